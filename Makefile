@@ -11,14 +11,18 @@ AIRFLOW_CONSTRAINTS := deploy/airflow/constraints.txt
 unexport PYTHONDONTWRITEBYTECODE
 # How many tests run at once. They wait for processes, clocks and kills a quarter of their time.
 WORKERS ?= 2
+# The fast tests wait for each other's threads and for pauses, but for no JVM: one more fills what they leave of the cores.
+FAST_WORKERS ?= 3
 # The JVMs of the tests start faster with it.
 CLASSES = $(BIN)/python -m tests.class_archive
+LINT_IMPORTS = PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache && \
+	$(BIN)/deptry mt_core scheduler_plugins && (cd dags && ../$(BIN)/deptry freshtable_airflow)
 # It runs in six processes, most of which wait for the clock.
 AIRFLOW_CONTRACT := tests/airflow/test_scheduler_contract.py
 # To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.
 WITHOUT_FAST_TESTS := --ignore tests/integration --ignore tests/airflow
 # `make check test` runs the fast tests once.
-NOT_CHECKED := $(if $(filter check,$(MAKECMDGOALS)),and (spark or postgres or flink))
+NOT_CHECKED := $(if $(filter check,$(MAKECMDGOALS)),and (spark or postgres or flink or processes))
 
 # $(call timed,NAME,COMMAND) runs a part of a target and prints how long it took.
 timed = start=$$(date +%s); $(2); status=$$?; echo "$(1) took $$(($$(date +%s) - start)) s"; exit $$status
@@ -59,14 +63,11 @@ $(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) dags/pyproject.toml
 demo: setup      ## Run the main job on real data; KEEP=1 leaves the gateway running
 	$(BIN)/freshtable demo $(if $(KEEP),--keep)
 
-check: setup     ## Format, lint, types, import layers, fast tests (under a minute)
+check: setup     ## Format, lint, types, import layers, fast tests (about a minute)
 	$(BIN)/ruff format --check --quiet .
 	$(BIN)/ruff check --quiet .
-	@$(call timed,mypy,$(BIN)/mypy)
-	PYTHONPATH=dags $(BIN)/lint-imports --cache-dir .import_linter_cache
-	$(BIN)/deptry mt_core scheduler_plugins
-	cd dags && ../$(BIN)/deptry freshtable_airflow
-	@$(call timed,fast tests,$(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(WITHOUT_FAST_TESTS) -m 'not spark and not postgres and not flink and not airflow and not slow')
+	@$(call beside,$(call timed,fast tests,$(BIN)/python -m pytest -q -n $(FAST_WORKERS) --dist loadfile --no-loadscope-reorder $(WITHOUT_FAST_TESTS) -m 'not spark and not postgres and not flink and not airflow and not processes and not slow'),\
+		$(call timed,types and imports,$(BIN)/mypy && $(LINT_IMPORTS)))
 
 format: setup    ## Rewrite the sources in our format
 	$(BIN)/ruff format --quiet .
@@ -80,7 +81,7 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 	@$(call timed,tests of dags/,$(AIRFLOW_VENV)/bin/python -m pytest -q dags/tests)
 	$(BIN)/mypy --python-executable $(AIRFLOW_VENV)/bin/python --allow-untyped-calls dags/freshtable_airflow
 
-test-slow: setup airflow ## The tests that take minutes: kill -9, many readers, many examples
+test-slow: setup airflow ## The tests that take minutes: kill -9, many clients, many examples
 	$(BIN)/python -m tests.integration.kafka_broker
 	$(CLASSES)
 	@$(call beside,$(call timed,slow tests without Airflow,$(LET_AIRFLOW_GO_FIRST) $(BIN)/python -m pytest -q -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m 'slow and not airflow' --timeout 900 --durations 20),\

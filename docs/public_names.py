@@ -236,6 +236,8 @@ def _commands() -> Iterator[str]:
     yield _command("freshtable", command)
     for name, each in getattr(command, "commands", {}).items():
         yield _command(f"freshtable {name}", each)
+        for below, other in getattr(each, "commands", {}).items():
+            yield _command(f"freshtable {name} {below}", other)
 
 
 def _command(name: str, command: Any) -> str:

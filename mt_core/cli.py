@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mt_core.client.home import TRY_AGAIN
 from mt_core.client.terminal.options import SqlOptions, read_text
 from mt_core.command_options import taking
+from mt_core.setup.status_options import StatusOptions
 
 if TYPE_CHECKING:
     from mt_core.plans.compiled import CompiledPlan
 
 PLAIN_WIDTH = 128
+# A gateway lets running publishes finish, for half a minute at most, and then Spark ends.
+STOP_WAIT_S = 120.0
+OBJECTS_PER_COLLECTION = 50_000
 
 app = typer.Typer(
     name="freshtable",
     help="Materialized tables that keep themselves fresh, on Spark and Iceberg.",
     no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
     add_completion=False,
     pretty_exceptions_enable=False,
 )
 jars = typer.Typer(help="Jars that Spark needs for a connector.", no_args_is_help=True)
 app.add_typer(jars, name="jars")
+gateways = typer.Typer(invoke_without_command=True)
+app.add_typer(gateways, name="gateway")
 plan = typer.Typer(help="Compiled plans of streaming and batch jobs.", no_args_is_help=True)
 app.add_typer(plan, name="plan")
 
@@ -39,11 +48,15 @@ def _show_version(requested: bool) -> None:
 
 @app.callback()
 def main(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
+    if context.invoked_subcommand == "sql":
+        # What is loaded stays: looking through it for garbage, again and again, would take a tenth of the client's start.
+        gc.set_threshold(OBJECTS_PER_COLLECTION)
 
 
 @app.command()
@@ -52,32 +65,61 @@ def sql(options: SqlOptions) -> None:
     """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a terminal, at a prompt."""
     import os
 
+    # httpx loads a command line of its own, with all of pygments, where its packages are installed: a sixth of the client's start.
+    sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
+
     from mt_core.client.terminal.run import run_sql
 
     raise typer.Exit(run_sql(options, os.environ))
 
 
-@app.command()
+ConfigFile = Annotated[Path | None, typer.Option("-c", "--config", help="A YAML file of settings.")]
+HomeFolder = Annotated[Path | None, typer.Option(help="The home folder; default ./.freshtable.")]
+
+
+@gateways.callback()
 def gateway(
-    config: Annotated[Path | None, typer.Option("-c", "--config", help="A YAML file of settings.")] = None,
+    context: typer.Context,
+    config: ConfigFile = None,
     settings: Annotated[
         list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting; may be given several times.")
     ] = None,
-    home: Annotated[Path | None, typer.Option(help="The home folder; default ./.freshtable.")] = None,
+    home: HomeFolder = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every log event on stderr.")] = False,
 ) -> None:
     """Run the gateway with its scheduler and Spark, until it is stopped by SIGTERM or Ctrl-C."""
     import os
 
     from mt_core.config import load_config
+    from mt_core.errors import HomeLocked, MtError
+    from mt_core.extras import requiring
+
+    is_embedded = False
+    try:
+        configuration = load_config(config, os.environ, settings or (), home)
+        is_embedded = configuration.boolean("sql-gateway.embedded")
+        if context.invoked_subcommand is not None:
+            context.obj = configuration
+            return
+        with requiring("gateway", "freshtable gateway"):
+            from mt_core.app.serve import serve
+        raise typer.Exit(serve(configuration, os.environ, _say, note=_note, verbose=verbose))
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(TRY_AGAIN if is_embedded and isinstance(error, HomeLocked) else 1) from error
+
+
+@gateways.command("stop")
+def stop_gateway(context: typer.Context, home: HomeFolder = None) -> None:
+    """Stop the gateway on a home folder, and wait for its end: running publishes finish."""
     from mt_core.errors import MtError
     from mt_core.extras import requiring
 
     try:
-        with requiring("gateway", "freshtable gateway"):
-            from mt_core.app.serve import serve
-        configuration = load_config(config, os.environ, settings or (), home)
-        raise typer.Exit(serve(configuration, os.environ, _say, note=_note, verbose=verbose))
+        with requiring("gateway", "freshtable gateway stop"):
+            from mt_core.app.home import Home
+        folder = home or context.obj.home
+        _say(f"The gateway on {folder} has ended (process {Home(folder).stop_holder(STOP_WAIT_S)}).")
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error
@@ -103,6 +145,74 @@ def demo(
     if not console.is_terminal:
         console = Console(width=PLAIN_WIDTH)
     raise typer.Exit(run_demo(console, keep=keep))
+
+
+@app.command()
+def doctor(
+    home: Annotated[Path | None, typer.Option(help="The home folder; default ./.freshtable.")] = None,
+    config: Annotated[Path | None, typer.Option("-c", "--config", help="The gateway's YAML file of settings.")] = None,
+) -> None:
+    """Check what a gateway needs here: a line each, and for a problem the command that mends it; exit 0 if there is none."""
+    import os
+
+    from mt_core.clock import SystemClock
+    from mt_core.config import load_config
+    from mt_core.errors import MtError
+    from mt_core.extras import requiring
+
+    try:
+        with requiring("gateway", "freshtable doctor"):
+            from mt_core.setup.doctor import examine, is_well, lines
+            from mt_core.setup.machine import Machine
+        machine = Machine(config=load_config(config, os.environ, (), home), environ=os.environ, clock=SystemClock())
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(1) from error
+    findings = examine(machine)
+    for line in lines(findings):
+        _say(line)
+    raise typer.Exit(0 if is_well(findings) else 1)
+
+
+@app.command()
+def init(
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path("freshtable.yaml"),
+    home: Annotated[str, typer.Option(help="The home folder that is offered.")] = "./.freshtable",
+    defaults: Annotated[bool, typer.Option("--yes", help="Ask nothing, and take the defaults.")] = False,
+) -> None:
+    """Ask for the settings of a gateway, and write them to a commented file."""
+    import os
+
+    from mt_core.config.reading import machine_zone
+    from mt_core.errors import MtError
+    from mt_core.setup.initial_file import Terminal, questions, write_initial_file
+
+    terminal = Terminal(ask=_ask, confirm=typer.confirm, say=_note) if sys.stdin.isatty() else None
+    try:
+        write_initial_file(output, questions(home, machine_zone(os.environ)), terminal, defaults=defaults)
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from error
+    _say(f"{output} is written. Check it: freshtable doctor -c {output}; start: freshtable gateway -c {output}")
+
+
+def _ask(text: str, default: str) -> str:
+    return str(typer.prompt(text, default=default, show_default=bool(default)))
+
+
+@app.command()
+@taking(StatusOptions)
+def status(options: StatusOptions) -> None:
+    """Say whether gateways answer, which tables are late or fail, and which jobs failed; exit 1 if anything is wrong."""
+    from mt_core.clock import SystemClock
+    from mt_core.errors import MtError
+    from mt_core.setup.status_run import run_status
+
+    try:
+        raise typer.Exit(run_status(options, SystemClock(), _say))
+    except MtError as error:
+        typer.echo(f"Error: {error}", err=True)
+        raise typer.Exit(2) from error
 
 
 @jars.command("add")

@@ -13,10 +13,11 @@ _IGNORE_CASE = re.ASCII | re.IGNORECASE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The texts that an option accepts; `name` is what docs and messages call them."""
+    """The texts that an option accepts; `name` is what docs and messages call them, and `values` are all, if there are few."""
 
     pattern: re.Pattern[str]
     name: str
+    values: tuple[str, ...] = ()
 
     def accepts(self, text: str) -> bool:
         """Return whether *text* has this form; blanks around it do not matter."""
@@ -25,7 +26,8 @@ class Form:
 
 def one_of(*values: str) -> Form:
     """Return the form of an option with these values, in any case."""
-    return Form(pattern=re.compile("|".join(map(re.escape, values)), _IGNORE_CASE), name=" or ".join(values))
+    pattern = re.compile("|".join(map(re.escape, values)), _IGNORE_CASE)
+    return Form(pattern=pattern, name=" or ".join(values), values=values)
 
 
 BOOLEAN = one_of("true", "false")

@@ -31,7 +31,11 @@ _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
 # A port is not a password: `http://host:8080/x?mail=a@b`.
 _URL_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)(?![0-9]+[/?#])[^\s'\"<>]{1,500}(?=@)")
 _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\"]+)")
-_PROPERTY = re.compile(r"(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+)('(?:[^'\\]|''|\\.)*(?:'|$)|\"(?:[^\"\\]|\"\"|\\.)*(?:\"|$))")
+# Without an equals sign, the text after a key is its value only if it is no key itself: SET 'key' = 'value'.
+_PROPERTY = re.compile(
+    r"(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+(?!'[\w.-]+'\s*=|\"[\w.-]+\"\s*=))"
+    r"('(?:[^'\\]|''|\\.)*(?:'|$)|\"(?:[^\"\\]|\"\"|\\.)*(?:\"|$))"
+)
 _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[\w.~+/=-]+", re.IGNORECASE)
 
 

@@ -1,9 +1,10 @@
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         default=os.environ.get("FRESHTABLE_STACK", "auto"),
         help="Where the tests' Airflow runs: in containers, in processes of this machine, or wherever it can.",
     )
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect the tests; the collector of garbage looks at nothing of them, as all stays to the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.fixture(scope="session")
@@ -69,6 +81,7 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
             warehouse=str(home / "warehouse"),
             jars_dir=default_jars_dir(os.environ),
             log_dir=home / "log",
+            temporary=home / "spark tmp",
             zone="Europe/Berlin",
             spark_conf={"spark.driver.extraJavaOptions": jvm_options(), "spark.sql.shuffle.partitions": "2"},
             environ=dict(os.environ),
@@ -78,6 +91,7 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
     assert driver.wait_ready(START_TIMEOUT_S)
     yield driver
     driver.stop()
+    shutil.rmtree(home / "spark tmp", ignore_errors=True)
 
 
 def _ready(driver: SparkDriver) -> SparkDriver:

@@ -18,7 +18,7 @@ from typing import Any
 import psycopg
 
 START_S = 90
-FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=40")
+FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=100")
 
 
 def find_binaries() -> Path | None:

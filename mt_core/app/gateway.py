@@ -14,6 +14,7 @@ from functools import partial
 from mt_core.app.home import Home
 from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.app.settings import (
+    EMBEDDED_KEY,
     api_versions,
     check_exposure,
     driver_settings,
@@ -31,7 +32,8 @@ from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
-from mt_core.gateway.http.server import GatewayServer, listen
+from mt_core.gateway.http.server import GatewayServer, listen, listen_at
+from mt_core.jobs.remaining_work import remaining_work
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
 from mt_core.spark.catalogs.connector_tables import restore_tables
@@ -49,6 +51,7 @@ from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.refresh.workers import Watch
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.check import check_tables
 from mt_core.tables.upkeep.maintenance import maintain
@@ -90,7 +93,7 @@ class Gateway:
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._connector_tables, self._jars = ConnectorTables(self._registry), JarCopies(home.jars)
         self._functions, self._function_files = CreatedFunctions(self._registry), FunctionFiles(home.functions)
-        self._driver = self._spark(driver_settings(config, home.logs, environ))
+        self._driver = self._spark(driver_settings(config, home, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
         self._statements = self._spark_statements(config)
@@ -115,6 +118,10 @@ class Gateway:
     def url(self) -> str:
         return self._server.url
 
+    def remaining_work(self) -> str:
+        """Return in words what goes on without clients; empty if nothing does."""
+        return in_transaction(self._registry, remaining_work)
+
     def start(self, interrupt: threading.Event | None = None) -> None:
         """Answer requests and let the scheduler tick; Spark starts in the background, and accepted runs wait for it.
 
@@ -131,7 +138,7 @@ class Gateway:
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
         self._jars.begin()
-        self._function_files.remove_unused(self._functions.all().values())
+        self._function_files.remove_unused(self._functions.needed())
         self._plans.begin()
         self._driver.start()
         self._server.start()
@@ -233,6 +240,10 @@ class Gateway:
     def _listening(self, config: Config) -> GatewayServer:
         hosts = config.names("sql-gateway.security.allowed-hosts")
         endpoints = replace(self._wiring.endpoints, tokens=self._tokens, hosts=hosts, versions=api_versions(config))
+        if config.boolean(EMBEDDED_KEY):
+            # The folder is closed to other users, and this process holds it.
+            app = build_app(replace(endpoints, remaining_work=self.remaining_work))
+            return GatewayServer(app, listen_at(self._home.socket))
         address = config.text("sql-gateway.endpoint.rest.address")
         return GatewayServer(build_app(endpoints), listen(address, config.integer("sql-gateway.endpoint.rest.port")))
 

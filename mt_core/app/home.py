@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import threading
 import time
 from pathlib import Path
@@ -14,6 +15,7 @@ import psutil
 from filelock import FileLock, Timeout
 
 from mt_core.app import process_identity
+from mt_core.client.home import SOCKET_NAME
 from mt_core.errors import ConfigError, HomeLocked
 
 log = logging.getLogger(__name__)
@@ -24,17 +26,19 @@ _POLL_S = 0.1
 class Home:
     """A home folder held by this process, with the places of the gateway's files in it.
 
-    `token` is the token that the gateway generates, which only the gateway's user may read. `results` has the rows of
-    results that do not fit in memory; rows that an earlier gateway left there belong to no result. `jars` has copies of added
-    jars, `functions` of the files of functions, `sessions` a folder for each open session with its files. `holder` names the
-    process that holds the folder and its JVM, which may outlive a killed gateway for seconds.
+    `socket` is where an embedded gateway listens. `token` is the token that the gateway generates, which only the gateway's
+    user may read. `results` has the rows of results that do not fit in memory; rows that an earlier gateway left there belong to
+    no result. `jars` has copies of added jars, `functions` of the files of functions, `sessions` a folder for each open session
+    with its files. `temporary` has what the JVM writes for itself, and a killed one leaves. `holder` names the process that holds
+    the folder and its JVM, which may outlive a killed gateway for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
         self.token, self.results, self.logs = self.folder / "token", self.folder / "results", self.folder / "logs"
         self.jars, self.functions = self.folder / "jars", self.folder / "functions"
-        self.sessions = self.folder / "sessions"
+        self.sessions, self.socket = self.folder / "sessions", self.folder / SOCKET_NAME
+        self.temporary = self.folder / "spark-tmp"
         self.holder = self.folder / "gateway.json"
         self._lock = FileLock(self.folder / "gateway.lock")
 
@@ -45,24 +49,24 @@ class Home:
             self._close_to_others()
             self._lock.acquire(timeout=0)
         except Timeout as cause:
-            holder = self._read()
+            holder = self.read_holder()
             where = f" at {holder['url']}" if holder.get("url") else ""
             raise HomeLocked(
                 f"Home folder {self.folder} is used by another gateway (process {holder.get('pid', 'unknown')}{where}); "
                 "use that one, stop it, or choose another folder with --home."
             ) from cause
         except OSError as cause:
-            raise ConfigError(
-                f"Home folder {self.folder} cannot be used: {cause.strerror}; choose another with --home."
-            ) from cause
-        holder = self._read()
+            raise self._unusable(cause) from cause
+        holder = self.read_holder()
         self._wait_for_jvm(holder.get("jvm_pid"), holder.get("jvm_started"))
         self.note(url=None, jvm_pid=None)
 
     def note(self, *, url: str | None, jvm_pid: int | None) -> None:
         """Record this process, so that other gateways can name it."""
         jvm_started = None if jvm_pid is None else process_identity.start_of(jvm_pid)
-        holder = {"pid": os.getpid(), "url": url, "jvm_pid": jvm_pid, "jvm_started": jvm_started}
+        pid = os.getpid()
+        started = process_identity.start_of(pid)
+        holder = {"pid": pid, "started": started, "url": url, "jvm_pid": jvm_pid, "jvm_started": jvm_started}
         staged = self.holder.with_suffix(f".{threading.get_ident()}.tmp")
         try:
             staged.write_text(json.dumps(holder), encoding="utf-8")
@@ -73,6 +77,35 @@ class Home:
     def release(self) -> None:
         """Release the folder; twice is harmless."""
         self._lock.release()
+
+    def stop_holder(self, wait_s: float) -> int:
+        """Stop the gateway that holds the folder, wait for its end, and return its process id; raises ConfigError if that fails."""
+        if not self.folder.is_dir() or self._is_free(0):
+            raise ConfigError(f"No gateway runs on home folder {self.folder}; name another folder with --home.")
+        holder = self.read_holder()
+        pid, started = holder.get("pid"), holder.get("started")
+        if not isinstance(pid, int) or not started or process_identity.start_of(pid) != started:
+            raise ConfigError(f"Home folder {self.folder} does not say which process holds it; stop that one yourself.")
+        try:
+            os.kill(pid, signal.SIGTERM)
+        except OSError as cause:
+            raise ConfigError(f"The gateway (process {pid}) cannot be stopped: {cause.strerror}.") from cause
+        if not self._is_free(wait_s):
+            raise ConfigError(f"The gateway (process {pid}) has not ended after {wait_s:.0f} s; {self.logs} has more.")
+        return pid
+
+    def _is_free(self, wait_s: float) -> bool:
+        """Wait until no other process holds the folder; returns whether that is so."""
+        try:
+            with self._lock.acquire(timeout=wait_s):
+                return True
+        except Timeout:
+            return False
+        except OSError as cause:
+            raise self._unusable(cause) from cause
+
+    def _unusable(self, cause: OSError) -> ConfigError:
+        return ConfigError(f"Home folder {self.folder} cannot be used: {cause.strerror}; choose another with --home.")
 
     def _close_to_others(self) -> None:
         """Close the folder to other users: registry and logs are for the gateway's user alone."""
@@ -87,7 +120,8 @@ class Home:
                     extra={"action": "home_open"},
                 )
 
-    def _read(self) -> dict[str, Any]:
+    def read_holder(self) -> dict[str, Any]:
+        """Return what the last holder recorded of itself: `pid`, `url`, `jvm_pid`, `jvm_started`; empty if there is nothing."""
         try:
             holder = json.loads(self.holder.read_text(encoding="utf-8"))
         except (OSError, ValueError):

@@ -6,18 +6,25 @@ import getpass
 import logging
 import signal
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
 
 from mt_core.app.gateway import Gateway
 from mt_core.app.gc_tuning import freeze_startup_objects
 from mt_core.app.home import Home
+from mt_core.app.last_client import LastClient
 from mt_core.app.logs import log_to
-from mt_core.background import start_thread
+from mt_core.app.settings import EMBEDDED_KEY
+from mt_core.background import BackgroundLoop, start_thread
+from mt_core.client.presence import Presence
+from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
 from mt_core.tables.refresh.workers import Watch
 
 log = logging.getLogger(__name__)
+LOOK_EVERY = timedelta(seconds=1)
 OPEN = (
     "%s asks for no token: every user of this machine can run code as %s through it. If others work here, start it with "
     "-D sql-gateway.security.tokens=generate"
@@ -82,16 +89,31 @@ def serve(
                     f"The gateway answers at {gateway.url}. Spark is starting, which can take half a minute; "
                     f"logs: {home.logs}"
                 )
-                if not config.tokens:
+                if not config.tokens and not config.boolean(EMBEDDED_KEY):
                     log.warning(OPEN, gateway.url, getpass.getuser(), extra={"action": "gateway_open"})
                 start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
-            end.event.wait()
+            with _until_the_last_client(config, gateway, end):
+                end.event.wait()
         finally:
             gateway.stop()
         end.raise_reason()
     finally:
         home.release()
     return 0
+
+
+@contextmanager
+def _until_the_last_client(config: Config, gateway: Gateway, end: _End) -> Iterator[None]:
+    """End an embedded gateway after its last client, once nothing is left to do."""
+    last = LastClient(Presence(config.home), work=gateway.remaining_work, end=end.event.set)
+    loop = BackgroundLoop("last client", last.look, clock=SystemClock(), every=LOOK_EVERY)
+    if config.boolean(EMBEDDED_KEY):
+        loop.start()
+    try:
+        yield
+    finally:
+        loop.end()
+        loop.join(LOOK_EVERY.total_seconds())
 
 
 def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:

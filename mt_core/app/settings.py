@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 
 from mt_core.access import is_loopback
+from mt_core.app.home import Home
 from mt_core.config import Config
 from mt_core.errors import ConfigError
 from mt_core.hooks.webhook import ALLOWED_KEY, SECRET_KEY, Webhook
@@ -32,6 +33,9 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 API_VERSIONS = ("V1", "V2", "V3", "V4")
 VERSIONS_KEY = "sql-gateway.endpoint.rest.api-versions"
+EMBEDDED_KEY = "sql-gateway.embedded"
+# The scheduler that runs in the gateway's process: others cannot reach its socket.
+IN_PROCESS = "memory"
 
 
 def manager_settings(config: Config) -> ManagerSettings:
@@ -64,8 +68,8 @@ def _freshness(length: timedelta) -> Freshness:
     return Freshness.of_seconds(int(length.total_seconds()))
 
 
-def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> DriverSettings:
-    """Return the settings of the Spark driver."""
+def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> DriverSettings:
+    """Return the settings of the Spark driver of the gateway that holds *home*."""
     url = config.catalog_url.reveal()
     if url.startswith("sqlite:///"):
         url = f"jdbc:sqlite:file:{url.removeprefix('sqlite:///')}"
@@ -73,7 +77,8 @@ def driver_settings(config: Config, logs: Path, environ: Mapping[str, str]) -> D
         catalog_url=url,
         warehouse=config.warehouse,
         jars_dir=default_jars_dir(environ),
-        log_dir=logs,
+        log_dir=home.logs,
+        temporary=home.temporary,
         zone=config.text("table.local-time-zone"),
         spark_conf=config.spark,
         environ=environ,
@@ -147,7 +152,15 @@ def job_hooks(config: Config) -> InstalledHooks:
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError when the gateway would be open to other machines without a token."""
+    """Raise ConfigError when the gateway would be open to other machines without a token, or closed to its scheduler."""
+    scheduler = config.text("workflow-scheduler.type")
+    if config.boolean(EMBEDDED_KEY):
+        if scheduler != IN_PROCESS:
+            raise ConfigError(
+                f"The scheduler {scheduler} cannot reach the UNIX socket of an embedded gateway; start one with "
+                f"freshtable gateway, or set workflow-scheduler.type to {IN_PROCESS}."
+            )
+        return
     address = config.text("sql-gateway.endpoint.rest.address")
     if not is_loopback(address) and not config.tokens:
         raise ConfigError(

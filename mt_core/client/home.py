@@ -1,14 +1,58 @@
-"""The token that a gateway of this user wrote to its home folder."""
+"""The home folder of a gateway of this user: what the gateway wrote there for its clients."""
 
 from __future__ import annotations
 
 import json
+import os
+from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from mt_core.access import is_loopback
+from mt_core.address import Address
 
 DEFAULT_HOME = "./.freshtable"
+# Where a client calls a gateway that listens on all addresses.
+_EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+SOCKET_NAME = "gateway.sock"
+# The exit code of an embedded gateway whose home another one holds (EX_TEMPFAIL): that one may be ending, or will answer soon.
+TRY_AGAIN = 75
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Holder:
+    """The gateway that holds a home: its process, and the URL at which a client of this machine calls it."""
+
+    pid: int
+    url: str
+
+
+def holder_of(home: Path) -> Holder | None:
+    """Return the gateway that holds *home*, None if none says so, or its process has ended."""
+    try:
+        note = json.loads((home / "gateway.json").read_text(encoding="utf-8"))
+        holder = Holder(pid=int(note["pid"]), url=callable_url(note["url"]) if note["url"] else "")
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return holder if holder.url and _runs(holder.pid) else None
+
+
+def url_in(home: Path) -> str | None:
+    """Return the URL at which a client of this machine calls the gateway that holds *home*, None if none does."""
+    try:
+        url = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"]
+        return callable_url(url) if isinstance(url, str) and url else None
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def callable_url(url: str) -> str:
+    """Return the URL at which a client of this machine calls a gateway that listens on *url*; raises ValueError."""
+    if Address.of(url).socket is not None:
+        return url
+    parts = urlsplit(url)
+    host = _EVERY_ADDRESS.get(parts.hostname or "", parts.hostname or "")
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}:{parts.port}"
 
 
 def token_in(home: Path, gateway: str) -> str | None:
@@ -17,10 +61,28 @@ def token_in(home: Path, gateway: str) -> str | None:
     The token is sent to no other machine and to no other port, where another user's program may listen.
     """
     try:
-        url = urlsplit(gateway)
-        own = urlsplit(json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"] or "")
-        if not is_loopback(url.hostname or "") or url.port is None or url.port != own.port:
+        own = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"] or ""
+        if not _is_same(gateway, own):
             return None
         return (home / "token").read_text(encoding="ascii").strip() or None
     except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except PermissionError:
+        # It is the process of another user.
+        return True
+    except OSError:
+        return False
+    return True
+
+
+def _is_same(gateway: str, own: str) -> bool:
+    """Return whether *gateway* leads to the gateway of this machine that calls itself *own*."""
+    if Address.of(gateway).socket is not None:
+        return gateway == own
+    url = urlsplit(gateway)
+    return is_loopback(url.hostname or "") and url.port is not None and url.port == urlsplit(own).port

@@ -14,6 +14,7 @@ from urllib.parse import quote
 import httpx
 from httpx import codes
 
+from mt_core.address import Address
 from mt_core.client.pages import Progress as Progress
 from mt_core.client.pages import ResultPage as ResultPage
 from mt_core.client.session import HEARTBEAT_S, Closing, Heartbeat, Opening, session_change
@@ -63,11 +64,14 @@ class GatewayClient(Closing):
         heartbeat_s: float = HEARTBEAT_S,
     ) -> None:
         self.url, self._parse_float = url.rstrip("/"), Decimal if exact else float
+        address = Address.of(self.url)
+        if transport is None and address.socket is not None:
+            transport = httpx.HTTPTransport(uds=address.socket, verify=False)
         headers = {ERRORS_HEADER: ERRORS_AS_JSON, **({"Authorization": f"Bearer {token}"} if token else {})}
         # Loading the certificates that https needs takes 20 ms; plain http needs none.
-        verify = not self.url.startswith("http://")
+        verify = not address.base_url.startswith("http://")
         self._http = httpx.Client(
-            base_url=self.url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
+            base_url=address.base_url, headers=headers, timeout=TIMEOUT_S, transport=transport, verify=verify
         )
         self._session: str | None = None
         self._opening = Opening()
@@ -87,9 +91,20 @@ class GatewayClient(Closing):
         self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
     ) -> str:
         """Open a session in place of the present one, run the statements *setup* in it, and return its handle."""
-        self._opening = Opening(name=name, properties=dict(properties or {}), setup=tuple(setup))
+        self.prepare_session(name, properties, setup)
         with self._opening_lock:
             return self._open()
+
+    def prepare_session(
+        self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
+    ) -> None:
+        """Say how the next session is opened, with the first call that needs it."""
+        self._opening = Opening(name=name, properties=dict(properties or {}), setup=tuple(setup))
+
+    @property
+    def has_session(self) -> bool:
+        """Whether a session is open, as far as this client knows."""
+        return self._session is not None
 
     def properties(self) -> dict[str, str]:
         """Return the effective properties of the session."""
@@ -147,9 +162,7 @@ class GatewayClient(Closing):
         for response, body in self._results(operation, "0?rowFormat=JSON"):
             if body["resultType"] == "NOT_READY":
                 if on_progress is not None and "progress" in body:
-                    progress = body["progress"]
-                    done, total = progress.get("tasksDone", 0), progress.get("tasksTotal", 0)
-                    on_progress(Progress(done=done, total=total, message=progress.get("message", "")))
+                    on_progress(Progress.from_json(body["progress"]))
                 continue
             notice, self._notice = self._notice, None
             page = ResultPage.from_json(body, response.headers.get(AFFECTED_ROWS_HEADER))
@@ -184,6 +197,21 @@ class GatewayClient(Closing):
         from mt_core.client.arrow import as_tables
 
         return pa.concat_tables(as_tables(self.arrow_pages(operation), self.properties))
+
+    def complete(self, statement: str, position: int) -> list[str]:
+        """Return the words that fit at *position* of a statement; none without a session.
+
+        That a session is lost is for the next statement to report, which has something to lose.
+        """
+        session = self._session
+        if session is None:
+            return []
+        body = {"statement": statement, "position": position}
+        response = self._send("GET", f"/sessions/{session}/complete-statement", body)
+        if response.headers.get(ERROR_CODE_HEADER) == SessionNotFound.code:
+            return []
+        candidates: list[str] = self._answer(response)["candidates"]
+        return candidates
 
     def cancel(self, operation: str) -> None:
         self._call("POST", self._operation(operation, "/cancel"))

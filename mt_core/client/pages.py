@@ -11,11 +11,21 @@ from mt_core.rowset import Column, RowKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an operation is; with `total` 0 only the message says so."""
+    """How far an operation is: its tasks, and how many rows they have read; with `total` 0 only the message says so."""
 
     done: int
     total: int
     message: str
+    rows_read: int = 0
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> Progress:
+        return cls(
+            done=body.get("tasksDone", 0),
+            total=body.get("tasksTotal", 0),
+            rows_read=body.get("rowsRead", 0),
+            message=body.get("message", ""),
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,6 +21,20 @@ SPARK_PREFIX = "spark."
 SCHEDULER_PREFIX = "workflow-scheduler."
 
 
+class _Texts(yaml.BaseLoader):
+    """YAML that has each key of a mapping once, and whose scalars stay texts: YAML 1.1 would read 1:30 as 90 and on as true."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key in (key for key, _ in node.value if isinstance(key, yaml.ScalarNode)):
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"{key.value} is given twice; keep one", key.start_mark
+                )
+            seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """The text of a key, and its source: a file, a variable, -D or the default."""
@@ -48,6 +62,9 @@ class Config:
         if not isinstance(value, int):
             raise TypeError(f"{key} is no integer setting")
         return value
+
+    def boolean(self, key: str) -> bool:
+        return self.values[key] is True
 
     def duration(self, key: str) -> timedelta:
         value = self.values[key]
@@ -176,8 +193,7 @@ def _from_overrides(overrides: Sequence[str]) -> dict[str, Entry]:
 
 def _from_file(file: Path) -> dict[str, Entry]:
     try:
-        # Scalars stay texts, as written: YAML 1.1 would read 1:30 as 90 and on as true.
-        body = yaml.load(file.read_text(encoding="utf-8"), Loader=yaml.BaseLoader)
+        body = yaml.load(file.read_text(encoding="utf-8"), Loader=_Texts)
     except (OSError, UnicodeDecodeError) as cause:
         raise ConfigError(f"{file} cannot be read: {cause}; name a YAML file with settings.") from cause
     except yaml.YAMLError as cause:

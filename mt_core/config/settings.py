@@ -56,6 +56,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="Folder of the embedded registry, catalog and warehouse; one gateway at a time uses it.",
     ),
     Setting(
+        key="sql-gateway.embedded",
+        kind=Kind.BOOLEAN,
+        default="false",
+        help="Listen on the UNIX socket `<home>/gateway.sock` instead of address and port, and end when no `freshtable sql "
+        "--embedded` uses the gateway, no job and no refresh runs, and no materialized table is ACTIVATED.",
+    ),
+    Setting(
         key="sql-gateway.endpoint.rest.address",
         default="127.0.0.1",
         help="Address the gateway listens on; on any but a loopback address it needs `sql-gateway.security.tokens`.",

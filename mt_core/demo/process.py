@@ -26,7 +26,7 @@ class GatewayProcess:
         """Start the gateway and wait until it reports that it is ready; raises GatewayError with its messages if it ends."""
         self.home.mkdir(parents=True, exist_ok=True)
         options = [part for setting in self.settings for part in ("-D", setting)]
-        command = [sys.executable, "-m", "mt_core", "gateway", "--home", str(self.home), *options]
+        command = [sys.executable, "-P", "-m", "mt_core", "gateway", "--home", str(self.home), *options]
         # Into a file: a pipe that nobody reads fills up and blocks its writer.
         messages = self.home / "messages.txt"
         with messages.open("w", encoding="utf-8") as stderr:

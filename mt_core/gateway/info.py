@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from starlette.concurrency import run_in_threadpool
 
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
-from mt_core.protocol import ENGINE_HEADER
+from mt_core.protocol import ENGINE_HEADER, WORK_HEADER
 
 READY = "READY"
 
@@ -17,7 +18,8 @@ READY = "READY"
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint by which clients negotiate the API version, and the one that names the product.
 
-    A header of the second says whether Spark takes work, or why it does not.
+    A header of the second says whether Spark takes work, or why it does not; another one, of an embedded gateway, what goes on
+    without clients.
     """
     router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}
@@ -33,6 +35,9 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
         trouble = services.engine_trouble()
         # A header holds one line of Latin-1.
         text = " ".join(trouble.split()).encode("ascii", "replace").decode("ascii")
-        return JsonAnswer(info, headers={ENGINE_HEADER: text or READY})
+        headers = {ENGINE_HEADER: text or READY}
+        if services.remaining_work is not None:
+            headers[WORK_HEADER] = await run_in_threadpool(services.remaining_work)
+        return JsonAnswer(info, headers=headers)
 
     return router

@@ -122,4 +122,5 @@ def progress_of(operation: AnyOperation, wanted: bool) -> dict[str, Any]:
     if progress is None:
         return {}
     tasks = progress.tasks
-    return {"progress": {"tasksDone": tasks.done, "tasksTotal": tasks.total, "message": progress.message}}
+    counts = {"tasksDone": tasks.done, "tasksTotal": tasks.total, "rowsRead": tasks.rows_read}
+    return {"progress": {**counts, "message": progress.message}}

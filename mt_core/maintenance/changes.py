@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import IntEnum
 
+from mt_core.model.storage import RUN_ID
+
+ADDED_FILES = "added-data-files"
 _INCOMPARABLE = re.compile("map<|variant|geometry|geography")
 _MAP = "map<"
 
@@ -125,6 +128,8 @@ def _commits_since(log: Mapping[str, Commit], old: str, new: str) -> tuple[list[
 
 def _kind_of(commit: Commit) -> ChangeKind:
     match commit.operation:
+        case "append" if appends_nothing(commit.summary):
+            return ChangeKind.COMPACTION
         case "append":
             return ChangeKind.APPENDS
         case "replace":
@@ -132,6 +137,11 @@ def _kind_of(commit: Commit) -> ChangeKind:
         case _:
             touched = any(commit.count(key) for key in _ROW_COUNTS)
             return ChangeKind.ROWS if touched else ChangeKind.COMPACTION
+
+
+def appends_nothing(summary: Mapping[str, str]) -> bool:
+    """Return whether an append with *summary* is of a refresh that had no rows to add. Other writers may record no files."""
+    return RUN_ID in summary and ADDED_FILES not in summary
 
 
 def _unknown(snapshot_id: str) -> SourceChange:

@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from hashlib import sha256
+from pathlib import PurePosixPath
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 from mt_core.identifiers import quote, string_literal
+
+PIN = "#sha256="
 
 
 class FunctionLanguage(StrEnum):
@@ -18,6 +22,7 @@ class FunctionLanguage(StrEnum):
     SQL = "SQL"
     JAVA = "JAVA"
     SCALA = "SCALA"
+    PYTHON = "PYTHON"
 
 
 class FunctionKind(StrEnum):
@@ -32,24 +37,35 @@ class FileKind(StrEnum):
     """What USING calls a file."""
 
     JAR = "JAR"
+    FILE = "FILE"
+    ARCHIVE = "ARCHIVE"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFile:
-    """One file of a function: where its user has it, and the hash of its content, by which it is kept; empty before that."""
+    """One file of a function: where its user has it, and the hash of its content, by which it is kept; empty before that.
+
+    In SQL `uri#sha256=hash` names a file with the content that it must have.
+    """
 
     kind: FileKind
     uri: str
     content: str = ""
+
+    @property
+    def stem(self) -> str:
+        """The file's name without its suffix: that of its module."""
+        url = urlsplit(self.uri)
+        return PurePosixPath(unquote(url.path) if url.scheme else self.uri).stem
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedFunction:
     """One function, its name in lower case.
 
-    `body` is an expression or a query in SQL, else the name of a class. `parameters` are as written, None
-    without a list; `returns` is a type of Spark's, or for a table function its columns, and empty if the code itself says it.
-    `deterministic` is None if its user did not say. Names in a body of SQL are those of `catalog` and `namespace`.
+    `body` is an expression or a query in SQL, else the name of a class, or in Python `module.name`. `parameters` are as
+    written, None without a list; `returns` is a type of Spark's, or for a table function its columns, and empty if the code
+    itself says it. `deterministic` is None if its user did not say. Names in a body of SQL are those of `catalog` and `namespace`.
     """
 
     name: str
@@ -79,8 +95,8 @@ class CreatedFunction:
         return quote(self.name) + (f"({self.parameters})" if self.parameters is not None else "")
 
 
-def show_create_function(function: CreatedFunction, *, temporary: bool = False) -> str:
-    """Return the statement that creates *function*."""
+def show_create_function(function: CreatedFunction, *, temporary: bool = False, pinned: bool = False) -> str:
+    """Return the statement that creates *function*; if it is *pinned*, with the content that its files have now."""
     lines = [f"CREATE {'TEMPORARY ' if temporary else ''}FUNCTION {function.signature}"]
     if function.kind is FunctionKind.TABLE:
         lines.append(f"RETURNS TABLE ({function.returns})" if function.returns else "RETURNS TABLE")
@@ -94,5 +110,7 @@ def show_create_function(function: CreatedFunction, *, temporary: bool = False) 
         return "\n".join([*lines, f"RETURN {function.body}"]) + "\n"
     lines.append(f"AS {string_literal(function.body)} LANGUAGE {function.language}")
     if function.files:
-        lines.append("USING " + ", ".join(f"{each.kind} {string_literal(each.uri)}" for each in function.files))
+        uris = [f"{each.uri}{PIN}{each.content}" if pinned else each.uri for each in function.files]
+        files = zip(function.files, uris, strict=True)
+        lines.append("USING " + ", ".join(f"{each.kind} {string_literal(uri)}" for each, uri in files))
     return "\n".join(lines) + "\n"

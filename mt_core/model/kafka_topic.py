@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from mt_core.identifiers import property_list
+from mt_core.identifiers import property_list, quote
 
 _RECORD = (
     *("`key` BINARY", "`value` BINARY", "`topic` STRING", "`partition` INT", "`offset` BIGINT"),
     *("`timestamp` TIMESTAMP", "`timestampType` INT"),
 )
 _HEADERS = "`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>"
-LAST_RECORD, SETS_ROW = "max_by(struct(*), offset)", "value IS NOT NULL"
-"""The last record of a key, as an aggregate over its records, and what it is if the key has a row."""
+RECORD, PARTITION = "struct(*) AS __record", "__record.partition"
+"""A record beside its columns, and the partition that it is in."""
+LAST_OF_PARTITION = "max_by(__record, __record.offset) AS __last"
+LAST_RECORD = "max_by(__last, struct(__last.timestamp, __last.partition)) AS last"
+"""The last record of a key, as an aggregate over the last ones of the partitions. Only producers that write one key in different
+bytes put its records into several, whose offsets do not compare."""
+SETS_ROW = "value IS NOT NULL"
+"""What the last record of a key is if the key has a row."""
 # Spark refuses to begin a batch at the end, where there is nothing.
 _EARLIEST = {"startingOffsets": "earliest"}
 
@@ -71,8 +77,11 @@ class KafkaTopic:
         """Return the query of the rows that a batch reads from a table of *records*."""
         source, condition = records, self.condition
         if self.keys:
-            # All records of a key are in one partition, in the order of their offsets.
-            last = f"SELECT {LAST_RECORD} AS last FROM {records} WHERE {self.condition} GROUP BY key"
+            keys = ", ".join(map(quote, self.keys))
+            parsed = f"SELECT *, {', '.join((RECORD, *self.parsed))} FROM {records} WHERE {self.condition}"
+            keyed = f"SELECT __record, {', '.join(self.items)} FROM ({parsed})"
+            of_partitions = f"SELECT {keys}, {LAST_OF_PARTITION} FROM ({keyed}) GROUP BY {keys}, {PARTITION}"
+            last = f"SELECT {LAST_RECORD} FROM ({of_partitions}) GROUP BY {keys}"
             source, condition = f"(SELECT last.* FROM ({last}))", SETS_ROW
         text = f"SELECT {', '.join(('*', *self.parsed))} FROM {source} WHERE {condition}"
         text = f"SELECT {', '.join(self.items)} FROM ({text})"

@@ -38,14 +38,14 @@ class StreamMember:
     """One statement as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text.
 
     One that is *endless_only* reads as streams only what can be read in no other way, and all else as it stands at each batch.
-    `state_ttls_ms` are those of a compiled plan: for each operator that keeps state, in order, those of its states; None for
-    those of the hints and the session.
+    `state_ttls` are those of a compiled plan, as a hint writes them: for each operator that keeps state, in order, those of its
+    states; None for those of the hints and the session.
     """
 
     text: str
     hints: tuple[SourceHint, ...] = ()
     endless_only: bool = False
-    state_ttls_ms: tuple[tuple[int, ...], ...] | None = None
+    state_ttls: tuple[tuple[str, ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,15 +178,22 @@ def _member_json(member: StreamMember) -> dict[str, Any]:
         "text": member.text,
         "hints": hints,
         **({"endless_only": True} if member.endless_only else {}),
-        **({} if member.state_ttls_ms is None else {"state_ttls_ms": [list(each) for each in member.state_ttls_ms]}),
+        **({} if member.state_ttls is None else {"state_ttls": [list(each) for each in member.state_ttls]}),
     }
 
 
 def _member(body: Mapping[str, Any]) -> StreamMember:
-    ttls = body.get("state_ttls_ms")
     return StreamMember(
         text=body["text"],
         hints=tuple(SourceHint(**hint) for hint in body["hints"]),
         endless_only=body.get("endless_only", False),
-        state_ttls_ms=None if ttls is None else tuple(map(tuple, ttls)),
+        state_ttls=_state_ttls(body),
     )
+
+
+def _state_ttls(body: Mapping[str, Any]) -> tuple[tuple[str, ...], ...] | None:
+    """Return the TTLs of a member; those that were stored before a TTL had a policy are numbers of milliseconds."""
+    if "state_ttls_ms" in body:
+        return tuple(tuple(f"{ttl} ms" for ttl in each) for each in body["state_ttls_ms"])
+    ttls = body.get("state_ttls")
+    return None if ttls is None else tuple(map(tuple, ttls))

@@ -7,14 +7,14 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from enum import StrEnum
 
 from mt_core.plans.durations import ttl_text
 from mt_core.plans.operators import ADDS, Operator, OperatorState, RowKind
+from mt_core.plans.policies import TtlPolicy
 
-Ttls = tuple[tuple[timedelta, ...], ...]
-"""For each operator of a statement that keeps state, in order, the TTL of each of its states."""
+Policies = tuple[tuple[TtlPolicy, ...], ...]
+"""For each operator of a statement that keeps state, in order, the TTL policy of each of its states."""
 # Spark numbers its columns in the order in which it meets them, in each process from 0 on.
 _EXPRESSION_ID = re.compile(r"#[0-9]+L?\b")
 
@@ -39,10 +39,10 @@ class Topology:
         return nodes_of(self.operators)
 
     @property
-    def ttls(self) -> tuple[Ttls, ...]:
+    def policies(self) -> tuple[Policies, ...]:
         """For each statement how long its operators keep their states."""
         return tuple(
-            tuple(tuple(state.ttl for state in each.states) for each in operator.all() if each.states)
+            tuple(tuple(state.policy for state in each.states) for each in operator.all() if each.states)
             for operator in self.operators
         )
 
@@ -120,7 +120,7 @@ def _add(nodes: list[PlanNode], operator: Operator) -> int:
 
 
 def fingerprint_of(nodes: Sequence[PlanNode]) -> str:
-    """Return what tells this topology from others. TTLs are no part of it."""
+    """Return what tells this topology from others. Policies of TTLs are no part of it."""
     facts = [
         [
             node.id,

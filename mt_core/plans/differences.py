@@ -8,8 +8,8 @@ from difflib import SequenceMatcher
 from itertools import zip_longest
 
 from mt_core.plans.compiled import CompiledPlan, PlanNode
-from mt_core.plans.durations import ttl_text
 from mt_core.plans.explained import shown_statement
+from mt_core.plans.policies import policy_text
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,7 +58,7 @@ def topology_differences(before: Sequence[PlanNode], after: Sequence[PlanNode]) 
 
 
 def _ttl_differences(before: PlanNode, after: PlanNode) -> Iterator[Difference]:
-    old, new = ({state.name: ttl_text(state.ttl) for state in node.states} for node in (before, after))
+    old, new = ({state.name: policy_text(state.policy) for state in node.states} for node in (before, after))
     for name in dict.fromkeys([*old, *new]):
         yield from _changed(f"TTL of {name} of {before.name}", old.get(name), new.get(name))
 

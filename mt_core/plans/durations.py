@@ -9,7 +9,7 @@ from mt_core.options import FLINK_DURATION, flink_duration_of
 
 FOR_EVER = timedelta(days=36_500)
 """The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read the state of a key."""
-EXPECTED = f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, at most {FOR_EVER.days} d, or 0 for ever"
+EXPECTED = f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, from 1 ms to {FOR_EVER.days} d, or 0 for ever"
 _UNITS = (
     ("d", timedelta(days=1)),
     ("h", timedelta(hours=1)),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -11,14 +11,12 @@ from mt_core.plans.compiled import CompiledPlan, PlanMode, PlanNode
 from mt_core.plans.durations import EXPECTED, ttl_of, ttl_text
 from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.operators import OperatorState, RowKind
-from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE
+from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, TtlTimeCharacteristic, TtlUpdateEvent
 
 VERSION = 1
 _FLINK = "flinkVersion"
 _Value = TypeVar("_Value", bool, int, str, list[Any], dict[str, Any])
 _NAMES = {int: "a whole number", str: "a text", list: "a list", dict: "an object", bool: "true or false"}
-# What the operators do; a policy of another kind would be accepted and ignored.
-_POLICIES = {"update": OPERATOR_UPDATE.value, "time": OPERATOR_TIME.value}
 
 
 # ---------------------------------------------------------------------------------------------------------------- writing
@@ -57,7 +55,13 @@ def _node_json(node: PlanNode) -> dict[str, Any]:
 
 
 def _state_json(state: OperatorState) -> dict[str, Any]:
-    return {"index": state.index, "ttl": ttl_text(state.ttl), "name": state.name}
+    return {
+        "index": state.index,
+        "ttl": ttl_text(state.ttl),
+        "name": state.name,
+        **({} if state.update is OPERATOR_UPDATE else {"update": state.update.value}),
+        **({} if state.time is OPERATOR_TIME else {"time": state.time.value}),
+    }
 
 
 def _edge_json(source: PlanNode, target: PlanNode) -> dict[str, Any]:
@@ -203,11 +207,20 @@ def _state(part: _Part) -> OperatorState:
     ttl = ttl_of(text)
     if ttl is None:
         raise PlanInvalid(part.at("ttl"), f"'{text}' is not {EXPECTED}")
-    for key, only in _POLICIES.items():
-        policy = part.get(key, str, only)
-        if policy != only:
-            raise PlanInvalid(part.at(key), f"'{policy}' is not supported; operators have {only}")
-    return OperatorState(index=part.get("index", int), name=part.get("name", str), ttl=ttl)
+    return OperatorState(
+        index=part.get("index", int),
+        name=part.get("name", str),
+        ttl=ttl,
+        update=TtlUpdateEvent(_one_of(part, "update", TtlUpdateEvent, OPERATOR_UPDATE)),
+        time=TtlTimeCharacteristic(_one_of(part, "time", TtlTimeCharacteristic, OPERATOR_TIME)),
+    )
+
+
+def _one_of(part: _Part, key: str, names: Iterable[str], default: str) -> str:
+    name = part.get(key, str, str(default))
+    if name not in set(names):
+        raise PlanInvalid(part.at(key), f"'{name}' is none of {', '.join(names)}")
+    return name
 
 
 def _check_edges(whole: _Part, nodes: Sequence[PlanNode]) -> None:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from datetime import timedelta
 
 from mt_core.plans.durations import FOR_EVER, ttl_text
 from mt_core.plans.operators import Operator, OperatorState
+from mt_core.plans.policies import TtlTimeCharacteristic, TtlUpdateEvent, policy_text
 from mt_core.rowset import RowKind
 
 _LETTERS = {
@@ -14,6 +14,12 @@ _LETTERS = {
     RowKind.UPDATE_BEFORE: "UB",
     RowKind.UPDATE_AFTER: "UA",
     RowKind.DELETE: "D",
+}
+_LAST = {
+    TtlUpdateEvent.ON_CREATE: "created",
+    TtlUpdateEvent.ON_READ: "read last",
+    TtlUpdateEvent.ON_WRITE: "written last",
+    TtlUpdateEvent.ON_READ_WRITE: "read or written last",
 }
 
 
@@ -33,7 +39,7 @@ def state_lines(operator: Operator) -> Iterator[str]:
     """Yield how long each state of *operator* and of those below it is kept, sources first."""
     for each in operator.all():
         for state in each.states:
-            yield f"State {state.name} of {name_of(each)}: {_kept(state.ttl)}"
+            yield f"State {state.name} of {name_of(each)}: {_kept(state)}"
 
 
 def changelog_mode(changes: frozenset[RowKind]) -> str:
@@ -62,13 +68,11 @@ def _line(operator: Operator) -> str:
 
 
 def _state(state: OperatorState) -> str:
-    return f"{state.name}: {_duration(state.ttl)}"
+    return f"{state.name}: {'for ever' if state.ttl >= FOR_EVER else policy_text(state.policy)}"
 
 
-def _kept(ttl: timedelta) -> str:
-    duration = _duration(ttl)
-    return f"kept {duration}" if ttl >= FOR_EVER else f"an entry is forgotten {duration} after it was written last"
-
-
-def _duration(ttl: timedelta) -> str:
-    return "for ever" if ttl >= FOR_EVER else ttl_text(ttl)
+def _kept(state: OperatorState) -> str:
+    if state.ttl >= FOR_EVER:
+        return "kept for ever"
+    in_time = " in event time" if state.time is TtlTimeCharacteristic.EVENT_TIME else ""
+    return f"an entry is forgotten {ttl_text(state.ttl)} after it was {_LAST[state.update]}{in_time}"

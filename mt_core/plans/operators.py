@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent
 from mt_core.rowset import RowKind as RowKind
 
 ADDS = frozenset({RowKind.INSERT})
@@ -16,11 +17,24 @@ _PREFIX = "stream-exec-"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorState:
-    """One state of an operator: of its input number `index`, from 0 on. An entry is gone once it was not written for `ttl`."""
+    """One state of an operator: of its input number `index`, from 0 on.
+
+    An entry is gone when `ttl` has passed, in `time`, since what `update` names.
+    """
 
     index: int
     name: str
     ttl: timedelta
+    update: TtlUpdateEvent = OPERATOR_UPDATE
+    time: TtlTimeCharacteristic = OPERATOR_TIME
+
+    @classmethod
+    def of(cls, index: int, name: str, policy: TtlPolicy) -> OperatorState:
+        return cls(index=index, name=name, ttl=policy.ttl, update=policy.update, time=policy.time)
+
+    @property
+    def policy(self) -> TtlPolicy:
+        return TtlPolicy(self.ttl, self.time, self.update)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

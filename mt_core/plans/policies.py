@@ -8,7 +8,7 @@ from datetime import timedelta
 from enum import Enum, StrEnum
 
 from mt_core.options import flink_duration_of
-from mt_core.plans.durations import FOR_EVER
+from mt_core.plans.durations import FOR_EVER, ttl_text
 
 _MILLISECOND = timedelta(milliseconds=1)
 _TEXT = re.compile(
@@ -40,6 +40,12 @@ class TtlTimeCharacteristic(StrEnum):
     PROCESSING_TIME = "ProcessingTime"
 
 
+_UPDATES = {
+    TtlUpdateEvent.ON_CREATE: "ON CREATE",
+    TtlUpdateEvent.ON_READ: "ON READ",
+    TtlUpdateEvent.ON_WRITE: "ON WRITE",
+    TtlUpdateEvent.ON_READ_WRITE: "ON READ WRITE",
+}
 _ACCESSES = {
     TtlUpdateEvent.ON_CREATE: frozenset[StateAccess](),
     TtlUpdateEvent.ON_READ: frozenset({StateAccess.READ}),
@@ -80,7 +86,11 @@ class TtlPolicy:
 
     def after(self, access: StateAccess, last_modified: int, at: int) -> int:
         """Return when an entry is last modified once *access* came *at* an instant; a late one does not move it back."""
-        return max(last_modified, at) if access in _ACCESSES[self.update] else last_modified
+        return max(last_modified, at) if self.is_modified_by(access) else last_modified
+
+    def is_modified_by(self, access: StateAccess) -> bool:
+        """Say whether *access* lets the time of an entry begin again."""
+        return access in _ACCESSES[self.update]
 
     def __str__(self) -> str:
         return f"{self.update} by {self.time}"
@@ -107,3 +117,18 @@ def hinted_policy(text: str) -> TtlPolicy | None:
         TtlTimeCharacteristic(f"{time.title()}Time") if time else OPERATOR_TIME,
         TtlUpdateEvent(f"On{update}") if update else OPERATOR_UPDATE,
     )
+
+
+def operator_policy(ttl: timedelta) -> TtlPolicy:
+    """Return the policy of an operator of which nothing but the *ttl* is said."""
+    return TtlPolicy(ttl, OPERATOR_TIME, OPERATOR_UPDATE)
+
+
+def policy_text(policy: TtlPolicy) -> str:
+    """Return *policy* as a hint writes it, `1 h ON READ WRITE EVENT TIME`, without what is as in the operators."""
+    words = [ttl_text(policy.ttl)]
+    if policy.update is not OPERATOR_UPDATE:
+        words.append(_UPDATES[policy.update])
+    if policy.time is not OPERATOR_TIME:
+        words.append(f"{policy.time.removesuffix('Time').upper()} TIME")
+    return " ".join(words)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from mt_core.registry.failures import translated
 from mt_core.registry.schema import NEWEST
 
 WAIT_S = 30
+ASK_AGAIN_S = 0.02
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
@@ -37,7 +40,7 @@ MIGRATIONS = Path(__file__).parent / "migrations"
 ADVISORY_LOCK = 0x46524553_48544142
 
 # Where Alembic keeps the last migration that it ran.
-_VERSIONS = table("alembic_version", column("version_num"))
+VERSIONS = table("alembic_version", column("version_num"))
 
 # Alembic keeps the migration under way in globals of its module.
 _migrating = threading.Lock()
@@ -48,7 +51,7 @@ def connect(url: str) -> Engine:
 
     Raises ConfigError or RegistryError, which never show a password.
     """
-    parsed = _parse(url)
+    parsed = parse(url)
     engine = _sqlite(parsed) if parsed.get_backend_name() == "sqlite" else _postgres(parsed)
     try:
         with translated(shown(parsed)):
@@ -64,7 +67,8 @@ def shown(url: URL) -> str:
     return url.set(query={}).render_as_string(hide_password=True)
 
 
-def _parse(url: str) -> URL:
+def parse(url: str) -> URL:
+    """Return *url*, which names SQLite's file by its absolute path, or PostgreSQL; raises ConfigError without a password."""
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
@@ -94,7 +98,7 @@ def _sqlite(url: URL) -> Engine:
     def _prepare(connection: Any, _record: object) -> None:
         # The driver's own transactions begin at the first write only; ours begin below.
         connection.isolation_level = None
-        connection.execute("PRAGMA journal_mode = WAL")
+        write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
 
     @event.listens_for(engine, "begin")
@@ -102,6 +106,19 @@ def _sqlite(url: URL) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE")
 
     return engine
+
+
+def write_ahead(connection: sqlite3.Connection) -> None:
+    """Have the database write ahead. Of connections that ask for it at once, SQLite refuses all but one without a wait."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            return
+        except sqlite3.OperationalError as busy:
+            if busy.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                raise
+            time.sleep(ASK_AGAIN_S)
 
 
 def _postgres(url: URL) -> Engine:
@@ -145,8 +162,8 @@ def _postgres(url: URL) -> Engine:
 
 def _migrate(engine: Engine) -> None:
     with engine.begin() as connection:
-        migrated = inspect(connection).has_table(_VERSIONS.name)
-        if migrated and connection.execute(select(_VERSIONS.c.version_num)).scalar_one_or_none() == NEWEST:
+        migrated = inspect(connection).has_table(VERSIONS.name)
+        if migrated and connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() == NEWEST:
             return
     config = Config()
     config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 from mt_core.errors import MtError
 from mt_core.identifiers import Namespace
 from mt_core.model.function import CreatedFunction
+from mt_core.model.progress import Progress
 from mt_core.model.reservation import Reservation
 from mt_core.model.run import RefreshRun
 from mt_core.model.stream import StreamMember
@@ -18,7 +19,6 @@ from mt_core.plans.compiled import Topology
 from mt_core.rowset import Column, PageForm, RowKind
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.statements import Statement
-from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
@@ -200,8 +200,8 @@ class StatementEngine(Protocol):
         Raises DefinitionInvalid for one that cannot be called, with the reason.
         """
 
-    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> None:
-        """Create *function* in the session alone, in place of one of its name; raises what `check_function` raises."""
+    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+        """Create *function* in the session alone, in place of one of its name, and return it as `check_function` does."""
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         """Return the copies of jars that the session has added, which stay as they are when the files are replaced."""
@@ -266,6 +266,9 @@ class Runs(Protocol):
 
     def stop_continuous(self, job: ContinuousJob) -> None:
         """Suspend the table of *job*; raises IllegalStatus, TableBusy, TableNotFound."""
+
+    def last_version(self, job: ContinuousJob) -> str:
+        """Return the snapshot that a stopped *job* has published last; raises TableBusy while its last batch goes on."""
 
     def job(self, job_id: str) -> RunView | None:
         """Return the job of a run that is open or among the last thousand, None for any other id."""

@@ -11,11 +11,13 @@ from mt_core.identifiers import Namespace, sql_name
 from mt_core.sessions.ports import SessionState
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.connectors import SINKS
+from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import ReadStatement
 from mt_core.tokens import TokenKind
 
 _KINDS = {"VIEW": False, "TABLE": False, "FUNCTION": True}
 _TEMPORARY = ("TEMPORARY", "TEMP")
+_IF_NOT_EXISTS = "IF NOT EXISTS"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,8 +32,8 @@ class TemporaryObject:
 
 
 def concerns_temporary(read: ReadStatement) -> bool:
-    """Whether *read* creates, alters or drops what may be a temporary table, view or function."""
-    return _target(read) is not None
+    """Whether *read* creates, alters or drops what may be a temporary table or view, or drops a function."""
+    return _target(read) is not None and not isinstance(read.fact, CreateFunction)
 
 
 def after(objects: Sequence[TemporaryObject], read: ReadStatement, state: SessionState) -> tuple[TemporaryObject, ...]:
@@ -48,15 +50,23 @@ def after(objects: Sequence[TemporaryObject], read: ReadStatement, state: Sessio
         name=name, is_function=is_function, text=read.written, catalog=state.catalog, namespace=state.namespace
     )
     match _words(read)[0]:
-        case "CREATE" if same:
-            # In its place: what was created after it may read it.
-            place = objects.index(same[0])
-            before = tuple(each for each in objects[:place] if each not in same)
-            return (*before, one, *(each for each in objects[place:] if each not in same))
-        case "CREATE" | "ALTER":
+        case "CREATE" if same and _IF_NOT_EXISTS in " ".join(_words(read)):
+            return tuple(objects)
+        case "CREATE":
+            return created(objects, one)
+        case "ALTER":
             return (*objects, one)
         case _:
             return others
+
+
+def created(objects: Sequence[TemporaryObject], one: TemporaryObject) -> tuple[TemporaryObject, ...]:
+    """Return *objects* with *one* that was created after them, or in the place of one of its name."""
+    same = [each for each in objects if (each.name, each.is_function) == (one.name, one.is_function)]
+    # In its place: what was created after it may read it.
+    place = objects.index(same[0]) if same else len(objects)
+    before = tuple(each for each in objects[:place] if each not in same)
+    return (*before, one, *(each for each in objects[place:] if each not in same))
 
 
 def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str, ...]:
@@ -71,9 +81,9 @@ def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str,
             continue
         if (each.catalog, each.namespace) != current:
             current = (each.catalog, each.namespace)
-            found.append(_use(*current))
+            found.append(use_statement(*current))
         found.append(each.text)
-    return tuple(found if current == home else [*found, _use(*home)])
+    return tuple(found if current == home else [*found, use_statement(*home)])
 
 
 def stranger(statements: Sequence[str]) -> int | None:
@@ -107,7 +117,8 @@ def check_writable(objects: Iterable[TemporaryObject], target: str) -> None:
             )
 
 
-def _use(catalog: str, namespace: Namespace) -> str:
+def use_statement(catalog: str, namespace: Namespace) -> str:
+    """Return the USE after which names are looked up in *namespace* of *catalog*."""
     return f"USE {sql_name((catalog, *namespace))}"
 
 

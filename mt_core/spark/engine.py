@@ -8,25 +8,33 @@ from uuid import uuid4
 
 from mt_core.errors import QueryFailed
 from mt_core.identifiers import Namespace, quote
+from mt_core.model.progress import Progress
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, stored_type
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session, java_strings
+from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.maintenance.source_changes import SourceLogs
 from mt_core.spark.queries.analysis import OWN_SESSION, analysis_of
+from mt_core.spark.queries.commits import Commits
 from mt_core.spark.queries.views import Names
 from mt_core.spark.storage.comparisons import Comparisons
 from mt_core.spark.storage.housekeeping import Housekeeping
 from mt_core.spark.storage.metadata import MetadataStore
 from mt_core.spark.storage.storage_tables import StorageTables
 from mt_core.spark.storage.writes import StagedWrites
-from mt_core.tables.engine import AnalysedQuery, Progress, Query, RefreshEngine, SourceVector
+from mt_core.tables.engine import AnalysedQuery, Query, RefreshEngine, SourceVector
 
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
 class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comparisons, SourceLogs, RefreshEngine):
     """All roles on one Spark driver: those of storage and of changes in a class each, here queries, names and the driver."""
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        super().__init__(driver, catalogs)
+        self._commits = Commits()
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         with self._working():
@@ -68,6 +76,10 @@ class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comp
     def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
         with self._working():
             return self._versions.look(queries)
+
+    def next_commit(self, timeout_s: float) -> str | None:
+        with self._driver.translating():
+            return self._commits.next(self._driver.session, timeout_s)
 
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
         with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):

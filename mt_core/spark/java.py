@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from mt_core.errors import JavaMissing
@@ -18,8 +19,21 @@ ADVICE = (
 _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Java:
+    """The `java` that Spark runs, with its major version."""
+
+    program: Path
+    version: int
+
+
 def check_java(environ: Mapping[str, str]) -> Path:
     """Return the `java` that Spark will run; raises JavaMissing, with how to get one, if it is absent or too old."""
+    return installed_java(environ).program
+
+
+def installed_java(environ: Mapping[str, str]) -> Java:
+    """Do the same, and return its version too; raises JavaMissing."""
     java = _find(environ)
     try:
         process = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
@@ -30,7 +44,7 @@ def check_java(environ: Mapping[str, str]) -> Path:
         raise JavaMissing(f"{java} does not say its version. {ADVICE}")
     if version < OLDEST:
         raise JavaMissing(f"{java} is Java {version}; Spark needs {OLDEST} or newer. {ADVICE}")
-    return java
+    return Java(program=java, version=version)
 
 
 def java_version(text: str) -> int | None:

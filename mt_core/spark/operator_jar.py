@@ -53,16 +53,30 @@ def compiled(environ: Mapping[str, str], sources: Path = _JAVA) -> Path:
     Raises JavaMissing without a JDK, EngineError with what the compiler says.
     """
     source_hash = hash_of(sources)
-    jar = cache_dir(environ) / "operators" / f"{source_hash[:16]}.jar"
+    jar = _cached(environ, source_hash)
     if not jar.is_file():
         jar.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=jar.parent) as folder:
             classes, part = Path(folder) / "classes", Path(folder) / NAME
-            _compile(_compiler(environ), sources, classes)
+            _compile(compiler(environ), sources, classes)
             _pack(classes, source_hash, part)
             # Another process may have been faster.
             part.replace(jar)
     return jar
+
+
+def place_of(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Path = _PACKAGED) -> Path:
+    """Return where the jar is, or will be when Spark starts; compiles nothing."""
+    return _cached(environ, hash_of(sources)) if sources.is_dir() else packaged
+
+
+def is_checkout(sources: Path = _JAVA) -> bool:
+    """Return whether the sources of the operators are here, which are compiled when Spark starts."""
+    return sources.is_dir()
+
+
+def _cached(environ: Mapping[str, str], source_hash: str) -> Path:
+    return cache_dir(environ) / "operators" / f"{source_hash[:16]}.jar"
 
 
 def hash_of(sources: Path) -> str:
@@ -77,7 +91,8 @@ def _files(sources: Path) -> list[Path]:
     return sorted(sources.rglob("*.java"))
 
 
-def _compiler(environ: Mapping[str, str]) -> Path:
+def compiler(environ: Mapping[str, str]) -> Path:
+    """Return the `javac` that compiles the operators of a checkout; raises JavaMissing, with how to get one."""
     home = environ.get("JAVA_HOME")
     javac = shutil.which("javac", path=f"{home}/bin" if home else environ.get("PATH"))
     if javac is None:

@@ -222,7 +222,15 @@ _CATALOGS = (
         },
         ("CREATE FUNCTION", "CREATE OR REPLACE FUNCTION", "CREATE TEMPORARY FUNCTION"),
     ),
-    _kind("ALTER_FUNCTION", _DEFINES, {"ALTER FUNCTION": functions.alter_function}),
+    _kind(
+        "ALTER_FUNCTION",
+        _DEFINES,
+        {
+            "ALTER FUNCTION": functions.alter_function,
+            **{f"ALTER {temporary}FUNCTION": functions.alter_temporary_function for temporary in _TEMPORARY},
+        },
+        ("ALTER FUNCTION",),
+    ),
     _kind(
         "DROP_FUNCTION",
         _DEFINES,

@@ -57,7 +57,8 @@ def _sign(cursor: TokenCursor) -> int:
     value = cursor.peek()
     if value is not None and value.kind is TokenKind.STRING and hinted_policy(value.value) is None:
         raise cursor.refusal(
-            f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, or 0 for ever; ON WRITE and a TIME may follow"
+            f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, at least 1 ms, or 0 for ever; ON READ WRITE "
+            "and EVENT TIME may follow"
         )
     cursor.string(f"the duration of '{name}' in quotes")
     return -1 if sign is None else sign.start

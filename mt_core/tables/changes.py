@@ -17,22 +17,25 @@ class Signal:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._generation = 0
+        self._events: tuple[threading.Event, ...] = ()
 
     def set(self) -> None:
         """Wake every waiter."""
         with self._changed:
             self._generation += 1
             self._changed.notify_all()
+            for event in self._events:
+                event.set()
+
+    def sets_also(self, event: threading.Event) -> None:
+        """Have each change set *event*, on which a thread sleeps that other events wake as well."""
+        with self._changed:
+            self._events = (*self._events, event)
 
     @property
     def generation(self) -> int:
         """How often anything changed so far."""
         return self._generation
-
-    def wait_change(self, generation: int, timeout_s: float) -> None:
-        """Block until something changes after *generation*, at most *timeout_s* seconds."""
-        with self._changed:
-            self._changed.wait_for(lambda: generation != self._generation, timeout_s)
 
     def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
         """Block until *probe* returns something, and return that; None if it does not within *timeout_s* seconds.

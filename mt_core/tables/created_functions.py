@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
-from mt_core.errors import DefinitionInvalid, IllegalStatus, RegistryError
+from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryError
+from mt_core.identifiers import display_name
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
+from mt_core.model.table import MaterializedTable
+from mt_core.sql.functions import CreateFunction
+from mt_core.sql.parser import ReadStatement
+from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tokens import TokenKind, significant
 
 FunctionSet = Mapping[str, CreatedFunction]
+_RECENT = 5
 _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
 
 
@@ -35,6 +43,10 @@ class CreatedFunctions:
         """Return the function *name*, in lower case; None if no statement has created it."""
         return self.all().get(name)
 
+    def needed(self) -> Sequence[CreatedFunction]:
+        """Return the functions whose code is needed: these, and the temporary ones of jobs that run. Raises RegistryError."""
+        return in_transaction(self._registry, lambda tx: [*tx.functions.all(), *_temporary(tx)])
+
     def create(self, function: CreatedFunction) -> None:
         """Store a new function; raises DefinitionInvalid if its name is taken."""
 
@@ -50,14 +62,19 @@ class CreatedFunctions:
         self._change(lambda tx: tx.functions.put(function))
 
     def drop(self, name: str) -> None:
-        """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run, other functions."""
+        """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run, other functions.
+
+        What a table calls through views is what its latest refresh found.
+        """
+        through_views = on_each_page(self._registry, partial(_callers_through_views, name=name))
 
         def work(tx: Transaction) -> None:
-            users = list(_users(tx, name))
+            users = [*_users(tx, name), *through_views]
             if users:
                 raise IllegalStatus(
                     f"Function {name} cannot be dropped: {', '.join(users)} {'uses' if len(users) == 1 else 'use'} it. DROP or "
                     "ALTER these first, STOP the jobs, or give the function another body with CREATE OR REPLACE FUNCTION."
+                    f"{' A view that no longer calls it counts from the next refresh on.' if through_views else ''}"
                 )
             tx.functions.delete(name)
 
@@ -86,7 +103,7 @@ def taken(name: str) -> DefinitionInvalid:
 
 def calls(text: str, name: str) -> bool:
     """Whether *text*, in SQL, calls a function *name*, in lower case, that has no database before it."""
-    if name not in text.lower():
+    if name.replace("`", "``") not in text.lower():
         # To split thousands of queries into tokens would keep other transactions waiting for seconds.
         return False
     tokens = list(significant(text))
@@ -113,6 +130,30 @@ def in_place_of(function: CreatedFunction, former: CreatedFunction) -> CreatedFu
 
 def _by_name(tx: Transaction) -> FunctionSet:
     return {function.name: function for function in tx.functions.all()}
+
+
+def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
+    for job in tx.jobs.open():
+        for text in job.definition.temporary if job.definition else ():
+            try:
+                fact = ReadStatement(text).fact
+            except MtError:
+                # The job says so when it begins again.
+                continue
+            if isinstance(fact, CreateFunction):
+                yield fact.function
+
+
+def _callers_through_views(tx: Transaction, tables: Iterable[MaterializedTable], name: str) -> Iterator[str]:
+    for table in tables:
+        if calls(table.definition.expanded_query, name):
+            continue
+        fingerprint = fingerprint_of(table.definition)
+        runs = tx.runs.newest(table_id=table.table_id, limit=_RECENT)
+        vector = next((run.vector for run in runs if run.vector and run.fingerprint == fingerprint), ())
+        read = {(source["kind"], source["name"]) for source in vector}
+        if ("function", display_name((name,))) in read and any(kind == "view" for kind, _ in read):
+            yield f"materialized table {table.identifier} through a view"
 
 
 def _users(tx: Transaction, name: str) -> Iterator[str]:

@@ -12,9 +12,11 @@ from mt_core.maintenance.changes import SourceChange
 from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Strategy
 from mt_core.model.partition import NOTHING, Scope
+from mt_core.model.progress import Progress
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.rowset import RowSet
+from mt_core.tables.heard_commits import HeardCommits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -242,8 +244,7 @@ class Compared:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fragments:
-    """The files of main that a compaction takes away: data files that are small and not the only small one of their partition,
-    and delete files that apply to any."""
+    """The files of main that a compaction takes away: small data files where a partition has several, and delete files."""
 
     small_files: int
     delete_files: int
@@ -259,14 +260,6 @@ class Rewrite:
     job_id: str
     table: TableIdentifier
     branch: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Progress:
-    """Tasks of a job's Spark stages."""
-
-    done: int
-    total: int
 
 
 class CatalogLookup(Protocol):
@@ -340,11 +333,11 @@ class TableStorage(Protocol):
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         """Yield main and its ancestors, newest first, as far as they have not expired."""
 
-    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
-        """Return whether main has ancestors committed before *older_than*, which no branch or tag needs."""
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
+        """Return whether `expire` would delete a snapshot."""
 
-    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        """Delete snapshots committed before *older_than*, with their files, but not main and those that a branch or tag names."""
+    def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
+        """Delete snapshots of before *older_than*, with their files, but not main, *keep* and those that a branch or tag names."""
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
         """Count the files that a compaction would take away."""
@@ -396,5 +389,5 @@ class EngineState(Protocol):
         """Return where jobs run, e.g. {"execution.target": "local[*]"}."""
 
 
-class RefreshEngine(CatalogLookup, QueryAnalysis, TableStorage, RefreshJobs, EngineState, Protocol):
+class RefreshEngine(CatalogLookup, QueryAnalysis, HeardCommits, TableStorage, RefreshJobs, EngineState, Protocol):
     """The engine in all its roles."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mt_core.identifiers import Namespace
+from mt_core.model.freshness import Freshness
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import RowSet
 
@@ -37,11 +38,13 @@ class CommandContext:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
     """The result of a statement. `rows` None means "OK"; `wait_for` is a run that the operation has to wait for;
-    `created` is the table whose CREATE ends with that run; `passthrough` sends the text to Spark: it is not about our tables."""
+    `created` is the table whose CREATE ends with that run, and `recomputed` its freshness if each change of a source computes
+    all of it; `passthrough` sends the text to Spark: it is not about our tables."""
 
     rows: RowSet | None = None
     wait_for: str | None = None
     created: TableIdentifier | None = None
+    recomputed: Freshness | None = None
     warnings: tuple[str, ...] = ()
     passthrough: bool = False
 

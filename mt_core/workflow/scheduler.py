@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +14,7 @@ import pluggy
 
 from mt_core.clock import Clock
 from mt_core.errors import MtError, WorkflowError
+from mt_core.model.finding import Finding
 from mt_core.workflow.definitions import DefinitionStore
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
@@ -108,6 +109,13 @@ class WorkflowScheduler(ABC):
     @abstractmethod
     def close(self) -> None:
         """Stop ticking and release everything; closing twice is harmless."""
+
+    def diagnose(self, options: Mapping[str, str], clock: Clock) -> Sequence[Finding]:
+        """Return what `freshtable doctor` says of the service that *options* name; changes nothing, and need not be open.
+
+        Raises WorkflowError for options that cannot be used. A scheduler without a service of its own has nothing to add.
+        """
+        return [Finding.ok("scheduler", f"{self.identifier} is installed")]
 
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027 (most keep to any schedule)
         """Raise WorkflowError, with the way out, if *schedule* is one that this scheduler can never keep to.

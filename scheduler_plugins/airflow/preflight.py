@@ -16,14 +16,16 @@ LOWEST_VERSION = (3, 3)
 PACKAGE = "freshtable-airflow"
 PLUGIN = "freshtable"
 AGAIN_S = 1.0
+INSTALL = "pip install --no-deps ./dags, in a checkout of Freshtable and where the components of Airflow run"
 COMPONENTS = ("scheduler", "dag_processor", "triggerer")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Lack:
-    """What Airflow lacks; *passing* if the reason can be that it is still starting."""
+class Lack:
+    """What Airflow lacks, and the command that mends it; *passing* if the reason can be that it is still starting."""
 
     text: str
+    way_out: str
     passing: bool = True
 
 
@@ -44,9 +46,9 @@ class Preflight:
         while True:
             warning = ""
             try:
-                lack = self._version() or self._anchor()
+                lack = self.version() or self.anchor()
                 if lack is None:
-                    lack, warning = self._components()
+                    lack, warning = self.components()
             except AirflowAway as error:
                 return str(error)
             if lack is None:
@@ -55,7 +57,8 @@ class Preflight:
                 raise WorkflowError(f"Airflow at {self.client.endpoint} {lack.text}.")
             self.client.pause(AGAIN_S)
 
-    def _version(self) -> _Lack | None:
+    def version(self) -> Lack | None:
+        """Return what is wrong with the version of Airflow."""
         answer = self.client.get("/version", accept=(OK, NOT_FOUND))
         text, numbers = "without /api/v2", tuple[int, ...]()
         if answer.status_code == OK:
@@ -64,38 +67,44 @@ class Preflight:
         if numbers >= LOWEST_VERSION:
             return None
         needed = ".".join(str(number) for number in LOWEST_VERSION)
-        return _Lack(
+        return Lack(
             text=f"is of version {text}; {needed} or newer is needed: with older ones nothing would cancel the refresh of a task",
+            way_out=f"pip install 'apache-airflow>={needed}'",
             passing=False,
         )
 
-    def _anchor(self) -> _Lack | None:
+    def anchor(self) -> Lack | None:
+        """Return why Airflow does not show the DAG of our bundle that is always there."""
         dag_id = anchor_of(self.settings.dag_id_prefix, 0)
         answer = self.client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
-            return _Lack(
+            return Lack(
                 text=f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: install {PACKAGE} where the "
                 "api-server runs, and start it again",
+                way_out=INSTALL,
             )
         if answer.status_code == OK and not self.client.read(answer, lambda dag: bool(dag["is_stale"])):
             return None
         if answer.status_code == OK:
-            return _Lack(
+            return Lack(
                 text=f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor runs, and "
                 "what [dag_processor] dag_bundle_config_list says there",
+                way_out="airflow dag-processor",
             )
         if PACKAGE not in self._providers():
-            return _Lack(
+            return Lack(
                 text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
                 "triggerer and workers run (from a checkout of Freshtable: pip install --no-deps ./dags), configure its bundle "
                 "and start them again; docs/airflow.md has each step",
+                way_out=INSTALL,
             )
-        return _Lack(
+        return Lack(
             text=f"has the package {PACKAGE}, but not the DAG {dag_id} of its bundle: add the bundle to "
             "[dag_processor] dag_bundle_config_list as "
             '{"name": "materialized-tables", "classpath": "freshtable_airflow.bundle.GatewayDagBundle", '
             '"kwargs": {"gateway": "<the URL of this gateway>"}}, see that its dag_id_prefix is the same as '
             f"{PREFIX}{DAG_ID_PREFIX.key} ({self.settings.dag_id_prefix!r}), and that the DAG processor runs",
+            way_out="export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=… (docs/airflow.md, step 3), and start Airflow again",
         )
 
     def _providers(self) -> list[str]:
@@ -116,7 +125,7 @@ class Preflight:
             if not page or len(packages) >= total:
                 return packages
 
-    def _components(self) -> tuple[_Lack | None, str]:
+    def components(self) -> tuple[Lack | None, str]:
         """Return which component Airflow lacks, and a warning about those that are not healthy, "" without any."""
         statuses = self.client.read(
             self.client.get("/monitor/health"),
@@ -126,7 +135,9 @@ class Preflight:
         absent = [name for name, status in statuses.items() if not status]
         ill = [name for name, status in statuses.items() if status != "healthy"]
         if absent:
-            return _Lack(text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`"), ""
+            return Lack(
+                text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`", way_out=f"airflow {absent[0]}"
+            ), ""
         if not ill:
             return None, ""
         commands = " and ".join(f"`airflow {name}`" for name in ill)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from typing import ClassVar
 from zlib import crc32
 
+from mt_core.clock import Clock
 from mt_core.errors import MtError, WorkflowError
+from mt_core.model.finding import Finding
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
@@ -32,6 +34,7 @@ from mt_core.workflow.scheduler import (
 )
 from scheduler_plugins.airflow.connection import Connection
 from scheduler_plugins.airflow.dag_reader import MISSING
+from scheduler_plugins.airflow.diagnosis import Diagnosis
 from scheduler_plugins.airflow.names import DAG_ID, dag_id_in, dag_id_of
 from scheduler_plugins.airflow.settings import IDENTIFIER, OPTIONS, read_settings
 
@@ -72,6 +75,9 @@ class AirflowScheduler(WorkflowScheduler):
                 # A change just before the gateway stopped may not have reached Airflow's scheduler.
                 connection.publisher.follow_up(definition.workflow_id)
             self._connection = connection
+
+    def diagnose(self, options: Mapping[str, str], clock: Clock) -> Sequence[Finding]:
+        return Diagnosis.of(read_settings(options), clock).findings()
 
     def close(self) -> None:
         with self._lock:

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import httpx
 
+from mt_core.address import Address
 from mt_core.errors import SessionNotFound
 from mt_core.model.formatter import show_schedule_time
 from mt_core.protocol import ERROR_CODE_HEADER, Refresh
@@ -53,15 +54,19 @@ class Ticker:
     """Sends ticks over connections that stay open; safe from any thread, one session per distinct `init_config`."""
 
     def __init__(self, *, gateway_url: str, token: str, max_in_flight: int) -> None:
-        self._url = gateway_url.rstrip("/") + "/v3/sessions"
+        address = Address.of(gateway_url)
+        self._url = f"{address.base_url}/v3/sessions"
         self._sessions: dict[tuple[tuple[str, str], ...], _Session] = {}
+        limits = httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight)
+        socket = address.socket
         self._client = httpx.Client(
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
-            limits=httpx.Limits(max_connections=max_in_flight, max_keepalive_connections=max_in_flight),
+            limits=limits,
+            transport=None if socket is None else httpx.HTTPTransport(uds=socket, limits=limits, verify=False),
             trust_env=False,
             # To load the certificates that https needs takes 20 ms; plain http needs none.
-            verify=not gateway_url.startswith("http://"),
+            verify=not address.base_url.startswith("http://"),
         )
 
     def close(self) -> None:

@@ -24,9 +24,6 @@ class ComposedAirflow(AirflowStack):
 
     stop = kill = start
 
-    def revive(self) -> None:
-        """Docker does that."""
-
 
 def composed_airflow(request: pytest.FixtureRequest, settings: AirflowSettings) -> AirflowStack:
     """Return the Airflow of the session's containers, which are up when this returns."""

@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from tests.airflow.compose import CONTAINERS_NAME_FOR_US, composed_airflow
 from tests.airflow.lake import Lake
 from tests.airflow.settings import AirflowSettings
 from tests.airflow.stack import AirflowStack, free_port, running_airflow
+from tests.postgres import fresh_database
 
 HERE = Path(__file__).parent
 # The first test of a session starts Airflow; a test waits for several things, for each of which Airflow gets its time.
@@ -49,7 +51,10 @@ def docker_compose_file() -> str:
 def airflow(
     stack_kind: str, gateway_port: int, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[AirflowStack]:
-    """One Airflow for the session: `url`, `user`, `password`, `rest`; locally its components can be stopped and killed."""
+    """One Airflow for the session: `url`, `user`, `password`, `rest`; locally its components can be stopped and killed.
+
+    There it has PostgreSQL, as in production: on SQLite its components wait for each other, and give up when that takes long.
+    """
     host = CONTAINERS_NAME_FOR_US if stack_kind == "compose" else "127.0.0.1"
     settings = AirflowSettings(
         home=tmp_path_factory.mktemp("airflow"),
@@ -60,14 +65,21 @@ def airflow(
     if stack_kind == "compose":
         yield composed_airflow(request, settings)
         return
-    with running_airflow(settings) as stack:
+    with (
+        fresh_database(request.getfixturevalue("postgres_url"), "airflow") as database,
+        running_airflow(replace(settings, database_url=database)) as stack,
+    ):
         yield stack
 
 
-@pytest.fixture(autouse=True)
-def _whole_airflow(request: pytest.FixtureRequest) -> None:
-    if "airflow" in request.fixturenames:
-        request.getfixturevalue("airflow").revive()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show with a test that fails what Airflow's components said last."""
+    report = yield
+    stack = getattr(item, "funcargs", {}).get("airflow")
+    if report.failed and isinstance(stack, AirflowStack):
+        report.sections += [(f"last lines of Airflow's {name}", text) for name, text in stack.last_lines().items()]
+    return report
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class OtherGateway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
-    """Where an Airflow lives, which gateway it serves, and its database ("" for SQLite in its home)."""
+    """Where an Airflow lives, which gateway it serves, and its database: `postgresql://…`, or "" for SQLite in its home."""
 
     home: Path
     port: int
@@ -94,6 +94,7 @@ class AirflowSettings:
         (self.home / "passwords.json").write_text(json.dumps({USER: PASSWORD, SERVICE_USER: SERVICE_PASSWORD}))
 
     def _places(self) -> dict[str, str]:
+        postgresql = self.database_url.replace("postgresql://", "postgresql+psycopg2://")
         return {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.home / "dags"),
@@ -103,7 +104,7 @@ class AirflowSettings:
             "AIRFLOW__API__HOST": "127.0.0.1",
             "AIRFLOW__API__PORT": str(self.port),
             "AIRFLOW__API__BASE_URL": self.url,
-            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": self.database_url or f"sqlite:///{self.database}?timeout=30",
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": postgresql or f"sqlite:///{self.database}?timeout=30",
             "AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_STORAGE_PATH": str(self.home / "bundles"),
         }
 

@@ -66,12 +66,10 @@ class AirflowStack:
                 self._processes[name] = self._spawn(name)
         self.rest.wait(lambda: self._healthy(names or tuple(COMPONENTS)), BOOT_S)
 
-    def revive(self) -> None:
-        """Start again what has ended by itself: Airflow's scheduler does when SQLite stays locked, and expects to be restarted."""
-        ended = [name for name, process in self._processes.items() if process.poll() is not None]
-        if ended:
-            self.kill(*ended)
-            self.start(*ended)
+    def last_lines(self, count: int = 40) -> dict[str, str]:
+        """Return, by component, the end of what it wrote, as far as that is on this machine."""
+        logs = {name: self.settings.home / f"{name}.log" for name in COMPONENTS}
+        return {name: "\n".join(self.log(name).splitlines()[-count:]) for name, log in logs.items() if log.exists()}
 
     def stop(self, *names: str) -> None:
         """Let components (default: all) end as at a shutdown; what does not is killed."""

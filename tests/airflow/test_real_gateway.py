@@ -133,20 +133,30 @@ def test_a_table_waits_for_the_run_of_the_same_schedule_time_of_the_one_that_it_
 ) -> None:
     lake.paced("upper", freshness="INTERVAL '1' MINUTE")
     lake.create("lower", query="SELECT n FROM lake.default.upper", freshness="INTERVAL '1' MINUTE")
-    lake.pace("upper", 5)
+    # Longer than the tick of one DAG comes after that of another, and shorter than half the freshness, after which none waits.
+    lake.pace("upper", 15)
 
-    def waiting() -> list[Row]:
-        return [run for run in lake.refreshes("lower") if "waits for" in str(run["reason"])]
+    waited: dict[str, Row] = {}
 
-    waited = airflow.rest.wait(waiting, TICK_S)[0]
-    wait_until(lambda: lake.run("lower", waited["refresh"])["status"] == "SUCCEEDED", "it waits still", SOON_S)
+    def met() -> tuple[Row, Row, Row] | None:
+        """A refresh of the lower table as it waited and as it ended, and that of the upper one for which it waited.
 
-    awaited = next(run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED")
+        A tick of one DAG can come so late after that of the other that nothing is left to wait for; then the next ones meet.
+        """
+        of_lower = lake.refreshes("lower")
+        waited.update({str(run["refresh"]): run for run in of_lower if "waits for" in str(run["reason"])})
+        of_upper = {run["schedule time"]: run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED"}
+        ended = [run for run in of_lower if run["refresh"] in waited and run["status"] == "SUCCEEDED"]
+        both = [(waited[str(run["refresh"])], run, of_upper.get(run["schedule time"])) for run in ended]
+        return next(((first, last, upper) for first, last, upper in both if upper), None)
+
+    wait, lower, upper = airflow.rest.wait(met, 3 * TICK_S)
     shown = lake.values("SELECT n FROM lake.default.lower")
     for name in ("lower", "upper"):
         lake.drop(name)
-    assert waited["reason"].startswith(f"waits for lake.default.upper at {waited['schedule time']}")
-    assert (awaited["schedule time"], shown) == (waited["schedule time"], [(2,)])
+    assert wait["reason"] == f"waits for lake.default.upper at {lower['schedule time']}"
+    assert str(lower["started at"]) >= str(upper["finished at"])
+    assert shown == [(2,)]
 
 
 def test_a_table_that_fails_at_five_schedule_times_in_a_row_is_suspended_and_its_dag_paused(

@@ -30,7 +30,7 @@ def test_on_postgresql_and_with_tokens_that_expire_a_table_lives_from_create_to_
         port=free_port(),
         gateway_url=f"http://127.0.0.1:{port}",
         token=TOKEN,
-        database_url=postgres_database.replace("postgresql://", "postgresql+psycopg2://"),
+        database_url=postgres_database,
         more={"AIRFLOW__API_AUTH__JWT_EXPIRATION_TIME": str(TOKENS_LIVE_S)},
     )
     with running_airflow(settings) as airflow:

@@ -35,7 +35,7 @@ def lanes(tmp_path: Path, postgres_database: str, stack_kind: str) -> Iterator[l
         port=free_port(),
         gateway_url=others[0].url,
         token=TOKEN,
-        database_url=postgres_database.replace("postgresql://", "postgresql+psycopg2://"),
+        database_url=postgres_database,
         others=others,
         more={"AIRFLOW__CORE__PARALLELISM": str(LANES)},
     )

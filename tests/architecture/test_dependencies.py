@@ -30,6 +30,8 @@ EXTRAS = {
     "mt_core.client.http": ("client",),
     "mt_core.client.reader": ("client",),
     "mt_core.client.terminal.columnar_file": ("client",),
+    "mt_core.setup.checks": ("gateway",),
+    "mt_core.setup.doctor": ("gateway",),
     "mt_core.state": ("state",),
     "mt_core.testing": ("testing",),
 }

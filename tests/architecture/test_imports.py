@@ -12,7 +12,10 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-HEAVY = ("pyspark", "py4j", "pyarrow", "fastapi", "uvicorn", "sqlalchemy", "alembic", "sqlglot", "orjson", "psycopg")
+HEAVY = (
+    *("pyspark", "py4j", "pyarrow", "fastapi", "uvicorn", "sqlalchemy", "alembic", "sqlglot", "orjson", "psycopg"),
+    "prompt_toolkit",
+)
 BLOCK = f"""
 import sys
 
@@ -24,7 +27,8 @@ class Blocker:
 
 sys.meta_path.insert(0, Blocker())
 """
-HELPS = [["--help"], ["sql", "--help"], ["gateway", "--help"], ["demo", "--help"]]
+COMMANDS = ("sql", "gateway", "demo", "doctor", "init", "status")
+HELPS = [["--help"], *([command, "--help"] for command in COMMANDS)]
 LIGHT = [
     "mt_core.client.http",
     "mt_core.client.dbapi",
@@ -32,6 +36,8 @@ LIGHT = [
     "mt_core.client.terminal.columnar_file",
     "mt_core.client.terminal.run",
     "mt_core.client.terminal.table",
+    "mt_core.setup.initial_file",
+    "mt_core.setup.status_run",
     "mt_core.workflow.loader",
     "mt_core.tables.manager",
     "mt_core.sql.parser",
@@ -125,6 +131,19 @@ app(["sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1"])
     assert shown.returncode == 3
     assert "127.0.0.1:9" in shown.stderr
     assert "Traceback" not in shown.stderr
+
+
+def test_the_doctor_names_the_extra_that_it_needs() -> None:
+    code = f"""{BLOCK}
+from mt_core.cli import app
+app(["doctor"])
+"""
+
+    shown = run_python(code)
+
+    assert shown.returncode == 1
+    assert shown.stderr.startswith("Error: freshtable doctor needs the package")
+    assert "install the extra 'gateway'" in shown.stderr
 
 
 def test_a_columnar_file_names_the_extra_that_it_needs_before_any_statement_runs() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,6 +11,7 @@ from contextlib import closing
 from datetime import timedelta
 from itertools import cycle
 from pathlib import Path
+from threading import Timer
 
 import psycopg
 import pytest
@@ -20,7 +22,7 @@ from sqlalchemy import create_engine, text
 
 from mt_core.errors import ConfigError, RegistryError
 from mt_core.model.run import RefreshRun, RunStatus
-from mt_core.registry.database import MIGRATIONS, connect
+from mt_core.registry.database import MIGRATIONS, connect, write_ahead
 from mt_core.registry.schema import METADATA, NEWEST
 from mt_core.registry.store import SqlRegistry
 from mt_core.testing.fake_clock import FakeClock
@@ -111,6 +113,20 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
         _, shard = registry.definitions.shard(shard_of("w1"))
 
     assert (*found, shard) == ([table], [run], [], [definition])
+
+
+def test_a_connection_that_sqlite_refuses_at_once_writes_ahead_as_soon_as_it_may(tmp_path: Path) -> None:
+    file = tmp_path / "registry.db"
+    with (
+        closing(sqlite3.connect(file, isolation_level=None, check_same_thread=False)) as holder,
+        closing(sqlite3.connect(file, timeout=0)) as refused,
+    ):
+        holder.execute("BEGIN EXCLUSIVE")
+        Timer(0.2, holder.execute, ["COMMIT"]).start()
+
+        write_ahead(refused)
+
+        assert refused.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
 
 def test_several_gateways_give_one_run_for_one_request_key(gateways: list[SqlRegistry]) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from random import Random
 from typing import Any, Protocol
 
 from hypothesis import HealthCheck, Phase, settings
@@ -20,7 +21,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr, lit
 
 from mt_core.plans.durations import FOR_EVER
-from tests.depth import DEPTH
+from tests.depth import DEPTH, rounds
 from tests.integration.operator_stream import KIND, Change, OperatorStream
 
 Row = tuple[Any, ...]
@@ -29,16 +30,16 @@ Signed = tuple[Row, bool]
 Told = Counter[tuple[str, str, Row]]
 """How often a query, by its name, gives a kind of change of a row."""
 MINUTES = (2, 5)
-BATCHES = 8
-# A script takes seconds, and a shorter one is found in minutes: only those who wait for it get one.
+LEAST, MOST = 0 if DEPTH > 1 else 6, 12
+"""How many changes a batch has."""
+SEED = 4
+"""That of the one script of `make test-slow`, in which each operator gives something else with other TTLs."""
+# A script takes seconds.
 FEW_SCRIPTS = settings(
-    # The first script is the least one, of a batch without rows.
-    max_examples=1 + DEPTH,
-    # A deep run has other scripts each time.
-    derandomize=DEPTH == 1,
+    max_examples=rounds(1, 2),
     deadline=None,
     suppress_health_check=list(HealthCheck),
-    phases=[Phase.explicit, Phase.reuse, Phase.generate, *([Phase.shrink] if DEPTH > 1 else [])],
+    phases=[Phase.explicit, Phase.reuse, Phase.generate],
 )
 
 
@@ -100,35 +101,72 @@ class Model(Protocol):
         """Return what a batch changes, and keep it."""
 
 
-@st.composite
-def scripts(draw: st.DrawFn, rows: st.SearchStrategy[Row], most: int = 12) -> Script:
-    """Yield scripts of changes of such *rows*, of which a batch has at most so many; each takes back a row that was added."""
-    present: list[Row] = []
+def scripts(*values: Sequence[Any]) -> st.SearchStrategy[Script]:
+    """Yield scripts of changes of rows with columns of those *values*; each takes back rows that were added."""
+    seeds = st.just(SEED) if DEPTH == 1 else st.integers(0, 2**32)
+    return seeds.map(lambda seed: _script(Random(seed), values))
+
+
+def untold(models: Callable[[], Model], *values: Sequence[Any]) -> set[str]:
+    """Return the names of the queries that give the same in the script with SEED if no TTL changes, or nothing expires."""
+    script = _script(Random(SEED), values)
+    given = _given(models(), script)
+    others = _given(models(), script, changing=False), _given(models(), script, changing=False, expiring=False)
+    told = [
+        {name for here, there in zip(given, other, strict=True) for name, _, _ in (here - there) + (there - here)}
+        for other in others
+    ]
+    return {name for each in given for name, _, _ in each} - set.intersection(*told)
+
+
+def _given(model: Model, script: Script, *, changing: bool = True, expiring: bool = True) -> list[Told]:
+    moment, found = Moment(0, script.ttl if expiring else 0), list[Told]()
+    for step in script.steps:
+        match step:
+            case Feed(changes):
+                found.append(model.changes(changes, moment))
+            case Wait(minutes):
+                moment = Moment(moment.now + minutes, moment.ttl)
+            case Restart(ttl) if changing:
+                moment = Moment(moment.now, ttl)
+    return found
+
+
+def _script(chance: Random, values: Sequence[Sequence[Any]]) -> Script:
+    ttl, *others = chance.sample((*MINUTES, 0), 3)
     steps: list[Step] = []
-    for _ in range(draw(st.sampled_from((1, *[BATCHES] * 9)))):
+    for between, changes in zip(_between_batches(chance, others), _batches(chance, values), strict=False):
+        steps += [*between, Feed(changes)]
+    return Script(ttl, tuple(steps))
+
+
+def _between_batches(chance: Random, ttls: Sequence[int]) -> Iterator[Sequence[Step]]:
+    """Yield what is before each batch: nothing, time, the batch before it again, and a start with each of *ttls*.
+
+    In a deep run there are more of them, in any order.
+    """
+    pauses = [Wait(chance.choice((1, *MINUTES))) for _ in range(4)]
+    first, second = map(Restart, ttls)
+    if DEPTH == 1:
+        yield from ([], [first], [pauses[0], Repeat()], [Repeat()], [second], pauses[1:2])
+        return
+    found = [[], pauses[:1], pauses[1:2], [Repeat()], [pauses[2], Repeat()], [first], [second, pauses[3]]]
+    yield []
+    yield from chance.sample(found, len(found))
+
+
+def _batches(chance: Random, values: Sequence[Sequence[Any]]) -> Iterator[tuple[Signed, ...]]:
+    """Yield the changes of batches without an end."""
+    present: list[Row] = []
+    while True:
         changes = list[Signed]()
-        for _ in range(draw(st.integers(0, most))):
-            if present and draw(st.integers(0, 9)) < 4:
-                changes.append((present.pop(draw(st.integers(0, len(present) - 1))), False))
+        for _ in range(chance.randint(LEAST, MOST)):
+            if present and chance.random() < 0.4:
+                changes.append((present.pop(chance.randrange(len(present))), False))
             else:
-                changes.append((draw(rows), True))
-                present.append(changes[-1][0])
-        steps.append(Feed(tuple(changes)))
-        steps += draw(_BETWEEN)
-    return Script(draw(_TTLS), tuple(steps))
-
-
-_TTLS = st.sampled_from((*MINUTES, 0))
-_PAUSE = st.builds(Wait, st.sampled_from((1, *MINUTES)))
-# A batch is repeated with the TTL that it had.
-_BETWEEN = st.one_of(
-    st.just(()),
-    st.tuples(_PAUSE),
-    st.tuples(st.just(Repeat())),
-    st.tuples(_PAUSE, st.just(Repeat())),
-    st.tuples(st.builds(Restart, _TTLS)),
-    st.tuples(st.builds(Restart, _TTLS), _PAUSE),
-)
+                present.append(tuple(map(chance.choice, values)))
+                changes.append((present[-1], True))
+        yield tuple(changes)
 
 
 def replay(

@@ -76,6 +76,12 @@ class OperatorStream:
         """Return how many rows the operators keep after the last batch."""
         return sum(int(each.numRowsTotal()) for each in self._query.lastProgress().stateOperators())
 
+    def rows_expired(self) -> int:
+        """Return how many rows the operators have lost since the start because they had expired, as Spark reports it."""
+        batches = [json.loads(each.json()) for each in self._query.recentProgress()]
+        states = [state for batch in batches for state in batch["stateOperators"]]
+        return sum(state["customMetrics"]["numValuesRemovedDueToTTLExpiry"] for state in states)
+
     def wait(self, time: timedelta) -> None:
         self._clock.advance(time // timedelta(milliseconds=1))
 

@@ -6,6 +6,7 @@ Run as a module with its configuration as JSON: it executes each line of its inp
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -41,14 +42,17 @@ def outside_spark(conf: Mapping[str, str]) -> Iterator[Callable[[str], None]]:
 def _main(conf: Mapping[str, str]) -> None:
     from pyspark.sql import SparkSession
 
+    # Java writes its warnings to the standard output too.
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     builder = SparkSession.builder
     for key, value in conf.items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     for line in sys.stdin:
         session.sql(line)
-        sys.stdout.write(f"{_DONE}\n")
-        sys.stdout.flush()
+        answers.write(f"{_DONE}\n")
+        answers.flush()
     session.stop()
 
 

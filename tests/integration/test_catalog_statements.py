@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import zipfile
+from collections.abc import Iterator
 from copy import copy
 from datetime import UTC, datetime
 from pathlib import Path
@@ -90,8 +91,12 @@ class Client:
 
 
 @pytest.fixture
-def client(spark_driver: SparkDriver) -> Client:
-    return Client(spark_driver)
+def client(spark_driver: SparkDriver) -> Iterator[Client]:
+    client = Client(spark_driver)
+    yield client
+    client.other().run("DROP CATALOG IF EXISTS c")
+    # The session that refreshes of other tests share forgets it as well.
+    client.refreshes.read_vector(Query(text="SELECT 1", catalog="lake", namespace=("default",)))
 
 
 def jobs_of(driver: SparkDriver) -> int:

@@ -18,7 +18,7 @@ from sqlalchemy.dialects import registry
 
 from mt_core.client import dbapi
 from mt_core.rowset import RowKind
-from tests.support.gateway.own_process import started_gateway, wait_until
+from tests.support.gateway.own_process import FAST, started_gateway, wait_until
 
 pytestmark = pytest.mark.spark
 
@@ -56,7 +56,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def url(home: Path) -> Iterator[str]:
     """The URL of a real gateway."""
-    with started_gateway(home, "table.local-time-zone=Asia/Kolkata") as address:
+    with started_gateway(home, *FAST, "table.local-time-zone=Asia/Kolkata") as address:
         yield address
 
 
@@ -241,30 +241,37 @@ def test_pandas_reads_through_sqlalchemy(engine: sa.Engine) -> None:
     assert frame.to_dict("list") == {"id": [0, 1, 2], "half": [0.0, 1.5, 3.0]}
 
 
+LAST = "SELECT city, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY now() DESC) AS rn FROM visits) WHERE rn = 1"
+COUNTS = "SELECT city, count(*) AS n FROM visits GROUP BY city"
+TOP = f"SELECT city, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS rn FROM ({COUNTS})) WHERE rn <= 3"
+
+
 def test_the_changes_of_a_stream_come_with_their_kinds(url: str, cursor: dbapi.Cursor) -> None:
-    cursor.execute("CREATE TABLE visits (city STRING) USING iceberg")
-    cursor.execute("INSERT INTO visits VALUES ('Rome')")
+    cursor.execute("CREATE TABLE visits (city STRING, n INT) USING iceberg")
+    cursor.execute("INSERT INTO visits VALUES ('Rome', 1)")
     properties = {"execution.runtime-mode": "streaming"}
 
     with (
         dbapi.connect(url, catalog="lake", schema="default", properties=properties) as connection,
         connection.cursor() as reader,
     ):
-        reader.execute("SELECT city, count(*) AS n FROM visits GROUP BY city")
+        queries = {"count": COUNTS, "last": LAST, "top": TOP}
+        reader.execute(" UNION ALL ".join(f"SELECT '{name}' AS q, * FROM ({text})" for name, text in queries.items()))
         changes = reader.fetch_changes()
-        found = [next(changes)]
-        cursor.execute("INSERT INTO visits VALUES ('Rome'), ('Oslo')")
-        found += [next(changes) for _ in range(3)]
+        first = [next(changes) for _ in range(3)]
+        cursor.execute("INSERT INTO visits VALUES ('Oslo', 7), ('Rome', 7), ('Rome', 7)")
+        then = [next(changes) for _ in range(9)]
         with pytest.raises(dbapi.NotSupportedError, match="fetch_changes"):
             reader.fetchone()
 
-    assert found[0] == (RowKind.INSERT, ("Rome", 1))
+    assert sorted(first, key=str) == [(RowKind.INSERT, (q, "Rome", 1)) for q in ("count", "last", "top")]
     # The rows of different groups come in any order, those of one in this.
-    assert [change for change in found[1:] if change[1][0] == "Rome"] == [
-        (RowKind.UPDATE_BEFORE, ("Rome", 1)),
-        (RowKind.UPDATE_AFTER, ("Rome", 2)),
-    ]
-    assert (RowKind.INSERT, ("Oslo", 1)) in found
+    for q, rome, oslo in (("count", 3, 1), ("last", 7, 7), ("top", 3, 1)):
+        assert [change for change in then if change[1][:2] == (q, "Rome")] == [
+            (RowKind.UPDATE_BEFORE, (q, "Rome", 1)),
+            (RowKind.UPDATE_AFTER, (q, "Rome", rome)),
+        ]
+        assert (RowKind.INSERT, (q, "Oslo", oslo)) in then
 
 
 def test_a_program_runs_plans_that_it_holds_as_a_batch_and_as_a_job_with_its_own_ttl(

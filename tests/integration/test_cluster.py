@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
@@ -14,7 +16,8 @@ from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
 from tests.integration.standalone_cluster import StandaloneCluster
 from tests.support.added_jar import words_jar
-from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, rows_of, wait_until
+from tests.support.function_code import function_jar, greeting
+from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, Row, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 LOST_AFTER_S = 5
@@ -22,16 +25,48 @@ BACK_S = 180.0
 # Some seconds in eight tasks.
 SLOW = "SELECT count(*) AS n, max(source.v) AS v FROM range(0, 300000000, 1, 8) r CROSS JOIN source WHERE hash(r.id) % 7 = 3"
 
+# Deduplication, an aggregate, a join, and a rank of what these change.
+FIRSTS = "(SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY n ORDER BY now()) AS first FROM flights) WHERE first = 1)"
+TOTALS = f"(SELECT n % 4 AS k, sum(n) AS total FROM {FIRSTS} GROUP BY 1)"
+TOPS = (
+    "SELECT town, rn, k, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY town ORDER BY total DESC) AS rn FROM "
+    f"(SELECT town, s.k, total FROM {TOTALS} AS s JOIN towns AS t ON s.k = t.k)) WHERE rn <= 2"
+)
+
 
 @pytest.fixture(scope="module")
 def gateway(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    settings = (*cluster.settings, f"sql-gateway.engine.lost-after={LOST_AFTER_S} s")
+    python = f"spark.pyspark.python={sys.executable}"
+    settings = (*cluster.settings, python, f"sql-gateway.engine.lost-after={LOST_AFTER_S} s")
     with GatewayUnderTest(tmp_path_factory.mktemp("on-cluster") / "home", settings) as gateway:
         gateway.start()
         gateway.sql("CREATE TABLE source (v INT)")
         gateway.sql("INSERT INTO source VALUES (1)")
         gateway.sql(f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}")
         yield gateway
+
+
+def create_versions(gateway: GatewayUnderTest, folder: Path) -> None:
+    """Create functions of two jars with a class of one name, and of a Python file that has changed since."""
+    for name in ("hello", "ciao"):
+        jar = function_jar(folder, f"{name}.jar", **greeting(name))
+        gateway.sql(f"CREATE FUNCTION {'greet' if name == 'hello' else name} AS 'shop.Greet' USING JAR '{jar}'")
+    file = folder / "scores.py"
+    for name, value in (("score", 1), ("more", 2)):
+        file.write_text(f"def f(x: int) -> int:\n    return {value}\n")
+        gateway.sql(f"CREATE FUNCTION {name} AS 'scores.f' LANGUAGE PYTHON USING FILE '{file}'")
+    file.write_text("def f(x: int) -> int:\n    return 3\n")
+
+
+def scores_while_another_is_replaced(gateway: GatewayUnderTest, folder: Path) -> list[Row]:
+    """Return what a query in many tasks gets of one version, while the other one is replaced."""
+    query = "SELECT DISTINCT score(CAST(id * 0 AS INT)) AS s FROM range(0, 2000000, 1, 16)"
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(gateway.sql, query)
+        gateway.sql(
+            f"CREATE OR REPLACE FUNCTION more AS 'scores.f' LANGUAGE PYTHON USING FILE '{folder / 'scores.py'}'"
+        )
+        return slow.result()
 
 
 def change(gateway: GatewayUnderTest, value: int) -> str:
@@ -66,14 +101,21 @@ def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
     assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
 
 
-def test_a_streaming_job_writes_each_row_once_when_an_executor_dies(
+def test_a_streaming_job_counts_each_row_once_in_each_operator_when_an_executor_dies(
     gateway: GatewayUnderTest, cluster: StandaloneCluster
 ) -> None:
     gateway.sql("CREATE TABLE flights (n INT)")
+    gateway.sql("CREATE TABLE towns (k INT, town STRING)")
+    gateway.sql("INSERT INTO towns VALUES (0, 'Rome'), (1, 'Oslo'), (2, 'Rome'), (3, 'Rome')")
     gateway.sql("CREATE TABLE arrivals (n INT)")
+    gateway.sql("CREATE TABLE tops (town STRING NOT NULL, rn INT NOT NULL, k INT, total BIGINT)")
+    gateway.sql("ALTER TABLE tops SET IDENTIFIER FIELDS town, rn")
     with gateway.client() as client:
         rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
-        [job] = rows_of(client, "INSERT INTO arrivals SELECT n FROM flights")
+        [job] = rows_of(
+            client,
+            f"EXECUTE STATEMENT SET BEGIN INSERT INTO arrivals SELECT n FROM flights; INSERT INTO tops {TOPS}; END",
+        )
 
     def fly(*numbers: int) -> None:
         gateway.sql(f"INSERT INTO flights VALUES {', '.join(f'({number})' for number in numbers)}")
@@ -85,17 +127,22 @@ def test_a_streaming_job_writes_each_row_once_when_an_executor_dies(
         wait_until(lambda: len(arrived()) >= len(numbers), "rows are missing", BACK_S)
         assert arrived() == sorted(numbers)
 
-    fly(1, 2)
-    wait_arrived(1, 2)
+    fly(1, 2, 3, 4, 6)
+    wait_arrived(1, 2, 3, 4, 6)
     cluster.kill_executor()
-    fly(3, 4)
-    wait_arrived(1, 2, 3, 4)
+    fly(3, 4, 7, 8, 5)
+    wait_arrived(1, 2, 3, 3, 4, 4, 5, 6, 7, 8)
     [stopped] = gateway.sql(f"STOP JOB '{job['job id']}' WITH SAVEPOINT WITH DRAIN")
 
     assert Path(str(stopped["savepoint path"])).is_dir()
+    assert gateway.sql("SELECT * FROM tops ORDER BY town, rn") == [
+        {"town": "Oslo", "rn": 1, "k": 1, "total": 6},
+        {"town": "Rome", "rn": 1, "k": 0, "total": 12},
+        {"town": "Rome", "rn": 2, "k": 3, "total": 10},
+    ]
 
 
-def test_executors_call_the_class_of_an_added_jar_also_when_they_are_new_and_after_a_lost_jvm(
+def test_executors_call_added_jars_and_each_version_of_a_function_also_when_they_are_new_and_after_a_lost_jvm(
     gateway: GatewayUnderTest, cluster: StandaloneCluster, tmp_path: Path
 ) -> None:
     pids = "SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)"
@@ -104,11 +151,20 @@ def test_executors_call_the_class_of_an_added_jar_also_when_they_are_new_and_aft
         executors = {str(each.pid) for each in cluster.executors()}
         return {row["pid"] for row in gateway.sql(pids)} <= executors
 
+    def called() -> list[Row]:
+        """Call both versions of the functions on the driver, which computes what is constant, and on the executors."""
+        calls = ", ".join(f"{each}(CAST(id * 0 AS INT)) AS {each}" for each in ("greet", "ciao", "score", "more"))
+        return [*gateway.sql("SELECT greet(0) AS w"), *gateway.sql(f"SELECT DISTINCT {calls} FROM range(0, 64, 1, 8)")]
+
     gateway.sql(f"ADD JAR '{words_jar(tmp_path, 'Heard')}'")
+    create_versions(gateway, tmp_path)
+    slowly = scores_while_another_is_replaced(gateway, tmp_path)
+    called_at_first = called()
     at_first = ran_on_executors()
     cluster.kill_executor()
     wait_until(lambda: len(cluster.executors()) == 2, "no new executor", BACK_S)
     with_a_new_executor = ran_on_executors()
+    called_later = called()
     gateway.sql(
         "CREATE MATERIALIZED TABLE heard FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
         "SELECT reflect('shop.Heard', 'shout', CAST(v AS STRING)) AS word FROM source WHERE v = 1"
@@ -121,6 +177,9 @@ def test_executors_call_the_class_of_an_added_jar_also_when_they_are_new_and_aft
     run = gateway.wait_ended("heard", handle)
 
     assert (at_first, with_a_new_executor, ran_on_executors()) == (True, True, True)
+    versions = [{"w": "hello0"}, {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 3}]
+    assert (called_at_first, called_later, called()) == (versions, versions, versions)
+    assert slowly == [{"s": 1}]
     assert run["status"] == "SUCCEEDED"
     assert gateway.sql("SELECT word FROM heard") == [{"word": "1!"}]
     gateway.sql("DROP MATERIALIZED TABLE heard")

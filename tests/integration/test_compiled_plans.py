@@ -67,10 +67,15 @@ class Gateway:
                 plans=self.plans,
             )
         )
-        self.session = Session(f"plans-{folder.name}", name=None, defaults={}, properties={}, opened_at=clock.now())
+        self.clock = clock
+        self.session = self.opened(f"plans-{folder.name}")
         self.file = folder / "sessions" / self.session.handle / "plan.json"
         for statement in (f"USE lake.{self.world.namespace}", "SET 'execution.runtime-mode' = 'streaming'"):
             self.sql(statement)
+
+    def opened(self, handle: str) -> Session:
+        """Return a new session, whose current database is the default one."""
+        return Session(handle, name=None, defaults={}, properties={}, opened_at=self.clock.now())
 
     def perform(self, text: str) -> Operation:
         operation = self.executor.submit(self.session, text)
@@ -183,7 +188,7 @@ GROUP BY product_id""")
 
     gateway.world.wait(lambda: (gateway.world.engine.progress(job_id).rows_written or 0) > 100)
     [member] = gateway.world.engine.started[job_id].members
-    assert member.state_ttls_ms == ((3_600_000,), (86_400_000,))
+    assert member.state_ttls == (("1 h",), ("1 d",))
     assert "state=[groupAggregateState: 1 d]" in explained
     assert "state=[deduplicateState: 1 h]" in explained
 
@@ -221,7 +226,7 @@ def test_the_second_example_of_flip_292_keeps_orders_for_seven_days_and_shipment
 
     [member] = gateway.world.engine.started[job_id].members
     assert job.rows_written == 60
-    assert member.state_ttls_ms == ((7 * 86_400_000, 86_400_000),)
+    assert member.state_ttls == (("7 d", "1 d"),)
     assert "state=[leftState: 7 d, rightState: 1 d]" in explained
 
 
@@ -250,6 +255,28 @@ def test_a_batch_plan_is_the_same_each_time_and_runs_its_statements(gateway: Gat
     gateway.wait_firsts(("Rome", 2))
     body = json.loads(gateway.file.read_text(encoding="utf-8"))
     assert (body["mode"], body["nodes"][0]["type"]) == ("batch", "batch-exec-table-source-scan_2")
+
+
+def test_a_batch_plan_runs_in_another_session_with_its_database_and_its_temporary_objects(
+    gateway: Gateway, tmp_path: Path
+) -> None:
+    gateway.sql("SET 'execution.runtime-mode' = 'batch'")
+    gateway.click(("Rome", 1))
+    gateway.sql("CREATE TEMPORARY VIEW doubled AS SELECT city, n * 2 AS n FROM clicks")
+    uri = (tmp_path / "plan.json").as_uri()
+    gateway.sql(
+        f"COMPILE PLAN '{uri}' FOR STATEMENT SET BEGIN INSERT INTO firsts SELECT city, n FROM doubled; "
+        "INSERT INTO firsts SELECT city, n * 2 FROM doubled; END"
+    )
+    gateway.session = gateway.opened(f"other-{tmp_path.name}")
+
+    [[explained]] = gateway.sql(f"EXPLAIN PLAN '{uri}'")
+    gateway.sql(f"EXECUTE PLAN '{uri}'")
+
+    gateway.wait_firsts(("Rome", 2), ("Rome", 4))
+    assert "the plan can be executed" in explained
+    assert "doubled" not in [row[0] for row in gateway.sql("SHOW VIEWS")]
+    assert "[TABLE_OR_VIEW_NOT_FOUND]" in gateway.refused("SELECT * FROM doubled")
 
 
 def test_a_plan_on_a_file_system_of_hadoop_is_written_read_and_replaced(gateway: Gateway, tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Iterator
@@ -12,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import GatewayError
-from tests.depth import DEPTH, rounds
+from tests.depth import DEPTH, dice, rounds
 from tests.integration.follower import Follower
 from tests.integration.follower import follower as follower
 from tests.integration.refresh_world import world as world
@@ -20,7 +19,7 @@ from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-ROUNDS = rounds(2, 5)
+ROUNDS = rounds(3, 5)
 BY_CITY = "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY city"
 
 
@@ -95,10 +94,17 @@ def a_writer_that_never_stops(gateway: GatewayUnderTest) -> Iterator[None]:
         thread.join(120)
 
 
+def saved_and_stopped(gateway: GatewayUnderTest, table: str) -> object:
+    """Stop the continuous refresh of a table; return the savepoint that answers."""
+    [job] = [job for job in gateway.sql("SHOW JOBS") if table in str(job["job name"])]
+    [saved] = gateway.sql(f"STOP JOB '{job['job id']}' WITH SAVEPOINT")
+    return saved["savepoint path"]
+
+
 @pytest.mark.slow
 @pytest.mark.timeout(900 * DEPTH)
 def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tmp_path: Path) -> None:
-    gateway, dice = GatewayUnderTest(tmp_path / "home"), random.Random(20260306)
+    gateway, chance = GatewayUnderTest(tmp_path / "home"), dice(20260306)
     with gateway:
         gateway.start()
         gateway.sql("CREATE TABLE orders (city STRING, amount INT)")
@@ -112,8 +118,8 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
         with a_writer_that_never_stops(gateway):
             # By this seed: a suspended table, then a change of mode, then a refresh.
             for _ in range(ROUNDS):
-                time.sleep(dice.uniform(2, 6))
-                match dice.randrange(3):
+                time.sleep(chance.uniform(2, 6))
+                match chance.randrange(3):
                     case 0:
                         gateway.sql("ALTER MATERIALIZED TABLE totals SUSPEND")
                         gateway.sql("ALTER MATERIALIZED TABLE totals RESUME")
@@ -122,7 +128,7 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
                         gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = CONTINUOUS")
                     case _:
                         gateway.sql("ALTER MATERIALIZED TABLE dear REFRESH")
-                time.sleep(dice.uniform(0, 2))
+                time.sleep(chance.uniform(0, 2))
                 gateway.kill()
                 gateway.start()
 
@@ -135,5 +141,7 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
             )
 
         wait_until(all_right, "a table does not show what its query gives")
+        version = f"totals VERSION AS OF {saved_and_stopped(gateway, 'totals')}"
+        assert gateway.sql(f"SELECT * FROM {version}") == gateway.sql("SELECT * FROM totals")
         stretches = [run for name in queries for run in gateway.runs(name) if run["kind"] == "CONTINUOUS"]
         assert {run["status"] for run in stretches} <= {"SUCCEEDED", "SKIPPED", "CANCELED", "RUNNING"}, stretches

@@ -159,6 +159,9 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
     spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
     work = Work(spark_driver, "doomed", SLOW)
     assert eventually(lambda: spark_driver.progress("doomed") is not None)
+    temporary = spark_driver.settings.temporary
+    assert temporary is not None
+    left = {path.name for path in temporary.iterdir()}
 
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -173,6 +176,8 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
     assert spark_driver.pid != pid
     rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()
     assert rows == [{"a": 1}]
+    assert any(name.startswith("blockmgr-") for name in left)
+    assert left.isdisjoint(path.name for path in temporary.iterdir())
     # The new JVM's environment has what libraries read there, and nothing that is the gateway's alone.
     names = ("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "AWS_ACCESS_KEY_ID")
     env = ", ".join(f"reflect('java.lang.System', 'getenv', '{name}') AS {name[:3]}" for name in names)
@@ -223,3 +228,20 @@ def test_a_session_finds_the_rows_that_another_one_adds_to_files_after_it_has_re
 
     writer.sql("DROP TABLE spark_catalog.default.read_again")
     assert (before, after) == (0, 1)
+
+
+def test_the_code_of_many_queries_is_compiled_once(spark_driver: SparkDriver) -> None:
+    session = spark_driver.new_session()
+    compilations = static_member(session, "org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME")()
+
+    def compile_all() -> int:
+        """Have the code of some queries ready, and return how many times code was compiled for that."""
+        before = compilations.getCount()
+        for number in range(120):
+            session.sql(f"SELECT id + {number} AS n FROM range(0, 1, 1, 1)")._jdf.queryExecution().toRdd()
+        return int(compilations.getCount() - before)
+
+    first = compile_all()
+    again = compile_all()
+
+    assert (first >= 120, again) == (True, 0)

@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import ConfigError
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.driver.file_systems import check_warehouse
+from mt_core.spark.driver.file_systems import check_file_system, check_warehouse
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.tables.engine import StorageSpec
@@ -54,6 +54,26 @@ def test_a_warehouse_whose_jars_are_missing_is_refused_before_anything_is_create
 
     assert f"catalog.warehouse is {settings['warehouse']}, and Spark does not have {named}" in caught.value.message
     assert "iceberg-aws-bundle to spark.jars" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("scheme", "way_out"),
+    [
+        ("s3", "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
+        ("s3n", "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
+        ("s3a", "add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
+        ("gs", "add gcs-connector to spark.jars."),
+        ("odd", "use a file or hdfs://, or add the jar that has it to spark.jars."),
+    ],
+)
+def test_a_missing_file_system_is_refused_with_its_jar_and_only_with_ways_out_that_work(
+    session: SparkSession, scheme: str, way_out: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_file_system(session, f"{scheme}://bucket/c", "Checkpoint c")
+
+    assert caught.value.message.startswith(f"Checkpoint c: Spark has no file system for {scheme}://, ")
+    assert caught.value.message.endswith(f"; {way_out}")
 
 
 @pytest.fixture

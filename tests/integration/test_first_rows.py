@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import shutil
 import time
 from collections.abc import Iterator
@@ -91,7 +92,7 @@ def test_the_first_row_of_each_key_passes_once(world: World) -> None:
     world.click(("Rome", 3), (None, 4), ("Oslo", 5))
 
     world.wait_firsts(("Rome", 1), (None, 2), ("Oslo", 5))
-    world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "removed": 0}])
+    world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "removed": 0, "expired": 0}])
 
 
 def test_generated_rows_are_deduplicated_by_their_column_as_proctime(world: World) -> None:
@@ -104,6 +105,30 @@ def test_generated_rows_are_deduplicated_by_their_column_as_proctime(world: Worl
     world.start(insert(numbered), temporary=(generated,))
 
     world.wait_firsts(("x", 1), ("x", 2), ("x", 3))
+
+
+def test_a_stream_with_the_savepoint_of_other_operators_ends_with_what_differs(world: World) -> None:
+    world.click(("Rome", 1))
+    job_id, definition = world.deduplicate()
+    world.wait_firsts(("Rome", 1))
+    savepoint = world.engine.savepoint(job_id, definition, world.folder("s"))
+    by_number = insert(f"SELECT *, {NUMBERED.replace('city', 'n')} FROM {SOURCE}")
+    stateless = "INSERT INTO firsts SELECT city, n FROM clicks"
+
+    others = [world.start(text, restored_from=savepoint)[0] for text in (by_number, stateless)]
+    world.click(("Oslo", 2))
+    ends = [world.wait_end(job_id) for job_id in others]
+
+    assert [each.final for each in ends] == [True, True]
+    assert re.search(
+        r"state of other operators, which these cannot read\. Existing key_schema=.*StringType.* and new key_schema=.*"
+        r"IntegerType.*\. Begin with the savepoint of a job with the same operators, or RESET 'execution\.savepoint\.path'",
+        str(ends[0].error),
+    )
+    assert re.search(
+        r"which these cannot read\. Stateful operators in the metadata: \[.*\]\. Begin", str(ends[1].error)
+    )
+    assert world.firsts() == [("Rome", 1)]
 
 
 @pytest.mark.slow
@@ -164,7 +189,7 @@ def test_what_would_replace_rows_is_refused_with_the_reason(
         (
             f"SELECT /*+ STATE_TTL('c' = '1 d ON READ EVENT TIME') */ city, n, {NUMBERED} FROM {SOURCE}",
             Unsupported,
-            "the operators keep their states OnWrite by ProcessingTime, not OnRead by EventTime",
+            "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows of which no column has a watermark",
         ),
     ],
 )

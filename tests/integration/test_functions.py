@@ -1,4 +1,4 @@
-"""Functions of users in Spark: SQL and classes, each in sessions, queries of refreshes and views."""
+"""Functions of users in Spark: SQL, classes and Python, each in sessions, queries of refreshes and views."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, Unsupported
+from mt_core.errors import ConfigError, DefinitionInvalid, MtError, QueryFailed, Unsupported
 from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.session_functions import NoFunctions
@@ -25,12 +25,20 @@ from mt_core.sql.parser import parse
 from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
-from tests.support.function_code import LONGEST, function_jar, greeting
+from tests.support.buckets import S3
+from tests.support.buckets import object_stores as object_stores
+from tests.support.function_code import LONGEST, OF_HIVE, PYTHON, TOTAL, function_jar, greeting, module_archive
 from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 
 PICKY = "implements UDF1<Integer, Integer> { public Picky(int a) { } public Integer call(Integer a) { return a; } }"
+
+OF_PYTHON = {each: each for each in ("scaled", "joined", "marked", "doubled", "counted", "middle", "tripled")} | {
+    "letters": "Letters",
+    "named": "Named",
+}
+SCALARS = "SELECT scaled(id), marked(id), doubled(id), counted(id), tripled(id), shifted(id), kind(id) FROM range(1, 3) ORDER BY id"
 
 _numbers = itertools.count()
 
@@ -40,9 +48,15 @@ class World:
 
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
         self.shared = CreatedFunctions(MemoryRegistry(SystemClock()))
-        driver.functions = FunctionSync(self.shared.all, FunctionFiles(folder / "functions"))
+        # It stands still unless a test lets each look at it take a while.
+        self.now_s, self.step_s = 0.0, 0.0
+        driver.functions = FunctionSync(self.shared.all, FunctionFiles(folder / "functions"), self._now)
         self.statements, self.engine = SparkStatements(driver), SparkEngine(driver)
         self.one, self.other = self.session(), self.session()
+
+    def _now(self) -> float:
+        self.now_s += self.step_s
+        return self.now_s
 
     def session(self) -> SessionContext:
         return SessionContext(session_id=f"functions-{next(_numbers)}", properties={})
@@ -107,6 +121,8 @@ def test_a_body_that_cannot_be_called_fails_at_create(world: World) -> None:
         "CREATE FUNCTION f(x INT) RETURNS INT RETURN nothing(x)",
         "CREATE FUNCTION f(x INT) RETURNS INT RETURN sum(x)",
         "CREATE FUNCTION abs(x INT) RETURN x",
+        "CREATE FUNCTION f(x ARRAY<INT>) RETURN explode(x)",
+        "CREATE FUNCTION f() RETURNS INT RETURN explode(array(1, 2))",
     ):
         with pytest.raises(MtError):
             world.create(text)
@@ -125,12 +141,13 @@ def test_a_view_calls_functions_of_all_sessions(world: World) -> None:
 
 
 def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(world: World, tmp_path: Path) -> None:
-    jar = function_jar(tmp_path, "one.jar", Longest=LONGEST, **greeting("hello"))
+    jar = function_jar(tmp_path, "one.jar", Longest=LONGEST, Total=TOTAL, **greeting("hello"))
     other = function_jar(tmp_path, "two.jar", **greeting("ciao"))
     on_executors = "SELECT greet(id) FROM range(0, 2, 1, 2) ORDER BY id"
 
     greet = world.create(f"CREATE FUNCTION greet AS 'shop.Greet' USING JAR '{jar}'")
     longest = world.create(f"CREATE FUNCTION longest AS 'shop.Longest' LANGUAGE SCALA USING JAR '{jar}'")
+    total = world.create(f"CREATE FUNCTION total DETERMINISTIC AS 'shop.Total' USING JAR '{jar}'")
     first = world.rows(on_executors)
     world.statements.create_temporary_function(world.other, replace(greet, name="old_greet"))
     jar.write_bytes(other.read_bytes())
@@ -138,10 +155,14 @@ def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(wor
     world.create(f"CREATE OR REPLACE FUNCTION greet AS 'shop.Greet' USING JAR '{jar}'")
 
     assert (greet.returns, longest.returns, longest.kind) == ("STRING", "INT", FunctionKind.AGGREGATE)
+    assert (total.returns, total.kind) == ("STRING", FunctionKind.AGGREGATE)
     assert first == unchanged == [["hello0"], ["hello1"]]
     assert world.rows(on_executors) == [["ciao0"], ["ciao1"]]
     assert world.value("greet(7)", world.other) == "ciao7"
-    assert world.rows("SELECT longest(CAST(id AS STRING)) FROM range(11)") == [[2]]
+    assert world.rows("SELECT longest(CAST(id AS STRING)), total(CAST(id AS INT)) FROM range(0, 11, 1, 2)") == [
+        [2, "total 55"]
+    ]
+    assert world.lineage("SELECT total(id) AS t FROM range(3)")[0] is None
     with pytest.raises(QueryFailed, match="requires 1 parameter"):
         world.value("greet(1, 2)")
 
@@ -152,12 +173,27 @@ def test_a_class_that_cannot_be_a_function_is_refused_with_the_reason(world: Wor
         "odd.jar",
         Plain="{ }",
         Picky=PICKY,
+        OfHive=OF_HIVE,
+        OfRows=TOTAL.replace("Long, Long, String", "Row, Long, String")
+        .replace("Long a)", "Row a)")
+        .replace("b + a", "b"),
     )
 
     with pytest.raises(DefinitionInvalid, match=r"class shop\.Missing cannot be used: .*ClassNotFound"):
         world.create(f"CREATE FUNCTION f AS 'shop.Missing' USING JAR '{jar}'")
+    for returned in ("TABLE", "TABLE (n INT)"):
+        with pytest.raises(
+            Unsupported, match=r"RETURNS TABLE.*write it with LANGUAGE PYTHON, or as RETURN and a query"
+        ):
+            world.create(f"CREATE FUNCTION f RETURNS {returned} AS 'shop.Plain' USING JAR '{jar}'")
     with pytest.raises(Unsupported, match="implements none of"):
         world.create(f"CREATE FUNCTION f AS 'shop.Plain' USING JAR '{jar}'")
+    with pytest.raises(Unsupported, match=r"class shop\.OfHive is a function of Hive.*UDF0 to UDF22 in its place"):
+        world.create(f"CREATE FUNCTION f AS 'shop.OfHive' USING JAR '{jar}'")
+    with pytest.raises(
+        QueryFailed, match=r"Aggregator shop\.OfRows takes org\.apache\.spark\.sql\.Row, not one number"
+    ):
+        world.create(f"CREATE FUNCTION f AS 'shop.OfRows' USING JAR '{jar}'")
     with pytest.raises(DefinitionInvalid, match="constructor without parameters"):
         world.create(f"CREATE FUNCTION f AS 'shop.Picky' USING JAR '{jar}'")
     with pytest.raises(DefinitionInvalid, match=r"there is no file /no/such\.jar"):
@@ -199,3 +235,231 @@ def test_a_temporary_function_is_of_its_session_alone(world: World) -> None:
         world.value("own(2)", world.other)
     world.rows("DROP TEMPORARY FUNCTION own")
     assert world.statements.session_state(world.one).functions == set()
+
+
+def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "users.py"
+    file.write_text(PYTHON.format(factor=3))
+    using = f"LANGUAGE PYTHON USING FILE '{file}'"
+    kept = [world.create(f"CREATE FUNCTION {name} AS 'users.{body}' {using}") for name, body in OF_PYTHON.items()]
+    world.create(f"CREATE FUNCTION kind(x INT) RETURNS STRING AS 'users.bare' {using}")
+    world.create(f"CREATE FUNCTION shifted RETURNS BIGINT AS 'users.plain_series' {using}")
+    world.create(f"CREATE FUNCTION times RETURNS TABLE (n INT) AS 'users.Plain' {using}")
+    world.create(f"CREATE FUNCTION old_scaled AS 'users.scaled' {using}")
+    file.write_text(PYTHON.format(factor=5))
+
+    assert [(each.kind.value, each.returns) for each in kept] == [
+        ("SCALAR", "BIGINT"),
+        ("SCALAR", "ARRAY<STRING>"),
+        ("SCALAR", "STRING"),
+        ("SCALAR", "BIGINT"),
+        ("SCALAR", "BIGINT"),
+        ("AGGREGATE", "DOUBLE"),
+        ("SCALAR", "BIGINT"),
+        ("TABLE", "n INT,word STRING"),
+        ("TABLE", ""),
+    ]
+    assert world.rows(SCALARS, world.other) == [[3, "<1>", 2, 101, 3, 2, "int"], [6, "<2>", 4, 102, 6, 3, "int"]]
+    assert world.rows("SELECT middle(id) FROM range(3)") == [[1.0]]
+    assert world.rows("SELECT * FROM letters('ab'), times(2)") == [[0, "a", 0], [0, "a", 3], [1, "b", 0], [1, "b", 3]]
+    assert world.rows("SELECT m FROM named('m')") == [[3]]
+    assert world.value("joined('1', end => 2)") == ["1.02"]
+    assert world.value("joined(1, '', 'x')") == ["1.0", "x"]
+    with pytest.raises(QueryFailed, match="requires 1 parameter"):
+        world.value("scaled(1, 2)")
+
+    world.create(f"CREATE OR REPLACE FUNCTION scaled AS 'users.scaled' {using}")
+
+    assert world.rows("SELECT scaled(id), old_scaled(id) FROM range(1, 3, 1, 2) ORDER BY id", world.other) == [
+        [5, 3],
+        [10, 6],
+    ]
+
+
+def test_a_table_function_is_deterministic_as_its_statement_says_else_as_python_does(
+    world: World, spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    file = tmp_path / "users.py"
+    body = "class {}:\n    def eval(self) -> Iterator[tuple[int]]:\n        yield (1,)\n"
+    file.write_text(
+        "from collections.abc import Iterator\nfrom pyspark.sql.functions import udtf\n"
+        f"{body.format('Plain')}Sure = udtf(Plain, returnType='n INT').asDeterministic()\n"
+    )
+    for name, clause, code in (
+        ("sure", "", "Sure"),
+        ("unsure", "NOT DETERMINISTIC", "Sure"),
+        ("plain", "RETURNS TABLE (n INT)", "Plain"),
+        ("declared", "RETURNS TABLE (n INT) DETERMINISTIC", "Plain"),
+    ):
+        world.create(f"CREATE FUNCTION {name} {clause} AS 'users.{code}' LANGUAGE PYTHON USING FILE '{file}'")
+
+    session = spark_driver.new_session()
+    spark_driver.functions.apply(session)
+    found = {}
+    for name in world.shared.all():
+        plan: Any = session.sql(f"SELECT * FROM {name}()")._jdf.queryExecution().analyzed()
+        while plan.nodeName() != "Generate":
+            plan = plan.children().head()
+        found[name] = plan.generator().deterministic()
+
+    assert found == {"sure": True, "unsure": False, "plain": False, "declared": True}
+
+
+def test_modules_of_two_archives_of_equal_names_are_told_apart(world: World, tmp_path: Path) -> None:
+    one = module_archive(tmp_path / "one.zip", "!")
+    other = module_archive(tmp_path / "other.whl", "?")
+
+    for name, archive in (("shout", one), ("ask", other)):
+        world.create(
+            f"CREATE FUNCTION {name} DETERMINISTIC AS 'shop.words.shout' LANGUAGE PYTHON USING ARCHIVE '{archive}'"
+        )
+
+    assert world.rows("SELECT shout(id), ask(id) FROM range(0, 2, 1, 2) ORDER BY id") == [["0!", "0?"], ["1!", "1?"]]
+    assert world.lineage("SELECT ask(id) AS a FROM range(2)")[0] is None
+
+
+def test_a_function_that_cannot_be_registered_is_tried_again_before_the_next_statement(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "users.py"
+    file.write_text("def f() -> int:\n    return 1\n")
+    kept = world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'")
+    lost = replace(kept, files=(replace(kept.files[0], content="1" * 64),))
+    world.shared.replace(lost)
+    with pytest.raises(QueryFailed) as raised:
+        world.value("F()")
+    assert (raised.value.message, raised.value.error_class, raised.value.line, raised.value.position) == (
+        f"Function f cannot be called: file {file} has another content than {'1' * 64}, which the function needs; put that file "
+        "there, or CREATE OR REPLACE the function without #sha256=….",
+        "UNRESOLVED_ROUTINE",
+        1,
+        8,
+    )
+
+    (tmp_path / "functions" / f"{'1' * 64}.py").write_text("def f() -> int:\n    return 2\n")
+
+    assert world.value("f()") == 2
+
+
+def test_a_copy_that_the_home_has_lost_comes_back_from_a_file_that_is_still_the_same(
+    world: World, tmp_path: Path
+) -> None:
+    file = tmp_path / "users.py"
+    file.write_text("def f() -> int:\n    return 1\n")
+    kept = world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'")
+    copy = tmp_path / "functions" / f"{kept.files[0].content}.py"
+    copy.unlink()
+
+    answers = world.value("f()", world.other), world.value("f()")
+
+    assert (answers, copy.read_text()) == ((1, 1), file.read_text())
+
+
+@pytest.mark.usefixtures("object_stores")
+def test_files_are_fetched_from_object_stores_from_https_and_from_what_spark_has_a_file_system_for(
+    world: World, spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    hadoop = spark_driver.session.sparkContext._jsc.hadoopConfiguration()
+    hadoop.set("fs.viewfs.mounttable.code.link./dir", tmp_path.as_uri())
+    jar = function_jar(tmp_path, "remote.jar", **greeting("far"))
+    archive = module_archive(tmp_path / "far.zip", "!")
+
+    with S3() as store:
+        store.objects["users.py"] = b"def f() -> int:\n    return 1\n"
+        store.objects["far.zip"] = archive.read_bytes()
+        web = f"http://{store.address}/bucket/far.zip"
+        world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{store.uri('users.py')}'")
+        world.create(f"CREATE FUNCTION loud AS 'shop.words.shout' LANGUAGE PYTHON USING ARCHIVE '{web}'")
+        world.create("CREATE FUNCTION greet AS 'shop.Greet' USING JAR 'viewfs://code/dir/remote.jar'")
+    jar.unlink()
+
+    assert world.rows("SELECT f(), loud('a'), greet(7)", world.other) == [[1, "a!", "far7"]]
+    with S3() as store, pytest.raises(DefinitionInvalid, match=r"^Function g: s3://bucket/no\.py.* cannot be read: "):
+        world.create(f"CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE '{store.uri('no.py')}'")
+    with pytest.raises(ConfigError, match=r"^Function g: oss://bucket/no\.py: .*add hadoop-aliyun"):
+        world.create("CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE 'oss://bucket/no.py'")
+    with (
+        S3() as store,
+        pytest.raises(DefinitionInvalid, match=r"^Function g: http://.*/bucket/no\.py cannot be read: "),
+    ):
+        world.create(f"CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE 'http://{store.address}/bucket/no.py'")
+
+
+def test_the_name_of_a_dropped_function_is_free_although_only_another_session_called_it(world: World) -> None:
+    world.create("CREATE FUNCTION freed() RETURN 1")
+    called = world.value("freed()", world.other)
+    world.shared.drop("freed")
+
+    world.create("CREATE FUNCTION freed() RETURN 2")
+
+    assert (called, world.value("freed()")) == (1, 2)
+
+
+def test_a_function_that_fails_slowly_does_not_hold_up_each_statement(world: World, tmp_path: Path) -> None:
+    file, loads = tmp_path / "users.py", tmp_path / "loads"
+    file.write_text("def f() -> int:\n    return 1\n")
+    kept = world.create(f"CREATE FUNCTION slow AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'")
+    (tmp_path / "functions" / f"{'2' * 64}.py").write_text(
+        f"with open({str(loads)!r}, 'a') as loads:\n    loads.write('x')\nraise ValueError"
+    )
+    world.shared.replace(replace(kept, files=(replace(kept.files[0], content="2" * 64),)))
+
+    world.now_s, world.step_s = 100.0, 1.0
+    for _ in range(3):
+        world.rows("SELECT 1")
+    tried = loads.read_text()
+    world.now_s = 200.0
+    world.rows("SELECT 1")
+
+    assert (tried, loads.read_text()) == ("x", "xx")
+
+
+def test_an_error_in_python_shows_its_own_traceback(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "users.py"
+    file.write_text(PYTHON.format(factor=3))
+    world.create(f"CREATE FUNCTION failing AS 'users.failing' LANGUAGE PYTHON USING FILE '{file}'")
+
+    file.write_text("# Another version.")
+
+    with pytest.raises(QueryFailed) as raised:
+        world.value("failing(1)")
+
+    assert raised.value.message.splitlines() == [
+        "An exception was thrown from the Python worker. Please see the stack trace below.",
+        "Traceback (most recent call last):",
+        f'  File "{file}", line 32, in failing',
+        "    return {}[x]",
+        "           ~~^^^",
+        "KeyError: 1",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("clauses", "reason"),
+    [
+        ("AS 'users.nothing'", "module users has no nothing; it has Letters, Named, Plain, bare"),
+        ("AS 'other.bare'", r"users\.py is the module users, not other; write AS 'users\.bare'"),
+        ("AS 'bare'", "names no module"),
+        ("AS 'users.bare'", "no type hint of what it returns"),
+        ("AS 'users.FACTOR'", "is no function"),
+        ("AS 'users.several'", "yields several values"),
+        ("AS 'users.Plain'", "does not say its columns"),
+        ("RETURNS TABLE (n INT) AS 'users.scaled'", "gives a value, not a table"),
+        ("RETURNS INT AS 'users.Letters'", "gives rows"),
+        ("RETURNS INT AS 'users.marked'", "is declared in Python to return STRING, not INT"),
+        ("RETURNS nothing AS 'users.bare'", "(?i)nothing"),
+        ("(x INT, y INT) AS 'users.scaled'", "does not take the 2 parameters"),
+        ("(x INT DEFAULT 1) AS 'users.scaled'", "write the default of a parameter in Python"),
+        ("RETURNS INT AS 'users.max'", r"users\.max does not say its parameters; write a function in Python"),
+        ("RETURNS INT AS 'users.later'", "is asynchronous; write def"),
+    ],
+)
+def test_python_that_cannot_be_a_function_is_refused_with_the_reason(
+    world: World, tmp_path: Path, clauses: str, reason: str
+) -> None:
+    file = tmp_path / "users.py"
+    more = "from builtins import max\n\nasync def later(x: int) -> int:\n    return x\n"
+    file.write_text(PYTHON.format(factor=3) + more)
+
+    with pytest.raises(MtError, match=reason):
+        world.create(f"CREATE FUNCTION f {clauses} LANGUAGE PYTHON USING FILE '{file}'")

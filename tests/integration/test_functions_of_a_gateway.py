@@ -1,9 +1,7 @@
-"""Functions on a real gateway: sessions, refreshes, views, restarts and a lost Spark all know them."""
+"""Functions on a real gateway: sessions, refreshes, jobs and restarts all know them."""
 
 from __future__ import annotations
 
-import os
-import signal
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,7 +12,7 @@ import pytest
 from mt_core.errors import GatewayError
 from mt_core.protocol import Refresh
 from tests.support.function_code import function_jar, greeting
-from tests.support.gateway.own_process import START_S, GatewayUnderTest, alive, wait_until
+from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -26,15 +24,8 @@ def gateway(tmp_path: Path) -> Iterator[GatewayUnderTest]:
         yield gateway
 
 
-def greetings(gateway: GatewayUnderTest) -> list[Any]:
-    return [row["word"] for row in gateway.sql("SELECT word FROM greetings ORDER BY word")]
-
-
-def answers(gateway: GatewayUnderTest) -> bool:
-    try:
-        return gateway.sql("SELECT 1 AS one") == [{"one": 1}]
-    except GatewayError:
-        return False
+def words(gateway: GatewayUnderTest, table: str) -> list[Any]:
+    return [row["word"] for row in gateway.sql(f"SELECT word FROM {table} ORDER BY word")]
 
 
 def refreshed(gateway: GatewayUnderTest, day: int) -> str:
@@ -45,48 +36,54 @@ def refreshed(gateway: GatewayUnderTest, day: int) -> str:
     return str(gateway.wait_ended("greetings", handle)["status"])
 
 
-def test_functions_are_called_by_refreshes_and_outlive_gateway_and_spark(
-    gateway: GatewayUnderTest, tmp_path: Path
-) -> None:
-    jar, other = (
-        function_jar(tmp_path, "a.jar", **greeting("hello")),
-        function_jar(tmp_path, "b.jar", **greeting("ciao")),
-    )
-    gateway.sql(f"CREATE FUNCTION greet DETERMINISTIC AS 'shop.Greet' USING JAR '{jar}'")
+def begin(gateway: GatewayUnderTest, of_jar: str, of_module: str) -> None:
+    """Create functions, a materialized table that calls them, and a job that calls a temporary one too."""
+    gateway.sql(f"CREATE FUNCTION greet DETERMINISTIC {of_jar}")
+    gateway.sql(f"CREATE FUNCTION score {of_module}")
     gateway.sql("CREATE FUNCTION plus(x INT) RETURN x + 1")
     gateway.sql("CREATE TABLE numbers (n INT)")
+    gateway.sql("CREATE TABLE streamed (word STRING)")
     gateway.sql("INSERT INTO numbers VALUES (1)")
     gateway.sql(
-        "CREATE MATERIALIZED TABLE greetings FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL "
-        "AS SELECT greet(plus(n)) AS word FROM numbers"
+        "CREATE MATERIALIZED TABLE greetings WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' DAY "
+        "REFRESH_MODE = FULL AS SELECT greet(plus(score(n))) AS word FROM numbers"
     )
-    wait_until(lambda: greetings(gateway) == ["hello2"], "the first refresh did not call the functions")
+    with gateway.client() as client:
+        rows_of(client, f"CREATE TEMPORARY FUNCTION own {of_module}")
+        rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
+        rows_of(client, "INSERT INTO streamed SELECT greet(CAST(own(n) + 100 * score(n) AS INT)) FROM numbers")
+
+
+def test_functions_are_called_by_refreshes_and_jobs_and_outlive_the_gateway_and_their_files(
+    gateway: GatewayUnderTest, tmp_path: Path
+) -> None:
+    jar, module = function_jar(tmp_path, "a.jar", **greeting("hello")), tmp_path / "scores.py"
+    module.write_text("def score(n: int) -> int:\n    return n + 1\n")
+    of_module = f"RETURNS INT DETERMINISTIC AS 'scores.score' LANGUAGE PYTHON USING FILE '{module}'"
+    begin(gateway, f"AS 'shop.Greet' USING JAR '{jar}'", of_module)
+    wait_until(lambda: words(gateway, "greetings") == ["hello3"], "the first refresh did not call the functions")
+    wait_until(lambda: words(gateway, "streamed") == ["hello202"], "the job did not call the functions")
 
     unchanged = refreshed(gateway, 1)
-    gateway.sql("CREATE OR REPLACE FUNCTION plus(x INT) RETURN x + 10")
-    after_sql = refreshed(gateway, 2), greetings(gateway)
-    gateway.sql(f"CREATE OR REPLACE FUNCTION greet DETERMINISTIC AS 'shop.Greet' USING JAR '{other}'")
-    after_jar = refreshed(gateway, 3), greetings(gateway)
-
-    assert unchanged == "SKIPPED"
-    assert after_sql == ("SUCCEEDED", ["hello11"])
-    assert after_jar == ("SUCCEEDED", ["ciao11"])
+    module.write_text("def score(n: int) -> int:\n    return n + 10\n")
+    gateway.sql(f"CREATE OR REPLACE FUNCTION score {of_module}")
+    changed = refreshed(gateway, 2), words(gateway, "greetings")
     with pytest.raises(
-        GatewayError, match=r"greet cannot be dropped: materialized table lake\.default\.greetings uses it"
+        GatewayError, match=r"score cannot be dropped: materialized table lake\.default\.greetings, job"
     ):
-        gateway.sql("DROP FUNCTION greet")
+        gateway.sql("DROP FUNCTION score")
 
-    other.unlink()
+    assert (unchanged, changed) == ("SKIPPED", ("SUCCEEDED", ["hello12"]))
+    module.unlink()
+    jar.unlink()
     gateway.stop()
     gateway.start()
-    assert gateway.sql("SELECT greet(plus(1)) AS word") == [{"word": "ciao11"}]
-    assert refreshed(gateway, 4) == "SKIPPED"
-
-    spark = gateway.jvm_pid
-    os.kill(spark, signal.SIGKILL)
-    wait_until(lambda: not alive(spark), "the JVM was not killed")
-    wait_until(lambda: answers(gateway), "Spark did not come back", START_S)
-    gateway.sql("INSERT INTO numbers VALUES (2)")
-    assert (refreshed(gateway, 5), greetings(gateway)) == ("SUCCEEDED", ["ciao11", "ciao12"])
+    assert refreshed(gateway, 3) == "SKIPPED"
+    gateway.sql("INSERT INTO numbers SELECT score(1) - plus(score(-2))")
+    assert (refreshed(gateway, 4), words(gateway, "greetings")) == ("SUCCEEDED", ["hello12", "hello13"])
+    ways = [run["strategy"] for run in gateway.runs("lake.default.greetings") if run["status"] == "SUCCEEDED"]
+    assert ways == ["recompute", "recompute", "append"]
+    # The job has the code that its temporary function had; of the other function it has the new code since it began again.
+    wait_until(lambda: words(gateway, "streamed") == ["hello1203", "hello202"], "the job did not go on")
     names = {row["function name"] for row in gateway.sql("SHOW USER FUNCTIONS")}
-    assert {"greet", "plus"} <= names
+    assert {"greet", "plus", "score"} <= names

@@ -38,14 +38,31 @@ def test_old_snapshots_expire_with_their_files_and_the_rows_stay(
     now = datetime.now(UTC) + timedelta(seconds=1)
     files = list(Path(engine.load(table).location).rglob("*.parquet"))
 
-    assert not engine.has_expired(table, now - timedelta(days=1))
-    assert engine.has_expired(table, now)
-    engine.expire(table, now)
+    assert not engine.has_expired(table, now - timedelta(days=1), ())
+    assert engine.has_expired(table, now, ())
+    engine.expire(table, now, ())
 
-    assert not engine.has_expired(table, now)
+    assert not engine.has_expired(table, now, ())
     assert len(list(engine.ancestors(engine.load(table)))) == 1
     assert [row.id for row in spark_driver.session.table(table.sql).collect()] == [3]
     assert len(list(Path(engine.load(table).location).rglob("*.parquet"))) < len(files)
+
+
+def test_old_snapshots_that_others_read_stay_while_those_between_expire(
+    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+) -> None:
+    now = datetime.now(UTC) + timedelta(seconds=1)
+    _, first, *between = reversed([each.snapshot_id for each in engine.ancestors(engine.load(table))])
+
+    engine.expire(table, now, {first, "1"})
+
+    assert not engine.has_expired(table, now, {first})
+    assert engine.has_expired(table, now, ())
+    session = spark_driver.session
+    left = {str(row.snapshot_id) for row in session.table(f"{table.sql}.snapshots").collect()}
+    assert left == {first, between[-1]}
+    assert [row.id for row in session.sql(f"SELECT id FROM {table.sql} VERSION AS OF {first}").collect()] == [1]
+    assert [row.id for row in session.table(table.sql).collect()] == [3]
 
 
 def test_files_that_no_snapshot_refers_to_are_removed_once_they_are_old(

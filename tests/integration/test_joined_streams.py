@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing
@@ -19,7 +20,7 @@ from mt_core.plans.operators import ADDS, RowKind
 from mt_core.sessions.ports import ResultRows
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.changelog import Changelog
-from mt_core.spark.streams.operators.earlier_releases import OPERATORS
+from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
 from mt_core.sql.parser import ReadStatement
 from tests.integration.stream_world import WAIT_S, StreamWorld
 
@@ -238,6 +239,31 @@ def test_a_select_takes_the_row_back_that_matched_none(world: World) -> None:
     assert given[2:] == [("-D", "pen", None), ("+I", "pen", "Rome")]
 
 
+@pytest.mark.parametrize(
+    ("kind", "expected"), [("SEMI", [("+I", "pen")]), ("ANTI", [("+I", "ink"), ("+I", "pen"), ("-D", "pen")])]
+)
+def test_a_semi_or_anti_join_gives_its_rows_as_they_find_or_lose_a_match(
+    world: World, kind: str, expected: list[tuple[str, str]]
+) -> None:
+    world.sql("INSERT INTO orders VALUES (1, 'pen'), (2, 'ink')")
+    statements, request = world._gateway()
+    member = StreamMember(text=f"SELECT item {ON.replace('JOIN', f'LEFT {kind} JOIN')}")
+    before = 2 if kind == "ANTI" else 0
+
+    with closing(statements.follow(request.context, member, job_id=uuid4().hex)) as rows:
+        wait_rows(rows, before)
+        world.sql("INSERT INTO parcels VALUES (1, 'Rome')")
+        wait_rows(rows, len(expected))
+        world.sql("INSERT INTO parcels VALUES (1, 'Oslo')")
+        world.sql("INSERT INTO orders VALUES (1, 'pad')" if kind == "SEMI" else "INSERT INTO orders VALUES (3, 'pad')")
+        wait_rows(rows, len(expected) + 1)
+        count = len(expected) + 1
+        given = [(each.value, *row) for each, row in zip(rows.kinds(0, count), rows.page(0, count), strict=True)]
+
+    assert sorted(given[:before]) == expected[:before]
+    assert given[before:] == [*expected[before:], ("+I", "pad")]
+
+
 @pytest.mark.slow
 def test_a_job_joins_what_comes_on_either_side_through_stops_and_savepoints(world: World) -> None:
     world.sql("INSERT INTO orders VALUES (1, 'pen'), (NULL, 'ink')")
@@ -260,8 +286,9 @@ def test_a_job_joins_what_comes_on_either_side_through_stops_and_savepoints(worl
 
 
 @pytest.mark.slow
-def test_a_job_of_an_earlier_release_keeps_the_join_of_spark(world: World) -> None:
-    job_id, definition = world.prepared(f"SELECT item, place {ON}")
+def test_a_job_of_an_earlier_release_keeps_the_join_and_the_limit_of_spark(world: World) -> None:
+    query = f"SELECT item, place {ON} LIMIT 2"
+    job_id, definition = world.prepared(query)
     earlier = replace(definition, pinned={key: value for key, value in definition.pinned.items() if key != OPERATORS})
     world.engine.start(job_id, earlier, 1)
     world.sql("INSERT INTO orders VALUES (1, 'pen')")
@@ -270,12 +297,53 @@ def test_a_job_of_an_earlier_release_keeps_the_join_of_spark(world: World) -> No
 
     # Also one that goes on from its savepoint.
     savepoint = world.engine.savepoint(job_id, earlier, world.folder("s"))
-    _, later = world.job(f"SELECT item, place {ON}", restored_from=savepoint)
-    world.sql("INSERT INTO parcels VALUES (1, 'Oslo')")
+    job_id, later = world.job(query, restored_from=savepoint)
+    world.sql("INSERT INTO parcels VALUES (1, 'Oslo'), (1, 'Oslo')")
     world.wait_sent(("pen", "Rome"), ("pen", "Oslo"))
+    world.sql("INSERT INTO parcels VALUES (1, 'Bonn')")
+    world.engine.savepoint(job_id, later, world.folder("end"), drain=True)
 
-    stores = {folder.name for folder in (Path(later.checkpoint) / "state" / "0" / "0").iterdir() if folder.is_dir()}
-    assert "left-keyToNumValues" in stores
+    world.wait_sent(("pen", "Rome"), ("pen", "Oslo"))
+    names = {
+        operator["operatorInfo"]["operatorName"]
+        for file in Path(later.checkpoint).glob("state/*/_metadata/metadata")
+        for operator in map(json.loads, file.read_text(encoding="utf-8").splitlines()[1:])
+    }
+    assert names == {"symmetricHashJoin", "globalLimit"}
+
+
+def test_states_that_another_release_has_laid_out_are_refused_before_anything_starts(world: World) -> None:
+    query = f"SELECT item, place {ON}"
+    world.sql("INSERT INTO orders VALUES (1, 'pen')")
+    world.sql("INSERT INTO parcels VALUES (1, 'Rome')")
+    job_id, definition = world.job(query)
+    world.wait_sent(("pen", "Rome"))
+    savepoint = world.engine.savepoint(job_id, definition, world.folder("s"))
+    unnumbered, later = Path(savepoint, "checkpoint", "operators"), Path(definition.checkpoint, "operators")
+    assert unnumbered.read_text() == later.read_text() == json.dumps({"layout": LAYOUT})
+    for file in (unnumbered, later):
+        file.with_name(".operators.crc").unlink(missing_ok=True)
+    unnumbered.unlink()
+    later.write_text(json.dumps({"layout": LAYOUT + 1}))
+    world.sql("INSERT INTO parcels VALUES (1, 'Oslo')")
+
+    with pytest.raises(DefinitionInvalid) as refused:
+        world.job(query, restored_from=savepoint)
+    world.engine.start(job_id, definition, 2)
+    world.wait(lambda: not world.engine.progress(job_id).running)
+    progress = world.engine.progress(job_id)
+
+    assert refused.value.message == (
+        f"Savepoint {savepoint} has states of operators in layout 1, and this release reads layout {LAYOUT}; start the statement "
+        "without it."
+    )
+    assert progress.final
+    assert progress.error == (
+        f"Checkpoint {definition.checkpoint} has states of operators in layout {LAYOUT + 1}, and this release reads layout "
+        f"{LAYOUT}. The release that wrote them can still drain the job: STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they "
+        "hold. Run the INSERT again: its new job begins with the rows that the table has then."
+    )
+    world.wait_sent(("pen", "Rome"))
 
 
 FLIP_292 = (

@@ -13,15 +13,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr, lit
 
 from mt_core.plans.durations import FOR_EVER
+from mt_core.plans.operators import OperatorState
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.inserts import query_of
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_policy
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import read_ttls
 from tests.depth import DEPTH
@@ -36,6 +37,7 @@ from tests.integration.change_scripts import (
     packed,
     replay,
     scripts,
+    untold,
 )
 from tests.integration.operator_stream import KIND, Change, OperatorStream
 
@@ -54,7 +56,6 @@ ALONE = {
 """Of which sides a join gives rows by themselves, as long as they match none of the other one; a semi join if they match."""
 LEFT, RIGHT = 0, 1
 COLUMNS = ("side", "k", "v")
-MILLISECOND = timedelta(milliseconds=1)
 ORDERS_AND_SHIPMENTS = (
     "CREATE OR REPLACE TEMPORARY VIEW Orders AS SELECT CAST(k AS STRING) AS order_id, v AS gmt_create FROM events "
     f"WHERE side = {LEFT}",
@@ -91,7 +92,8 @@ class Joined:
         kinds, ttls = lists(), lists()
         for side in (LEFT, RIGHT):
             kinds.add(self.changes[side])
-            ttls.add(self.ttls[side] // timedelta(milliseconds=1))
+            state = OperatorState(index=side, name="", ttl=self.ttls[side])
+            ttls.add(java_policy(session, state, (left, right)[side]._jdf.queryExecution().analyzed(), "The test"))
         plan = left.join(right, expr(self.on), how)._jdf.queryExecution().analyzed()
         found = DataFrame(
             java_dataset(session, java_operator(session, "RegularJoin", "The test").of(plan, kinds, ttls)), session
@@ -266,12 +268,18 @@ def joining(ttl: int) -> Callable[[DataFrame], DataFrame]:
     return joins
 
 
-ROWS = st.tuples(st.sampled_from((LEFT, RIGHT)), st.sampled_from([None, 1, 2]), st.integers(0, 3))
+VALUES = ((LEFT, RIGHT), (None, 1, 2), range(4))
+"""Of the columns."""
+
+
+@pytest.mark.skipif(DEPTH > 1, reason="a deep run has other scripts")
+def test_the_script_tells_each_ttl_of_each_join_from_others() -> None:
+    assert untold(Models, *VALUES) == set()
 
 
 @pytest.mark.slow
 @FEW_SCRIPTS
-@given(script=scripts(ROWS))
+@given(script=scripts(*VALUES))
 def test_each_batch_changes_what_a_model_says(stream: Callable[..., OperatorStream], script: Script) -> None:
     replay(script, stream, joining, Models(), COLUMNS, unnamed)
 
@@ -326,7 +334,7 @@ def test_an_order_of_flip_292_waits_for_its_shipments_for_seven_days_and_a_shipm
             session.sql(view)
         text = "SELECT * FROM enriched_view"
         parsed = query_of(session, text)
-        ttls = read_ttls(text, parsed, {}, [[7 * DAY // MILLISECOND, DAY // MILLISECOND]])
+        ttls = read_ttls(text, parsed, {}, [["7 d", "1 d"]])
         analysed = java_dataset(session, parsed).queryExecution().analyzed()
         return DataFrame(java_dataset(session, with_operators(session, analysed, ttls).plan), session)
 
@@ -360,6 +368,22 @@ def test_a_state_takes_another_ttl_after_a_restart(stream: Callable[[Joined], Op
     operator.wait(HOUR)
 
     # It holds for what was written since.
+    assert changes_of(operator.feed(record(RIGHT, (1, 20), 0))) == [("inner", "+I", "10 20")]
+
+
+def test_a_row_that_was_taken_out_and_comes_again_stays_for_its_own_time(
+    stream: Callable[[Joined], OperatorStream],
+) -> None:
+    operator = stream(Joined(how=("inner",), ttls=(HOUR, HOUR)))
+    operator.feed(record(LEFT, (1, 10), 0))
+    operator.wait(HOUR / 2)
+    operator.feed(record(LEFT, (1, 10), 3))
+    operator.feed(record(LEFT, (1, 10), 0))
+
+    operator.wait(HOUR / 2)
+    # A batch in which the row of the first time would have been removed.
+    operator.feed(record(LEFT, (2, 10), 0))
+
     assert changes_of(operator.feed(record(RIGHT, (1, 20), 0))) == [("inner", "+I", "10 20")]
 
 

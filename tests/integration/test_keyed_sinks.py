@@ -21,6 +21,7 @@ from mt_core.model.storage import BATCH, JOB_ID
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import RowKind
+from mt_core.plans.policies import operator_policy
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.materialization import materialized
@@ -357,7 +358,7 @@ def kept(world: StreamWorld, job_id: str) -> list[tuple[str, int]]:
 def test_of_the_rows_of_a_key_that_are_left_the_last_one_is_there(world: StreamWorld, tmp_path: Path) -> None:
     columns = f"city STRING, n INT, {ROW_KIND} TINYINT"
     stream = OperatorStream(
-        world.session, tmp_path / "state", columns, lambda rows: materialized(rows, ["city"], FOR_EVER)
+        world.session, tmp_path / "state", columns, lambda rows: materialized(rows, ["city"], operator_policy(FOR_EVER))
     )
     batches = [
         [("Rome", 1, "+I"), ("Oslo", 7, "+I")],

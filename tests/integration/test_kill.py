@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import random
 import re
 import sqlite3
 import threading
@@ -19,7 +18,7 @@ from mt_core.errors import GatewayError
 from mt_core.model.run import OPEN
 from mt_core.model.table import RefreshStatus
 from mt_core.registry.store import SqlRegistry
-from tests.depth import DEPTH, rounds
+from tests.depth import DEPTH, dice, rounds
 from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, launch, rows_of, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
@@ -137,16 +136,16 @@ def test_a_run_killed_three_times_fails_and_the_table_stays_usable(gateway: Gate
 @pytest.mark.slow
 @pytest.mark.timeout(900 * DEPTH)
 def test_kills_at_random_times_leave_every_table_right_and_nothing_half_made(tmp_path: Path) -> None:
-    gateway, dice = GatewayUnderTest(tmp_path / "home"), random.Random(20130101)
+    gateway, chance = GatewayUnderTest(tmp_path / "home"), dice(20130101)
     _declare(gateway)
     user = Workload(gateway)
     for number in range(ROUNDS):
         with user:
-            user.wait_done(dice.randint(0, 12))
-            time.sleep(dice.uniform(0.0, 1.0))
+            user.wait_done(chance.randint(0, 12))
+            time.sleep(chance.uniform(0.0, 1.0))
             gateway.kill()
         if number % 2 == 1:
-            _kill_while_it_starts(gateway, dice.uniform(0.5, 6.0))
+            _kill_while_it_starts(gateway, chance.uniform(0.5, 6.0))
         gateway.start()
 
     assert user.surprises == []

@@ -18,12 +18,16 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
+from tests.integration.row_servers import row_servers
+from tests.support.gateway.own_process import wait_until
 
 pytestmark = pytest.mark.spark
 
 QUERY = "SELECT n, count(*) AS rows FROM lake.default.lost_source GROUP BY n"
 _numbers = itertools.count()
 _send = JavaClient.send_command
+# A thread that was told to end does so within this time.
+END_S = 30
 Action = Callable[[SparkDriver], object]
 
 
@@ -85,6 +89,8 @@ def source(started_driver: SparkDriver) -> None:
 def test_spark_that_is_lost_at_any_call_is_said_so(
     spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch, action: Action
 ) -> None:
+    before = row_servers(spark_driver)
+
     def comes(at: int) -> bool:
         lost, said = LostCall(at), LOST
         with monkeypatch.context() as patch:
@@ -99,3 +105,4 @@ def test_spark_that_is_lost_at_any_call_is_said_so(
     calls = next(at for at in itertools.count() if not comes(at))
 
     assert calls > 5
+    wait_until(lambda: row_servers(spark_driver).keys() <= before.keys(), "the JVM keeps rows that nobody reads", END_S)

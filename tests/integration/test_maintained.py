@@ -16,7 +16,7 @@ from mt_core.spark.maintenance.query_shapes import plan_of
 from mt_core.spark.maintenance.source_changes import pieces_of
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
-from tests.depth import DEPTH
+from tests.depth import DEPTH, dice
 from tests.integration.maintained_world import (
     AUTO,
     FORMATS,
@@ -76,7 +76,7 @@ def test_every_query_is_kept_in_its_way_while_rows_change(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
     take_tables_for_large(monkeypatch, part % 2 == 1, files=part == 1)
-    pick = random.Random(part)
+    pick = dice(part)
     maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)], options=UPSERT if part == 1 else "")
     maintained.create(picked(part, 1))
 
@@ -86,7 +86,7 @@ def test_every_query_is_kept_in_its_way_while_rows_change(
 
 @pytest.mark.slow
 def test_every_partitioned_table_is_kept_in_its_way(world: RefreshWorld) -> None:
-    pick = random.Random(7)
+    pick = dice(7)
     maintained = Maintained(world, pick, FORMATS[2])
     maintained.create(PARTITIONED_QUERIES)
     maintained.append("o", 4)
@@ -117,6 +117,21 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
         f"recompute: c changed; only scalar subqueries read what changed, {told}; recomputed: {OTHER_VALUE}"
     ).replace("c changed", f"lake.{world.namespace}.c changed")
     assert refreshed("INSERT INTO o VALUES (0)").endswith(f"recomputed: {OTHER_VALUE}")
+
+
+def test_what_was_appended_since_a_version_is_applied_though_those_between_have_expired(world: RefreshWorld) -> None:
+    table, query = f"{world.namespace}.o", "SELECT id, id * 2 AS twice FROM o WHERE id < 100"
+    world.spark("CREATE TABLE o (id INT) USING iceberg", "INSERT INTO o VALUES (1), (2)")
+    world.create("mt", query, clauses=INCREMENTAL)
+    world.spark(*(f"INSERT INTO o VALUES ({number})" for number in (3, 4, 200)))
+    *_, between, _ = world.session.sql(
+        f"SELECT snapshot_id FROM lake.{table}.snapshots ORDER BY committed_at"
+    ).collect()
+
+    world.spark(f"CALL lake.system.expire_snapshots(table => '{table}', snapshot_ids => ARRAY({between[0]}))")
+    run = world.tick("mt")
+
+    assert (world.rows("mt"), run.error, run.strategy) == (world.plain(query), None, "signed")
 
 
 @pytest.mark.timeout(600)

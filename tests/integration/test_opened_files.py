@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from pyarrow import array, compute
+from pyarrow.parquet import ParquetFile
+from pyspark.sql import DataFrame
 
 from mt_core.identifiers import quote
-from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import java_dataset, java_function, static_member, texts
 from mt_core.spark.maintenance.computed_rows import Computed, at_hand, kept
 from mt_core.spark.maintenance.file_difference import files_between
+from mt_core.spark.maintenance.jvm_rows import local_rows
 from mt_core.spark.maintenance.opened_files import OpenedFiles
 from mt_core.spark.maintenance.row_images import net_of
 from mt_core.spark.maintenance.staged_files import planned_tasks
@@ -60,6 +65,30 @@ def create(world: RefreshWorld, options: str = MERGE_ON_READ) -> Any:
 def table_of(world: RefreshWorld) -> Any:
     load = static_member(world.session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")
     return load(world.session._jsparkSession, f"lake.{world.namespace}.t")
+
+
+def opened(world: RefreshWorld, table: Any) -> OpenedFiles:
+    files = OpenedFiles.of(world.session, table, planned_tasks(world.session, table.newScan()))
+    assert files is not None
+    return files
+
+
+def threads(world: RefreshWorld) -> list[str]:
+    """Return the names of the threads of the JVM."""
+    found = static_member(world.session, "java.lang.Thread.getAllStackTraces")().keySet()
+    return texts(world.session, found.stream().map(java_function(world.session, "java.lang.Thread.getName")).toList())
+
+
+def damage(task: Any, column: int) -> Path:
+    """Damage the first values of a column in the file of a task."""
+    path = Path(urlsplit(str(task.file().location())).path)
+    # Hadoop would find the damage by its checksums.
+    path.with_name(f".{path.name}.crc").unlink()
+    content, chunk = bytearray(path.read_bytes()), ParquetFile(path).metadata.row_group(0).column(column)
+    place = content.index(b"\x28\xb5\x2f\xfd", chunk.dictionary_page_offset or chunk.data_page_offset)
+    content[place : place + 4] = b"none"
+    path.write_bytes(content)
+    return path
 
 
 def multiset(rows: Sequence[Any]) -> Counter[str]:
@@ -115,6 +144,71 @@ def test_files_that_are_not_as_the_table_is_now_are_left_to_a_job(world: Refresh
     assert found(world, table, ("id",), "SELECT id FROM range(10)", ["id"]) is not None
     world.spark("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)")
     assert found(world, table_of(world), ("id",), values, ["id"]) is None
+
+
+def test_a_damaged_file_is_left_to_a_job_and_is_not_kept_open(world: RefreshWorld) -> None:
+    table = create(world)
+    whole = opened(world, table)
+    path = damage(planned_tasks(world.session, table.newScan())[0], 0)
+
+    read = found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id", "i"])
+
+    assert read is None
+    assert whole.changed_to(whole, "_sign", 10) is None
+    jvm = static_member(world.session, "java.lang.ProcessHandle.current")().pid()
+    assert str(path) not in [str(each.resolve()) for each in Path(f"/proc/{jvm}/fd").iterdir()]
+
+
+def test_a_file_that_was_looked_up_twice_is_not_read_again_but_its_deleted_rows_are_left_out(
+    world: RefreshWorld,
+) -> None:
+    create(world, f"{MERGE_ON_READ}, 'format-version' = '2'")
+    values = "SELECT CAST(v AS INT) AS i FROM VALUES (-300), (-125), (50), (225) AS t(v)"
+    columns = ["i", "l", "small", "day", "ntz", "flag", "d"]
+    expected = f"SELECT {', '.join(columns)}, _file, _pos FROM t WHERE i IN (SELECT i FROM ({values}))"
+
+    for change in ["SELECT 1", "DELETE FROM t WHERE id % 1400 = 0", "UPDATE t SET l = 7 WHERE id % 1400 = 700"]:
+        world.spark(change)
+        rows = found(world, table_of(world), ("i",), values, columns)
+
+        assert rows is not None
+        assert multiset(rows.frame.drop("_spec_id").collect()) == multiset(world.session.sql(expected).collect())
+    table = table_of(world)
+    tasks = planned_tasks(world.session, table.newScan())
+    damage(next(task for task in tasks if int(task.file().recordCount()) == 4000), 1)
+
+    again = found(world, table, ("i",), values, columns)
+
+    assert again is not None
+    assert multiset(again.frame.collect()) == multiset(rows.frame.collect())
+    assert found(world, table, ("i",), values, [*columns, "t"]) is None
+
+
+def test_files_are_read_by_threads_of_their_own_of_which_there_are_few(world: RefreshWorld) -> None:
+    table = create(world)
+
+    assert found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id"]) is not None
+
+    assert 0 < threads(world).count("freshtable files") <= 16
+
+
+@pytest.mark.parametrize("most", [8000, 7999])
+def test_all_rows_of_files_take_the_place_of_a_relation_in_a_plan(world: RefreshWorld, most: int) -> None:
+    table = create(world)
+    files = opened(world, table)
+    nothing = files.nothing()
+    query = DataFrame(java_dataset(world.session, nothing.relation), world.session).where("id % 2 = 0 OR i IS NULL")
+
+    plan = files.rows_in(query._jdf.queryExecution().analyzed(), nothing, most)
+
+    assert (plan is None) == (most < 8000)
+    if plan is not None:
+        rows = DataFrame(java_dataset(world.session, plan), world.session)
+        assert local_rows(rows) is not None
+        assert multiset(rows.collect()) == multiset(
+            world.session.sql("SELECT * FROM t WHERE id % 2 = 0 OR i IS NULL").collect()
+        )
+        assert files.rows_in(world.session.range(3)._jdf.queryExecution().analyzed(), nothing, most) is None
 
 
 @pytest.mark.parametrize(

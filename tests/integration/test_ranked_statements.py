@@ -13,9 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL
+from mt_core.plans.policies import operator_policy
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.kafka.topics import upserts
+from mt_core.spark.kafka.topics import batch_rows, upserts
 from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.rankings import REPLACES
@@ -131,7 +132,7 @@ def test_upserts_become_changes_of_whole_rows(module_driver: SparkDriver, tmp_pa
     def operator(rows: DataFrame) -> DataFrame:
         plan = rows._jdf.queryExecution().analyzed()
         upserts = Changelog(plan=plan, operator=replace(scan_of(plan), changes=ALL))
-        found = normalized(rows.sparkSession, upserts, [0], timedelta(hours=1))
+        found = normalized(rows.sparkSession, upserts, [0], operator_policy(timedelta(hours=1)))
         assert operators(found) == [("stream-exec-changelog-normalize_1", ["changelogNormalizeState"])]
         return DataFrame(java_dataset(rows.sparkSession, found.plan), rows.sparkSession)
 
@@ -192,6 +193,37 @@ def test_the_records_of_a_topic_set_and_delete_the_rows_of_their_keys(
         [("Rome", "+I", 8)],
         [("Oslo", "-U", 4), ("Rome", "+U", 10), ("Rome", "-U", 8)],
     ]
+
+
+def test_a_batch_reads_one_row_of_a_key_that_has_several_forms_in_bytes(session: SparkSession) -> None:
+    created = parse(
+        "CREATE TEMPORARY TABLE totals (id INT, n INT, twice AS n * 2, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = "
+        "'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'h:1', 'key.format' = 'json', 'value.format' = 'json')"
+    )
+    assert isinstance(created, CreateConnectorTable)
+    topic = created.kafka
+    assert topic is not None
+    # The clocks of producers order no records of a partition, and offsets none of several partitions.
+    written = [
+        ('{"id": 1}', 10, 0, 900, "10:00"),
+        ('{"id":1}', 12, 1, 5, "10:05"),
+        ('{"id":1}', 11, 1, 6, "10:04"),
+        ('{"id": 2}', 20, 0, 901, "10:00"),
+        ('{"id": 3}', 30, 0, 902, "10:00"),
+        ('{ "id": 3 }', None, 1, 7, "10:01"),
+    ]
+    records = session.createDataFrame(
+        [
+            (key, None if n is None else f'{{"id": 0, "n": {n}}}', partition, offset, f"2026-01-01 {time}")
+            for key, n, partition, offset, time in written
+        ],
+        "key STRING, value STRING, partition INT, offset BIGINT, timestamp STRING",
+    ).selectExpr("CAST(key AS BINARY)", "CAST(value AS BINARY)", "partition", "offset", "CAST(timestamp AS TIMESTAMP)")
+    records.createOrReplaceTempView("records")
+
+    found = [session.sql(topic.rows("records")), batch_rows(records, topic)]
+
+    assert [sorted(map(tuple, rows.collect())) for rows in found] == [[(1, 11, 22), (2, 20, 40)]] * 2
 
 
 def _record(key: str | None, value: str | None) -> dict[str, str | None]:

@@ -12,13 +12,16 @@ from typing import Any
 
 import pytest
 from hypothesis import given
-from hypothesis import strategies as st
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
+from mt_core.plans.operators import OperatorState
+from mt_core.plans.policies import operator_policy
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.materialization import materialized
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.rankings import as_java_list, java_keys
 from tests.depth import DEPTH
 from tests.integration.change_scripts import (
@@ -32,6 +35,7 @@ from tests.integration.change_scripts import (
     packed,
     replay,
     scripts,
+    untold,
 )
 from tests.integration.operator_stream import KIND, OperatorStream, through
 
@@ -60,7 +64,7 @@ class Ranked:
             as_java_list(session, ordered), self.latest, self.first, self.last
         )
         number = _attribute(session, "1 AS rn") if self.numbered else None
-        keys, kept = _keys(session, plan, keyed=self.keyed), _kept(session, ttl)
+        keys, kept = _keys(session, plan, keyed=self.keyed), _kept(session, plan, ttl)
         if self.changes:
             return java_operator(session, "ChangedRanks", "The test").of(plan, keys, ranking, number, kept)
         if self.last == 1:
@@ -149,14 +153,15 @@ def difference(before: Sequence[Row], after: Sequence[Row], number: int | None) 
 
 @dataclass
 class RankModel:
-    """A ranking of each key."""
+    """A ranking of each key, of rows of which some are taken back if `takes_back` says so."""
 
     asked: Ranked
+    takes_back: bool
     kept: dict[Any, Kept] = field(default_factory=dict)
 
     def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
         for key, changes in _by_key(batch, keyed=self.asked.keyed).items():
-            of_key = [each for each in changes if self.asked.changes or each[1]]
+            of_key = [each for each in changes if self.takes_back or each[1]]
             if of_key:
                 yield from self.kept.setdefault(key, Kept(self.asked)).changes(of_key, moment)
 
@@ -213,11 +218,14 @@ ASKED = (
     Ranked(latest=True, last=2),
     Ranked(order="v", first=2, last=3, numbered=True),
     Ranked(order="-v", last=3, keyed=False),
-    Ranked(changes=True, latest=True),
+    Ranked(changes=True, first=2, last=3, keyed=False),
     Ranked(changes=True, order="v", last=2),
     Ranked(changes=True, order="-v", last=3, numbered=True),
     Ranked(changes=True, order="v", first=2, last=4, keyed=False),
 )
+
+MATERIALIZED = Ranked(changes=True, latest=True)
+"""What a table with a key has of the rows of a query: the last one of each key."""
 
 
 class Models:
@@ -225,7 +233,9 @@ class Models:
 
     def __init__(self) -> None:
         self._models: dict[str, RankModel | FirstsModel | LimitModel | UpsertModel] = {
-            **{str(asked): RankModel(asked) for asked in ASKED},
+            **{str(asked): RankModel(asked, asked.changes) for asked in ASKED},
+            "materialized changes": RankModel(MATERIALIZED, takes_back=True),
+            "materialized adds": RankModel(MATERIALIZED, takes_back=False),
             "firsts": FirstsModel(),
             "limit": LimitModel(2, 4),
             "upserts": UpsertModel(),
@@ -245,15 +255,15 @@ def ranking(ttl: int) -> Callable[[DataFrame], DataFrame]:
 
         def firsts(plan: Any) -> Any:
             keys = _keys(session, plan, keyed=True)
-            return java_operator(session, "FirstRows", "The test").of(plan, keys, _milliseconds(ttl))
+            return java_operator(session, "FirstRows", "The test").of(plan, keys, _kept(session, plan, ttl))
 
         def limited(plan: Any) -> Any:
             keys = _keys(session, plan, keyed=True)
-            return java_operator(session, "LimitedRows", "The test").of(plan, keys, 2, 4, _kept(session, ttl))
+            return java_operator(session, "LimitedRows", "The test").of(plan, keys, 2, 4, _kept(session, plan, ttl))
 
         def normalized(plan: Any) -> Any:
             keys = _keys(session, plan, keyed=True)
-            return java_operator(session, "SingleRows", "The test").normalized(plan, keys, _kept(session, ttl))
+            return java_operator(session, "SingleRows", "The test").normalized(plan, keys, _kept(session, plan, ttl))
 
         def ranked(asked: Ranked) -> DataFrame:
             given = rows if asked.changes else adds
@@ -263,6 +273,8 @@ def ranking(ttl: int) -> Callable[[DataFrame], DataFrame]:
             packed("firsts", through(session, adds, firsts).select("k")),
             packed("limit", through(session, adds, limited).select("k")),
             packed("upserts", through(session, rows, normalized)),
+            packed("materialized changes", materialized(rows, ["k"], operator_policy(duration(ttl)))),
+            packed("materialized adds", materialized(adds, ["k"], operator_policy(duration(ttl)))),
         )
         return reduce(DataFrame.unionAll, chain(map(ranked, ASKED), others))
 
@@ -273,12 +285,8 @@ def _keys(session: SparkSession, plan: Any, *, keyed: bool) -> Any:
     return java_keys(session, [plan.output().apply(0)] if keyed else [])
 
 
-def _kept(session: SparkSession, ttl: int) -> Any:
-    return java_operator(session, "KeptState", "The test")("rankState", _milliseconds(ttl))
-
-
-def _milliseconds(ttl: int) -> int:
-    return round(duration(ttl).total_seconds() * 1000)
+def _kept(session: SparkSession, plan: Any, ttl: int) -> Any:
+    return java_state(session, OperatorState(index=0, name="rankState", ttl=duration(ttl)), plan, "The test")
 
 
 def _attribute(session: SparkSession, expression: str) -> Any:
@@ -317,11 +325,17 @@ def start(
         each.stop()
 
 
-ROWS = st.tuples(st.sampled_from(["a", "b", None]), st.sampled_from([None, 0, 1, 2, 3]), st.integers(0, 2))
+VALUES = (("a", "b", None), (None, 0, 1, 2, 3), range(3))
+"""Of the columns."""
+
+
+@pytest.mark.skipif(DEPTH > 1, reason="a deep run has other scripts")
+def test_the_script_tells_each_ttl_of_each_operator_from_others() -> None:
+    assert untold(Models, *VALUES) == set()
 
 
 @FEW_SCRIPTS
-@given(script=scripts(ROWS))
+@given(script=scripts(*VALUES))
 def test_each_batch_changes_what_a_model_says(
     start: Callable[[Callable[[DataFrame], DataFrame]], OperatorStream], script: Script
 ) -> None:

@@ -19,6 +19,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.integration.row_servers import row_servers
 from tests.support.gateway.own_process import wait_until
 
 pytestmark = pytest.mark.spark
@@ -75,12 +76,6 @@ def ended(rows: StreamedRows) -> MtError | None:
 
 def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
     return pa.ipc.open_stream(rows.encoded(0, count, PageForm.ARROW)).read_all()
-
-
-def servers(world: World) -> dict[int, str]:
-    """Return the threads of the JVM that hold rows for us to read, with their names."""
-    threads = world.driver.session._jvm.java.lang.Thread.getAllStackTraces().keySet()
-    return {int(thread.getId()): str(thread.getName()) for thread in threads if thread.getName().startswith("serve")}
 
 
 def waiting_tasks(world: World) -> bool:
@@ -256,17 +251,17 @@ def test_the_sessions_arrow_settings_change_no_value(world: World) -> None:
 def test_a_query_that_waits_for_its_reader_holds_no_rows_in_the_jvm(spark_driver: SparkDriver, tmp_path: Path) -> None:
     world = World(spark_driver, Spools(tmp_path / "results", max_memory=1_000_000, max_disk=1_000_000))
     # The JVM is that of other tests as well.
-    before = servers(world)
+    before = row_servers(spark_driver)
 
     rows = world.run("SELECT id, REPEAT('x', 1000) AS text FROM range(0, 100000, 1, 20)")
     wait_until(lambda: rows.stalled, "the query did not wait for its reader")
 
-    wait_until(lambda: servers(world).keys() <= before.keys(), "the JVM still holds rows")
+    wait_until(lambda: row_servers(spark_driver).keys() <= before.keys(), "the JVM still holds rows")
     waiting = rows.stalled
     rows.close()
 
     assert waiting
-    assert servers(world).keys() <= before.keys()
+    assert row_servers(spark_driver).keys() <= before.keys()
 
 
 def test_a_lost_jvm_ends_the_result_but_not_what_has_come(world: World) -> None:

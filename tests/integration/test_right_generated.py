@@ -209,7 +209,7 @@ def _inside(specs: list[dict[str, str]]) -> Callable[[Row], bool]:
 
 @pytest.mark.timeout(600)
 @given(story=stories)
-@settings(max_examples=6, derandomize=True, phases=[Phase.explicit, Phase.generate], **COMMON)
+@settings(max_examples=4, derandomize=True, phases=[Phase.explicit, Phase.generate], **COMMON)
 def test_a_refresh_gives_what_plain_spark_gives(story: Story, spark_driver: SparkDriver, tmp_path: Path) -> None:
     for run, rows, expected in Told(RefreshWorld(spark_driver, tmp_path), story).play():
         assert (run.status, run.error, rows) == (RunStatus.SUCCEEDED, None, expected)
@@ -218,7 +218,7 @@ def test_a_refresh_gives_what_plain_spark_gives(story: Story, spark_driver: Spar
 @pytest.mark.slow
 @pytest.mark.timeout(1800 * DEPTH)
 @given(story=stories)
-@settings(max_examples=rounds(8, 12), **COMMON)
+@settings(max_examples=rounds(4, 12), **COMMON)
 def test_many_refreshes_give_what_plain_spark_gives(story: Story, spark_driver: SparkDriver, tmp_path: Path) -> None:
     for run, rows, expected in Told(RefreshWorld(spark_driver, tmp_path), story).play():
         assert (run.status, run.error, rows) == (RunStatus.SUCCEEDED, None, expected)

@@ -12,6 +12,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
 from mt_core.spark.jars import default_jars_dir, jar_conf
+from tests.class_archive import jvm_options
 from tests.integration.follower import Follower
 from tests.integration.follower import follower as follower
 from tests.integration.outside_spark import outside_spark
@@ -70,6 +71,7 @@ def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_a
         if key.startswith(("spark.sql.catalog.", "spark.sql.extensions"))
     }
     conf |= {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
+    conf |= {"spark.driver.extraJavaOptions": jvm_options()}
     conf |= jar_conf(default_jars_dir(os.environ), {})
     source = f"lake.{follower.world.namespace}.orders"
 

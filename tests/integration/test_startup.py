@@ -11,13 +11,15 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import httpx
 import psutil
 import pytest
 
-from mt_core.client.home import token_in
+from mt_core.client.home import holder_of, token_in
 from tests.support.gateway.own_process import (
     FAST,
     ROOT,
@@ -298,3 +300,53 @@ def test_a_spark_that_can_never_start_ends_the_gateway_with_its_reason(
 
     assert said.startswith("Error: Spark did not start: ")
     assert said.endswith(f"{reason}. Its log is {tmp_path / 'logs' / 'spark.log'}.")
+
+
+# ----------------------------------------------------------------------------------------------------- embedded in a home
+
+
+@pytest.mark.slow
+def test_an_embedded_gateway_stays_for_an_activated_table_and_ends_with_its_jvm_after_the_client_that_suspends_it() -> (
+    None
+):
+    statements = (
+        "CREATE TABLE orders (ds STRING, amount INT)",
+        "INSERT INTO orders VALUES ('a', 1)",
+        "SELECT * FROM orders",
+        "CREATE MATERIALIZED TABLE daily FRESHNESS = INTERVAL '1' DAY AS SELECT ds, amount FROM orders",
+    )
+    with TemporaryDirectory(prefix="home") as folder, ExitStack() as ended:
+        home = Path(folder)
+        ended.callback(_ended, home)
+
+        first = _embedded(home, *statements)
+        holder = holder_of(home)
+        assert holder is not None, first.stderr
+        processes = [psutil.Process(holder.pid), *psutil.Process(holder.pid).children(recursive=True)]
+        second = _embedded(home, "REFRESH MATERIALIZED TABLE daily", "ALTER MATERIALIZED TABLE daily SUSPEND")
+        _, staying = psutil.wait_procs(processes, START_S)
+        left = (home / "gateway.sock").exists()
+
+    assert (first.returncode, second.returncode, staying, left) == (0, 0, [], False), (first.stderr, second.stderr)
+    assert "a,1\n" in first.stdout
+    assert len(processes) > 1
+    assert f"goes on as process {holder.pid}, and ends after that: " in first.stderr
+    assert "1 materialized table is ACTIVATED" in first.stderr
+    assert f"(process {holder.pid}) holds {home}, and is used." in second.stderr
+    assert "goes on as process" not in second.stderr
+
+
+def _ended(home: Path) -> None:
+    """End the gateway of *home* if a test that failed has left it."""
+    if (holder := holder_of(home)) is not None:
+        psutil.Process(holder.pid).terminate()
+
+
+def _embedded(home: Path, *statements: str) -> subprocess.CompletedProcess[str]:
+    """Run *statements* by a client on the gateway of *home*, which it starts if there is none."""
+    command = [sys.executable, "-m", "mt_core", "sql", "--embedded", "--home", str(home), "--format", "csv"]
+    options = ["--catalog", "lake", "--schema", "default", "-D", "table.dml-sync=true"]
+    texts = [part for statement in statements for part in ("-e", statement)]
+    return subprocess.run(
+        [*command, *options, *texts], cwd=ROOT, capture_output=True, text=True, timeout=START_S, check=False
+    )

@@ -11,7 +11,15 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, TableProtected, Unsupported
+from mt_core.errors import (
+    ConfigError,
+    DefinitionInvalid,
+    MtError,
+    QueryFailed,
+    TableNotFound,
+    TableProtected,
+    Unsupported,
+)
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -342,6 +350,11 @@ def test_what_a_stream_cannot_run_is_refused_with_the_way_out(world: StreamWorld
     assert isinstance(refusal("INSERT INTO arrivals VALUES ('a')"), Unsupported)
     within = refusal("INSERT INTO arrivals SELECT row FROM flights WHERE row IN (SELECT row FROM flights)")
     assert "A subquery reads a table as a stream" in within.message
+    missing = refusal("INSERT INTO nowhere SELECT * FROM flights")
+    assert isinstance(missing, TableNotFound)
+    assert (
+        "nowhere; create it by CREATE TABLE, or with the stream that fills it by CREATE TABLE lake." in missing.message
+    )
     unknown = refusal("INSERT INTO arrivals\nSELECT nothing FROM flights")
     assert isinstance(unknown, QueryFailed)
     assert (unknown.line, unknown.position) == (2, 8)
@@ -380,8 +393,11 @@ def test_a_savepoint_has_nothing_twice_and_loses_nothing(world: StreamWorld) -> 
     world.start(restored_from=path)
 
     world.wait_rows(["a", "b", "c", "d", "e"])
-    with pytest.raises(DefinitionInvalid, match="no savepoint"):
-        world.engine.prepare(replace(definition, restored_from=world.folder("none")), "b" * 32)
+    for none in (world.folder("none"), "/", f"file://{world.folder('none')}/"):
+        with pytest.raises(DefinitionInvalid, match=f"There is no savepoint in {none};"):
+            world.engine.prepare(replace(definition, restored_from=none), "b" * 32)
+    with pytest.raises(ConfigError, match="Savepoint odd://host/s: Spark has no file system for odd://"):
+        world.engine.prepare(replace(definition, restored_from="odd://host/s"), "b" * 32)
 
 
 @pytest.mark.slow

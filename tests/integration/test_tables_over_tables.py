@@ -53,6 +53,23 @@ def test_five_tables_over_each_other_follow_within_the_sum_of_their_freshnesses(
     assert follower.differences(*CHAIN) == {}
 
 
+def test_a_batch_of_which_a_table_takes_no_row_is_none_for_the_table_above(follower: Follower) -> None:
+    world = follower.world
+    follower.follow("dear", "SELECT city, amount FROM orders WHERE amount > 100")
+    follower.follow("above", "SELECT city FROM dear")
+    versions = f"SELECT count(*) FROM {world.namespace}.{{}}.snapshots"
+    before = [world.plain(versions.format(name)) for name in ("dear", "above")]
+
+    world.spark("INSERT INTO orders VALUES ('Rome', 1)")
+    for _ in range(4):
+        world.clock.advance(timedelta(seconds=5))
+        follower.lookout.look()
+
+    [[(dear,)], [(above,)]] = [world.plain(versions.format(name)) for name in ("dear", "above")]
+    assert (dear - before[0][0][0], above - before[1][0][0]) == (1, 0)
+    check(follower, {"above": "SELECT city FROM dear"})
+
+
 @pytest.mark.slow
 def test_two_paths_from_one_source_meet_again_and_agree(follower: Follower) -> None:
     for name, query in DIAMOND.items():

@@ -66,7 +66,7 @@ def test_a_role_is_let_in_to_what_it_is_for_and_nothing_else(
 ) -> None:
     session = gateway.sessions.open()
     operation = gateway.services.executor.submit(session, "SELECT 1")
-    operation.wait(5)
+    operation.wait(60)
 
     statuses = {
         secret: status(gateway, secret, method, path.format(session.handle, operation.handle)) for secret in "rfsa"
@@ -166,7 +166,7 @@ def test_describe_and_ledger_say_whose_token_did_it(caplog: pytest.LogCaptureFix
 
 @pytest.fixture
 def open_gateway(gateway: Gateway, switch: Any) -> httpx.Client:
-    switch.app = build_app(replace(gateway.services, hosts=("freshtable.example",)))
+    switch.app = app_of(replace(gateway.services, hosts=("freshtable.example",)))
     return gateway.http
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from mt_core.model.run import RunStatus
+from mt_core.model.table import TableIdentifier
 from mt_core.rowset import INT, Column
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.table_commands import CommandOutcome
+from mt_core.tables.views.continuous_job import ContinuousJob
 from tests.support.gateway.statements import NOW, Gateway, root_cause
 
 NO_ROWS = StatementResult(is_query=False, rows=None)
@@ -84,6 +86,18 @@ def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gat
     assert gateway.rows(session, "SHOW JOBS") == []
     assert gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")[0][2] == "CANCELED"
     assert "is CANCELED and cannot be stopped any more" in root_cause(gateway.run(session, f"STOP JOB '{'f' * 32}'"))
+
+
+def test_the_job_of_a_continuous_refresh_is_stopped_with_its_snapshot_as_the_savepoint(gateway: Gateway) -> None:
+    table = TableIdentifier("lake", ("default",), "live")
+    gateway.runs.continuous.append(ContinuousJob(job_id="c" * 32, table=table, started_at=NOW))
+    session = gateway.open()
+
+    dropped = root_cause(gateway.run(session, f"STOP JOB '{'c' * 32}' WITH DROP"))
+    saved = gateway.rows(session, f"STOP JOB '{'c' * 32}' WITH SAVEPOINT")
+
+    assert "is no streaming job, and leaves no table when it is stopped" in dropped
+    assert (saved, gateway.runs.continuous) == ([["1"]], [])
 
 
 def test_a_table_of_flinks_reaches_spark_in_its_own_words(gateway: Gateway) -> None:

@@ -50,7 +50,7 @@ def test_a_refresh_that_waits_holds_no_worker_and_says_for_what_it_waits(whole: 
     held = whole.hold_write("low")
 
     whole.tick(seconds=10)
-    assert held.entered.wait(10)
+    assert held.entered.wait(60)
     whole.wait_until(lambda: whole.show("status", name="apart")[1:] == ["SUCCEEDED"])
     whole.wait_until(lambda: whole.show("reason", name="high")[-1] is not None)
     waiting = [whole.show("status", "reason", name=name)[-1] for name in ("high", "reader", "other")]
@@ -67,7 +67,7 @@ def test_a_refresh_goes_on_when_the_wait_is_over(whole: WholeGateway) -> None:
     order(whole, 10)
     held = whole.hold_write("low")
     whole.tick(seconds=10)
-    assert held.entered.wait(10)
+    assert held.entered.wait(60)
 
     whole.tick(seconds=5)
     whole.wait_until(lambda: whole.show("status", name="high")[-1] == "SKIPPED")
@@ -84,7 +84,7 @@ def test_a_wait_goes_on_after_the_gateway_was_killed(whole: WholeGateway) -> Non
     order(whole, 10)
     frozen = whole.freeze_before("publish: commit")
     whole.tick(seconds=10)
-    assert frozen.entered.wait(10)
+    assert frozen.entered.wait(60)
     whole.wait_until(lambda: whole.show("reason", name="high")[-1] is not None)
 
     whole.kill()

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from mt_core.errors import QueryFailed
 from mt_core.model.stream import StreamDefinition
+from mt_core.plans.states import planned_policy
 from tests.support.fake_rows import FakeRows
 from tests.support.fake_statements import NO_ROWS
 from tests.support.gateway.whole import WholeGateway
@@ -20,6 +22,7 @@ STREAMING = "SET 'execution.runtime-mode' = 'streaming'"
 INSERT = "INSERT INTO arrivals SELECT * FROM flights"
 OTHER = "INSERT INTO departures SELECT * FROM flights"
 URI = "file:///plans/orders.json"
+HOME = "USE `lake`.`default`"
 COMPILE, EXECUTE = f"COMPILE PLAN '{URI}' FOR {INSERT}", f"EXECUTE PLAN '{URI}'"
 
 
@@ -61,9 +64,7 @@ def edit(whole: WholeGateway, **states: str) -> None:
 
 def ttls(whole: WholeGateway, job_id: str) -> list[Any]:
     return [
-        None
-        if each.state_ttls_ms is None
-        else [timedelta(milliseconds=ttl) for ttls in each.state_ttls_ms for ttl in ttls]
+        None if each.state_ttls is None else [planned_policy(ttl).ttl for ttls in each.state_ttls for ttl in ttls]
         for each in definition(whole, job_id).members
     ]
 
@@ -109,6 +110,20 @@ def test_a_plan_that_is_changed_and_executed_from_a_savepoint_has_the_new_ttls(p
 
     assert definition(plans, job_id).restored_from == answer["savepoint path"]
     assert ttls(plans, job_id) == [[timedelta(minutes=1), DAY]]
+
+
+def test_a_plan_whose_policies_were_edited_is_executed_with_them(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    body = file(plans)
+    body["nodes"][1]["state"][0] |= {"update": "OnReadWrite", "time": "EventTime"}
+    body["nodes"][2]["state"][0] |= {"update": "OnCreate"}
+    plans.plans.files[URI] = json.dumps(body)
+
+    job_id = execute(plans)
+
+    assert [each.state_ttls for each in definition(plans, job_id).members] == [
+        (("1 h ON READ WRITE EVENT TIME",), ("1 d ON CREATE",))
+    ]
 
 
 def test_the_plan_counts_more_than_the_session_and_a_node_without_state_takes_the_sessions(plans: WholeGateway) -> None:
@@ -220,6 +235,15 @@ def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_s
     assert (plans.sql("SHOW JOBS"), plans.streams.running()) == ([], set())
 
 
+def test_a_statement_that_cannot_be_planned_any_more_is_refused_with_its_plan(plans: WholeGateway) -> None:
+    plans.sql(COMPILE)
+    plans.streams.refusals[INSERT] = QueryFailed("There is no table flights.", line=1, position=36)
+
+    refused = plans.refused(EXECUTE)
+
+    assert refused == f"Plan {URI} cannot be executed: There is no table flights. (line 1, position 36)"
+
+
 @pytest.mark.parametrize(
     ("broken", "reason"),
     [
@@ -303,14 +327,109 @@ def test_a_batch_statement_compiles_and_runs_as_batch(whole: WholeGateway) -> No
     assert whole.job(answer["job id"])["status"] == "FINISHED"
 
 
-def test_a_batch_plan_is_refused_where_its_names_mean_something_else(whole: WholeGateway) -> None:
-    whole.statements.answers[INSERT] = NO_ROWS
-    whole.sql(COMPILE)
-    whole.sql("USE lake.other")
+VIEW = "CREATE TEMPORARY VIEW late AS SELECT 1"
 
-    assert f"Plan {URI} runs in batch mode with the names of lake.default; USE lake.default first" in whole.refused(
-        EXECUTE
-    )
+
+def compile_batch_with_a_view(whole: WholeGateway, compile_plan: str = COMPILE) -> None:
+    """Compile a batch plan in a session with a temporary view, and go on in another one, in another database."""
+    for each in (INSERT, OTHER, VIEW):
+        whole.statements.answers[each] = NO_ROWS
+    whole.statements.temporary_relations = frozenset({"late"})
+    whole.sql(VIEW)
+    whole.sql(compile_plan)
+    whole.expire_sessions()
+    whole.sql("USE lake.other")
+    whole.statements.executed.clear()
+
+
+def ran(whole: WholeGateway) -> list[str]:
+    """The statements that ran in one session of the engine, which is there no more."""
+    [session] = {context.session_id for context, _ in whole.statements.executed}
+    assert session in whole.statements.closed_sessions
+    return [sql for _, sql in whole.statements.executed]
+
+
+@pytest.mark.parametrize(
+    ("statements", "run"),
+    [(INSERT, [INSERT]), (f"STATEMENT SET BEGIN {INSERT}; {OTHER}; END", [INSERT, OTHER])],
+)
+def test_a_batch_plan_runs_in_another_session_with_its_own_database_and_temporary_objects(
+    whole: WholeGateway, statements: str, run: list[str]
+) -> None:
+    compile_batch_with_a_view(whole, f"COMPILE PLAN '{URI}' FOR {statements}")
+
+    [answer] = whole.sql(EXECUTE)
+
+    assert [each.strip() for each in ran(whole)] == [HOME, VIEW, HOME, *run]
+    assert whole.job(answer["job id"])["status"] == "FINISHED"
+
+
+def test_a_batch_plan_has_its_temporary_functions_and_tables_in_another_session(whole: WholeGateway) -> None:
+    compile_batch_with_a_view(whole)
+    function = "CREATE TEMPORARY FUNCTION twice(n INT) RETURNS INT RETURN n * 2"
+    table = "CREATE TEMPORARY TABLE clicks (n INT) WITH ('connector' = 'datagen')"
+    whole.plans.files[URI] = json.dumps(file(whole) | {"temporary": [function, table, VIEW]})
+
+    whole.sql(EXECUTE)
+
+    [(session, name)] = whole.statements.unbounded
+    assert (name, whole.statements.temporary_functions) == ("clicks", {"twice"})
+    assert ran(whole) == [HOME, VIEW, HOME, INSERT]
+    assert {context.session_id for context, _ in whole.statements.executed} == {session}
+
+
+def test_a_batch_plan_takes_the_temporary_objects_of_the_session_that_executes_if_that_is_asked_for(
+    whole: WholeGateway,
+) -> None:
+    compile_batch_with_a_view(whole)
+    whole.sql("USE lake.default")
+    whole.sql("SET 'table.plan.restore.catalog-objects' = 'IDENTIFIER'")
+    whole.statements.executed.clear()
+
+    whole.sql(EXECUTE)
+
+    assert [sql for _, sql in whole.statements.executed] == [INSERT]
+
+
+def test_the_temporary_objects_of_a_session_keep_their_database_when_it_executes_a_batch_plan_of_another(
+    whole: WholeGateway,
+) -> None:
+    compile_batch_with_a_view(whole)
+    whole.sql(VIEW)
+    whole.sql("SET 'table.plan.restore.catalog-objects' = 'IDENTIFIER'")
+    whole.statements.executed.clear()
+
+    whole.sql(EXECUTE)
+
+    assert ran(whole) == [HOME, "USE `lake`.`other`", VIEW, HOME, HOME, INSERT]
+
+
+def test_a_batch_plan_creates_its_own_temporary_objects_where_a_session_has_others_of_the_same_text(
+    whole: WholeGateway,
+) -> None:
+    compile_batch_with_a_view(whole)
+    whole.sql(VIEW)
+    whole.statements.executed.clear()
+
+    whole.sql(EXECUTE)
+
+    assert ran(whole) == [HOME, VIEW, HOME, INSERT]
+
+
+def test_a_batch_plan_whose_temporary_objects_cannot_be_created_any_more_is_refused_with_its_name(
+    whole: WholeGateway,
+) -> None:
+    compile_batch_with_a_view(whole)
+    whole.statements.answers[VIEW] = QueryFailed("There is no table flights.", line=1, position=36)
+
+    refused = whole.refused(EXECUTE)
+    [explained] = whole.sql(f"EXPLAIN PLAN '{URI}'")
+
+    assert f"Plan {URI} cannot be executed: There is no table flights." in refused
+    assert "The plan cannot be executed: There is no table flights." in explained["result"]
+    assert [sql for _, sql in whole.statements.executed] == [HOME, VIEW] * 2
+    assert {context.session_id for context, _ in whole.statements.executed} <= set(whole.statements.closed_sessions)
+    assert whole.sql("SHOW JOBS") == []
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ BAD_STATEMENTS = {
     ),
     "source that does not exist": (
         create(EVERY_DAY, "nowhere"),
-        "table lake.default.nowhere cannot be found (line 1, position 94)",
+        "table lake.default.nowhere cannot be found (line 1, position 95)",
     ),
     "table that does not exist": (
         "ALTER MATERIALIZED TABLE nope SUSPEND",

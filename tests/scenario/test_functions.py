@@ -12,9 +12,14 @@ MASK = "CREATE FUNCTION mask DETERMINISTIC AS 'shop.Mask' LANGUAGE JAVA USING JA
 
 
 def user_functions(whole: WholeGateway) -> list[str]:
-    of_spark = RowSet(columns=(Column(name="function"),), rows=[])
-    whole.statements.answers["SHOW USER FUNCTIONS"] = StatementResult(is_query=False, rows=of_spark)
-    return [row["function name"] for row in whole.sql("SHOW USER FUNCTIONS")]
+    return listed(whole, "SHOW USER FUNCTIONS")
+
+
+def listed(whole: WholeGateway, statement: str, *of_spark: str) -> list[str]:
+    """Return the functions that a gateway lists whose Spark has those *of_spark*."""
+    rows = RowSet(columns=(Column(name="function"),), rows=[[name] for name in of_spark])
+    whole.statements.answers[statement] = StatementResult(is_query=False, rows=rows)
+    return [row["function name"] for row in whole.sql(statement)]
 
 
 def test_functions_are_listed_and_shown_also_after_a_restart_until_they_are_dropped(whole: WholeGateway) -> None:
@@ -34,10 +39,26 @@ def test_functions_are_listed_and_shown_also_after_a_restart_until_they_are_drop
     ]
     described = {row["info name"]: row["info value"] for row in whole.sql("DESCRIBE FUNCTION EXTENDED mask")}
     assert (described["class name"], described["is deterministic"]) == ("shop.Mask", "true")
+    assert [row["info name"] for row in whole.sql("DESCRIBE FUNCTION mask")] == [
+        "is system function",
+        "is temporary",
+        "class name",
+        "function language",
+        "resource uris",
+    ]
     assert "exists already" in whole.refused(PLUS)
     whole.sql("DROP FUNCTION plus")
     assert user_functions(whole) == ["mask"]
     assert "Function plus does not exist" in whole.refused("DROP FUNCTION plus")
+
+
+def test_created_functions_are_listed_among_those_of_spark(whole: WholeGateway) -> None:
+    whole.sql(PLUS)
+    whole.sql("CREATE TEMPORARY FUNCTION own(x INT) RETURN x * 2")
+
+    names = listed(whole, "SHOW FUNCTIONS", "abs", "upper")
+
+    assert names == ["abs", "own", "plus", "upper"]
 
 
 def test_a_temporary_function_is_described_as_such(whole: WholeGateway) -> None:

@@ -43,7 +43,9 @@ def hasty_address(gateway: Gateway, switch: Switch) -> Iterator[tuple[str, int]]
     app = build_app(gateway.services, BodyLimits(pause_s=0.2))
     server = GatewayServer(app, listen("127.0.0.1", 0), Hasty)
     server.start()
-    yield server.address
+    url = httpx.URL(server.url)
+    assert url.port is not None
+    yield url.host, url.port
     server.stop()
 
 

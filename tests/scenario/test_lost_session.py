@@ -88,7 +88,7 @@ def test_an_idle_client_keeps_its_session_by_heartbeats(gateway: Gateway) -> Non
         for _ in range(3):
             gateway.clock.advance(timedelta(minutes=9))
             transport.beat.clear()
-            assert transport.beat.wait(10)
+            assert transport.beat.wait(60)
             gateway.sessions.expire_idle()
 
         assert len(gateway.sessions) == 1
@@ -127,6 +127,20 @@ def test_a_changed_session_that_is_lost_is_an_error_that_names_what_is_lost_and_
         )
         assert cursor.execute("SELECT 1").fetchall() == [(1,)]
         assert cursor.warnings == ()
+
+
+def test_completion_leaves_the_loss_of_a_session_to_the_next_statement(gateway: Gateway) -> None:
+    with GatewayClient(url_of(gateway)) as client:
+        before_any = client.complete("SHOW CAT", 8)
+        client.close_operation(client.execute("SET a = 1"))
+        completed = client.complete("SHOW CAT", 8)
+        end_sessions(gateway)
+        lost = client.complete("SHOW CAT", 8)
+
+        with pytest.raises(SessionLost, match="SET a"):
+            client.execute("SELECT 1")
+
+    assert (before_any, completed, lost) == ([], ["CATALOGS"], [])
 
 
 def test_nothing_runs_in_a_session_whose_schema_could_not_be_set_when_it_was_opened_again(gateway: Gateway) -> None:
@@ -248,7 +262,7 @@ def test_a_statement_that_takes_longer_than_the_cursor_allows_is_ended(gateway: 
         thread.start()
         hold.wait_entered()
         gateway.clock.advance(timedelta(seconds=1.5))
-        thread.join(10)
+        thread.join(60)
 
         assert [error.code for error in ended] == ["STATEMENT_TIMED_OUT"]
         cursor.timeout_s = None

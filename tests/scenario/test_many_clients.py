@@ -21,6 +21,8 @@ from mt_core.sessions.ports import StatementResult
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause
 
+pytestmark = pytest.mark.processes
+
 LEFT = 1000
 # Those whose memory is counted: to trace it makes every request several times slower.
 TRACED = 200

@@ -18,8 +18,8 @@ from mt_core.errors import (
     TableNotFound,
 )
 from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.progress import Progress
 from mt_core.model.run import RunStatus
-from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import RefreshRequest
 from tests.support.gateway.statements import Gateway, normalised, root_cause
 

@@ -11,12 +11,12 @@ import httpx
 import pytest
 
 from mt_core.access import parse_tokens
-from mt_core.gateway.application import build_app
 from mt_core.model.freshness import Freshness
 from mt_core.sql.parser import parse
 from mt_core.tables.workflows.published import PublishedWorkflows
 from mt_core.workflow.definitions import WorkflowDefinition, shard_of
 from mt_core.workflow.operations import Schedule
+from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway, root_cause
 from tests.support.manager_world import ManagerWorld
 
@@ -35,7 +35,7 @@ def world() -> ManagerWorld:
 def airflow(gateway: Gateway, world: ManagerWorld, switch: Any) -> Iterator[httpx.Client]:
     """The gateway's HTTP client; it publishes the workflows of *world* for Airflow."""
     published = PublishedWorkflows(world.registry, "airflow")
-    switch.app = build_app(replace(gateway.services, published=published))
+    switch.app = app_of(replace(gateway.services, published=published))
     return gateway.http
 
 
@@ -174,7 +174,7 @@ def test_a_scheduler_that_is_not_in_use_has_no_workflows(airflow: httpx.Client, 
 
 def test_shards_need_the_token(gateway: Gateway, world: ManagerWorld, switch: Any) -> None:
     published = PublishedWorkflows(world.registry, "airflow")
-    switch.app = build_app(
+    switch.app = app_of(
         replace(
             gateway.services,
             published=published,

@@ -10,8 +10,10 @@ from typer.testing import CliRunner, Result
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
 from mt_core.client.terminal.form import Form
-from mt_core.client.terminal.prompt import CONTINUATION, PROMPT, Prompt
+from mt_core.client.terminal.prompt import PlainReader, Prompt
 from mt_core.client.terminal.script import Runner, Screen
+from mt_core.client.terminal.sitting import CONTINUATION, PROMPT, Sitting
+from mt_core.errors import QueryFailed
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
 from tests.support.gateway.statements import Gateway
@@ -52,12 +54,33 @@ def test_the_first_error_stops_the_script_and_names_the_statement(gateway: Gatew
     assert len(gateway.engine.executed) == 2
 
 
+def test_the_error_of_a_script_shows_no_secret_of_its_statement(gateway: Gateway) -> None:
+    statement = "CREATE TABLE t USING jdbc OPTIONS ('password' = 'hunter2') AS"
+    gateway.engine.answers[statement] = QueryFailed("There is a query missing; write one.", line=1, position=60)
+
+    result = freshtable(gateway, text=f"{statement};")
+
+    assert (result.exit_code, "There is a query missing" in result.stderr) == (1, True)
+    assert "'password' = '***'" in result.stderr
+    assert "hunter2" not in result.stderr
+
+
+def test_an_error_with_a_place_shows_the_line_of_its_statement_below_it(gateway: Gateway) -> None:
+    gateway.engine.answers["SELECT 1,\n  nope"] = QueryFailed("There is no nope; write a.", line=2, position=3)
+
+    result = freshtable(gateway, text="SELECT 1;\n-- the next one\nSELECT 1,\n  nope;")
+
+    assert result.stderr == (
+        "Error: Statement 2 (SELECT 1,) failed: There is no nope; write a. (line 2, position 3)\n    nope\n    ^^^^\n"
+    )
+
+
 def test_a_warning_goes_to_standard_error(gateway: Gateway) -> None:
     gateway.commands.outcomes[SuspendTable] = CommandOutcome(warnings=("Airflow [is] away.",))
 
     result = freshtable(gateway, "-e", "ALTER MATERIALIZED TABLE daily SUSPEND")
 
-    assert (result.exit_code, result.stdout, result.stderr) == (0, "OK\n", "Warning: Airflow [is] away.\n")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "Warning: Airflow [is] away.\nOK\n")
 
 
 def test_an_interrupt_cancels_the_statement(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -72,7 +95,7 @@ def test_an_interrupt_cancels_the_statement(gateway: Gateway, monkeypatch: pytes
 
     result = freshtable(gateway, "-e", "SELECT 1")
 
-    assert hold.ended.wait(5)
+    assert hold.ended.wait(60)
     assert (result.exit_code, result.stderr, len(gateway.engine.canceled)) == (130, "Cancelled.\n", 1)
 
 
@@ -123,7 +146,7 @@ def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str
 
     screen = Screen(out=out, messages=Console(file=messages, width=200), form=Form.CSV)
     with GatewayClient(str(gateway.http.base_url), exact=True) as client:
-        Prompt(Runner(client, screen), read).run()
+        Prompt(Sitting(runner=Runner(client, screen), environ={}), PlainReader(read)).run()
     return asked, out.getvalue(), messages.getvalue()
 
 
@@ -144,3 +167,10 @@ def test_ctrl_c_at_the_prompt_drops_what_was_typed_and_ctrl_d_says_what_was_not_
     assert asked == [PROMPT, CONTINUATION, PROMPT, PROMPT, CONTINUATION]
     assert out == "a\n1\n"
     assert messages.endswith("The last statement was not run: it has no `;`.\n")
+
+
+def test_h_shows_the_options_as_help_does(gateway: Gateway) -> None:
+    short, long = freshtable(gateway, "-h"), freshtable(gateway, "--help")
+
+    assert (short.exit_code, short.stdout) == (0, long.stdout)
+    assert "--gateway" in long.stdout

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 from typer.testing import CliRunner, Result
 
 from mt_core.cli import app
+from mt_core.client.http import GatewayClient
+from mt_core.client.terminal.exit_codes import ExitCode
+from mt_core.client.terminal.script import Runner, Screen
+from mt_core.errors import Unsupported
 from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import StatementResult
+from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway
 
 
@@ -171,6 +178,19 @@ def test_a_changelog_of_a_batch_query_is_refused_with_the_modes_that_there_are(g
     assert "in batch mode, SET 'sql-client.execution.result-mode' = 'table' or 'tableau'." in result.stderr
 
 
+def test_a_query_whose_result_the_client_refuses_does_not_go_on(gateway: Gateway) -> None:
+    rows = FakeRows([1])
+    gateway.engine.answers["SELECT 1"] = StatementResult(is_query=True, rows=rows)
+    screen = Screen(out=io.StringIO(), messages=Console(file=io.StringIO()))
+    with GatewayClient(str(gateway.http.base_url)) as client:
+        client.open_session("refuses", {"sql-client.execution.result-mode": "changelog"})
+
+        with pytest.raises(Unsupported, match="in batch mode"):
+            Runner(client, screen).run("SELECT 1")
+
+        assert rows.closed
+
+
 def test_a_table_has_as_many_rows_as_the_session_asks_for_and_says_that_there_are_more(gateway: Gateway) -> None:
     rows = RowSet(columns=(Column(name="n", type=INT),), rows=[[number] for number in range(10_000)])
     gateway.engine.answers["SELECT n"] = StatementResult(is_query=True, rows=rows)
@@ -183,6 +203,31 @@ def test_a_table_has_as_many_rows_as_the_session_asks_for_and_says_that_there_ar
     assert table.stdout.splitlines()[-1] == "6000 rows"
     assert table.stderr.startswith("The table has the first 6000 rows of more: ")
     assert (len(csv.stdout.splitlines()), csv.stderr) == (10_001, "")
+
+
+def test_a_table_of_fewer_rows_than_a_page_has_as_many_as_the_session_asks_for(gateway: Gateway) -> None:
+    rows = RowSet(columns=(Column(name="n", type=INT),), rows=[[number] for number in range(20)])
+    gateway.engine.answers["SELECT n"] = StatementResult(is_query=True, rows=rows)
+
+    table = freshtable(gateway, "-D", "sql-client.execution.max-table-result.rows=10", "-e", "SELECT n")
+
+    assert table.stdout.splitlines()[-1] == "10 rows"
+    assert table.stderr.startswith("The table has the first 10 rows of more: ")
+
+
+def test_a_value_that_the_client_cannot_use_is_set_right_or_reset_in_the_same_session(gateway: Gateway) -> None:
+    key = "sql-client.execution.max-table-result.rows"
+    rows = RowSet(columns=(Column(name="n", type=INT),), rows=[[1]])
+    gateway.engine.answers["SELECT n"] = StatementResult(is_query=True, rows=rows)
+    statements = (f"SET '{key}' = '-1'", "SELECT n", f"RESET '{key}'", "SELECT n")
+
+    run = freshtable(gateway, "--continue", "--format", "csv", *(f"-e{each}" for each in statements))
+
+    assert run.stdout.splitlines() == ["n", "1"]
+    assert run.stderr.splitlines() == [
+        f"Error: Statement 2 (SELECT n) failed: {key}: '-1' cannot be used; expected a whole number above 0."
+    ]
+    assert run.exit_code == ExitCode.FAILED
 
 
 def test_a_verbose_error_has_its_code_and_facts(gateway: Gateway) -> None:

@@ -2,12 +2,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from uuid import uuid4
 
 import pytest
 
 from mt_core.errors import EngineUnavailable, QueryFailed, TableNotFound
+from mt_core.model.freshness import Freshness
+from mt_core.model.progress import Progress
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import Column, LogicalType, RowSet
@@ -18,9 +21,8 @@ from mt_core.sql.statements import (
     ShowMaterializedTables,
     SuspendTable,
 )
-from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
-from tests.support.gateway.statements import CLUSTER, Gateway, normalised, root_cause
+from tests.support.gateway.statements import CLUSTER, NOW, Gateway, normalised, root_cause
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "v3_statements.json"
 REFRESH = "ALTER MATERIALIZED TABLE daily REFRESH"
@@ -30,7 +32,7 @@ DAILY = TableIdentifier("lake", ("default",), "daily")
 
 def test_the_shapes_of_a_statement_are_golden(gateway: Gateway) -> None:
     session, hold = gateway.open(), gateway.engine.hold("SELECT 1")
-    gateway.engine.tasks = Progress(done=1, total=4)
+    gateway.engine.tasks = Progress(done=1, total=4, rows_read=900)
     running = gateway.begin(session, "SELECT 1")
     hold.wait_entered()
     answers = {
@@ -304,6 +306,32 @@ def test_a_create_waits_for_its_first_run_and_says_ok(gateway: Gateway) -> None:
     rows = gateway.rows(gateway.open(), CREATE)
 
     assert rows == [["OK"]]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "more"),
+    [
+        (5, ""),
+        (
+            7,
+            ", more than half of its freshness of 10 seconds, so that it cannot keep up: ALTER MATERIALIZED TABLE "
+            "lake.default.daily SET FRESHNESS = INTERVAL '14' SECOND, or longer",
+        ),
+    ],
+)
+def test_a_create_of_a_table_that_every_change_computes_anew_says_how_long_that_took(
+    gateway: Gateway, seconds: int, more: str
+) -> None:
+    run = gateway.runs.queue()
+    gateway.commands.outcomes[CreateMaterializedTable] = CommandOutcome(
+        wait_for=run.run_id, created=DAILY, recomputed=Freshness(10, "SECOND")
+    )
+    gateway.runs.move(run.run_id, RunStatus.RUNNING, started_at=NOW)
+    gateway.runs.move(run.run_id, RunStatus.SUCCEEDED, finished_at=NOW + timedelta(seconds=seconds))
+
+    body = gateway.run(gateway.open(), CREATE).json()
+
+    assert body["warnings"] == [f"The first refresh of lake.default.daily took {seconds}.0 s{more}."]
 
 
 def test_a_create_whose_first_refresh_fails_says_that_the_table_is_there(gateway: Gateway) -> None:

@@ -117,6 +117,16 @@ def test_the_engine_gets_the_hints_and_a_text_without_them(gateway: Gateway) -> 
     ]
 
 
+@pytest.mark.parametrize("begin", ["", "INSERT INTO a ", "CREATE TABLE a AS ", "EXPLAIN "])
+def test_a_temporal_join_is_refused_before_spark_reads_it(whole: WholeGateway, begin: str) -> None:
+    whole.sql(SET)
+
+    refused = whole.refused(f"{begin}SELECT b.x FROM t JOIN b FOR SYSTEM_TIME AS OF t.p ON t.a = b.a")
+
+    assert "b FOR SYSTEM_TIME AS OF t.p: Spark has no temporal join" in refused
+    assert (whole.statements.analysed, whole.sql("SHOW JOBS")) == ([], [])
+
+
 @pytest.mark.parametrize("sql", ["SELECT 1", "INSERT INTO a VALUES (1)", "CREATE TABLE a AS SELECT 1"])
 def test_what_reads_no_stream_runs_as_batch(gateway: Gateway, sql: str) -> None:
     gateway.engine.answers |= {sql: DONE} if sql != "SELECT 1" else {}

@@ -23,7 +23,7 @@ def pass_time(gateway: Gateway, session: str, operation: str, **length: float) -
     handle = operation.rpartition("/")[2]
     statement = gateway.sessions.get(session.rpartition("/")[2]).operation(handle)
     assert statement is not None
-    assert statement.wait(5)
+    assert statement.wait(60)
 
 
 def test_a_late_query_is_stopped_and_its_result_says_why(gateway: Gateway) -> None:

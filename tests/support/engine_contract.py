@@ -263,6 +263,15 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert versions(steps.engine.read_vector(steps.query)) != before
 
+    def test_a_commit_of_this_process_is_heard_of_once_by_the_name_of_its_table(self, steps: EngineSteps) -> None:
+        while steps.engine.next_commit(0) is not None:
+            pass
+
+        steps.source.append(steps.source_name, [row("c", 3, 30)])
+
+        assert steps.engine.next_commit(30) == steps.source_name
+        assert steps.engine.next_commit(0) is None
+
     def test_the_vector_has_the_time_of_the_last_commit_of_rows(self, steps: EngineSteps) -> None:
         def committed() -> datetime:
             (version,) = versions(steps.engine.read_vector(steps.query))

@@ -11,10 +11,10 @@ from uuid import uuid4
 from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound
 from mt_core.model.partition import WHOLE
+from mt_core.model.progress import Progress
 from mt_core.model.run import TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sql.statements import Statement
-from mt_core.tables.engine import Progress
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
@@ -110,6 +110,9 @@ class FakeRuns:
 
     def stop_continuous(self, job: ContinuousJob) -> None:
         self.continuous.remove(job)
+
+    def last_version(self, job: ContinuousJob) -> str:
+        return "1"
 
     def job(self, job_id: str) -> RunView | None:
         return next((_job(run) for run in self._runs.values() if run.job_id == job_id), None)

@@ -8,6 +8,7 @@ or a BaseException is raised as it is, any other exception inside an EngineError
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from queue import Empty
 from typing import Any
 
 from mt_core.errors import (
@@ -22,6 +23,7 @@ from mt_core.identifiers import Namespace, display_name, quote
 from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.progress import Progress
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
@@ -31,7 +33,6 @@ from mt_core.tables.engine import (
     Comparison,
     Maintenance,
     MetadataChange,
-    Progress,
     Query,
     ShapedQuery,
     SourceChanges,
@@ -57,7 +58,7 @@ class FakeEngine(FakeSources):
         # The shape of queries, or why they have none; None: that of a projection.
         self.shape: QueryShape | str | None = None
         self.poisoned: set[PartitionSpec] = set()
-        self.writes = 0
+        self.writes = self.looks = 0
         self.on_write: Callable[[Write], None] | None = None
         self._planned: list[tuple[str, str]] = []
         self._in_flight: tuple[TableIdentifier, Any, MetadataChange] | None = None
@@ -151,7 +152,14 @@ class FakeEngine(FakeSources):
 
     def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
         self._check("look")
+        self.looks += 1
         return [None if self.unstable else str(self._source(query)[1].current) for query in queries]
+
+    def next_commit(self, timeout_s: float) -> str | None:
+        try:
+            return self.committed.get(timeout=timeout_s)
+        except Empty:
+            return None
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
         name, source = self._source(query)
@@ -322,7 +330,7 @@ class FakeEngine(FakeSources):
     def _refuse_poisoned(self, scope: Scope) -> None:
         for spec in self.poisoned:
             if scope.overlaps(spec):
-                raise QueryFailed(f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=7)
+                raise QueryFailed(f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=8)
 
     def compare(self, comparison: Comparison) -> Compared:
         self._check("compare")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -21,6 +21,7 @@ class FakeHousekeeping:
     def __init__(self) -> None:
         self.storages: dict[TableIdentifier, FakeStorage] = {}
         self.history_is_old = False
+        self.kept_of: dict[TableIdentifier, frozenset[str]] = {}
         self.failing: dict[str, BaseException] = {}
         self.away = False
         self.on_rewrite: Callable[[Rewrite], None] | None = None
@@ -40,14 +41,15 @@ class FakeHousekeeping:
             storage = self.storages[identifier]
             storage.commit(Snapshot(snapshot_id=self._next_id(), replace=True), storage.rows)
 
-    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
         return (
             self.history_is_old
             and self._storage(identifier).snapshots[self._storage(identifier).main].parent is not None
         )
 
-    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
+    def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
         self._check("expire")
+        self.kept_of[identifier] = frozenset(keep)
         with self._lock:
             storage = self._storage(identifier)
             storage.snapshots[storage.main].parent = None

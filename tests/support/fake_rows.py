@@ -31,6 +31,7 @@ class FakeRows:
         self.running, self.stalled = True, False
         self.released, self.stopped, self.closed = 0, False, False
         self._rows = list(rows)
+        self._asked = 0
         self._error: MtError | None = None
         self._changed = threading.Condition()
         self._callbacks: list[Callable[[MtError | None], None]] = []
@@ -40,6 +41,11 @@ class FakeRows:
         with self._changed:
             self._rows += rows
             self._changed.notify_all()
+
+    def wait_until_read(self, count: int) -> None:
+        """Return once the reader has the first *count* rows, which it shows by asking for those after them."""
+        with self._changed:
+            assert self._changed.wait_for(lambda: self._asked >= count, WAIT_S), f"nobody read {count} rows"
 
     def end(self, error: MtError | None = None) -> None:
         """Let the query end, with *error* if it failed."""
@@ -52,6 +58,8 @@ class FakeRows:
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
         with self._changed:
+            self._asked = max(self._asked, start)
+            self._changed.notify_all()
             self._changed.wait_for(lambda: len(self._rows) > start or not self.running, timeout_s)
             return len(self._rows[start : start + size])
 

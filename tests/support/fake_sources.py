@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from queue import SimpleQueue
 
 from mt_core.errors import QueryFailed
 from mt_core.model.table import Column
@@ -21,6 +22,8 @@ class FakeSources(FakeHousekeeping):
         super().__init__()
         self.sources: dict[str, FakeSource] = {}
         self.views: dict[str, str] = {}
+        # The names of sources that got rows, for who waits for it.
+        self.committed: SimpleQueue[str] = SimpleQueue()
         self.now: Callable[[], datetime] = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
@@ -47,7 +50,8 @@ class FakeSources(FakeHousekeeping):
             if compaction:
                 source.replaces.add(number)
             source.current = number
-            return number
+        self.committed.put(name)
+        return number
 
     def roll_back(self, name: str, version: int) -> None:
         """Make an older version of a source current."""
@@ -65,4 +69,4 @@ class FakeSources(FakeHousekeeping):
             return full, stored[full].as_source()
         if full in self.sources:
             return full, self.sources[full]
-        raise QueryFailed(f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=14)
+        raise QueryFailed(f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=15)

@@ -19,6 +19,7 @@ from mt_core.errors import (
     TableNotFound,
 )
 from mt_core.model.function import CreatedFunction
+from mt_core.model.progress import Progress
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
@@ -28,7 +29,6 @@ from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementResult
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
-from mt_core.tables.engine import Progress
 
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
@@ -233,9 +233,10 @@ class FakeStatementEngine:
         returns = function.returns or "INT"
         return replace(function, files=files, returns=returns, catalog=state.catalog, namespace=state.namespace)
 
-    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> None:
-        self.check_function(context, function)
+    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+        kept = self.check_function(context, function)
         self.temporary_functions |= {function.name}
+        return kept
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         return [f"/copies/{path}" for path in paths]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 from mt_core.errors import EngineUnavailable, MtError
 from mt_core.identifiers import namespace_of
 from mt_core.model.stream import StreamDefinition, StreamProgress
 from mt_core.plans.compiled import Topology
-from mt_core.plans.operators import Operator
+from mt_core.plans.operators import Operator, OperatorState
+from mt_core.plans.states import check_policies, planned_policy
 from tests.support.plans import scan
 
 SOURCE, SINK = ("lake", "default", "flights"), ("lake", "default", "arrivals")
@@ -49,8 +49,7 @@ class FakeStreams:
     _stopped: dict[str, StreamProgress] = field(default_factory=dict)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
-        self._check_available()
-        self._refuse(definition)
+        check_policies([each.state_ttls for each in definition.members], self.topology(definition))
         target = definition.creates.table if definition.creates is not None else SINK
         if definition.keeps is not None:
             target = namespace_of(definition.members[0].text.split()[2])
@@ -66,7 +65,7 @@ class FakeStreams:
         self._check_available()
         self._refuse(definition)
         operators = [
-            _with_ttls(self.operators.get(member.text.strip(), scan()), member.state_ttls_ms)
+            _with_ttls(self.operators.get(member.text.strip(), scan()), member.state_ttls)
             for member in definition.members
         ]
         return Topology(spark_version="4.1.0", operators=tuple(operators))
@@ -180,15 +179,16 @@ class FakeStreams:
             raise EngineUnavailable("Spark is starting; try again.")
 
 
-def _with_ttls(operator: Operator, ttls_ms: Sequence[Sequence[int]] | None) -> Operator:
+def _with_ttls(operator: Operator, ttls: Sequence[Sequence[str]] | None) -> Operator:
     """Return *operator*, and those below it, with the TTLs of a plan."""
-    return operator if ttls_ms is None else _planned(operator, iter(ttls_ms))
+    return operator if ttls is None else _planned(operator, iter(ttls))
 
 
-def _planned(operator: Operator, ttls_ms: Iterator[Sequence[int]]) -> Operator:
-    inputs = tuple(_planned(each, ttls_ms) for each in operator.inputs)
-    ttls = next(ttls_ms) if operator.states else ()
+def _planned(operator: Operator, planned: Iterator[Sequence[str]]) -> Operator:
+    inputs = tuple(_planned(each, planned) for each in operator.inputs)
+    ttls = next(planned) if operator.states else ()
     states = tuple(
-        replace(state, ttl=timedelta(milliseconds=ttl)) for state, ttl in zip(operator.states, ttls, strict=True)
+        OperatorState.of(state.index, state.name, planned_policy(ttl))
+        for state, ttl in zip(operator.states, ttls, strict=True)
     )
     return replace(operator, inputs=inputs, states=states)

@@ -19,8 +19,12 @@ from typing import Self
 WAIT_S = 180.0
 PROMPT = r"Flink SQL> $"
 ROWS, COLUMNS = 50, 200
+# With these a program would not ask its terminal; those who run tests in several processes set them.
+_SIZE = {"LINES", "COLUMNS"}
 CTRL_C = "\x03"
 CTRL_D = "\x04"
+CTRL_L = "\x0c"
+CTRL_Z = "\x1a"
 TAB = "\t"
 # Colours, cursor moves, titles, modes: what a terminal obeys and does not show.
 _CONTROLS = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]|\x1b[=>78]|\x07")
@@ -42,7 +46,7 @@ class Terminal:
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,
-            env={**environ, "TERM": "xterm"},
+            env={**{name: value for name, value in environ.items() if name not in _SIZE}, "TERM": "xterm"},
             start_new_session=True,
             preexec_fn=_become_child_of_a_terminal,
         )
@@ -60,6 +64,11 @@ class Terminal:
             self._process.send_signal(signal.SIGKILL)
         self._process.wait()
         os.close(self._controller)
+
+    @property
+    def pid(self) -> int:
+        """The process id of the program."""
+        return self._process.pid
 
     @property
     def shown(self) -> str:

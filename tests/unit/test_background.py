@@ -11,7 +11,7 @@ from mt_core.background import BackgroundLoop, start_thread
 from mt_core.testing.fake_clock import FakeClock
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
-WAIT_S = 10.0
+WAIT_S = 60.0
 
 
 class Work:

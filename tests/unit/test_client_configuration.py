@@ -31,6 +31,11 @@ properties: {table.dml-sync: false}
 """
 
 
+def test_a_file_of_the_user_that_cannot_be_looked_for_is_as_none(tmp_path: Path) -> None:
+    # Root can look into any folder; this is the other way to an OSError.
+    assert read_files(tmp_path / ("long" * 100), None) == ClientConfiguration()
+
+
 def test_the_session_file_is_over_the_users_own_file_and_paths_begin_at_the_folder_of_their_file(
     tmp_path: Path,
 ) -> None:
@@ -56,6 +61,20 @@ def test_the_session_file_is_over_the_users_own_file_and_paths_begin_at_the_fold
     assert none == ClientConfiguration()
 
 
+def test_the_keys_of_the_prompt_are_a_setting(tmp_path: Path) -> None:
+    file = tmp_path / "client.yaml"
+    file.write_text("editing-mode: vi\n")
+
+    assert read_file(file) == ClientConfiguration(editing_mode="vi")
+
+
+def test_the_file_of_the_history_is_a_setting_that_begins_at_the_folder_of_the_settings(tmp_path: Path) -> None:
+    file = tmp_path / "client.yaml"
+    file.write_text("history: old/typed\n")
+
+    assert read_file(file) == ClientConfiguration(history=str(tmp_path / "old" / "typed"))
+
+
 def test_the_command_line_is_over_the_files() -> None:
     files = ClientConfiguration(gateway="http://a:1", schema="s", init=("a",), properties={"k": "1", "l": "1"})
     asked = ClientConfiguration(gateway="http://b:1", init=("b",), properties={"k": "2"})
@@ -74,7 +93,7 @@ def test_the_users_own_file_is_in_the_configuration_folder() -> None:
     ("text", "reason"),
     [
         ("gatewai: x", "there is no key gatewai; did you mean gateway?"),
-        ("colour: x", "there is no key colour; the keys are catalog, format, gateway"),
+        ("colour: x", "there is no key colour; the keys are catalog, editing-mode, format, gateway"),
         ("catalog: [a]", "catalog is '['a']'; expected a text."),
         ("jars: {a: b}", "jars is '{'a': 'b'}'; expected a path, or a list of paths."),
         ("properties: [a]", "properties is '['a']'; expected keys with values."),
@@ -126,6 +145,11 @@ def test_a_display_has_flinks_defaults_and_what_the_session_says() -> None:
         ("sql-client.execution.max-table-result.rows", "0", "a whole number above 0"),
         ("table.display.max-column-width", "wide", "a whole number above 0"),
         ("sql-client.verbose", "yes", "true or false"),
+        (
+            "sql-client.display.color-schema",
+            "pink",
+            "default, dark, light, chester, vs2010, solarized, obsidian or geshi",
+        ),
     ],
 )
 def test_a_property_of_the_client_that_cannot_be_used_is_named(key: str, value: str, expected: str) -> None:

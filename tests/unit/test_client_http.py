@@ -56,7 +56,7 @@ def test_pages_are_fetched_until_the_end_of_the_stream_telling_progress() -> Non
     not_ready = {
         "resultType": "NOT_READY",
         "nextResultUri": f"/v3/sessions/{SESSION}/operations/o/result/0?rowFormat=JSON",
-        "progress": {"tasksDone": 1, "tasksTotal": 4, "message": "running"},
+        "progress": {"tasksDone": 1, "tasksTotal": 4, "rowsRead": 900, "message": "running"},
     }
     server, seen = Server(not_ready, payload([[1], [2]], 1), payload([], None)), list[Progress]()
 
@@ -67,7 +67,7 @@ def test_pages_are_fetched_until_the_end_of_the_stream_telling_progress() -> Non
         ResultPage(columns=columns, rows=[[1], [2]], is_query=True, has_content=True, job_id="ab" * 16),
         ResultPage(columns=columns, rows=[], is_query=True, has_content=True, job_id="ab" * 16),
     ]
-    assert seen == [Progress(done=1, total=4, message="running")]
+    assert seen == [Progress(done=1, total=4, rows_read=900, message="running")]
     assert [request.url.path.rpartition("/")[2] for request in server.requests] == ["sessions", "0", "0", "1"]
 
 

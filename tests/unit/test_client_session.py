@@ -43,13 +43,13 @@ def test_the_heartbeats_of_a_client_that_was_dropped_end() -> None:
 
     before = set(threading.enumerate())
     client = Client()
-    assert client.beaten.wait(10)
+    assert client.beaten.wait(60)
     [thread] = set(threading.enumerate()) - before
 
     del client
     gc.collect()
 
-    thread.join(10)
+    thread.join(60)
     assert not thread.is_alive()
 
 
@@ -63,7 +63,7 @@ def test_a_client_closed_in_the_middle_of_a_heartbeat_ends_it_without_an_error()
 
         def beat(self) -> None:
             begun.set()
-            assert closed.wait(10)
+            assert closed.wait(60)
             raise RuntimeError("Cannot send a request, as the client has been closed.")
 
     before, hook = set(threading.enumerate()), threading.excepthook
@@ -72,10 +72,10 @@ def test_a_client_closed_in_the_middle_of_a_heartbeat_ends_it_without_an_error()
         client = Client()
         client.heartbeat.start()
         [thread] = set(threading.enumerate()) - before
-        assert begun.wait(10)
+        assert begun.wait(60)
         client.heartbeat.stop()
         closed.set()
-        thread.join(10)
+        thread.join(60)
     finally:
         threading.excepthook = hook
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 from io import StringIO
@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from mt_core.client.http import ResultPage
 from mt_core.client.terminal.form import Form
 from mt_core.client.terminal.result import print_result
-from mt_core.client.terminal.standing_rows import StandingRows
+from mt_core.client.terminal.standing_rows import StandingRows, standing_page
 from mt_core.client.terminal.tableau import type_width
 from mt_core.rowset import INT, STRING_MAP, Column, LogicalType, RowKind
 
@@ -76,9 +76,15 @@ def test_json_is_one_object_per_row() -> None:
     assert shown == '{"n": 1, "na,me": "è", "[m]": {"k": "v"}}\n{"n": 2, "na,me": null, "[m]": null}\n'
 
 
-@pytest.mark.parametrize(("form", "text"), [(Form.TABLE, "OK\n"), (Form.CSV, ""), (Form.JSON, "")])
-def test_a_statement_without_content_prints_ok_in_a_table_only(form: Form, text: str) -> None:
-    assert printed(form, page(["OK"], columns=(Column(name="result"),), has_content=False)) == text
+@pytest.mark.parametrize(
+    ("form", "seen"), [(Form.TABLE, False), (Form.TABLEAU, False), (Form.CSV, True), (Form.JSON, True)]
+)
+def test_a_statement_without_content_prints_nothing_and_only_people_miss_it(form: Form, *, seen: bool) -> None:
+    out = StringIO()
+
+    told = print_result([page(["OK"], columns=(Column(name="result"),), has_content=False)], form, out)
+
+    assert (told, out.getvalue()) == (seen, "")
 
 
 def test_a_long_text_is_printed_as_it_is() -> None:
@@ -183,23 +189,35 @@ def test_a_tableau_of_rows_that_are_only_added_has_no_kinds_and_cuts_what_is_lon
 def test_what_is_no_query_is_a_table_in_a_tableau_too() -> None:
     definition = replace(page(["CREATE\nTABLE"], columns=COUNTS[:1]), is_query=False)
 
-    shown = [printed(Form.TABLEAU, each) for each in (page(has_content=False), definition)]
+    assert printed(Form.TABLEAU, definition) == "CREATE\nTABLE\n"
 
-    assert shown == ["OK\n", "CREATE\nTABLE\n"]
+
+def standing(pages: Iterable[ResultPage], most: int = 10) -> tuple[list[str], bool]:
+    """Return the lines of a table of the rows that stand, and whether others are left out."""
+    out, left_out = StringIO(), list[int]()
+    print_result(standing_page(pages, most, lambda: left_out.append(1)), Form.TABLE, out)
+    return [line.strip() for line in out.getvalue().splitlines()], bool(left_out)
 
 
 def test_a_table_has_the_rows_of_a_changelog_as_they_stand() -> None:
-    shown = printed(Form.TABLE, changelog(*CHANGES[:3]), changelog(*CHANGES[3:]), changelog())
+    assert standing([changelog(*CHANGES[:3]), changelog(*CHANGES[3:]), changelog()]) == (
+        [
+            "┏━━━━━━━━┳━━━┓",
+            "┃ city   ┃ n ┃",
+            "┡━━━━━━━━╇━━━┩",
+            "│ Rome   │ 2 │",
+            "│ <NULL> │ 5 │",
+            "└────────┴───┘",
+            "2 rows",
+        ],
+        False,
+    )
 
-    assert [line.strip() for line in shown.splitlines()] == [
-        "┏━━━━━━━━┳━━━┓",
-        "┃ city   ┃ n ┃",
-        "┡━━━━━━━━╇━━━┩",
-        "│ Rome   │ 2 │",
-        "│ <NULL> │ 5 │",
-        "└────────┴───┘",
-        "2 rows",
-    ]
+
+def test_a_table_of_a_changelog_has_the_last_rows_up_to_the_limit() -> None:
+    shown, left_out = standing([changelog(*CHANGES[:3]), changelog(*CHANGES[3:]), changelog()], most=1)
+
+    assert (shown[3:-2], shown[-1], left_out) == (["│ <NULL> │ 5 │"], "1 row", True)
 
 
 def test_a_table_of_a_changelog_is_printed_when_it_is_interrupted() -> None:
@@ -210,7 +228,7 @@ def test_a_table_of_a_changelog_is_printed_when_it_is_interrupted() -> None:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        print_result(pages(), Form.TABLE, out)
+        print_result(standing_page(pages(), 10, lambda: None), Form.TABLE, out)
 
     assert [line[:8] for line in out.getvalue().splitlines()[3:5]] == ["│ Rome │", "│ Oslo │"]
 

@@ -35,6 +35,12 @@ class Names(SessionNames):
             case _:
                 return []
 
+    def functions(self) -> Sequence[str]:
+        return ["lake.shop.tax", "to_euro"]
+
+    def system_functions(self) -> Sequence[str]:
+        return ["to_date"]
+
     def columns(self, table: Name) -> Sequence[str]:
         return self.COLUMNS.get(table, [])
 
@@ -44,6 +50,13 @@ class Names(SessionNames):
     [
         ("SHOW C", ["CATALOGS", "COLUMNS", "CREATE", "CURRENT CATALOG", "CURRENT DATABASE"]),
         ("show create materialized ", ["TABLE"]),
+        ("COMPILE ", ["AND EXECUTE PLAN", "PLAN"]),
+        ("COMPILE PLAN 'p' FOR ", ["INSERT INTO", "STATEMENT SET BEGIN"]),
+        ("COMPILE PLAN 'p' F", ["FOR INSERT INTO", "FOR STATEMENT SET BEGIN"]),
+        ("COMPILE PLAN 'p' I", ["IF NOT EXISTS FOR INSERT INTO", "IF NOT EXISTS FOR STATEMENT SET BEGIN"]),
+        ("COMPILE PLAN 'p' IF NOT EXISTS FOR I", ["INSERT INTO"]),
+        ("COMPILE AND EXECUTE PLAN 'p' ", ["FOR INSERT INTO", "FOR STATEMENT SET BEGIN"]),
+        ("EXECUTE PLAN 'p' ", []),
         ("SEL", ["SELECT"]),
         ("SELECT 1; SEL", ["SELECT"]),
         ("SELECT * FROM o", ["`order lines`", "orders"]),
@@ -62,6 +75,32 @@ class Names(SessionNames):
         ("SELECT * FROM orders WHERE am", ["amount"]),
         ("SELECT * FROM orders WHER", ["WHERE"]),
         ("SELECT 'it is FROM ", []),
+        ("SELECT to_", ["to_date", "to_euro"]),
+        ("SELECT * FROM orders WHERE amount > 1 AND to", ["to_date", "to_euro"]),
+        ("DROP FUNCTION ", ["`lake.shop.tax`", "to_euro"]),
+        ("DESCRIBE FUNCTION to", ["to_euro"]),
+        ("CREATE FUNCTION to", []),
+        ("SELECT * FROM orders WHERE amount BE", ["BETWEEN"]),
+        ("SET 'table.plan.f", ["table.plan.force-recompile"]),
+        ("RESET 'sql-client.v", ["sql-client.verbose"]),
+        ("SET 'execution.runtime-mode' = '", ["batch", "streaming"]),
+        ("SET 'sql-client.verbose' = 't", ["true"]),
+        ("CREATE TABLE t (a INT) WITH ('", ["connector"]),
+        ("CREATE TABLE t (a INT) WITH ('connector' = 'ka", ["kafka"]),
+        ("CREATE TABLE t (a INT) WITH ('connector' = 'kafka', 'to", ["topic", "topic-pattern"]),
+        (
+            "CREATE TEMPORARY TABLE t (a INT) WITH ('connector' = 'datagen', '",
+            ["connector", "number-of-rows", "rows-per-second"],
+        ),
+        ("CREATE CATALOG c WITH ('type' = '", ["iceberg", "jdbc"]),
+        ("CREATE MATERIALIZED TABLE t WITH ('refresh.", ["refresh.late-data", "refresh.strategy"]),
+        ("CREATE MATERIALIZED TABLE t WITH ('refresh.strategy' = '", ["auto", "full", "incremental"]),
+        ("CREATE MATERIALIZED TABLE t WITH ('partition.f", ["partition.fields."]),
+        ("ALTER MATERIALIZED TABLE t SET ('refresh.l", ["refresh.late-data"]),
+        ("SELECT * FROM orders /*+ OPTIONS('", ["streaming"]),
+        ("SELECT * FROM orders /*+ OPTIONS('streaming' = 'f", ["false"]),
+        ("SELECT * FROM orders /*+ STATE_TTL('", []),
+        ("SELECT f('a', 'it", []),
         ("SELECT 1 -- FROM ", []),
         ("SELECT /* FROM ", []),
         ("no such statement ", []),
@@ -73,9 +112,9 @@ def test_what_can_stand_at_the_end_of_a_text(text: str, candidates: list[str]) -
 
 
 def test_the_tables_behind_the_position_tell_the_columns_before_it() -> None:
-    text = "SELECT t FROM shop.sales"
+    text = "SELECT tot FROM shop.sales"
 
-    assert complete(text, len("SELECT t"), Names()) == ["total"]
+    assert complete(text, len("SELECT tot"), Names()) == ["total"]
 
 
 @pytest.mark.parametrize("position", [-1, 0, 10**9])

@@ -261,6 +261,11 @@ def test_a_wrong_value_names_the_environment_variable() -> None:
         (f"{PORT}: x", f"{PORT}: 'x' (file FILE) cannot be used; expected a whole number from 0 to 65535."),
         ("catalog:\n  ulr: x", "catalog.ulr (file FILE) is not a setting; did you mean catalog.url?"),
         (f"{PORT}: 1\nsql-gateway:\n  endpoint.rest.port: 2", f"{PORT} is given twice in FILE; keep one."),
+        (f"{PORT}: 1\n{PORT}: 2", f"FILE, line 2: this is not YAML: {PORT} is given twice; keep one."),
+        (
+            "catalog:\n  url: a\ncatalog:\n  warehouse: b",
+            "FILE, line 3: this is not YAML: catalog is given twice; keep one.",
+        ),
         ("- a\n- b", "FILE: expected settings as `key: value`, found list."),
         ("just text", "FILE: expected settings as `key: value`, found str."),
         ("a: 1\nb: [1\nc: 2", "FILE, line 3: this is not YAML: expected ',' or ']', but got ':'."),

@@ -151,19 +151,23 @@ def test_points_are_never_further_apart_than_promised(freshness: Freshness, zone
 
 
 @cache
-def walls_of(zone: str, start: datetime, minutes: int) -> list[datetime]:
+def shown_in(zone: str, start: datetime, minutes: int) -> list[list[int]]:
+    """Which minutes of the day the clock of *zone* shows in each minute after *start*: several where it is put forward."""
     named = ZoneInfo(zone)
-    return [(start + timedelta(minutes=n)).astimezone(named).replace(tzinfo=None, fold=0) for n in range(minutes)]
+    walls = [(start + timedelta(minutes=n)).astimezone(named).replace(tzinfo=None, fold=0) for n in range(minutes)]
+    jumps = [max(1, (wall - earlier) // MINUTE) for earlier, wall in pairwise(walls)]
+    return [
+        [(wall.hour * 60 + wall.minute - n) % 1_440 for n in range(jump)]
+        for wall, jump in zip(walls[1:], jumps, strict=True)
+    ]
 
 
 def wall_clock_points(step_minutes: int, zone: str, start: datetime, minutes: int) -> list[datetime]:
     """The definition in `grid_of`, read literally, minute by minute."""
-    walls, found = walls_of(zone, start, minutes), []
-    for number, (earlier, wall) in enumerate(pairwise(walls), start=1):
-        jump = max(1, (wall - earlier) // MINUTE)
-        shown = [wall - n * MINUTE for n in range(jump)]
+    found: list[int] = []
+    for number, shown in enumerate(shown_in(zone, start, minutes), start=1):
         overdue = bool(found) and number - found[-1] == step_minutes
-        if overdue or any((w.hour * 60 + w.minute) % step_minutes == 0 for w in shown):
+        if overdue or any(minute % step_minutes == 0 for minute in shown):
             found.append(number)
     return [start + number * MINUTE for number in found]
 

@@ -15,8 +15,10 @@ from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunction, DropFunction, ShowCreateFunction
 from mt_core.sql.parser import parse
 from mt_core.tables.created_functions import CreatedFunctions, calls
+from mt_core.tables.definition.fingerprint import fingerprint_of
 from tests.support.fake_statements import FakeStatementEngine
 from tests.support.manager_world import ManagerWorld
+from tests.support.registry_facts import a_job, a_stream
 
 PLUS = CreatedFunction(
     name="plus", language=FunctionLanguage.SQL, body="x + 1", parameters="x INT", returns="INT", comment="one more"
@@ -66,6 +68,20 @@ JAR = FunctionFile(kind=FileKind.JAR, uri="/opt/shop.jar")
             ),
         ),
         (
+            "CREATE FUNCTION f AS 'shop.words.shout' LANGUAGE PYTHON USING FILE 'more.py', ARCHIVE '/opt/shop.zip'",
+            CreateFunction(
+                function=CreatedFunction(
+                    name="f",
+                    language=FunctionLanguage.PYTHON,
+                    body="shop.words.shout",
+                    files=(
+                        FunctionFile(kind=FileKind.FILE, uri="more.py"),
+                        FunctionFile(kind=FileKind.ARCHIVE, uri="/opt/shop.zip"),
+                    ),
+                )
+            ),
+        ),
+        (
             "ALTER FUNCTION IF EXISTS f AS 'shop.F'",
             AlterFunction(
                 function=CreatedFunction(name="f", language=FunctionLanguage.JAVA, body="shop.F"), if_exists=True
@@ -96,12 +112,33 @@ def test_a_statement_about_a_function_is_read(text: str, fact: object) -> None:
     [
         ("CREATE FUNCTION f(x INT", SqlSyntaxError, r"expected \) after the parameters"),
         ("CREATE FUNCTION f RETURN", SqlSyntaxError, "expected an expression after RETURN"),
-        ("CREATE FUNCTION f AS 'x' LANGUAGE R", SqlSyntaxError, "expected JAVA or SCALA"),
-        ("CREATE FUNCTION f", SqlSyntaxError, "expected AS 'class', or RETURN expression"),
+        ("CREATE FUNCTION f AS 'x' LANGUAGE R", SqlSyntaxError, "expected JAVA, SCALA or PYTHON"),
+        ("CREATE FUNCTION f", SqlSyntaxError, "expected AS 'class or module.function', or RETURN expression"),
         ("CREATE FUNCTION f RETURNS RETURN 1", SqlSyntaxError, "expected a type after RETURNS"),
-        ("CREATE FUNCTION f AS 'x' USING FILE 'x.py'", SqlSyntaxError, "expected JAR"),
-        ("CREATE FUNCTION f AS 'm.x' LANGUAGE PYTHON", Unsupported, "Functions in PYTHON are not supported; write"),
+        ("CREATE FUNCTION f AS 'x' USING 'x.py'", SqlSyntaxError, "expected JAR, FILE or ARCHIVE"),
+        (
+            "CREATE FUNCTION f AS 'x' USING FILE 'x.py'",
+            DefinitionInvalid,
+            "JAVA uses JAR, not FILE; write LANGUAGE PYTHON",
+        ),
+        (
+            "CREATE FUNCTION f AS 'm.x' LANGUAGE PYTHON USING JAR 'a.jar'",
+            DefinitionInvalid,
+            "uses FILE or ARCHIVE, not JAR",
+        ),
         ("CREATE OR REPLACE FUNCTION IF NOT EXISTS f RETURN 1", DefinitionInvalid, "exclude each other"),
+        (
+            "ALTER TEMPORARY FUNCTION f AS 'shop.F'",
+            Unsupported,
+            "^ALTER of a temporary function is not supported, as in Flink; write CREATE OR REPLACE TEMPORARY FUNCTION f in "
+            "its place.$",
+        ),
+        (
+            "ALTER TEMPORARY SYSTEM FUNCTION IF EXISTS d.f AS 'shop.F'",
+            Unsupported,
+            "CREATE OR REPLACE TEMPORARY FUNCTION f ",
+        ),
+        ("ALTER TEMP FUNCTION f RETURN 1", Unsupported, "CREATE OR REPLACE TEMPORARY FUNCTION f "),
         (
             "CREATE FUNCTION d.f(x INT) RETURN x",
             Unsupported,
@@ -129,6 +166,10 @@ def test_a_wrong_statement_about_a_function_is_refused_with_the_reason(
 )
 def test_a_call_is_a_name_without_a_database_before_a_bracket(text: str, called: bool) -> None:
     assert calls(text, "plus") is called
+
+
+def test_a_name_with_a_back_quote_is_called_with_two() -> None:
+    assert calls("SELECT `Two``Faced`(1)", "two`faced")
 
 
 class World:
@@ -164,21 +205,49 @@ def test_a_function_is_kept_described_and_shown_until_it_is_dropped(world: World
     world.rows("DROP FUNCTION plus")
 
     assert kept == replace(PLUS, catalog="lake", namespace=("default",))
-    assert described == [["is system function", "false"], ["is temporary", "false"]]
+    assert described == [
+        ["is system function", "false"],
+        ["is temporary", "false"],
+        ["class name", None],
+        ["function language", "SQL"],
+        ["resource uris", "[]"],
+    ]
     assert extended == [
         *described,
         ["kind", "SCALAR"],
-        ["function language", "SQL"],
-        ["expression", "x + 1"],
-        ["resource uris", "[]"],
+        ["requirements", "[]"],
         ["is deterministic", "not declared"],
+        ["supports constant folding", "true"],
         ["signature", "plus(x INT)"],
+        ["expression", "x + 1"],
         ["returns", "INT"],
         ["comment", "one more"],
     ]
     assert shown == [["CREATE FUNCTION `plus`(x INT)\nRETURNS INT\nCOMMENT 'one more'\nRETURN x + 1\n"]]
     assert parse(shown[0][0]) == CreateFunction(function=PLUS)
     assert CreatedFunctions(world.registry).all() == {}
+
+
+def test_a_class_is_described_with_its_jars_as_flink_does(world: World) -> None:
+    world.rows("CREATE FUNCTION f DETERMINISTIC AS 'shop.F' USING JAR '/opt/shop.jar', JAR 'b.jar'")
+
+    described, extended = world.rows("DESCRIBE FUNCTION f"), world.rows("DESCRIBE FUNCTION EXTENDED f")
+
+    uris = "ResourceUri{resourceType=JAR, uri='/opt/shop.jar'}, ResourceUri{resourceType=JAR, uri='b.jar'}"
+    assert described[2:] == [
+        ["class name", "shop.F"],
+        ["function language", "JAVA"],
+        ["resource uris", f"[{uris}]"],
+    ]
+    assert extended[5:] == [
+        ["kind", "SCALAR"],
+        ["requirements", "[]"],
+        ["is deterministic", "true"],
+        ["supports constant folding", "true"],
+        ["signature", "f(...)"],
+        ["returns", "INT"],
+        ["comment", None],
+    ]
 
 
 def test_a_function_is_created_once_unless_it_is_replaced(world: World) -> None:
@@ -236,6 +305,48 @@ def test_a_function_that_a_table_or_another_function_uses_is_not_dropped(world: 
     assert set(world.shared.all()) == {"plus", "twice"}
 
 
+def test_a_function_that_a_table_calls_through_a_view_is_not_dropped_until_a_refresh_no_longer_finds_it(
+    world: World,
+) -> None:
+    world.rows(CREATE)
+    world.tables.sql("CREATE MATERIALIZED TABLE sums FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
+    recorded(world, "plus")
+
+    with pytest.raises(IllegalStatus) as raised:
+        world.rows("DROP FUNCTION plus")
+
+    assert str(raised.value) == (
+        "Function plus cannot be dropped: materialized table lake.default.sums through a view uses it. DROP or ALTER these "
+        "first, STOP the jobs, or give the function another body with CREATE OR REPLACE FUNCTION. A view that no longer calls "
+        "it counts from the next refresh on."
+    )
+    assert set(world.shared.all()) == {"plus"}
+    recorded(world, "other")
+    world.rows("DROP FUNCTION plus")
+    assert world.shared.all() == {}
+
+
+def test_a_function_that_a_table_called_through_a_view_before_it_was_altered_is_dropped(world: World) -> None:
+    world.rows(CREATE)
+    world.tables.sql("CREATE MATERIALIZED TABLE sums FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
+    recorded(world, "plus", fingerprint="of an earlier definition")
+
+    world.rows("DROP FUNCTION plus")
+
+    assert world.shared.all() == {}
+
+
+def recorded(world: World, function: str, fingerprint: str | None = None) -> None:
+    """Let the newest run of the one table have read a view that calls *function*."""
+    views = {"name": "lake.default.v", "kind": "view", "version": {"hash": "1"}}
+    functions = {"name": function, "kind": "function", "version": {"hash": "2"}}
+    with world.registry.transaction() as tx:
+        (table,) = tx.tables.page()
+        run = tx.runs.newest(table_id=table.table_id)[0]
+        new = replace(run, vector=(views, functions), fingerprint=fingerprint or fingerprint_of(table.definition))
+        tx.runs.replace(new, expected=run)
+
+
 def test_a_temporary_function_and_one_of_all_sessions_have_different_names(world: World) -> None:
     world.rows("CREATE TEMPORARY FUNCTION own RETURN 1")
     world.rows(CREATE)
@@ -253,3 +364,29 @@ def test_a_temporary_function_and_one_of_all_sessions_have_different_names(world
     world.rows("DROP TEMPORARY FUNCTION own")
 
     assert (set(world.shared.all()), world.engine.temporary_functions) == ({"plus"}, frozenset())
+
+
+def test_a_job_gets_a_temporary_function_with_the_content_that_its_files_had(world: World) -> None:
+    world.rows("CREATE TEMPORARY FUNCTION a RETURN 1")
+    world.rows("CREATE TEMPORARY FUNCTION own AS 'shop.F' USING JAR '/opt/shop.jar'")
+    world.rows("CREATE OR REPLACE TEMPORARY FUNCTION a RETURN 2")
+    world.rows("CREATE TEMPORARY FUNCTION IF NOT EXISTS a RETURN 3")
+
+    first, second = (parse(each.text) for each in world.session.temporary)
+
+    assert isinstance(first, CreateFunction)
+    assert isinstance(second, CreateFunction)
+    assert first.function.body == "2"
+    assert second.function.files == (replace(JAR, content="hash of /opt/shop.jar"),)
+    assert "#" not in world.rows("SHOW CREATE FUNCTION own")[0][0]
+
+
+def test_a_statement_of_a_job_that_cannot_be_read_any_more_keeps_no_gateway_from_its_start(world: World) -> None:
+    world.rows(CREATE)
+    temporary = ("CREATE TEMPORARY FUNCTION f AS 'x' LANGUAGE COBOL", "CREATE TEMPORARY FUNCTION own RETURN 1")
+    with world.registry.transaction() as tx:
+        tx.jobs.insert(a_job(definition=a_stream(temporary=temporary)))
+
+    needed = [function.name for function in world.shared.needed()]
+
+    assert needed == ["plus", "own"]

@@ -180,9 +180,13 @@ def test_a_state_ttl_is_as_spark_reads_it_at_the_same_places(sql: str, given: st
 @pytest.mark.parametrize(
     ("hint", "reason", "column"),
     [
-        ("STATE_TTL('o' = '1 parsec')", "the STATE_TTL of 'o' is a duration such as 30 min, 10 s or 500 ms, or 0", 28),
+        (
+            "STATE_TTL('o' = '1 parsec')",
+            "the STATE_TTL of 'o' is a duration such as 30 min, 10 s or 500 ms, at least 1 ms",
+            28,
+        ),
         ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' is a duration", 28),
-        ("STATE_TTL('o' = '1 h ON DELETE')", "or 0 for ever; ON WRITE and a TIME may follow", 28),
+        ("STATE_TTL('o' = '1 h ON DELETE')", "or 0 for ever; ON READ WRITE and EVENT TIME may follow", 28),
         ("STATE_TTL('o', '1 d')", "expected =", 25),
         ("STATE_TTL('o' = 1)", "expected the duration of 'o' in quotes", 28),
         ("STATE_TTL", "expected \\( before the names of tables", 22),

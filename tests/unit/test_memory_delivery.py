@@ -209,7 +209,7 @@ class TestSlowGateway(DeliveryWorkbench):
 
         closing = threading.Thread(target=self.scheduler.close)
         closing.start()
-        closing.join(5.0)
+        closing.join(60)
 
         assert not closing.is_alive()
         with pytest.raises(WorkflowError, match="not open"):

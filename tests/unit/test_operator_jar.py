@@ -12,6 +12,8 @@ import pytest
 from mt_core.errors import EngineError, JavaMissing
 from mt_core.spark.operator_jar import SOURCES_ENTRY, compiled, hash_of, main, operator_jar
 
+pytestmark = pytest.mark.processes
+
 TEXT = "package freshtable; public final class Simple { public static int one() { return 1; } }"
 
 

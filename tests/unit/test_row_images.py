@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 
 import pyarrow as pa
 import pytest
 
-from mt_core.spark.maintenance.row_images import net_of
+from mt_core.spark.maintenance.row_images import MOST_COMPARED, SMALL, are_few, as_many, net_of
 
 SCHEMA = pa.schema([("k", pa.int32()), ("v", pa.string()), ("d", pa.decimal128(10, 2)), ("copies", pa.int32())])
 Row = tuple[int | None, str | None, Decimal | None]
@@ -48,3 +49,51 @@ def test_the_net_of_rows_is_what_one_side_has_more_copies_of(old: list[Row], new
     expected.subtract(Counter(old))
 
     assert net(old, new) == {row: copies for row, copies in expected.items() if copies}
+
+
+@pytest.mark.parametrize(
+    ("copies", "sign", "expected"),
+    [
+        ([-1, 1, -1, 1], -1, [0, 2]),
+        ([-1, 1, -1, 1], 1, [1, 3]),
+        ([-2, 3, 1, -1], 1, [1, 1, 1, 2]),
+        ([-2, 3, 1, -1], -1, [0, 0, 3]),
+        ([1, 1], -1, []),
+        ([], 1, []),
+    ],
+)
+def test_each_row_of_one_side_is_there_as_often_as_it_has_copies(
+    copies: list[int], sign: int, expected: list[int]
+) -> None:
+    rows = pa.table({"place": range(len(copies)), "copies": pa.array(copies, pa.int32())})
+
+    assert as_many(rows, "copies", sign)["place"].to_pylist() == expected
+
+
+@dataclass(frozen=True, kw_only=True)
+class Task:
+    """A task of a scan of Iceberg's, and its file."""
+
+    rows: int
+
+    def file(self) -> Task:
+        return self
+
+    def recordCount(self) -> int:  # noqa: N802 - Iceberg's
+        return self.rows
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "few"),
+    [
+        (SMALL, [MOST_COMPARED - 1, 1], True),
+        (SMALL + 1, [1], False),
+        (None, [1], False),
+        # The files of rows that are alike are small.
+        (1, [MOST_COMPARED, 1], False),
+    ],
+)
+def test_files_are_held_if_neither_their_bytes_nor_their_rows_are_many(
+    size: int | None, rows: Sequence[int], few: bool
+) -> None:
+    assert are_few(size, [Task(rows=each) for each in rows]) is few

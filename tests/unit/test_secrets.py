@@ -9,7 +9,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mt_core.secrets import SECRET_KEYS, Secret, is_secret, masked, redacted, secret_url, without_passwords
+from mt_core.secrets import (
+    SECRET_KEYS,
+    Secret,
+    is_secret,
+    masked,
+    redacted,
+    secret_url,
+    statement_text,
+    without_passwords,
+)
 
 SECRETS = [
     *product(("access", "account", "private", "api", "shared", "encryption"), ("key",)),
@@ -144,3 +153,19 @@ def test_a_secret_shows_itself_only_when_asked() -> None:
 )
 def test_a_url_shows_all_but_its_password(url: str, shown: str) -> None:
     assert (str(secret_url(url)), repr(secret_url(url)), secret_url(url).reveal()) == (shown, shown, url)
+
+
+@pytest.mark.parametrize(
+    ("statement", "shown"),
+    [
+        ("SET 's3.secret-key' = 'hunter2'", "SET 's3.secret-key' = '***'"),
+        (
+            "CREATE CATALOG c WITH ('a' = 'b', 'password'='hunter2')",
+            "CREATE CATALOG c WITH ('a' = 'b', 'password'='***')",
+        ),
+        ("CREATE USER ada PASSWORD 'hunter2'", "CREATE USER ada PASSWORD '***'"),
+        ("SELECT 'a' = 'b', 'hunter2'", "SELECT 'a' = 'b', 'hunter2'"),
+    ],
+)
+def test_a_statement_is_shown_without_the_values_of_its_secret_properties(statement: str, shown: str) -> None:
+    assert statement_text(statement, len(statement)) == shown

@@ -41,6 +41,34 @@ def test_the_users_settings_win_and_java_options_are_joined(tmp_path: Path) -> N
     assert conf["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
 
 
+def test_temporary_files_of_spark_are_in_its_folder_unless_the_user_names_one(tmp_path: Path) -> None:
+    users = {"spark.driver.extraJavaOptions": "-Djava.io.tmpdir=/scratch", "spark.local.dir": "/fast"}
+    ours = replace(settings(tmp_path), temporary=tmp_path / 'a "b" c')
+
+    ours_only, overridden = spark_conf(ours), spark_conf(replace(ours, spark_conf=users))
+
+    assert ours_only["spark.driver.extraJavaOptions"].endswith(f' "-Djava.io.tmpdir={tmp_path}/a \\"b\\" c"')
+    assert "spark.local.dir" not in ours_only
+    assert overridden["spark.driver.extraJavaOptions"].endswith(" -Djava.io.tmpdir=/scratch")
+    assert overridden["spark.local.dir"] == "/fast"
+
+
+def test_what_a_killed_jvm_left_is_removed_and_nothing_outside_of_its_folder(tmp_path: Path) -> None:
+    disk, others = tmp_path / "disk", tmp_path / "others"
+    for folder in (disk / "blockmgr-1" / "0c", others):
+        folder.mkdir(parents=True)
+        (folder / "file").write_text("rows")
+    (disk / "native.so").write_text("code")
+    (disk / "link").symlink_to(others)
+    (tmp_path / "tmp").symlink_to(disk)
+
+    prepare_files(replace(settings(tmp_path), temporary=tmp_path / "tmp"))
+
+    assert list(disk.iterdir()) == []
+    assert (others / "file").read_text() == "rows"
+    assert (tmp_path / "tmp").is_symlink()
+
+
 def test_a_sqlite_catalog_waits_for_its_lock_and_appends_to_a_log(tmp_path: Path) -> None:
     conf = spark_conf(settings(tmp_path))
 

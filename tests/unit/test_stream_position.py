@@ -71,13 +71,13 @@ def test_a_source_without_an_offset_has_not_been_read() -> None:
     assert position.offsets == json.dumps([READ, None])
 
 
-def test_a_position_has_what_operators_keep_after_the_last_batch_and_what_was_removed_in_all() -> None:
+def test_a_position_has_what_operators_keep_after_the_last_batch_and_what_was_removed_and_expired_in_all() -> None:
     position = Position()
 
     position.advance(reporting((1, 3, [READ]), (2, 4, [READ])), 2)
 
     assert json.loads(position.states(["deduplicate_1"]) or "") == [
-        {"operator": "deduplicate_1", "rows": 20, "bytes": 100, "removed": 9}
+        {"operator": "deduplicate_1", "rows": 20, "bytes": 100, "removed": 6, "expired": 3}
     ]
     assert json.loads(position.states([]) or "")[0]["operator"] == "transformWithStateExec"
     assert Position().states([]) is None

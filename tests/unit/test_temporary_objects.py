@@ -50,6 +50,24 @@ def test_a_view_that_is_created_again_keeps_its_place() -> None:
     assert texts(made(A, B, again), EVERYTHING) == (again, B)
 
 
+@pytest.mark.parametrize(
+    "again",
+    [
+        "CREATE TEMPORARY FUNCTION IF NOT EXISTS A(x INT) RETURN x",
+        "CREATE TEMPORARY SYSTEM FUNCTION if not exists `a` AS 'y'",
+        "CREATE TEMPORARY TABLE IF NOT EXISTS g (n STRING) WITH ('connector' = 'datagen')",
+    ],
+)
+def test_what_was_there_already_is_created_again_as_it_is(again: str) -> None:
+    assert texts(made(TABLE, FUNCTION, again), EVERYTHING) == (TABLE, FUNCTION)
+
+
+def test_what_was_not_there_is_created_again_though_the_statement_asked() -> None:
+    first = "CREATE TEMPORARY FUNCTION IF NOT EXISTS a AS 'y'"
+
+    assert texts(made(first, A), EVERYTHING) == (first, A)
+
+
 def test_a_view_that_is_altered_needs_both_statements() -> None:
     altered = "ALTER VIEW a AS SELECT 3"
 

@@ -68,8 +68,10 @@ def test_a_batch_reads_the_last_record_of_each_key_that_has_a_value() -> None:
 
     assert found.rows("`r`") == (
         "SELECT CAST(key AS STRING) AS `k`, CAST(value AS STRING) AS `v` FROM (SELECT * FROM (SELECT last.* FROM (SELECT "
-        "max_by(struct(*), offset) AS last FROM `r` WHERE key IS NOT NULL AND (value IS NULL OR value IS NOT NULL) GROUP BY key)) "
-        "WHERE value IS NOT NULL)"
+        "max_by(__last, struct(__last.timestamp, __last.partition)) AS last FROM (SELECT `k`, max_by(__record, __record.offset) AS "
+        "__last FROM (SELECT __record, CAST(key AS STRING) AS `k`, CAST(value AS STRING) AS `v` "
+        "FROM (SELECT *, struct(*) AS __record FROM `r` WHERE key IS NOT NULL AND (value IS NULL OR value IS NOT NULL))) "
+        "GROUP BY `k`, __record.partition) GROUP BY `k`)) WHERE value IS NOT NULL)"
     )
 
 

@@ -13,13 +13,19 @@ import org.apache.arrow.vector.VectorSchemaRoot;
 import org.apache.arrow.vector.ipc.ArrowStreamReader;
 import org.apache.arrow.vector.ipc.ArrowStreamWriter;
 import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
 import org.apache.spark.sql.execution.arrow.ArrowWriter;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.util.ArrowUtils;
 import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatchRow;
+import scala.Option;
+import scala.collection.immutable.Seq;
+import scala.jdk.javaapi.CollectionConverters;
 
 /** Rows as the bytes of a stream of Arrow's, in which they go between Python and the JVM by one call. */
-final class ArrowRows {
+public final class ArrowRows {
   private ArrowRows() {}
 
   /** Returns rows as text in base 64: of bytes, Python decodes each by itself. */
@@ -37,6 +43,30 @@ final class ArrowRows {
       }
       return Base64.getEncoder().encodeToString(bytes.toByteArray());
     }
+  }
+
+  /** Returns the rows of a stream, each an object of its own; their columns have no parts. */
+  public static InternalRow[] rows(byte[] stream) throws IOException {
+    List<InternalRow> rows = new ArrayList<>();
+    try (BufferAllocator allocator = allocator("rows");
+        ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
+      VectorSchemaRoot root = reader.getVectorSchemaRoot();
+      ColumnVector[] columns = root.getFieldVectors().stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
+      while (reader.loadNextBatch()) {
+        ColumnarBatchRow row = new ColumnarBatchRow(columns);
+        for (row.rowId = 0; row.rowId < root.getRowCount(); row.rowId++) {
+          rows.add(row.copy());
+        }
+      }
+    }
+    return rows.toArray(InternalRow[]::new);
+  }
+
+  /** Returns the rows of a stream as a relation that has them at hand. */
+  public static LocalRelation relation(StructType columns, byte[] stream) throws IOException {
+    LocalRelation none = AllRows.none(columns);
+    Seq<InternalRow> rows = CollectionConverters.asScala(List.of(rows(stream))).toSeq();
+    return new LocalRelation(none.output(), rows, false, Option.empty());
   }
 
   /** Returns the values of each column of the only batch of a stream. */

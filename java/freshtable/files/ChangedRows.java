@@ -3,11 +3,6 @@ package freshtable.files;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import java.util.stream.Stream;
-import org.apache.parquet.ParquetReadOptions;
-import org.apache.parquet.hadoop.ParquetFileReader;
-import org.apache.parquet.hadoop.metadata.ParquetMetadata;
-import org.apache.parquet.schema.MessageType;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataTypes;
@@ -23,14 +18,10 @@ public final class ChangedRows {
   /** Rows up to which others are looked for that are the same again. */
   private static final int NEAR = 32;
 
-  private final StructType columns;
-  private final int[] ids;
   private final List<InternalRow> rows = new ArrayList<>();
   private final int most;
 
-  private ChangedRows(StructType columns, int[] ids, int most) {
-    this.columns = columns;
-    this.ids = ids;
+  private ChangedRows(int most) {
     this.most = most;
   }
 
@@ -42,51 +33,31 @@ public final class ChangedRows {
    */
   public static String of(List<OpenedFile> before, List<OpenedFile> after, StructType columns, int[] ids, String sign, int most)
       throws IOException {
-    ChangedRows changed = new ChangedRows(columns, ids, most);
-    List<List<HeldColumn>> sides =
-        Stream.of(before, after).parallel().map(files -> OpenedFile.reading(() -> changed.held(files))).toList();
-    if (sides.contains(null) || !changed.compare(sides.get(0), sides.get(1))) {
+    WholeFiles whole = new WholeFiles(columns, ids);
+    List<List<HeldColumn>> sides = ReadingThreads.all(List.of(() -> held(whole, before), () -> held(whole, after)));
+    ChangedRows changed = new ChangedRows(most);
+    if (sides == null || !changed.compare(sides.get(0), sides.get(1))) {
       return null;
     }
     return ArrowRows.written(columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), changed.rows);
   }
 
-  private List<HeldColumn> held(List<OpenedFile> files) throws IOException {
+  private static List<HeldColumn> held(WholeFiles whole, List<OpenedFile> files) throws IOException {
     List<HeldColumn> held = new ArrayList<>();
-    for (int column = 0; column < ids.length; column++) {
+    for (int column = 0; column < whole.ids().length; column++) {
       held.add(new HeldColumn());
     }
-    for (OpenedFile file : files) {
-      if (!add(file, held)) {
-        return null;
-      }
-    }
-    return held;
+    return whole.read(files, (file, stored, batches) -> add(file, stored, batches, held)) ? held : null;
   }
 
-  private boolean add(OpenedFile file, List<HeldColumn> held) throws IOException {
-    ParquetReadOptions options = OpenedFile.options().build();
-    ParquetMetadata footer = file.footer(options);
-    List<StoredColumn> stored = StoredColumn.all(footer.getFileMetaData().getSchema(), ids, columns);
-    if (stored == null) {
-      return false;
+  private static void add(OpenedFile file, List<StoredColumn> stored, ReadBatches batches, List<HeldColumn> held) {
+    boolean[] deleted = new boolean[batches.size()];
+    for (int row = 0; row < deleted.length; row++) {
+      deleted[row] = file.isDeleted(batches.place(row));
     }
-    MessageType schema = footer.getFileMetaData().getSchema();
-    try (ParquetFileReader reader = file.reader(footer, options)) {
-      reader.setRequestedSchema(ReadBatches.schema(schema, stored));
-      try (ReadBatches batches = new ReadBatches(schema, stored, reader::readNextRowGroup, reader.getRecordCount())) {
-        while (batches.next()) {
-          boolean[] deleted = new boolean[batches.size()];
-          for (int row = 0; row < deleted.length; row++) {
-            deleted[row] = file.isDeleted(batches.place(row));
-          }
-          for (int column = 0; column < ids.length; column++) {
-            held.get(column).add(stored.get(column), batches.column(column), deleted);
-          }
-        }
-      }
+    for (int column = 0; column < held.size(); column++) {
+      held.get(column).add(stored.get(column), batches.column(column), deleted);
     }
-    return true;
   }
 
   /**
@@ -154,11 +125,11 @@ public final class ChangedRows {
     if (rows.size() == most) {
       return false;
     }
-    Object[] values = new Object[ids.length + 1];
-    for (int column = 0; column < ids.length; column++) {
+    Object[] values = new Object[side.size() + 1];
+    for (int column = 0; column < side.size(); column++) {
       values[column] = side.get(column).value(row);
     }
-    values[ids.length] = sign;
+    values[side.size()] = sign;
     rows.add(new GenericInternalRow(values));
     return true;
   }

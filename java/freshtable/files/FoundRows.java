@@ -32,6 +32,7 @@ import org.apache.spark.sql.vectorized.ColumnVector;
  * long to plan and to start as to read.
  *
  * <p>The columns that are looked up are read first, of the pages that may have one of the values, and the others where there are rows.
+ * What is read of most of a file more than once is held in memory.
  */
 public final class FoundRows {
   private final StructType columns;
@@ -61,10 +62,11 @@ public final class FoundRows {
       throws IOException {
     FoundRows lookup = new FoundRows(columns, ids, ArrowRows.values(values), most, mostRead);
     List<List<Object[]>> rows =
-        IntStream.range(0, files.size()).parallel()
-            .mapToObj(number -> OpenedFile.reading(() -> lookup.in(files.get(number), number)))
-            .toList();
-    if (rows.contains(null)) {
+        ReadingThreads.all(
+            IntStream.range(0, files.size())
+                .<ReadingThreads.Reading<List<Object[]>>>mapToObj(number -> () -> lookup.in(files.get(number), number))
+                .toList());
+    if (rows == null) {
       return null;
     }
     StructType given =
@@ -74,6 +76,11 @@ public final class FoundRows {
   }
 
   private List<Object[]> in(OpenedFile file, int number) throws IOException {
+    List<HeldColumn> held = HeldColumns.of(file, ids, columns);
+    return held == null ? read(file, number) : found(held, file, number);
+  }
+
+  private List<Object[]> read(OpenedFile file, int number) throws IOException {
     ParquetMetadata footer = file.footer(OpenedFile.options().build());
     MessageType schema = footer.getFileMetaData().getSchema();
     List<StoredColumn> stored = StoredColumn.all(schema, ids, columns);
@@ -88,19 +95,58 @@ public final class FoundRows {
       if (leftToRead.addAndGet(-count) < 0) {
         return null;
       }
+      long all = footer.getBlocks().stream().mapToLong(BlockMetaData::getRowCount).sum();
+      if (all <= 2 * count && HeldColumns.areDue(file, ids, columns, stored, all)) {
+        return found(HeldColumns.read(file, footer, ids, columns, stored), file, number);
+      }
       try (ReadBatches batches = new ReadBatches(schema, first, reader::readNextFilteredRowGroup, count)) {
         while (batches.next()) {
+          int before = rows.size();
           find(file, number, first, batches, rows);
+          if (leftToFind.addAndGet(before - rows.size()) < 0) {
+            return null;
+          }
         }
       }
-    }
-    if (leftToFind.addAndGet(-rows.size()) < 0) {
-      return null;
     }
     if (!rows.isEmpty() && keys < ids.length) {
       complete(file, footer, stored.subList(keys, ids.length), rows);
     }
     return rows;
+  }
+
+  /** Returns the rows that are found among those of a file of which all columns are held; null if they are too many. */
+  private List<Object[]> found(List<HeldColumn> held, OpenedFile file, int number) {
+    boolean[] tells = new boolean[keys];
+    for (int key = 0; key < keys; key++) {
+      tells[key] = wanted.get(key).tells(held.get(key).stored());
+    }
+    List<Object[]> rows = new ArrayList<>();
+    for (int row = 0; row < held.get(0).count(); row++) {
+      if (!matches(held, tells, row) || file.isDeleted(row)) {
+        continue;
+      }
+      if (leftToFind.decrementAndGet() < 0) {
+        return null;
+      }
+      Object[] given = new Object[ids.length + 2];
+      for (int column = 0; column < ids.length; column++) {
+        given[column] = held.get(column).value(row);
+      }
+      given[ids.length] = number;
+      given[ids.length + 1] = (long) row;
+      rows.add(given);
+    }
+    return rows;
+  }
+
+  private boolean matches(List<HeldColumn> held, boolean[] tells, int row) {
+    for (int key = 0; key < keys; key++) {
+      if (tells[key] && !wanted.get(key).has(held.get(key), row)) {
+        return false;
+      }
+    }
+    return true;
   }
 
   private ParquetReadOptions options(List<StoredColumn> stored) {

@@ -9,8 +9,18 @@ final class HeldColumn {
   private final BitSet nulls = new BitSet();
   private long[] bits = {};
   private Object[] objects = {};
+  private final int expected;
   private StoredColumn column;
   private int count;
+
+  HeldColumn() {
+    this(0);
+  }
+
+  /** Holds so many values without a copy of those that are there. */
+  HeldColumn(int expected) {
+    this.expected = expected;
+  }
 
   /** Adds the values of the rows of a batch that are not deleted. */
   void add(StoredColumn stored, ColumnVector values, boolean[] deleted) {
@@ -18,9 +28,9 @@ final class HeldColumn {
     column = stored;
     boolean fixed = stored.isFixed();
     if (fixed && bits.length < count + rows) {
-      bits = Arrays.copyOf(bits, 2 * (count + rows));
+      bits = Arrays.copyOf(bits, room(rows));
     } else if (!fixed && objects.length < count + rows) {
-      objects = Arrays.copyOf(objects, 2 * (count + rows));
+      objects = Arrays.copyOf(objects, room(rows));
     }
     for (int row = 0; row < rows; row++) {
       if (deleted[row]) {
@@ -37,8 +47,26 @@ final class HeldColumn {
     }
   }
 
+  private int room(int rows) {
+    return count + rows <= expected ? expected : 2 * (count + rows);
+  }
+
   int count() {
     return count;
+  }
+
+  /** Returns the column of the file that had the last values; null if there were none. */
+  StoredColumn stored() {
+    return column;
+  }
+
+  boolean isNull(int row) {
+    return nulls.get(row);
+  }
+
+  /** Returns a value that is not NULL of a column whose values are fixed. */
+  long bits(int row) {
+    return bits[row];
   }
 
   /** Returns whether two values, of columns of one type, are the same. */

@@ -43,6 +43,11 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return !deleted.isEmpty() && deleted.get(Math.toIntExact(place));
   }
 
+  /** Returns where the file is: no other file of a table was ever there. */
+  String location() {
+    return (String) called(file, "org.apache.iceberg.io.InputFile", "location");
+  }
+
   /** Returns options to read the file by; a caller adds the rows that it does not need. */
   static ParquetReadOptions.Builder options() {
     return HadoopReadOptions.builder(CONFIGURATION).useDictionaryFilter(false);
@@ -55,7 +60,13 @@ public final class OpenedFile implements InputFile, LongConsumer {
   }
 
   ParquetFileReader reader(ParquetMetadata footer, ParquetReadOptions options) throws IOException {
-    return ParquetFileReader.open(this, footer, options, newStream());
+    SeekableInputStream stream = newStream();
+    try {
+      return ParquetFileReader.open(this, footer, options, stream);
+    } catch (IOException | RuntimeException cause) {
+      stream.close();
+      throw cause;
+    }
   }
 
   @Override
@@ -102,20 +113,6 @@ public final class OpenedFile implements InputFile, LongConsumer {
     @Override
     public void seek(long place) {
       called(stream, TYPE, "seek", place);
-    }
-  }
-
-  /** Work that reads files. */
-  interface Reading<T> {
-    T read() throws IOException;
-  }
-
-  /** Returns what {@code work} gives, null if it cannot read a file: the job that reads it then says why. */
-  static <T> T reading(Reading<T> work) {
-    try {
-      return work.read();
-    } catch (IOException | UncheckedIOException cause) {
-      return null;
     }
   }
 }

@@ -43,12 +43,14 @@ final class ReadBatches implements AutoCloseable {
               spark, new Class<?>[] {type}, (proxy, method, none) -> method.getName().equals("close") ? null : begun(groups));
       READER.getMethod("initialize", MessageType.class, MessageType.class, type, int.class)
           .invoke(reader, file, schema(file, columns), given, Math.toIntExact(rows));
+      batch = reader.resultBatch();
     } catch (InvocationTargetException cause) {
+      reader.close();
       throw new IOException(cause.getCause());
-    } catch (ReflectiveOperationException cause) {
+    } catch (ReflectiveOperationException | RuntimeException cause) {
+      reader.close();
       throw new IllegalStateException(cause);
     }
-    batch = reader.resultBatch();
   }
 
   static MessageType schema(MessageType file, List<StoredColumn> columns) {

@@ -66,6 +66,11 @@ final class WantedValues {
     return column.isNumber() ? has(column.bits(values, row)) : texts.contains(values.getUTF8String(row));
   }
 
+  /** Returns whether a value of a column of numbers is one of the values. */
+  boolean has(HeldColumn column, int row) {
+    return column.isNull(row) ? nothing : has(column.bits(row));
+  }
+
   /** Returns a condition that the rows of a file meet which have one of the values, by which pages are left out; else null. */
   FilterPredicate condition(StoredColumn column) {
     if (nothing || column.type() instanceof DecimalType) {

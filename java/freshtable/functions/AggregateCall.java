@@ -10,16 +10,16 @@ import scala.runtime.AbstractFunction1;
 /** Makes the expression of a call of an aggregate. */
 @SuppressWarnings("deprecation")
 final class AggregateCall extends AbstractFunction1<Seq<Expression>, Expression> {
-    private final String name;
-    private final UserDefinedAggregateFunction function;
+  private final String name;
+  private final UserDefinedAggregateFunction function;
 
-    AggregateCall(String name, UserDefinedAggregateFunction function) {
-        this.name = name;
-        this.function = function;
-    }
+  AggregateCall(String name, UserDefinedAggregateFunction function) {
+    this.name = name;
+    this.function = function;
+  }
 
-    @Override
-    public Expression apply(Seq<Expression> arguments) {
-        return new ScalaUDAF(arguments, function, 0, 0, Option.apply(name));
-    }
+  @Override
+  public Expression apply(Seq<Expression> arguments) {
+    return new ScalaUDAF(arguments, function, 0, 0, Option.apply(name));
+  }
 }

@@ -15,77 +15,82 @@ import scala.runtime.AbstractFunction1;
 
 /** Makes the expression of a call of a scalar function: its arguments as the types that the function takes. */
 final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
-    private final String name;
-    private final ScalarFunction function;
-    private final DataType returned;
-    private final List<List<DataType>> signatures;
-    private final boolean deterministic;
+  private final String name;
+  private final ScalarFunction function;
+  private final DataType returned;
+  private final List<List<DataType>> signatures;
+  private final boolean deterministic;
 
-    ScalarCall(
-            String name, ScalarFunction function, DataType returned, List<List<DataType>> signatures, boolean deterministic) {
-        this.name = name;
-        this.function = function;
-        this.returned = returned;
-        this.signatures = signatures;
-        this.deterministic = deterministic;
-    }
+  ScalarCall(
+      String name, ScalarFunction function, DataType returned, List<List<DataType>> signatures, boolean deterministic) {
+    this.name = name;
+    this.function = function;
+    this.returned = returned;
+    this.signatures = signatures;
+    this.deterministic = deterministic;
+  }
 
-    @Override
-    public Expression apply(Seq<Expression> arguments) {
-        List<Object> counts = new ArrayList<>();
-        for (List<DataType> signature : signatures) {
-            counts.add(signature.size());
-            if (signature.size() == arguments.size()) {
-                return call(arguments, signature);
-            }
-        }
-        throw ScalarCall.<RuntimeException>unchecked(QueryCompilationErrors.wrongNumArgsError(
-                name,
-                CollectionConverters.asScala(counts).toSeq(),
-                arguments.size(),
-                QueryCompilationErrors.wrongNumArgsError$default$4(),
-                QueryCompilationErrors.wrongNumArgsError$default$5(),
-                QueryCompilationErrors.wrongNumArgsError$default$6()));
+  @Override
+  public Expression apply(Seq<Expression> arguments) {
+    List<Object> counts = new ArrayList<>();
+    for (List<DataType> signature : signatures) {
+      counts.add(signature.size());
+      if (signature.size() == arguments.size()) {
+        return call(arguments, signature);
+      }
     }
+    throw ScalarCall.<RuntimeException>wrongCount(name, counts, arguments.size());
+  }
 
-    /** Throws Spark's error as it is: Spark's analyzer expects it, although no method of a function declares it. */
-    @SuppressWarnings("unchecked")
-    private static <E extends Throwable> E unchecked(Throwable error) throws E {
-        throw (E) error;
-    }
+  /** Throws Spark's error of a call with another number of arguments than `counts`. */
+  static <E extends Throwable> E wrongCount(String name, List<Object> counts, int count) throws E {
+    throw ScalarCall.<E>unchecked(QueryCompilationErrors.wrongNumArgsError(
+        name,
+        CollectionConverters.asScala(counts).toSeq(),
+        count,
+        QueryCompilationErrors.wrongNumArgsError$default$4(),
+        QueryCompilationErrors.wrongNumArgsError$default$5(),
+        QueryCompilationErrors.wrongNumArgsError$default$6()));
+  }
 
-    static Class<?> interfaceOf(int arity) {
-        try {
-            return Class.forName("org.apache.spark.sql.api.java.UDF" + arity);
-        } catch (ClassNotFoundException error) {
-            throw new IllegalStateException(error);
-        }
-    }
+  /** Throws Spark's error as it is: Spark's analyzer expects it, although no method of a function declares it. */
+  @SuppressWarnings("unchecked")
+  private static <E extends Throwable> E unchecked(Throwable error) throws E {
+    throw (E) error;
+  }
 
-    private Expression call(Seq<Expression> arguments, List<DataType> types) {
-        List<Expression> converted = new ArrayList<>();
-        for (int index = 0; index < types.size(); index++) {
-            Expression argument = arguments.apply(index);
-            converted.add(types.get(index) == null ? argument : Cast$.MODULE$.apply(argument, types.get(index), true));
-        }
-        Seq<Expression> children = CollectionConverters.asScala(converted).toSeq();
-        return new ScalaUDF(
-                scalaFunction(types.size()),
-                returned,
-                children,
-                CollectionConverters.asScala(List.<Option<org.apache.spark.sql.catalyst.encoders.ExpressionEncoder<?>>>of())
-                        .toSeq(),
-                Option.empty(),
-                Option.apply(name),
-                true,
-                deterministic);
+  static Class<?> interfaceOf(int arity) {
+    try {
+      return Class.forName("org.apache.spark.sql.api.java.UDF" + arity);
+    } catch (ClassNotFoundException error) {
+      throw new IllegalStateException(error);
     }
+  }
 
-    private Object scalaFunction(int arity) {
-        try {
-            return ToScalaUDF$.class.getMethod("apply", interfaceOf(arity)).invoke(ToScalaUDF$.MODULE$, function);
-        } catch (ReflectiveOperationException error) {
-            throw new IllegalStateException(error);
-        }
+  private Expression call(Seq<Expression> arguments, List<DataType> types) {
+    List<Expression> converted = new ArrayList<>();
+    for (int index = 0; index < types.size(); index++) {
+      Expression argument = arguments.apply(index);
+      converted.add(types.get(index) == null ? argument : Cast$.MODULE$.apply(argument, types.get(index), true));
     }
+    Seq<Expression> children = CollectionConverters.asScala(converted).toSeq();
+    return new ScalaUDF(
+        scalaFunction(types.size()),
+        returned,
+        children,
+        CollectionConverters.asScala(List.<Option<org.apache.spark.sql.catalyst.encoders.ExpressionEncoder<?>>>of())
+            .toSeq(),
+        Option.empty(),
+        Option.apply(name),
+        true,
+        deterministic);
+  }
+
+  private Object scalaFunction(int arity) {
+    try {
+      return ToScalaUDF$.class.getMethod("apply", interfaceOf(arity)).invoke(ToScalaUDF$.MODULE$, function);
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
 }

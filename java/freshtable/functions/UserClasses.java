@@ -11,33 +11,33 @@ import org.apache.spark.SparkFiles;
 
 /** Users' classes: those of equal jars have one class loader in a JVM, those of other jars another one. */
 final class UserClasses {
-    private static final ConcurrentHashMap<List<String>, ClassLoader> LOADERS = new ConcurrentHashMap<>();
+  private static final ConcurrentHashMap<List<String>, ClassLoader> LOADERS = new ConcurrentHashMap<>();
 
-    private UserClasses() {}
+  private UserClasses() {}
 
-    /** Returns the class, from jars that Spark was given as files; without jars, from those that were added to Spark. */
-    static Class<?> load(List<String> jars, String className) throws ClassNotFoundException {
-        ClassLoader loader = jars.isEmpty()
-                ? Thread.currentThread().getContextClassLoader()
-                : LOADERS.computeIfAbsent(jars, UserClasses::loader);
-        return Class.forName(className, true, loader);
+  /** Returns the class, from jars that Spark was given as files; without jars, from those that were added to Spark. */
+  static Class<?> load(List<String> jars, String className) throws ClassNotFoundException {
+    ClassLoader loader = jars.isEmpty()
+        ? Thread.currentThread().getContextClassLoader()
+        : LOADERS.computeIfAbsent(jars, UserClasses::loader);
+    return Class.forName(className, true, loader);
+  }
+
+  /** Returns an object of the class, by its constructor without parameters. */
+  static Object instance(List<String> jars, String className) throws ReflectiveOperationException {
+    return load(jars, className).getConstructor().newInstance();
+  }
+
+  private static ClassLoader loader(List<String> jars) {
+    URL[] urls = jars.stream().map(UserClasses::url).toArray(URL[]::new);
+    return new URLClassLoader(urls, UserClasses.class.getClassLoader());
+  }
+
+  private static URL url(String jar) {
+    try {
+      return new File(SparkFiles.get(jar)).toURI().toURL();
+    } catch (MalformedURLException error) {
+      throw new UncheckedIOException(error);
     }
-
-    /** Returns an object of the class, by its constructor without parameters. */
-    static Object instance(List<String> jars, String className) throws ReflectiveOperationException {
-        return load(jars, className).getConstructor().newInstance();
-    }
-
-    private static ClassLoader loader(List<String> jars) {
-        URL[] urls = jars.stream().map(UserClasses::url).toArray(URL[]::new);
-        return new URLClassLoader(urls, UserClasses.class.getClassLoader());
-    }
-
-    private static URL url(String jar) {
-        try {
-            return new File(SparkFiles.get(jar)).toURI().toURL();
-        } catch (MalformedURLException error) {
-            throw new UncheckedIOException(error);
-        }
-    }
+  }
 }

@@ -5,40 +5,23 @@ import java.util.Comparator;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
-import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.streaming.MapState;
-import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.StatefulProcessor;
-import org.apache.spark.sql.streaming.TimeMode;
-import org.apache.spark.sql.streaming.TimerValues;
-import org.apache.spark.sql.Encoders;
-import scala.Tuple2;
 import scala.collection.Iterator;
 
-/** Top-n of rows that are only added: of each key those with some of the first numbers in a ranking; no other one is kept. */
-public final class AddedRanks extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+/** Top-n of rows that are only added: no row is kept but those with some of the first numbers. */
+public final class AddedRanks extends Ranks {
   private static final long serialVersionUID = 1L;
   private static final int SPARE = 64;
 
-  private final RowShape shape;
-  private final Ranking ranking;
-  private final boolean numbered;
-  private final KeptState kept;
-  private transient MapState<Long, InternalRow> state;
-  private transient UnsafeProjection content;
-  private transient UnsafeProjection stored;
-  private transient RankOrder order;
+  private transient ExpiringRows<Long> state;
 
   private AddedRanks(RowShape shape, Ranking ranking, boolean numbered, KeptState kept) {
-    this.shape = shape;
-    this.ranking = ranking;
-    this.numbered = numbered;
-    this.kept = kept;
+    super(shape, ranking, numbered, kept);
   }
 
   /**
@@ -55,22 +38,24 @@ public final class AddedRanks extends StatefulProcessor<InternalRow, InternalRow
   }
 
   @Override
-  public void init(OutputMode mode, TimeMode time) {
-    state = getHandle().getMapState(kept.name(), Encoders.LONG(), shape.encoder(), kept.ttl());
-    content = shape.content();
-    stored = shape.content();
-    order = new RankOrder(ranking);
+  void open(KeyTimer keyTimer) {
+    state =
+        new ExpiringRows<>(
+            getHandle(), kept.name(), Encoders.LONG(), UnaryOperator.identity(), List.of(shape.columns()), times, keyTimer);
   }
 
   @Override
-  public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
+  long removeExpired() {
+    return state.removeExpired();
+  }
+
+  @Override
+  Iterator<InternalRow> changed(Iterator<InternalRow> rows) {
     List<RankedRow> came = read(rows), all = new ArrayList<>();
+    state.forEach((arrival, row) -> all.add(new RankedRow(stored.apply(row).copy(), 1, arrival)));
     long next = 0;
-    Iterator<Tuple2<Long, InternalRow>> entries = state.iterator();
-    while (entries.hasNext()) {
-      Tuple2<Long, InternalRow> entry = entries.next();
-      all.add(new RankedRow(stored.apply(entry._2()).copy(), 1, entry._1()));
-      next = Math.max(next, entry._1() + 1);
+    for (RankedRow row : all) {
+      next = Math.max(next, row.arrival + 1);
     }
     List<RankedRow> before = order.leading(all);
     came.sort(Comparator.comparingLong(row -> row.arrival));
@@ -80,7 +65,7 @@ public final class AddedRanks extends StatefulProcessor<InternalRow, InternalRow
     all.addAll(came);
     List<RankedRow> after = order.leading(all);
     write(before, after);
-    return Changes.between(order.ranked(before), order.ranked(after), numbered ? ranking.first() : null);
+    return changes(order.ranked(before), order.ranked(after));
   }
 
   /** Returns the rows of a batch, at least those that may have a number. */
@@ -89,6 +74,7 @@ public final class AddedRanks extends StatefulProcessor<InternalRow, InternalRow
     long most = 2L * ranking.last() + SPARE;
     while (rows.hasNext()) {
       InternalRow row = rows.next();
+      times.came(row);
       found.add(new RankedRow(content.apply(row).copy(), 1, shape.arrival(row)));
       if (found.size() > most) {
         found = new ArrayList<>(order.leading(found));
@@ -101,11 +87,13 @@ public final class AddedRanks extends StatefulProcessor<InternalRow, InternalRow
     Set<RankedRow> gone = new HashSet<>(before);
     for (RankedRow row : after) {
       if (!gone.remove(row)) {
-        state.updateValue(row.arrival, row.row);
+        times.forget();
+        times.came(row.row);
+        state.put(row.arrival, row.row, null);
       }
     }
     for (RankedRow row : gone) {
-      state.removeKey(row.arrival);
+      state.remove(row.arrival);
     }
   }
 }

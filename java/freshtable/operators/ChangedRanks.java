@@ -9,42 +9,24 @@ import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
-import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.streaming.MapState;
-import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.StatefulProcessor;
-import org.apache.spark.sql.streaming.TimeMode;
-import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.types.DataTypes;
-import scala.Tuple2;
 import scala.collection.Iterator;
 
 /**
- * Top-n of changes: of each key the rows with some of the first numbers in a ranking, of those that have come and were not taken
- * back. All are kept, as another one may come in the place of each.
+ * Top-n of changes: all rows are kept that have come and were not taken back, as another one may come in the place of each.
  *
  * <p>Rows that are equal stand together in the ranking. One that is taken back and is not there, since it has expired, changes
  * nothing.
  */
-public final class ChangedRanks extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+public final class ChangedRanks extends Ranks {
   private static final long serialVersionUID = 1L;
 
-  private final RowShape shape;
-  private final Ranking ranking;
-  private final boolean numbered;
-  private final KeptState kept;
-  private transient MapState<InternalRow, InternalRow> state;
-  private transient UnsafeProjection content;
-  private transient UnsafeProjection stored;
-  private transient RankOrder order;
+  private transient ExpiringRows<InternalRow> state;
 
   private ChangedRanks(RowShape shape, Ranking ranking, boolean numbered, KeptState kept) {
-    this.shape = shape;
-    this.ranking = ranking;
-    this.numbered = numbered;
-    this.kept = kept;
+    super(shape, ranking, numbered, kept);
   }
 
   /**
@@ -61,37 +43,42 @@ public final class ChangedRanks extends StatefulProcessor<InternalRow, InternalR
   }
 
   @Override
-  public void init(OutputMode mode, TimeMode time) {
+  void open(KeyTimer keyTimer) {
     state =
-        getHandle().getMapState(
-            kept.name(), shape.encoder(), KeyedRows.stateEncoder(List.of(DataTypes.LongType, DataTypes.LongType)), kept.ttl());
-    content = shape.content();
-    stored = shape.content();
-    order = new RankOrder(ranking);
+        new ExpiringRows<>(
+            getHandle(), kept.name(), shape.encoder(), InternalRow::copy, List.of(DataTypes.LongType, DataTypes.LongType),
+            times, keyTimer);
   }
 
   @Override
-  public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
+  long removeExpired() {
+    return state.removeExpired();
+  }
+
+  @Override
+  Iterator<InternalRow> changed(Iterator<InternalRow> rows) {
     List<RankedRow> changes = read(rows);
     if (changes.isEmpty()) {
       return Changes.none();
     }
     Map<UnsafeRow, RankedRow> all = new HashMap<>();
+    state.forEach(
+        (key, numbers) -> {
+          UnsafeRow row = stored.apply(key).copy();
+          RankedRow found = new RankedRow(row, numbers.getLong(0), numbers.getLong(1));
+          found.time = state.time(numbers);
+          all.put(row, found);
+        });
     long next = 0;
-    Iterator<Tuple2<InternalRow, InternalRow>> entries = state.iterator();
-    while (entries.hasNext()) {
-      Tuple2<InternalRow, InternalRow> entry = entries.next();
-      UnsafeRow row = stored.apply(entry._1()).copy();
-      long arrival = entry._2().getLong(1);
-      all.put(row, new RankedRow(row, entry._2().getLong(0), arrival));
-      next = Math.max(next, arrival + 1);
+    for (RankedRow row : all.values()) {
+      next = Math.max(next, row.arrival + 1);
     }
     List<UnsafeRow> before = order.ranked(order.leading(all.values()));
     for (RankedRow change : changes) {
       change.arrival = next++;
       apply(change, all);
     }
-    return Changes.between(before, order.ranked(order.leading(all.values())), numbered ? ranking.first() : null);
+    return changes(before, order.ranked(order.leading(all.values())));
   }
 
   /** Returns what a batch changes in the end, in the order of arrival. */
@@ -99,6 +86,7 @@ public final class ChangedRanks extends StatefulProcessor<InternalRow, InternalR
     Map<UnsafeRow, RankedRow> found = new HashMap<>();
     while (rows.hasNext()) {
       InternalRow row = rows.next();
+      times.came(row);
       int count = shape.adds(row) ? 1 : -1;
       UnsafeRow columns = content.apply(row);
       RankedRow change = found.get(columns);
@@ -130,10 +118,12 @@ public final class ChangedRanks extends StatefulProcessor<InternalRow, InternalR
       present.arrival = change.arrival;
     }
     if (present.count > 0) {
-      state.updateValue(present.row, new GenericInternalRow(new Object[] {present.count, present.arrival}));
+      times.forget();
+      times.came(present.row);
+      state.put(present.row, new GenericInternalRow(new Object[] {present.count, present.arrival}), present.time);
     } else {
       all.remove(present.row);
-      state.removeKey(present.row);
+      state.remove(present.row);
     }
   }
 }

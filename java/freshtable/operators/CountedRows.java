@@ -10,9 +10,6 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.streaming.MapState;
-import scala.Tuple2;
-import scala.collection.Iterator;
 
 /** The map of a feed: how often each row of a group is there, and what its functions see of a batch of changes. */
 final class CountedRows {
@@ -20,7 +17,7 @@ final class CountedRows {
   private static final InternalRow TAKEN = new GenericInternalRow(new Object[] {false});
 
   private final AggregateFeed feed;
-  private final MapState<InternalRow, Long> counts;
+  private final ExpiringRows<InternalRow> counts;
   private final UnsafeProjection projection;
   private final int filter;
   private final int adds;
@@ -28,7 +25,7 @@ final class CountedRows {
   private final JoinedRow input = new JoinedRow();
 
   /** {@code adds} is the column of the {@code inputs} that says whether a row comes; negative if all do. */
-  CountedRows(AggregateFeed feed, MapState<InternalRow, Long> counts, List<Attribute> inputs, int adds) {
+  CountedRows(AggregateFeed feed, ExpiringRows<InternalRow> counts, List<Attribute> inputs, int adds) {
     this.feed = feed;
     this.counts = counts;
     this.adds = adds;
@@ -40,6 +37,11 @@ final class CountedRows {
   /** Forgets the group of the current key. */
   void clear() {
     counts.clear();
+  }
+
+  /** Removes what has expired; returns when the next row does in the time of the timers, or NEVER. */
+  long removeExpired() {
+    return counts.removeExpired();
   }
 
   /** Takes a row of the batch. */
@@ -70,13 +72,13 @@ final class CountedRows {
 
   /** Returns whether the functions have to see all rows again. */
   private boolean changed(UnsafeRow row, long change, AggregateCode code, InternalRow buffers) {
-    Long counted = change == 0 ? null : counts.getValue(row);
+    InternalRow counted = change == 0 ? null : counts.get(row);
     // Of a row whose count has expired there is nothing to take.
-    long before = counted == null ? 0 : counted, after = Math.max(0, before + change);
+    long before = counted == null ? 0 : counted.getLong(0), after = Math.max(0, before + change);
     if (after > 0 && change != 0) {
-      counts.updateValue(row, after);
+      counts.put(row, new GenericInternalRow(new Object[] {after}), counted == null ? null : counts.time(counted));
     } else if (before > 0 && change != 0) {
-      counts.removeKey(row);
+      counts.remove(row);
     }
     if (after == before || change == 0) {
       return false;
@@ -96,11 +98,8 @@ final class CountedRows {
 
   private void again(AggregateCode code, InternalRow buffers) {
     code.clear(buffers);
-    Iterator<Tuple2<InternalRow, Long>> left = counts.iterator();
-    while (left.hasNext()) {
-      Tuple2<InternalRow, Long> each = left.next();
-      see(each._1(), feed.counting() == AggregateFeed.Counting.ALL_AGAIN ? each._2() : 1, code, buffers);
-    }
+    boolean often = feed.counting() == AggregateFeed.Counting.ALL_AGAIN;
+    counts.forEach((row, counted) -> see(row, often ? counted.getLong(0) : 1, code, buffers));
   }
 
   private void see(InternalRow row, long times, AggregateCode code, InternalRow buffers) {

@@ -1,35 +1,32 @@
 package freshtable.operators;
 
-import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.List;
-import org.apache.spark.sql.Encoders;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.streaming.ExpiredTimerInfo;
 import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.StatefulProcessorHandle;
-import org.apache.spark.sql.streaming.TTLConfig;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /** GROUP BY: the results of each group, which a batch with rows of the group changes once. */
-final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+final class GroupAggregate extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
   private final AggregateFeed[] feeds;
   private final Attribute[] inputs;
   private final Form form;
-  private final long ttlMillis;
+  private final KeptState kept;
 
+  private transient EntryTimes times;
   private transient ExpiringRow state;
   private transient AggregateCode[] codes;
   private transient InternalRow[] buffers;
@@ -41,29 +38,31 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
    *
    * @param combined whether they are stored buffers of the first feed, not rows of the inputs
    * @param adds the column of the inputs that says whether a row comes; negative if all do, and no group ends
+   * @param eventTime the column of the inputs that has their event time; negative if none does
    * @param keyed whether the rows that are given begin with the key
    * @param updates whether they end with their kind
    */
-  record Form(boolean combined, int adds, boolean keyed, boolean updates) implements java.io.Serializable {}
+  record Form(boolean combined, int adds, int eventTime, boolean keyed, boolean updates) implements java.io.Serializable {}
 
-  GroupAggregate(List<AggregateFeed> feeds, List<Attribute> inputs, Form form, long ttlMillis) {
+  GroupAggregate(List<AggregateFeed> feeds, List<Attribute> inputs, Form form, KeptState kept) {
     this.feeds = feeds.toArray(AggregateFeed[]::new);
     this.inputs = inputs.toArray(Attribute[]::new);
     this.form = form;
-    this.ttlMillis = ttlMillis;
+    this.kept = kept;
   }
 
   @Override
   public void init(OutputMode mode, TimeMode time) {
-    TTLConfig ttl = new TTLConfig(Duration.ofMillis(ttlMillis));
     StatefulProcessorHandle handle = getHandle();
+    KeyTimer timer = new KeyTimer(handle, time);
+    times = new EntryTimes(kept.policy(), form.eventTime());
     List<Attribute> stored = new ArrayList<>();
     List<DataType> types = new ArrayList<>();
     for (AggregateFeed feed : feeds) {
       stored.addAll(AggregateCode.stored(feed.functions()));
       types.addAll(feed.stateTypes());
     }
-    state = new ExpiringRow(handle, "groupAggregateState", types, ttlMillis);
+    state = new ExpiringRow(handle, kept.name(), types, times, timer);
     codes = new AggregateCode[feeds.length];
     buffers = new InternalRow[feeds.length];
     maps = new CountedRows[feeds.length];
@@ -75,19 +74,19 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
       offset += feed.stateTypes().size();
       sensitive |= feed.isSensitive();
       if (feed.hasMap()) {
-        maps[each] =
-            new CountedRows(
-                feed,
-                handle.getMapState("groupAggregateRows" + each, KeyedRows.stateEncoder(feed.mapTypes()), Encoders.LONG(), ttl),
-                List.of(inputs), form.adds());
+        ExpiringRows<InternalRow> counts =
+            new ExpiringRows<>(
+                handle, "groupAggregateRows" + each, KeyedRows.stateEncoder(feed.mapTypes()), InternalRow::copy,
+                List.of(DataTypes.LongType), times, timer);
+        maps[each] = new CountedRows(feed, counts, List.of(inputs), form.adds());
       }
     }
   }
 
   @Override
   public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
-    long time = now.getCurrentProcessingTimeInMs();
-    InternalRow stored = state.get(time);
+    times.begin(now);
+    InternalRow stored = state.get();
     UnsafeRow[] before = null;
     if (stored != null) {
       load(stored);
@@ -107,20 +106,34 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
     if (form.adds() >= 0 && (buffers[0].isNullAt(0) || buffers[0].getLong(0) <= 0)) {
       return ended(key, before);
     }
-    return stored(key, before, time);
+    return stored(key, before);
   }
 
   @Override
-  public Iterator<InternalRow> handleExpiredTimer(InternalRow key, TimerValues now, ExpiredTimerInfo timer) {
-    state.due(now.getCurrentProcessingTimeInMs());
-    return none();
+  TimeMode timers() {
+    return kept.policy().timeMode();
+  }
+
+  @Override
+  void expire(TimerValues now) {
+    times.begin(now);
+    InternalRow stored = state.get();
+    long next = TtlPolicy.NEVER;
+    for (CountedRows map : maps) {
+      if (map != null && stored != null) {
+        next = Math.min(next, map.removeExpired());
+      } else if (map != null) {
+        map.clear();
+      }
+    }
+    state.ran(stored, next);
   }
 
   private void begin() {
     for (int each = 0; each < feeds.length; each++) {
       codes[each].clear(buffers[each]);
-      if (maps[each] != null) {
-        // Its rows may have another TTL than the group, from an earlier start.
+      if (maps[each] != null && state.hasExpired()) {
+        // Its rows may live longer than the group.
         maps[each].clear();
       }
     }
@@ -134,6 +147,7 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
   }
 
   private void take(InternalRow row) {
+    times.came(row);
     for (int each = 0; each < feeds.length; each++) {
       if (maps[each] != null) {
         maps[each].take(row);
@@ -160,16 +174,16 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
         map.clear();
       }
     }
-    return before == null ? none() : one(row(key, before, RowKind.DELETE));
+    return before == null ? Changes.none() : one(row(key, before, RowKind.DELETE));
   }
 
-  private Iterator<InternalRow> stored(InternalRow key, UnsafeRow[] before, long now) {
+  private Iterator<InternalRow> stored(InternalRow key, UnsafeRow[] before) {
     UnsafeRow[] after = sensitive ? null : results();
     InternalRow stored = codes[0].stored(buffers[0]);
     for (int each = 1; each < feeds.length; each++) {
       stored = new JoinedRow(stored, codes[each].stored(buffers[each]));
     }
-    state.update(stored, now);
+    state.update(stored);
     if (sensitive) {
       // What is given must be what the next batch finds, and takes back.
       load(stored);
@@ -179,7 +193,7 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
       return one(row(key, after, RowKind.INSERT));
     }
     if (Arrays.equals(before, after)) {
-      return none();
+      return Changes.none();
     }
     List<InternalRow> changes = List.of(row(key, before, RowKind.UPDATE_BEFORE), row(key, after, RowKind.UPDATE_AFTER));
     return CollectionConverters.asScala(changes.iterator());
@@ -195,9 +209,5 @@ final class GroupAggregate extends StatefulProcessor<InternalRow, InternalRow, I
 
   private static Iterator<InternalRow> one(InternalRow row) {
     return scala.collection.Iterator$.MODULE$.single(row);
-  }
-
-  private static Iterator<InternalRow> none() {
-    return scala.collection.Iterator$.MODULE$.empty();
   }
 }

@@ -1,6 +1,7 @@
 package freshtable.operators;
 
 import java.util.ArrayList;
+import java.util.Arrays;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
@@ -13,6 +14,7 @@ import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.RowOrdering$;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.SortOrder;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
@@ -20,15 +22,16 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateFunction;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Count;
 import org.apache.spark.sql.catalyst.expressions.aggregate.Partial$;
 import org.apache.spark.sql.catalyst.optimizer.EliminateDistinct$;
-import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$;
 import org.apache.spark.sql.catalyst.planning.PhysicalAggregation;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.MapPartitions;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
+import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
 import scala.Option;
@@ -64,7 +67,7 @@ public final class GroupAggregatePlan {
    *
    * @param kind the column of the input with the kind of its rows; null if they are only added
    */
-  public static LogicalPlan of(Aggregate aggregate, Attribute kind, long ttlMillis) {
+  public static LogicalPlan of(Aggregate aggregate, Attribute kind, KeptState kept) {
     Tuple4<Seq<NamedExpression>, Seq<AggregateExpression>, Seq<NamedExpression>, LogicalPlan> split =
         PhysicalAggregation.unapply(executable(aggregate)).get();
     List<NamedExpression> grouping = CollectionConverters.asJava(split._1());
@@ -72,7 +75,7 @@ public final class GroupAggregatePlan {
     List<Attribute> output = new ArrayList<>(), keys = new ArrayList<>();
     for (NamedExpression each : grouping) {
       Expression value = each instanceof Alias alias ? alias.child() : (Expression) each;
-      keys.add(plan.computed(normalized(value), "key" + keys.size()));
+      keys.add(plan.computed(KeyedRows.normalized(value), "key" + keys.size()));
       output.add(each.toAttribute());
     }
     if (keys.isEmpty()) {
@@ -80,20 +83,25 @@ public final class GroupAggregatePlan {
     }
     List<AggregateExpression> functions = CollectionConverters.asJava(split._2());
     functions.forEach(plan::add);
+    if (kept.policy().inEventTime()) {
+      plan.addEventTime(CollectionConverters.asJava(split._4().output()));
+    }
     List<NamedExpression> above = new ArrayList<>(CollectionConverters.asJava(split._3()));
     boolean updates = kind != null || !functions.isEmpty();
-    LogicalPlan operator = plan.over(split._4(), keys, output, updates, ttlMillis);
+    LogicalPlan operator = plan.over(split._4(), keys, output, updates, kept);
     if (updates) {
       above.add((NamedExpression) CollectionConverters.asJava(operator.output()).get(operator.output().size() - 1));
     }
     return new Project(KeyedRows.seq(above), operator);
   }
 
-  private LogicalPlan over(LogicalPlan child, List<Attribute> keys, List<Attribute> output, boolean updates, long ttlMillis) {
+  private LogicalPlan over(LogicalPlan child, List<Attribute> keys, List<Attribute> output, boolean updates, KeptState kept) {
     LogicalPlan rows = new Project(KeyedRows.<NamedExpression>seq(computed), child);
     List<Attribute> inputs = CollectionConverters.asJava(rows.output());
     List<AggregateFeed> feeds = feeds(inputs);
-    boolean keyed = !output.isEmpty(), combined = !feeds.get(0).hasMap() && feeds.size() == 1;
+    boolean keyed = !output.isEmpty(), inEventTime = kept.policy().inEventTime();
+    // Combined rows have no event time.
+    boolean combined = !feeds.get(0).hasMap() && feeds.size() == 1 && !inEventTime;
     for (AggregateFeed feed : feeds) {
       feed.results().forEach(each -> output.add(each.toAttribute()));
     }
@@ -101,13 +109,31 @@ public final class GroupAggregatePlan {
       output.add(Changelogs.kind());
     }
     int added = adds == null ? -1 : 0;
-    GroupAggregate.Form form = new GroupAggregate.Form(combined, added, keyed, updates);
+    int eventTime = inEventTime ? EntryTimes.column(inputs) : -1;
+    GroupAggregate.Form form = new GroupAggregate.Form(combined, added, eventTime, keyed, updates);
     LogicalPlan given = combined ? combined(rows, feeds.get(0), keys) : rows;
     // Combined rows end with their key.
     List<Attribute> columns = CollectionConverters.asJava(given.output());
     List<Attribute> by = combined ? columns.subList(columns.size() - keys.size(), columns.size()) : keys;
-    return KeyedRows.transformedUnconverted(
-        given, List.<Expression>copyOf(by), columns, output, new GroupAggregate(feeds, inputs, form, ttlMillis));
+    List<Attribute> stored = new ArrayList<>(output);
+    List<NamedExpression> whole = new ArrayList<>(output);
+    for (int position = 0; keyed && position < keys.size(); position++) {
+      Attribute key = output.get(position);
+      StateType type = StateType.ofKey(key.dataType());
+      stored.set(position, type.storedKey(key));
+      whole.set(position, type.readKey(stored.get(position), key));
+    }
+    LogicalPlan operator =
+        KeyedRows.transformedUnconverted(
+            given, List.<Expression>copyOf(by), columns, stored, new GroupAggregate(feeds, inputs, form, kept));
+    return stored.equals(output) ? operator : new Project(KeyedRows.seq(whole), operator);
+  }
+
+  private void addEventTime(List<Attribute> columns) {
+    int position = EntryTimes.column(columns);
+    if (position >= 0) {
+      computed(columns.get(position), "eventTime");
+    }
   }
 
   private List<AggregateFeed> feeds(List<Attribute> inputs) {
@@ -199,7 +225,21 @@ public final class GroupAggregatePlan {
     if (argument.foldable() && !argument.containsPattern(TreePattern.CURRENT_LIKE())) {
       return argument;
     }
-    return computed(distinct ? normalized(argument) : argument, "argument" + computed.size());
+    return computed(distinct ? KeyedRows.normalized(argument) : argument, "argument" + computed.size());
+  }
+
+  /** Returns whether values of a {@code type} can be keys: whether they have an order, or are maps of what has one. */
+  public static boolean isKey(DataType type) {
+    if (type instanceof MapType map) {
+      return isKey(map.keyType()) && isKey(map.valueType());
+    }
+    if (type instanceof ArrayType array) {
+      return isKey(array.elementType());
+    }
+    if (type instanceof StructType struct) {
+      return Arrays.stream(struct.fields()).allMatch(field -> isKey(field.dataType()));
+    }
+    return RowOrdering$.MODULE$.isOrderable(type);
   }
 
   private Attribute computed(Expression value, String name) {
@@ -238,10 +278,6 @@ public final class GroupAggregatePlan {
       return executable(replaceable.replacement());
     }
     return expression.mapChildren(Mapped.by(GroupAggregatePlan::executable));
-  }
-
-  private static Expression normalized(Expression value) {
-    return NormalizeFloatingNumbers$.MODULE$.normalize(value);
   }
 
   private static Expression isAdded(Attribute kind) {

@@ -62,7 +62,7 @@ final class JoinPlan {
     condition = (equal.isEmpty() ? join.condition() : equal.get()._4()).getOrElse(() -> null);
   }
 
-  LogicalPlan of(List<? extends Number> ttls) {
+  LogicalPlan of(List<TtlPolicy> policies) {
     boolean takesOut = kinds.contains(true);
     List<Attribute> output = new ArrayList<>();
     List<ExprId> inputKinds = new ArrayList<>();
@@ -81,11 +81,16 @@ final class JoinPlan {
     }
     LogicalPlan union = new Union(KeyedRows.seq(List.of(rows(0), rows(1))), false, false);
     List<Attribute> taken = CollectionConverters.asJava(union.output());
-    JoinSide left = new JoinSide("leftState", struct(0).dataType().asNullable(), ttls.get(0).longValue());
-    JoinSide right = new JoinSide("rightState", struct(1).dataType().asNullable(), ttls.get(1).longValue());
+    List<Expression> keys = taken.subList(KIND + 1, taken.size()).stream().map(KeyedRows::normalized).toList();
+    JoinSide left = side(0, new KeptState("leftState", policies.get(0)));
+    JoinSide right = side(1, new KeptState("rightState", policies.get(1)));
     return KeyedRows.transformedUnconverted(
-        union, new ArrayList<>(taken.subList(KIND + 1, taken.size())), taken.subList(0, KIND + 1), output,
+        union, keys, taken.subList(0, KIND + 1), output,
         new RegularJoin(kind, left, right, condition == null ? null : bound(condition), takesOut));
+  }
+
+  private JoinSide side(int side, KeptState kept) {
+    return new JoinSide(kept, struct(side).dataType().asNullable(), EntryTimes.column(columns.get(side)));
   }
 
   private LogicalPlan input(int side) {

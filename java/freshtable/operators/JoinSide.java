@@ -1,7 +1,6 @@
 package freshtable.operators;
 
 import java.io.Serializable;
-import java.time.Duration;
 import java.util.Collection;
 import java.util.LinkedHashMap;
 import java.util.List;
@@ -9,13 +8,10 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
-import org.apache.spark.sql.streaming.MapState;
 import org.apache.spark.sql.streaming.StatefulProcessorHandle;
-import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
-import scala.Tuple2;
-import scala.collection.Iterator;
 
 /**
  * One input of a join: the rows of the key at hand with their number, and how many rows of the other input each one matches.
@@ -25,18 +21,24 @@ import scala.collection.Iterator;
 final class JoinSide implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  private final String name;
+  private final KeptState kept;
   private final StructType type;
-  private final long ttlMillis;
-  private transient MapState<InternalRow, InternalRow> state;
+  private final int eventTime;
+  private transient ExpiringRows<InternalRow> state;
+  private transient EntryTimes times;
+  /** Whether the timer of a key is in the time of the rows. */
+  private transient boolean hasTimer;
   private transient Map<UnsafeRow, Entry> entries;
   private transient Map<UnsafeRow, Change> changes;
   private transient boolean loaded;
+  /** When the last row of the batch came, in event time. */
+  private transient long last;
 
-  JoinSide(String name, StructType type, long ttlMillis) {
-    this.name = name;
+  /** {@code eventTime} is the column that has the event time of the rows; negative if none does. */
+  JoinSide(KeptState kept, StructType type, int eventTime) {
+    this.kept = kept;
     this.type = type;
-    this.ttlMillis = ttlMillis;
+    this.eventTime = eventTime;
   }
 
   /** Equal rows of the input. */
@@ -44,8 +46,9 @@ final class JoinSide implements Serializable {
     final UnsafeRow row;
     long count;
     long matches;
-    private boolean stored;
+    private EntryTime stored;
     private boolean changed;
+    private boolean came;
 
     private Entry(UnsafeRow row) {
       this.row = row;
@@ -53,6 +56,7 @@ final class JoinSide implements Serializable {
 
     /** Says that the numbers are others than those stored. */
     void change(long newCount, long newMatches) {
+      came |= newCount != count;
       count = newCount;
       matches = newMatches;
       changed = true;
@@ -74,22 +78,34 @@ final class JoinSide implements Serializable {
     return type.size();
   }
 
-  void init(StatefulProcessorHandle handle) {
+  TtlPolicy policy() {
+    return kept.policy();
+  }
+
+  void init(StatefulProcessorHandle handle, KeyTimer timer) {
+    times = new EntryTimes(kept.policy(), eventTime);
     state =
-        handle.getMapState(
-            name, KeyedRows.structEncoder(type), KeyedRows.stateEncoder(List.of(DataTypes.LongType, DataTypes.LongType)),
-            new TTLConfig(Duration.ofMillis(ttlMillis)));
+        new ExpiringRows<>(
+            handle, kept.name(), KeyedRows.structEncoder(type), InternalRow::copy,
+            List.of(DataTypes.LongType, DataTypes.LongType), times, timer);
+    hasTimer = kept.policy().inEventTime() == timer.inEventTime();
   }
 
   /** Begins with the next key. */
-  void begin() {
+  void begin(TimerValues now) {
+    times.begin(now);
+    if (!hasTimer) {
+      state.removeExpired();
+    }
     entries = new LinkedHashMap<>();
     changes = new LinkedHashMap<>();
     loaded = false;
+    last = EntryTimes.NONE;
   }
 
   /** Notes that a batch has a row of that kind. */
   void change(UnsafeRow row, byte kind) {
+    last = Math.max(last, EntryTimes.eventTime(row, eventTime));
     Change change = changes.get(row);
     if (change == null) {
       UnsafeRow kept = row.copy();
@@ -104,13 +120,10 @@ final class JoinSide implements Serializable {
     return changes.values();
   }
 
-  /** Reads all rows of the key: those that rows of the other side may match. */
-  void load() {
-    Iterator<Tuple2<InternalRow, InternalRow>> stored = state.iterator();
-    while (stored.hasNext()) {
-      Tuple2<InternalRow, InternalRow> next = stored.next();
-      put(((UnsafeRow) next._1()).copy(), next._2());
-    }
+  /** Reads all rows of the key: those that rows of the {@code other} side may match. */
+  void load(JoinSide other) {
+    times.came(other.last);
+    state.forEach((row, numbers) -> put((UnsafeRow) row, numbers));
     loaded = true;
   }
 
@@ -125,7 +138,7 @@ final class JoinSide implements Serializable {
     if (entry != null || loaded) {
       return entry;
     }
-    InternalRow numbers = state.getValue(row);
+    InternalRow numbers = state.peek(row);
     return numbers == null ? null : put(row, numbers);
   }
 
@@ -136,20 +149,28 @@ final class JoinSide implements Serializable {
     return entry;
   }
 
-  /** Writes what has changed; the rows that were written live on from now. */
-  void store() {
+  /** Writes what rows of either side have changed. */
+  void store(JoinSide other) {
     for (Entry entry : entries.values()) {
+      times.forget();
+      times.came(entry.came ? EntryTimes.eventTime(entry.row, eventTime) : other.last);
       if (entry.changed && entry.count > 0) {
-        state.updateValue(entry.row, new GenericInternalRow(new Object[] {entry.count, entry.matches}));
-      } else if (entry.changed && entry.stored) {
-        state.removeKey(entry.row);
+        state.put(entry.row, new GenericInternalRow(new Object[] {entry.count, entry.matches}), entry.stored);
+      } else if (entry.changed && entry.stored != null) {
+        state.remove(entry.row);
       }
     }
   }
 
+  /** Removes what has expired; returns when the next row does in the time of the timers, or NEVER. */
+  long removeExpired(TimerValues now) {
+    times.begin(now);
+    return state.removeExpired();
+  }
+
   private Entry put(UnsafeRow row, InternalRow numbers) {
     Entry entry = newEntry(row);
-    entry.stored = true;
+    entry.stored = state.time(numbers);
     entry.count = numbers.getLong(0);
     entry.matches = numbers.getLong(1);
     return entry;

@@ -2,6 +2,7 @@ package freshtable.operators;
 
 import java.util.ArrayList;
 import java.util.List;
+import java.util.function.UnaryOperator;
 import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.Row;
 import org.apache.spark.sql.catalyst.InternalRow;
@@ -14,10 +15,10 @@ import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
-import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero;
+import org.apache.spark.sql.catalyst.optimizer.InsertMapSortExpression$;
+import org.apache.spark.sql.catalyst.optimizer.NormalizeFloatingNumbers$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.SerializeFromObject;
@@ -25,11 +26,9 @@ import org.apache.spark.sql.catalyst.plans.logical.TransformWithState;
 import org.apache.spark.sql.catalyst.plans.logical.TransformWithState$;
 import org.apache.spark.sql.streaming.OutputMode;
 import org.apache.spark.sql.streaming.StatefulProcessor;
-import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.Metadata;
+import org.apache.spark.sql.types.MetadataBuilder;
 import org.apache.spark.sql.types.StructType;
 import scala.Some;
 import scala.collection.immutable.Seq;
@@ -51,45 +50,65 @@ final class KeyedRows {
    */
   static LogicalPlan transformed(
       LogicalPlan child, List<Expression> keys, List<Attribute> output,
-      StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
+      ExpiringProcessor processor) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
-    return transformed(child, keys, columns, struct(columns), output, processor);
+    List<Expression> normalized = keys.stream().map(KeyedRows::normalized).toList();
+    return transformed(child, normalized, columns, UnaryOperator.identity(), output, processor);
   }
 
-  /** Returns the same for a processor that takes {@code columns} of the child alone, in an UnconvertedRow. */
+  /** Returns the same for a processor that takes {@code columns} of the child alone, in an UnconvertedRow, by normalized keys. */
   static LogicalPlan transformedUnconverted(
       LogicalPlan child, List<Expression> keys, List<Attribute> columns, List<Attribute> output,
-      StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
-    return transformed(child, keys, columns, UnconvertedRow.expression(struct(columns)), output, processor);
+      ExpiringProcessor processor) {
+    return transformed(child, keys, columns, UnconvertedRow::expression, output, processor);
   }
 
   private static LogicalPlan transformed(
-      LogicalPlan child, List<Expression> keys, List<Attribute> columns, Expression row, List<Attribute> output,
-      StatefulProcessor<InternalRow, InternalRow, InternalRow> processor) {
-    List<NamedExpression> shuffled = new ArrayList<>(columns);
-    List<Attribute> keyColumns = new ArrayList<>();
+      LogicalPlan child, List<Expression> keys, List<Attribute> columns, UnaryOperator<Expression> row, List<Attribute> output,
+      ExpiringProcessor processor) {
+    List<NamedExpression> shuffled = new ArrayList<>();
+    List<Attribute> dataColumns = new ArrayList<>(), keyColumns = new ArrayList<>();
+    for (Attribute column : columns) {
+      NamedExpression data = withoutWatermark(column);
+      shuffled.add(data);
+      dataColumns.add(data.toAttribute());
+    }
     for (int position = 0; position < keys.size(); position++) {
       // By position: the names of columns are in the schema of the state, and may change between two starts.
-      Alias key = alias(normalized(keys.get(position)), "key" + position);
+      Expression value = keys.get(position);
+      Alias key = alias(StateType.ofKey(value.dataType()).writtenKey(value), "key" + position);
       shuffled.add(key);
       keyColumns.add(key.toAttribute());
     }
     LogicalPlan keyed = new Project(seq(shuffled), child);
-    CreateNamedStruct key = struct(keyColumns);
+    CreateNamedStruct key = struct(keyColumns), data = struct(dataColumns);
     StructType type = struct(output).dataType();
     Attribute given = attribute("row", type);
     LogicalPlan planned =
         TransformWithState$.MODULE$.apply(
-            seq(keyColumns), seq(columns), publicly(processor), TimeMode.ProcessingTime(), OutputMode.Append(), keyed,
-            rowEncoder(key.dataType()), rowEncoder(struct(columns).dataType()), rowEncoder(type));
+            seq(keyColumns), seq(dataColumns), publicly(processor), processor.timers(), OutputMode.Append(), keyed,
+            rowEncoder(key.dataType()), rowEncoder(data.dataType()), rowEncoder(type));
     TransformWithState plan = (TransformWithState) ((SerializeFromObject) planned).child();
     LogicalPlan transformed =
         plan.copy(
-            key, row, plan.groupingAttributes(), plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
+            key, row.apply(data), plan.groupingAttributes(), plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
             plan.outputMode(), internalEncoder(key.dataType()), given, plan.child(), plan.hasInitialState(),
             plan.initialStateGroupingAttrs(), plan.initialStateDataAttrs(), plan.initialStateDeserializer(),
             plan.initialState());
     return new Project(seq(fields(given, output)), transformed);
+  }
+
+  /**
+   * Returns a column for a processor: Spark would leave out rows that are late by it if timers run in event time, also those that
+   * take back what was given.
+   */
+  private static NamedExpression withoutWatermark(NamedExpression column) {
+    if (!column.metadata().contains(EntryTimes.WATERMARK)) {
+      return column;
+    }
+    Metadata plain = new MetadataBuilder().withMetadata(column.metadata()).remove(EntryTimes.WATERMARK).build();
+    return new Alias(
+        column.toAttribute(), column.name(), NamedExpression.newExprId(), seq(List.of()), new Some<>(plain), seq(List.of()));
   }
 
   /** Returns the rows of {@code child} with a further column, the last: their ArrivalNumber. */
@@ -101,23 +120,27 @@ final class KeyedRows {
 
   /**
    * Returns how rows of columns with those {@code types} lie in the state: as what Spark writes and reads without a class of its
-   * own, under names that no user has given.
+   * own, under names that no user has given. They are PackedRows if it has no form for a type.
    */
   static Encoder<InternalRow> stateEncoder(List<DataType> types) {
     StructType type = new StructType();
     for (int position = 0; position < types.size(); position++) {
       type = type.add("column" + position, types.get(position));
     }
-    return internally(internalEncoder(type));
+    StateType kept = StateType.of(type);
+    return kept.isPacked() ? structEncoder(kept) : internally(internalEncoder(type));
   }
 
   /** Returns how rows of a {@code type} lie in the state, each as one column: an UnconvertedRow when it is read. */
   static Encoder<InternalRow> structEncoder(StructType type) {
-    StructType stored = new StructType().add("row", type);
-    Expression written = new CreateNamedStruct(seq(List.of(Literal$.MODULE$.apply("row"), new BoundReference(0, type, false))));
-    return internally(
-        new ExpressionEncoder<>(
-            rowEncoder(stored).encoder(), written, UnconvertedRow.expression(new BoundReference(0, type, true))));
+    return structEncoder(StateType.of(type));
+  }
+
+  private static Encoder<InternalRow> structEncoder(StateType kept) {
+    StructType stored = new StructType().add("row", kept.stored());
+    Expression written = row("row", kept.written(new BoundReference(0, kept.type(), false)));
+    Expression read = kept.read(new BoundReference(0, kept.stored(), true));
+    return internally(new ExpressionEncoder<>(rowEncoder(stored).encoder(), written, read));
   }
 
   static List<NamedExpression> fields(Attribute row, List<Attribute> columns) {
@@ -131,10 +154,18 @@ final class KeyedRows {
     return fields;
   }
 
-  /** Returns what is one value for all numbers that SQL takes as equal: 0.0 and -0.0, and each NaN. */
-  private static Expression normalized(Expression key) {
-    boolean floating = key.dataType() instanceof DoubleType || key.dataType() instanceof FloatType;
-    return floating ? new KnownFloatingPointNormalized(new NormalizeNaNAndZero(key)) : key;
+  /** Returns one value for all that SQL takes as equal: 0.0 and -0.0, each NaN, and maps that differ in the order of entries. */
+  static Expression normalized(Expression key) {
+    Expression sorted =
+        InsertMapSortExpression$.MODULE$.mapTypeExistsRecursively(key)
+            ? InsertMapSortExpression$.MODULE$.insertMapSortRecursively(key)
+            : key;
+    return NormalizeFloatingNumbers$.MODULE$.normalize(sorted);
+  }
+
+  /** Returns a row of one column. */
+  static CreateNamedStruct row(String name, Expression value) {
+    return new CreateNamedStruct(seq(List.of(Literal$.MODULE$.apply(name), value)));
   }
 
   static CreateNamedStruct struct(List<Attribute> columns) {

@@ -7,6 +7,8 @@ final class RankedRow {
   final UnsafeRow row;
   long count;
   long arrival;
+  /** That of the entry in the store; null if there is none. */
+  EntryTime time;
 
   RankedRow(UnsafeRow row, long count, long arrival) {
     this.row = row;

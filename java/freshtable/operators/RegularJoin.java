@@ -11,7 +11,6 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.StatefulProcessor;
 import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import scala.collection.Iterator;
@@ -23,7 +22,7 @@ import scala.jdk.javaapi.CollectionConverters;
  * <p>The rows of a batch are taken in an order of our own, in which the result does not depend on theirs: first what either side
  * takes out, then what it adds. A row that expires takes nothing back that was given.
  */
-public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+public final class RegularJoin extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
   private final JoinKind kind;
@@ -34,6 +33,7 @@ public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRo
   private final boolean takesOut;
   /** Over the columns of the left row and then the right one; null if all rows of a key match. */
   private final Expression condition;
+  private transient KeyTimer timer;
   private transient BasePredicate matches;
   private transient JoinedRow pair;
   private transient JoinResult.JoinRows shape;
@@ -51,16 +51,17 @@ public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRo
    * Returns the plan of a join of two streams: its columns, and the kind of the row as a last one if it takes rows back.
    *
    * @param kinds which of the inputs, the left one and the right one, have the kind of the row as their last column
-   * @param ttls the milliseconds that rows of the inputs live
+   * @param policies those by which rows of the inputs expire
    */
-  public static LogicalPlan of(Join join, List<Boolean> kinds, List<? extends Number> ttls) {
-    return new JoinPlan(join, kinds).of(ttls);
+  public static LogicalPlan of(Join join, List<Boolean> kinds, List<TtlPolicy> policies) {
+    return new JoinPlan(join, kinds).of(policies);
   }
 
   @Override
   public void init(OutputMode mode, TimeMode time) {
+    timer = new KeyTimer(getHandle(), time);
     for (JoinSide side : sides) {
-      side.init(getHandle());
+      side.init(getHandle(), timer);
     }
     if (condition != null) {
       matches = Predicate$.MODULE$.create(condition);
@@ -72,7 +73,19 @@ public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRo
 
   @Override
   public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
-    return key.anyNull() ? unmatched(rows) : joined(rows);
+    return key.anyNull() ? unmatched(rows) : joined(rows, now);
+  }
+
+  @Override
+  TimeMode timers() {
+    // States of both times have those of processing time, which needs no watermark.
+    return sides[0].policy().inEventTime() ? sides[1].policy().timeMode() : TimeMode.ProcessingTime();
+  }
+
+  @Override
+  void expire(TimerValues now) {
+    timer.begin();
+    timer.ran(Math.min(sides[0].removeExpired(now), sides[1].removeExpired(now)));
   }
 
   /** Returns what the join gives of rows whose key is NULL, which is equal to none. */
@@ -98,9 +111,10 @@ public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRo
     changeAlone(row.getByte(JoinPlan.SIDE), row(row).copy(), 0, count, RowKind.updates(rowKind), result);
   }
 
-  private Iterator<InternalRow> joined(Iterator<InternalRow> rows) {
-    sides[0].begin();
-    sides[1].begin();
+  private Iterator<InternalRow> joined(Iterator<InternalRow> rows, TimerValues now) {
+    timer.begin();
+    sides[0].begin(now);
+    sides[1].begin(now);
     boolean combined = kind.left || kind.right;
     while (rows.hasNext()) {
       InternalRow row = rows.next();
@@ -110,7 +124,7 @@ public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRo
     }
     for (int side = 0; side < 2; side++) {
       if (!sides[1 - side].changes().isEmpty()) {
-        sides[side].load();
+        sides[side].load(sides[1 - side]);
       }
     }
     JoinResult result = new JoinResult(shape, combined);
@@ -128,8 +142,8 @@ public final class RegularJoin extends StatefulProcessor<InternalRow, InternalRo
         }
       }
     }
-    sides[0].store();
-    sides[1].store();
+    sides[0].store(sides[1]);
+    sides[1].store(sides[0]);
     return CollectionConverters.asScala(result.rows().iterator());
   }
 

@@ -11,8 +11,12 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.types.DataType;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** How numbered rows lie: the columns of their content, the kind if they are changes, and the number of their arrival. */
-record RowShape(DataType[] columns, boolean changes) implements Serializable {
+/**
+ * How numbered rows lie: the columns of their content, the kind if they are changes, and the number of their arrival.
+ *
+ * @param eventTime the column that has their event time; negative if none does
+ */
+record RowShape(DataType[] columns, boolean changes, int eventTime) implements Serializable {
 
   /** Returns the shape of the rows of {@code child}, whose last column is the kind of change if they have one, once numbered. */
   static RowShape of(LogicalPlan child, boolean changes) {
@@ -22,7 +26,7 @@ record RowShape(DataType[] columns, boolean changes) implements Serializable {
     for (int position = 0; position < width; position++) {
       columns[position] = output.get(position).dataType();
     }
-    return new RowShape(columns, changes);
+    return new RowShape(columns, changes, EntryTimes.column(output.subList(0, width)));
   }
 
   /** Returns the columns of a changelog of these rows of {@code child}, with the further column {@code number} unless it is null. */

@@ -6,11 +6,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
-import org.apache.spark.sql.streaming.OutputMode;
-import org.apache.spark.sql.streaming.StatefulProcessor;
-import org.apache.spark.sql.streaming.TimeMode;
-import org.apache.spark.sql.streaming.TimerValues;
-import org.apache.spark.sql.streaming.ValueState;
+import org.apache.spark.sql.types.DataType;
 import scala.collection.Iterator;
 
 /**
@@ -19,21 +15,19 @@ import scala.collection.Iterator;
  * <p>Of upserts, the last row of a key says what it does to the one that is kept: it takes its place, or removes it. So upserts
  * become a changelog of whole rows; a row that removes may have values in the columns of its key alone.
  */
-public final class SingleRows extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+public final class SingleRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
 
   private final RowShape shape;
   private final Ranking ranking;
-  private final KeptState kept;
-  private transient ValueState<InternalRow> state;
   private transient UnsafeProjection content;
   private transient UnsafeProjection stored;
   private transient RankOrder order;
 
   private SingleRows(RowShape shape, Ranking ranking, KeptState kept) {
+    super(kept, shape.eventTime());
     this.shape = shape;
     this.ranking = ranking;
-    this.kept = kept;
   }
 
   /** Returns a changelog of the row of each of the {@code keys} that is first in the ranking. */
@@ -54,20 +48,25 @@ public final class SingleRows extends StatefulProcessor<InternalRow, InternalRow
   }
 
   @Override
-  public void init(OutputMode mode, TimeMode time) {
-    state = getHandle().getValueState(kept.name(), shape.encoder(), kept.ttl());
+  List<DataType> types() {
+    return List.of(shape.columns());
+  }
+
+  @Override
+  void open() {
     content = shape.content();
     stored = shape.content();
     order = new RankOrder(ranking);
   }
 
   @Override
-  public Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
+  Iterator<InternalRow> changed(Iterator<InternalRow> rows) {
     UnsafeRow found = null;
     long arrival = 0;
     boolean adds = true;
     while (rows.hasNext()) {
       InternalRow row = rows.next();
+      times.came(row);
       if (found == null || order.compare(row, shape.arrival(row), found, arrival) < 0) {
         found = content.apply(row).copy();
         arrival = shape.arrival(row);
@@ -77,13 +76,15 @@ public final class SingleRows extends StatefulProcessor<InternalRow, InternalRow
     if (found == null) {
       return Changes.none();
     }
-    UnsafeRow before = state.exists() ? stored.apply(state.get()).copy() : null;
+    InternalRow row = state.get();
+    UnsafeRow before = row == null ? null : stored.apply(row).copy();
     return adds ? replaced(before, found) : removed(before);
   }
 
   private Iterator<InternalRow> replaced(UnsafeRow before, UnsafeRow after) {
     // A row of this batch arrived after the one that is kept.
     if (before != null && order.compare(after, 1, before, 0) > 0) {
+      state.read(before);
       return Changes.none();
     }
     // Equal rows too: the write sets the time at which the state expires.

@@ -24,6 +24,8 @@ class ClientConfiguration:
     catalog: str | None = None
     schema: str | None = None
     format: str | None = None
+    editing_mode: str | None = None
+    history: str | None = None
     init: tuple[str, ...] = ()
     jars: tuple[str, ...] = ()
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -51,7 +53,8 @@ def own_file(environ: Mapping[str, str]) -> Path:
 
 def read_files(own: Path, session_file: Path | None) -> ClientConfiguration:
     """Return what the session file says over what the user's *own* file says, if there is one; raises ConfigError."""
-    below = read_file(own) if own.exists() else ClientConfiguration()
+    # A folder of another user, such as the one that sudo leaves in HOME, is as one without the file.
+    below = read_file(own) if os.path.exists(own) else ClientConfiguration()
     return below if session_file is None else read_file(session_file).over(below)
 
 
@@ -67,8 +70,9 @@ def read_file(file: Path) -> ClientConfiguration:
         return ClientConfiguration()
     if not isinstance(body, dict):
         raise ConfigError(f"{file} has no keys; a line of it looks like gateway: http://127.0.0.1:8083")
-    known = {each.name for each in fields(ClientConfiguration)}
-    return ClientConfiguration(**{str(key): _value(file, str(key), value, known) for key, value in body.items()})
+    known = {each.name.replace("_", "-") for each in fields(ClientConfiguration)}
+    values = {str(key): _value(file, str(key), value, known) for key, value in body.items()}
+    return ClientConfiguration(**{key.replace("-", "_"): value for key, value in values.items()})
 
 
 def _value(file: Path, key: str, value: Any, known: set[str]) -> Any:
@@ -82,6 +86,8 @@ def _value(file: Path, key: str, value: Any, known: set[str]) -> Any:
             return tuple(_path(file, str(part)) for part in value)
         case (("init" | "jars"), str()):
             return (_path(file, value),)
+        case "history", str():
+            return _path(file, value)
         case (("properties" | "init" | "jars"), _):
             expected = "keys with values" if key == "properties" else "a path, or a list of paths"
             raise ConfigError(f"{file}: {key} is '{value}'; expected {expected}.", key=key)

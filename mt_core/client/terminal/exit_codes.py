@@ -20,9 +20,12 @@ class ExitCode(IntEnum):
     @classmethod
     def of(cls, error: MtError) -> ExitCode:
         """Return the code for a client that *error* ended."""
+        return cls.USAGE if isinstance(error, ConfigError) else cls.of_statement(error)
+
+    @classmethod
+    def of_statement(cls, error: MtError) -> ExitCode:
+        """Return the code for a script of which a statement ended with *error*."""
         match error:
-            case ConfigError():
-                return cls.USAGE
             case GatewayRefused() | GatewayError(code=SessionLimit.code):
                 return cls.UNREACHABLE
             case _:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from mt_core.client.home import DEFAULT_HOME
 from mt_core.client.terminal.configuration import ClientConfiguration, read_assignments, read_files
 from mt_core.client.terminal.form import Form
 from mt_core.errors import ConfigError
 
 FORMATS = tuple(Form)
+GATEWAY_VARIABLE = "FRESHTABLE_GATEWAY"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,13 @@ class SqlOptions:
     ] = None
     gateway: Annotated[
         str | None,
-        typer.Option(envvar="FRESHTABLE_GATEWAY", help="URL of the gateway; default http://127.0.0.1:8083."),
+        typer.Option(envvar=GATEWAY_VARIABLE, help="URL of the gateway; default http://127.0.0.1:8083."),
+    ] = None
+    embedded: Annotated[
+        bool, typer.Option("--embedded", help="Use the gateway of the home folder, and start one if there is none.")
+    ] = False
+    home: Annotated[
+        Path | None, typer.Option(help="With --embedded: the home folder; default $FRESHTABLE_HOME, or ./.freshtable.")
     ] = None
     token: Annotated[
         str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
@@ -49,6 +58,10 @@ class SqlOptions:
     session: Annotated[str | None, typer.Option("-s", "--session", help="A name for the session.")] = None
     config: Annotated[
         Path | None, typer.Option("--config", help="A file of settings, over ~/.config/freshtable/client.yaml.")
+    ] = None
+    history: Annotated[
+        str | None,
+        typer.Option("--history", metavar="FILE", help="A file for the history of the prompt, instead of the user's."),
     ] = None
     format: Annotated[str | None, typer.Option("--format", help=f"How rows are printed: {', '.join(FORMATS)}.")] = None
     output: Annotated[
@@ -65,6 +78,17 @@ class SqlOptions:
             return read_text(self.file)
         return None if sys.stdin.isatty() else sys.stdin.read()
 
+    def embedded_home(self, environ: Mapping[str, str]) -> Path | None:
+        """Return the home folder whose gateway is used, None without --embedded; raises ConfigError."""
+        if not self.embedded:
+            if self.home is not None:
+                raise ConfigError("--home is for --embedded; a gateway that runs is named by --gateway.")
+            return None
+        # A variable is for the gateway of each day.
+        if self.gateway is not None and self.gateway != environ.get(GATEWAY_VARIABLE):
+            raise ConfigError("--embedded and --gateway cannot be used together; leave out one of them.")
+        return self.home or Path(environ.get("FRESHTABLE_HOME", DEFAULT_HOME))
+
     def configuration(self, own_file: Path) -> ClientConfiguration:
         """Return what the options say over what the files say; raises ConfigError naming an option or a key."""
         asked = ClientConfiguration(
@@ -74,6 +98,7 @@ class SqlOptions:
             catalog=self.catalog,
             schema=self.schema,
             format=self.format,
+            history=self.history,
             init=tuple(self.init or ()),
             jars=tuple(self.jars or ()),
             properties=read_assignments(self.properties or ()),

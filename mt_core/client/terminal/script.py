@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
-from typing import IO
+from itertools import chain
+from typing import IO, Any, Protocol
 
 from rich.console import Console
 from rich.markup import escape
-from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
-from rich.progress import Progress as ProgressBar
 
 from mt_core.client.http import GatewayClient, GatewayRefused
-from mt_core.client.pages import Progress, ResultPage
+from mt_core.client.pages import ResultPage
 from mt_core.client.session import session_change
+from mt_core.client.terminal.background import Background, Look, PutAside, Work, ctrl_z_refused, keys_held_back
 from mt_core.client.terminal.columnar_file import ColumnarFile
 from mt_core.client.terminal.display import Display, ResultMode
+from mt_core.client.terminal.error_place import parted, place_of, without_place
 from mt_core.client.terminal.form import Form
+from mt_core.client.terminal.progress import progress_line
 from mt_core.client.terminal.result import print_result
-from mt_core.errors import GatewayError, MtError, Unsupported
+from mt_core.client.terminal.standing_rows import standing_page
+from mt_core.errors import ConfigError, GatewayError, MtError, Unsupported
+from mt_core.secrets import statement_text
 from mt_core.tokens import Statement, significant, split_statements
 
 _CHANGES_DISPLAY = {"SET", "RESET"}
@@ -39,78 +42,197 @@ class Screen:
     form: Form | None = None
     file: ColumnarFile | None = None
 
-    def show_error(self, error: MtError, *, prefix: str = "", verbose: bool = False) -> None:
-        """Print *error*, with its code and facts if *verbose*."""
-        self.messages.print(f"[red]Error:[/red] {escape(prefix + str(error))}", soft_wrap=True)
+    def show_error(self, error: MtError, *, prefix: str = "", statement: str = "", verbose: bool = False) -> None:
+        """Print *error*, its place in *statement* if it names one, and its code and facts if *verbose*.
+
+        On a terminal, the way out has a line of its own, and a place that is shown is not told again.
+        """
+        place, text = place_of(error, statement, self.messages.width), str(error)
+        what, way_out = parted(without_place(text) if place else text) if self.messages.is_terminal else (text, "")
+        self.messages.print(f"[red]Error:[/red] {escape(prefix + what)}", soft_wrap=True)
+        for line in place:
+            self.messages.print(escape(line), soft_wrap=True, style="bold" if line.strip(" ^") == "" else None)
+        if way_out:
+            self.messages.print(escape(way_out), soft_wrap=True)
         if verbose:
             facts = " ".join(f"{name}={fact}" for name, fact in {"code": error.code, **error.facts}.items())
             self.messages.print(escape(facts), soft_wrap=True, style="dim")
 
 
-class Runner:
-    """Runs statements in the session of *client* and shows what they give."""
+class Viewer(Protocol):
+    """Lets a person look at a result."""
 
-    def __init__(self, client: GatewayClient, screen: Screen) -> None:
-        self.client, self.screen = client, screen
+    def open(self, title: str, pages: Iterable[ResultPage], display: Display) -> Iterable[ResultPage] | Look:
+        """Return a view of *pages*, or the pages if they are to be printed."""
+
+
+class Runner:
+    """Runs statements in the session of *client* and shows what they give: to *viewer* what is not to be printed.
+
+    *await_session* is called before each, and returns when the session is open; *initial* is the display until then.
+    """
+
+    def __init__(
+        self,
+        client: GatewayClient,
+        screen: Screen,
+        viewer: Viewer | None = None,
+        *,
+        await_session: Callable[[], object] = lambda: None,
+        initial: Display | None = None,
+    ) -> None:
+        self.client, self.screen, self.viewer = client, screen, viewer
+        self._await_session, self._initial = await_session, initial or Display()
+        self.background = Background()
         self._display: Display | None = None
+        self._displayed_session = ""
 
     @property
     def display(self) -> Display:
         """What the session asks of the client; raises GatewayError, or ConfigError naming a property."""
-        if self._display is None:
-            self._display = Display.of(self.client.properties())
+        self._await_session()
+        session = self.client.session
+        if self._display is None or session != self._displayed_session:
+            self._display, self._displayed_session = Display.of(self.client.properties()), session
         return self._display
 
-    def run_script(self, script: str, *, go_on: bool = False) -> MtError | None:
-        """Run the statements of *script* up to the first error, or all if *go_on*; return the first error, which is shown.
+    @property
+    def typing_display(self) -> Display:
+        """The display while a statement is typed, which does not wait for a session; raises as `display`."""
+        return self.display if self.client.has_session else self._display or self._initial
 
-        Raises SqlSyntaxError, before it runs any, if the statements cannot be told from each other.
+    def run_script(self, script: str, *, go_on: bool = False) -> MtError | None:
+        """Run the statements of *script* up to the first error, or all if *go_on*; return that error, which is shown.
+
+        The error of a gateway that is not there any more ends the script, and is returned in place of one before.
+        Raises GatewayError without a session, and SqlSyntaxError if the statements cannot be told from each other, before it
+        runs any.
         """
+        self._await_session()
         first_error = None
         for number, statement in enumerate(split_statements(script), start=1):
             try:
                 self.run(statement.text)
             except MtError as error:
-                first_line = statement.text.partition("\n")[0]
-                self.show_error(error, prefix=f"Statement {number} ({first_line}) failed: ")
+                first_line = statement_text(statement.text, len(statement.text)).partition("\n")[0]
+                prefix = f"Statement {number} ({first_line}) failed: "
+                self.show_error(error, prefix=prefix, statement=statement.text)
+                if isinstance(error, GatewayRefused):
+                    return error
                 first_error = first_error or error
-                if not go_on or isinstance(error, GatewayRefused):
+                if not go_on:
                     break
         return first_error
 
-    def show_error(self, error: MtError, *, prefix: str = "") -> None:
-        """Print *error* as the session asks for it."""
+    def show_error(self, error: MtError, *, prefix: str = "", statement: str = "") -> None:
+        """Print *error* of *statement* as the session asks for it."""
         verbose = self._display is not None and self._display.verbose
-        self.screen.show_error(error, prefix=prefix, verbose=verbose)
+        self.screen.show_error(error, prefix=prefix, statement=statement, verbose=verbose)
 
     def run(self, statement: str) -> None:
         """Run one statement and show its rows; when interrupted, or when nobody reads them, it is cancelled on the gateway."""
-        display, started = self.display, time.monotonic()
-        operation = self.client.execute(statement)
+        changes_display = (session_change(statement) or "").partition(" ")[0].upper() in _CHANGES_DISPLAY
+        display = self._initial
+        # What changes a value that cannot be used needs no display.
+        with suppress(ConfigError) if changes_display else nullcontext():
+            display = self.display
+        with keys_held_back() as held:
+            operation = self.client.execute(statement)
+        self._attend(Work(statement=statement, operation=operation, display=display), held)
+        if changes_display:
+            self._display = None
+
+    def resume(self, number: str) -> None:
+        """Show a statement of the background as if it had just begun; raises RequestInvalid if there is no such one."""
+        self._attend(self.background.take(number))
+
+    def _attend(self, work: Work, held: Sequence[type[BaseException]] = ()) -> None:
+        """Show the rows of *work* and end it, unless it is put aside; *held* are raised as if keys had been pressed now."""
         try:
-            self._show(operation, display)
+            for raised in held:
+                raise raised
+            is_timed = self._show(work)
+        except PutAside:
+            number = self.background.put(work)
+            self._say(rf"[{number}] goes on in the background; \fg {number} shows it, \jobs lists all.")
+            return
         except KeyboardInterrupt:
-            self._cancel(operation)
+            self._cancel(work.operation)
             raise
         except BrokenPipeError:
             with suppress(GatewayError):
-                self.client.cancel(operation)
+                self.client.cancel(work.operation)
             raise
-        self.client.close_operation(operation)
-        if (session_change(statement) or "").partition(" ")[0].upper() in _CHANGES_DISPLAY:
-            self._display = None
-        if display.time_cost and self.screen.messages.is_terminal:
-            self.screen.messages.print(f"{time.monotonic() - started:.2f} s", style="dim")
+        except MtError as error:
+            # An error of the gateway has ended the statement there; with any other one it would go on for nobody.
+            if not isinstance(error, GatewayError):
+                with suppress(GatewayError):
+                    self.client.close_operation(work.operation)
+            raise
+        self.client.close_operation(work.operation)
+        if is_timed and self.screen.messages.is_terminal:
+            told = [] if work.written is None else [f"{_rows(work.written)} written"]
+            told += [f"{work.seconds:.2f} s"] if work.display.time_cost else []
+            self.screen.messages.print(", ".join(told), style="dim", end="\n" if told else "")
 
-    def _show(self, operation: str, display: Display) -> None:
-        pages, file = self._result(operation, display), self.screen.file
-        if file is None:
-            print_result(pages, self._form(display), self.screen.out, display.column_width)
-        elif next(pages).is_query:
-            count = file.write(self.client, operation)
-            self.screen.messages.print(
-                f"{count} row{'' if count == 1 else 's'} in {escape(str(file.path))}", soft_wrap=True
-            )
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run one statement and return its rows by the names of their columns, instead of showing them."""
+        self._await_session()
+        operation = self.client.execute(statement)
+        rows = [
+            dict(zip((column.name for column in page.columns), row, strict=True))
+            for page in self.client.pages(operation)
+            for row in page.rows
+        ]
+        self.client.close_operation(operation)
+        return rows
+
+    def _show(self, work: Work) -> bool:
+        """Show a result; return whether the time that this took says something: not how long a person has looked at it."""
+        if work.look is None:
+            pages = self._opened(work)
+            if pages is not None:
+                form = self._form(work.display)
+                with ctrl_z_refused(lambda: self._say("Its rows are being printed; Ctrl-C ends the statement.")):
+                    if not print_result(pages, form, self.screen.out, work.display.column_width):
+                        self._say("OK")
+                return True
+        if work.look is not None:
+            viewed = work.look.look()
+            if viewed.error is not None:
+                raise viewed.error
+            read = _rows(viewed.rows)
+            self._say(read if viewed.is_whole else f"{read} were read; the query was cancelled.")
+        return work.look is None
+
+    def _opened(self, work: Work) -> Iterable[ResultPage] | None:
+        """Return the pages that are to be printed; None for those that are in a file, or in the view of *work*."""
+        display, file = work.display, self.screen.file
+        pages = self._result(work.operation, display)
+        first = next(pages)
+        work.written = first.affected_rows
+        if file is not None:
+            if first.is_query:
+                with progress_line(self.screen.messages) as line:
+                    count = file.write(self.client, work.operation, line.rows)
+                self._say(f"{_rows(count)} in {file.path}")
+            return None
+        every: Iterable[ResultPage] = chain((first,), pages)
+        has_view = self.screen.form is None and display.mode is not ResultMode.TABLEAU
+        if self.viewer is not None and first.is_query and has_view:
+            opened = self.viewer.open(work.statement, every, display)
+            if not isinstance(opened, Iterable):
+                work.look = opened
+                return None
+            every = opened
+        if self._form(display) is not Form.TABLE:
+            return every
+        if first.kinds is None:
+            return self._window(every, display.most_rows)
+        return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
+
+    def _say(self, text: str) -> None:
+        self.screen.messages.print(escape(text), soft_wrap=True)
 
     def _cancel(self, operation: str) -> None:
         try:
@@ -142,45 +264,35 @@ class Runner:
         for warning in first.warnings:
             self.screen.messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}", soft_wrap=True)
         yield first
-        if self._form(display) is Form.TABLE and first.kinds is None:
-            yield from self._window(len(first.rows), pages, display.most_rows)
-        else:
-            yield from pages
+        yield from pages
 
-    def _window(self, count: int, pages: Iterator[ResultPage], most_rows: int) -> Iterator[ResultPage]:
-        """Yield *pages* up to *most_rows* rows in all, of which *count* are known, and say if there are more."""
+    def _window(self, pages: Iterable[ResultPage], most_rows: int) -> Iterator[ResultPage]:
+        """Yield *pages* up to *most_rows* rows in all, and say if there are more."""
+        count = 0
         for page in pages:
             if count + len(page.rows) > most_rows:
-                yield replace(page, rows=page.rows[: max(0, most_rows - count)])
-                self.screen.messages.print(
-                    f"The table has the first {most_rows} rows of more: SET 'sql-client.execution.max-table-result.rows', "
-                    "or --format csv, for others.",
-                    soft_wrap=True,
-                )
+                yield replace(page, rows=page.rows[: most_rows - count])
+                self._say_window("first", most_rows)
                 return
             count += len(page.rows)
             yield page
 
-    def _pages(self, operation: str) -> Iterator[ResultPage]:
-        columns = (
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.completed:.0f} tasks"),
-            TimeElapsedColumn(),
+    def _say_window(self, which: str, most_rows: int) -> None:
+        self._say(
+            f"The table has the {which} {most_rows} rows of more: SET 'sql-client.execution.max-table-result.rows', or "
+            "--format csv, for others."
         )
-        messages = self.screen.messages
-        with ProgressBar(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
-            task = bar.add_task("", start=False, total=None, visible=False)
 
-            def show(progress: Progress) -> None:
-                text, total = escape(progress.message), progress.total or None
-                bar.start_task(task)
-                bar.update(task, description=text, completed=progress.done, total=total, visible=True)
-
-            pages = self.client.pages(operation, show)
+    def _pages(self, operation: str) -> Iterator[ResultPage]:
+        with progress_line(self.screen.messages) as line:
+            pages = self.client.pages(operation, line.statement)
             first = next(pages)
         yield first
         yield from pages
+
+
+def _rows(count: int) -> str:
+    return f"{count} row{'' if count == 1 else 's'}"
 
 
 def first_read(script: str) -> Statement | None:

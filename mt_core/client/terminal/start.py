@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+import httpx
+
 from mt_core.client.home import DEFAULT_HOME, token_in
 from mt_core.client.http import GatewayClient
 from mt_core.client.terminal.configuration import ClientConfiguration
@@ -19,8 +21,7 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> GatewayClient:
     """Return a client whose session is open and set up; raises GatewayError, or ConfigError for a property of the client."""
-    check_keys(configuration.properties)
-    Display.of(configuration.properties)
+    _check(configuration)
     gateway = configuration.gateway or DEFAULT_GATEWAY
     token = configuration.token or token_in(Path(environ.get("FRESHTABLE_HOME", DEFAULT_HOME)), gateway)
     client = GatewayClient(gateway, token, exact=True)
@@ -30,6 +31,20 @@ def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> G
         client.close()
         raise
     return client
+
+
+def prepare(configuration: ClientConfiguration, gateway: str, transport: httpx.BaseTransport) -> GatewayClient:
+    """Return a client whose session is opened by the first call that needs it, through *transport*; raises ConfigError."""
+    _check(configuration)
+    client = GatewayClient(gateway, exact=True, transport=transport)
+    client.prepare_session(configuration.session, configuration.properties, _setup(configuration))
+    return client
+
+
+def _check(configuration: ClientConfiguration) -> None:
+    """Raise ConfigError for a property of the client that cannot be used."""
+    check_keys(configuration.properties)
+    Display.of(configuration.properties)
 
 
 def _setup(configuration: ClientConfiguration) -> Sequence[str]:

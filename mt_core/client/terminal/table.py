@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from typing import IO
 
@@ -14,7 +14,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from mt_core.client.pages import ResultPage
-from mt_core.client.terminal.standing_rows import StandingRows
 from mt_core.client.terminal.tableau import type_width
 from mt_core.client.terminal.texts import NULL_TEXT, numeric, shown, texts_of
 from mt_core.errors import MtError
@@ -65,19 +64,6 @@ def print_records(pages: Iterable[ResultPage], out: IO[str]) -> None:
     ops = () if first.kinds is None else (Column(name="op"),)
     texts = (_with_kinds(page) for page in chain((first,), iterator))
     _print_records(_console(out), (*ops, *first.columns), texts)
-
-
-def print_standing(pages: Iterable[ResultPage], out: IO[str]) -> None:
-    """Print the rows of a changelog as they stand at its end, also if that is an error or an interrupt."""
-    standing, iterator = StandingRows(), iter(pages)
-    first = next(iterator)
-    try:
-        for page in chain((first,), iterator):
-            for kind, row in zip(page.kinds or (), page.rows, strict=True):
-                standing.apply(kind, row)
-    finally:
-        rows = [list(row) for row in standing.all()]
-        print_table([replace(first, rows=rows, kinds=None, is_last=True)], out)
 
 
 def _with_kinds(page: ResultPage) -> Texts:

@@ -1,4 +1,4 @@
-"""The HTTP server: the application on a socket, in a thread of its own."""
+"""The HTTP server: the application on a socket of TCP or UNIX, in a thread of its own."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import errno
 import socket
 import threading
 import time
+from pathlib import Path
 
 import uvicorn
 from starlette.types import ASGIApp
 
+from mt_core.address import socket_url
 from mt_core.errors import ConfigError, PortInUse
 from mt_core.gateway.http.connections import Connection
 
@@ -21,7 +23,7 @@ KEEP_ALIVE_S = 75
 
 
 class GatewayServer:
-    """The application on *sock*, at `address` with the real port; `stop()` lets requests under way finish."""
+    """The application on *sock*, at `url` with the real port or path; `stop()` lets requests under way finish."""
 
     def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
         # uvloop and httptools are used where they are installed.
@@ -37,9 +39,8 @@ class GatewayServer:
         )
         self._sock, self._server = sock, uvicorn.Server(config)
         # A closed socket has no address any more.
-        host, port = sock.getsockname()[:2]
-        self.address: tuple[str, int] = (host, port)
-        self.url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+        self._path = Path(sock.getsockname()) if sock.family is socket.AF_UNIX else None
+        self.url = _url(*sock.getsockname()[:2]) if self._path is None else socket_url(self._path)
         self._thread = threading.Thread(target=self._server.run, args=([sock],), name="gateway", daemon=True)
 
     def start(self) -> None:
@@ -57,17 +58,51 @@ class GatewayServer:
         if self._thread.is_alive():
             self._thread.join()
         self._sock.close()
+        if self._path is not None:
+            self._path.unlink(missing_ok=True)
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Return a socket that listens on *host* and *port* (0: any free one); raises PortInUse, ConfigError with the way out."""
+    return _open(host, port, listening=True)
+
+
+def listen_at(path: Path) -> socket.socket:
+    """Return a UNIX socket at *path* for this user alone, in place of one that a killed gateway left; raises ConfigError."""
+    sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        path.unlink(missing_ok=True)
+        sock.bind(str(path))
+        path.chmod(0o600)
+        sock.listen(128)
+    except OSError as cause:
+        sock.close()
+        raise ConfigError(
+            f"The gateway cannot listen on the UNIX socket {path}: {cause.strerror or cause}; choose a home on a local disk, "
+            "with a path of less than 90 characters, with --home."
+        ) from cause
+    return sock
+
+
+def check_address(host: str, port: int) -> None:
+    """Raise PortInUse or ConfigError if no gateway could listen there; keeps none from doing so meanwhile."""
+    # A socket that is bound and does not listen is no obstacle for another with SO_REUSEADDR.
+    _open(host, port, listening=False).close()
+
+
+def _url(host: str, port: int) -> str:
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+def _open(host: str, port: int, *, listening: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     # asyncio switches Nagle's algorithm off only where the protocol is named; with it each answer takes 40 ms longer.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         sock.bind((host, port))
-        sock.listen(128)
+        if listening:
+            sock.listen(128)
     except OSError as cause:
         sock.close()
         if cause.errno == errno.EADDRINUSE:

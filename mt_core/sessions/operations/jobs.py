@@ -84,20 +84,26 @@ class Jobs:
         continuous = self._continuous(job_id)
         return _job_of(self._refresh(job_id)) if continuous is None else _job_of_table(continuous)
 
-    def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> None:
+    def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> str | None:
         """Cancel a job, of a continuous refresh by suspending its table; a detached one ends a little later.
 
-        Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a *savepoint*, since what runs as batch
-        has no checkpoint, and to *drop* a table, since it leaves none.
+        Returns the *savepoint* of a continuous refresh, which is the snapshot that it has published last. Raises OperationNotFound,
+        IllegalStatus for one that has ended, and Unsupported for a savepoint of anything else, since what runs as batch has no
+        checkpoint, and to *drop* a table, since it leaves none.
         """
         kept = self._store.get(job_id)
         if kept is not None and kept.definition is not None and kept.definition.keeps is not None:
             self._suspend_kept(kept, kept.definition, plain=not (savepoint or drop))
-            return
-        self._refuse_of_streams(job_id, savepoint=savepoint, drop=drop)
-        if (continuous := self._continuous(job_id)) is not None:
-            self._runs.stop_continuous(continuous)
-            return
+            return None
+        continuous = self._continuous(job_id)
+        if continuous is None or drop:
+            self._refuse_of_streams(job_id, savepoint=savepoint, drop=drop)
+            self._stop(job_id)
+            return None
+        self._runs.stop_continuous(continuous)
+        return self._runs.last_version(continuous) if savepoint else None
+
+    def _stop(self, job_id: str) -> None:
         with self._lock:
             job, stop = self._queries.get(job_id), self._stops.get(job_id)
         if stop is not None:

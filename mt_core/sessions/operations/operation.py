@@ -9,12 +9,12 @@ from datetime import datetime
 from enum import StrEnum
 
 from mt_core.errors import Canceled, IllegalStatus, MtError
+from mt_core.model.progress import Progress
 from mt_core.model.run import RefreshRun
 from mt_core.rowset import OK, PageForm, RowSet
 from mt_core.sessions.operations.result_pages import Page, ResultPages
 from mt_core.sessions.ports import ResultRows
 from mt_core.sql.parser import ReadStatement
-from mt_core.tables.engine import Progress
 
 # How long a thread waits before it checks whether its operation has ended.
 POLL_S = 1.0

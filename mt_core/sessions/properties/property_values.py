@@ -10,7 +10,7 @@ from mt_core.config.values import value_of, zone_key
 from mt_core.errors import ConfigError, RequestInvalid
 from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.model.zone import zone_named
-from mt_core.options import suggestion
+from mt_core.options import BOOLEAN, suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
 from mt_core.sessions.properties.plan_properties import PLAN_SETTINGS
 from mt_core.sessions.properties.stream_properties import (
@@ -49,6 +49,19 @@ _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
+
+
+def settable_keys() -> frozenset[str]:
+    """Return the keys that SET takes: those that take effect, and those of Flink that are understood without one."""
+    return ACTING | WITHOUT_EFFECT.keys()
+
+
+def values_for(key: str) -> tuple[str, ...]:
+    """Return all values of a property that has few of them, and nothing for any other one."""
+    setting = _UNDERSTOOD.get(key)
+    if setting is None:
+        return WITHOUT_EFFECT[key].values if key in WITHOUT_EFFECT else ()
+    return BOOLEAN.values if setting.kind is Kind.BOOLEAN else setting.choices
 
 
 def check_property(key: str, value: str) -> None:

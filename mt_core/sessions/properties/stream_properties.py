@@ -95,7 +95,8 @@ def state_ttl_of(text: str) -> timedelta:
     ttl = flink_duration_of(text or "0")
     if ttl is None:
         raise RequestInvalid(
-            f"{STATE_TTL_KEY}: '{text}' (the session) cannot be used; expected {FLINK_DURATION.name}, or 0 for ever.",
+            f"{STATE_TTL_KEY}: '{text}' (the session) cannot be used; expected {FLINK_DURATION.name}, "
+            "at least 1 ms, or 0 for ever.",
             key=STATE_TTL_KEY,
         )
     return ttl or FOR_EVER

@@ -9,16 +9,14 @@ from typing import Any
 from mt_core.errors import DefinitionInvalid, EngineUnavailable, MtError
 from mt_core.identifiers import property_list, sql_name, string_literal
 from mt_core.model.catalog import CreatedCatalog
-from mt_core.rowset import Column, RowSet
+from mt_core.rowset import RowSet
 from mt_core.secrets import masked, redacted
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.statements.listings import CatalogRequest, names_only
+from mt_core.sessions.statements.listings import INFO, CatalogRequest, names_only
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.catalog_options import catalog_settings
 from mt_core.tables.created_catalogs import CreatedCatalogs, already_there
-
-_INFO = (Column(name="info name"), Column(name="info value"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +100,7 @@ class CatalogCommands:
         ]
         if statement.extended:
             rows += [[f"option:{key}", value] for key, value in masked(options).items() if key != "type"]
-        return content(RowSet(columns=_INFO, rows=rows))
+        return content(RowSet(columns=INFO, rows=rows))
 
     def _show_create(self, name: str, request: CatalogRequest) -> OperationResult:
         """SHOW CREATE CATALOG, with secrets masked."""

@@ -14,7 +14,7 @@ from mt_core.sessions.statements.catalog_commands import CatalogCommands
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.connector_table_text import show_create
 from mt_core.sessions.statements.function_commands import FunctionCommands
-from mt_core.sessions.statements.listings import CatalogRequest, Listings, job_rows, names_only
+from mt_core.sessions.statements.listings import INFO, CatalogRequest, Listings, job_rows, names_only, savepoint_row
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.streaming_mode import may_stream, stream_members
 from mt_core.sessions.statements.translation import in_spark
@@ -27,7 +27,6 @@ from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.views.table_rows import DESCRIBE_COLUMNS
 
-_INFO = (Column(name="info name"), Column(name="info value"))
 _MOST = 1_000_000
 _FUNCTIONS = frozenset({sql.Shown.FUNCTIONS, sql.Shown.USER_FUNCTIONS})
 
@@ -82,7 +81,8 @@ class CatalogStatements:
             case sql.CatalogCommand():
                 return self._commands.execute(statement, request)
             case sql.StopJob(job_id=job_id, savepoint=savepoint, drop=drop):
-                self._jobs.stop(job_id, savepoint=savepoint, drop=drop)
+                saved = self._jobs.stop(job_id, savepoint=savepoint, drop=drop)
+                return DONE if saved is None else content(savepoint_row(saved))
             case sql.AddJar(path=path):
                 jars = (*request.session.jars, self._engine.add_jar(request.context, path))
                 request.session.jars = tuple(dict.fromkeys(jars))
@@ -113,7 +113,7 @@ class CatalogStatements:
     def _describe_database(self, statement: sql.DescribeDatabase, request: CatalogRequest) -> OperationResult:
         words = "DESCRIBE NAMESPACE EXTENDED" if statement.extended else "DESCRIBE NAMESPACE"
         rows = self._rows(f"{words} {sql_name(statement.name)}", request)
-        return content(RowSet(columns=_INFO, rows=[row[:2] for row in rows]))
+        return content(RowSet(columns=INFO, rows=[row[:2] for row in rows]))
 
     def _explain(self, statement: sql.Explain, request: CatalogRequest) -> str:
         """Return the plan of a statement, or those of a set's members one below the other."""

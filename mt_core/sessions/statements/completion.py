@@ -1,4 +1,4 @@
-"""Completion: the keywords, catalogs, namespaces, tables and columns that can follow at a position of a statement."""
+"""Completion: the keywords, names and options that can follow at a position of a statement."""
 
 from __future__ import annotations
 
@@ -9,17 +9,30 @@ from itertools import takewhile
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.identifiers import display_name
+from mt_core.sessions.statements.completed_options import open_quote, options_in
 from mt_core.sessions.statements.names import Named, SessionNames
 from mt_core.sql.kinds import PHRASES
 from mt_core.sql.statements import Name
 from mt_core.tokens import Token, TokenKind, significant, tokenize
 
-_PHRASES = [phrase.split() for phrase in sorted(PHRASES)]
+# A keyword is empty for the URI of a plan.
+_PLANS = [
+    [*verb.split(), "", *rest.split()]
+    for verb, word in (
+        ("COMPILE PLAN", "IF NOT EXISTS FOR"),
+        ("COMPILE PLAN", "FOR"),
+        ("COMPILE AND EXECUTE PLAN", "FOR"),
+    )
+    for rest in (f"{word} INSERT INTO", f"{word} STATEMENT SET BEGIN")
+]
+_PHRASES = [*(phrase.split() for phrase in sorted(PHRASES)), *_PLANS]
 
 _IN_QUERY = (
-    *("AND", "AS", "CASE", "CROSS JOIN", "DISTINCT", "EXCEPT", "FROM", "FULL JOIN", "GROUP BY", "HAVING", "INNER JOIN"),
-    *("INTERSECT", "JOIN", "LEFT JOIN", "LIMIT", "NOT", "ON", "OR", "ORDER BY", "RIGHT JOIN", "SELECT", "UNION"),
-    *("UNION ALL", "VALUES", "WHERE", "WINDOW", "WITH"),
+    *("AND", "AS", "ASC", "BETWEEN", "CASE", "CROSS JOIN", "DESC", "DISTINCT", "ELSE", "END", "EXCEPT", "EXISTS"),
+    *("FROM", "FULL JOIN", "GROUP BY", "HAVING", "ILIKE", "IN", "INNER JOIN", "INTERSECT", "IS NOT NULL", "IS NULL"),
+    *("JOIN", "LATERAL", "LEFT JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER BY", "OVER"),
+    *("PARTITION BY", "QUALIFY", "RIGHT JOIN", "SELECT", "THEN", "UNION", "UNION ALL", "VALUES", "WHEN", "WHERE"),
+    *("WINDOW", "WITH"),
 )
 _NO_ALIAS = {word for phrase in (*_IN_QUERY, "SET USING") for word in phrase.split()}
 _QUERY_STARTS = {"SELECT", "WITH", "INSERT", "CREATE", "EXPLAIN", "FROM", "UPDATE", "DELETE", "MERGE", "REPLACE"}
@@ -50,9 +63,13 @@ class _Place:
 def complete(text: str, position: int, names: SessionNames) -> list[str]:
     """Return the candidates for the word at *position* of *text*, each as the whole word; sorted, without repetition.
 
-    It raises no error. There are no candidates inside of a string or comment.
+    It raises no error. There are no candidates inside of a comment, and inside of a string those of options only, without
+    its quotes.
     """
-    place = _place(text[: max(position, 0)])
+    before = text[: max(position, 0)]
+    place = _place(before)
+    if place is None and (quote := open_quote(before)) is not None:
+        return options_in(quote)
     if place is None:
         return []
     candidates = {*_keywords(place), *_names(place, text, names)}
@@ -121,8 +138,10 @@ def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
         candidates = names.catalogs()
     elif last in _BEFORE_NAMESPACE and first in _WITH_NAMESPACE:
         candidates = _namespaces(place.parts, names)
+    elif last == "FUNCTION":
+        candidates = () if first == "CREATE" else names.functions()
     elif first in _QUERY_STARTS:
-        candidates = _columns(place.parts, text, names)
+        candidates = [*_columns(place.parts, text, names), *_functions(place, names)]
     begun = place.begun.casefold()
     return [display_name((*place.parts, name)) for name in candidates if name.casefold().startswith(begun)]
 
@@ -147,6 +166,13 @@ def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
             if name and (not parts or alias.casefold() == parts[-1].casefold()):
                 tables[name] = None
     return [column for name in tables for column in names.columns(name)]
+
+
+def _functions(place: _Place, names: SessionNames) -> list[str]:
+    """Return the functions that a query can call, once a letter chooses among the hundreds of Spark's."""
+    if place.parts or not place.begun:
+        return []
+    return [*names.functions(), *names.system_functions()]
 
 
 def _read_table(tokens: Sequence[Token]) -> tuple[Name, str]:

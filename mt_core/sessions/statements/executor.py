@@ -46,7 +46,7 @@ from mt_core.sessions.statements.statement_sets import collect
 from mt_core.sessions.statements.streaming import StreamingStatements, Streams
 from mt_core.sessions.statements.streaming_mode import StreamingMode
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
-from mt_core.sessions.temporary_objects import after, check_writable, concerns_temporary
+from mt_core.sessions.temporary_objects import TemporaryObject, after, check_writable, concerns_temporary
 from mt_core.sql.catalog import CatalogStatement, SparkStatement, StopJob
 from mt_core.sql.hints import check_hints
 from mt_core.sql.kinds import Trait
@@ -96,6 +96,7 @@ class StatementExecutor:
         streams = ports.streams
         self.jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=streams.owner if streams is not None else None)
         self._connector_tables = ConnectorTableStatements(engine=ports.engine, tables=ports.connector_tables)
+        self._system_functions: list[str] = []
         functions = FunctionCommands(ports.engine, ports.functions)
         self._catalogs = CatalogStatements(ports.engine, self.jobs, ports.catalogs, self._connector_tables, functions)
         creations = TableCreations(ports.engine, ports.jobs, engine_timeout_s=engine_timeout_s)
@@ -187,7 +188,7 @@ class StatementExecutor:
 
     def names(self, session: Session) -> SessionNames:
         """Return the names that *session* can see."""
-        return SessionNames(self._ports.engine, session)
+        return SessionNames(self._ports.engine, session, self._ports.functions, self._system_functions)
 
     def close(self) -> None:
         """Refuse further statements; those that run end when their sessions close."""
@@ -253,7 +254,7 @@ class StatementExecutor:
 
     def _run_batch(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool) -> None:
         keeping = [self._changes.keeping(each, task.context()) for each in statements]
-        _check_targets(task.session, statements)
+        _check_targets(task.temporary(), statements)
         self._spark.run(task, statements, changing=changing, keep=lambda: [keep() for keep in keeping])
 
     def _run_catalog_statement(self, task: Task, statement: CatalogStatement) -> None:
@@ -347,12 +348,12 @@ def _set_up(session: Session, change: SetProperty | ResetProperty) -> OperationR
     return DONE
 
 
-def _check_targets(session: Session, statements: Sequence[ReadStatement]) -> None:
+def _check_targets(temporary: Sequence[TemporaryObject], statements: Sequence[ReadStatement]) -> None:
     """Raise Unsupported for an INSERT into what only streams can write."""
     for each in statements:
         # The name is near the beginning of an INSERT; of another statement it could take all of the text to find none.
-        if session.temporary and each.type == INSERT:
-            check_writable(session.temporary, target_of(each))
+        if temporary and each.type == INSERT:
+            check_writable(temporary, target_of(each))
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:

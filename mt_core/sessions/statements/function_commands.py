@@ -7,16 +7,15 @@ from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError
 from mt_core.identifiers import quote
-from mt_core.model.function import CreatedFunction, show_create_function
-from mt_core.rowset import Column, RowSet
+from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage, show_create_function
+from mt_core.rowset import RowSet
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.statements.listings import MOST, CatalogRequest, names_only
+from mt_core.sessions.statements.listings import INFO, MOST, CatalogRequest, names_only
+from mt_core.sessions.temporary_objects import TemporaryObject, created
 from mt_core.sql import functions as sql
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.created_functions import CreatedFunctions, in_place_of, taken
-
-_INFO = (Column(name="info name"), Column(name="info value"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +84,16 @@ class FunctionCommands:
                 f"Temporary function {name} exists already; choose another name, DROP TEMPORARY FUNCTION {name} first, or "
                 "CREATE OR REPLACE TEMPORARY FUNCTION."
             )
-        self.engine.create_temporary_function(request.context, statement.function)
+        kept = self.engine.create_temporary_function(request.context, statement.function)
+        one = TemporaryObject(
+            name=name,
+            is_function=True,
+            # A job that begins again needs the code of this moment.
+            text=show_create_function(kept, temporary=True, pinned=True),
+            catalog=kept.catalog,
+            namespace=kept.namespace,
+        )
+        request.session.temporary = created(request.session.temporary, one)
 
     def _alter(self, statement: sql.AlterFunction, request: CatalogRequest) -> None:
         former = self.shared.get(statement.function.name)
@@ -117,10 +125,10 @@ class FunctionCommands:
         if function is None:
             rows = self.engine.execute(request.context, statement.text, job_id=request.job_id).rows
             return content(RowSet(columns=rows.columns, rows=rows.page(0, MOST))) if rows is not None else DONE
-        described: list[list[Any]] = [["is system function", "false"], ["is temporary", str(temporary).lower()]]
+        described = _main_facts(function, temporary=temporary)
         if statement.extended:
             described += _details(function)
-        return content(RowSet(columns=_INFO, rows=described))
+        return content(RowSet(columns=INFO, rows=described))
 
     def _defined(self, name: str, request: CatalogRequest) -> tuple[CreatedFunction | None, bool]:
         """Return the function that a statement created under *name*, and whether it is temporary."""
@@ -132,18 +140,37 @@ class FunctionCommands:
         return self.shared.get(name), False
 
 
+def _main_facts(function: CreatedFunction, *, temporary: bool) -> list[list[Any]]:
+    """Return the rows of DESCRIBE FUNCTION in Flink, in its order."""
+    uris = ", ".join(f"ResourceUri{{resourceType={each.kind}, uri='{each.uri}'}}" for each in function.files)
+    return [
+        ["is system function", "false"],
+        ["is temporary", str(temporary).lower()],
+        ["class name", None if function.language is FunctionLanguage.SQL else function.body],
+        ["function language", function.language.value],
+        ["resource uris", f"[{uris}]"],
+    ]
+
+
 def _details(function: CreatedFunction) -> list[list[Any]]:
-    uris = ", ".join(each.uri for each in function.files)
+    """Return what EXTENDED adds: the rows of Flink, then our own."""
+    expression = [["expression", function.body]] if function.language is FunctionLanguage.SQL else []
     return [
         ["kind", function.kind.value],
-        ["function language", function.language.value],
-        ["class name" if function.files or function.language.value != "SQL" else "expression", function.body],
-        ["resource uris", f"[{uris}]"],
+        ["requirements", "[]"],
         ["is deterministic", {None: "not declared", True: "true", False: "false"}[function.deterministic]],
+        ["supports constant folding", str(_is_folded(function)).lower()],
         ["signature", f"{function.name}({function.parameters if function.parameters is not None else '...'})"],
+        *expression,
         ["returns", function.returns or None],
         ["comment", function.comment],
     ]
+
+
+def _is_folded(function: CreatedFunction) -> bool:
+    """Whether Spark computes a call with constants once, in its plan; it never runs Python there."""
+    is_evaluated = function.kind is FunctionKind.SCALAR and function.language is not FunctionLanguage.PYTHON
+    return is_evaluated and function.deterministic is not False
 
 
 def _missing(name: str) -> DefinitionInvalid:

@@ -23,6 +23,8 @@ from mt_core.sql.statements import Name, qualify
 from mt_core.tables.settings import ZONE_KEY
 
 MOST = 1_000_000
+INFO = (Column(name="info name"), Column(name="info value"))
+"""Flink's columns of DESCRIBE."""
 _NO_PARTITIONS = "PARTITION_MANAGEMENT_IS_UNSUPPORTED"
 _NO_NAMESPACE = re.compile(r"NoSuchNamespaceException: Namespace does not exist: ?(.*)")
 _AT = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
@@ -206,6 +208,11 @@ def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: i
 def names_only(column: str, names: Sequence[str]) -> RowSet:
     """Return a result of one column of names."""
     return RowSet(columns=(Column(name=column),), rows=[[name] for name in names])
+
+
+def savepoint_row(savepoint: str) -> RowSet:
+    """Return the result of STOP JOB … WITH SAVEPOINT."""
+    return names_only("savepoint path", [savepoint])
 
 
 def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = False) -> RowSet:

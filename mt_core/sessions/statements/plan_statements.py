@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from datetime import timedelta
 
-from mt_core.errors import MtError, Unsupported
+from mt_core.errors import MtError, QueryFailed, Unsupported
 from mt_core.model.stream import StreamDefinition, StreamMember
-from mt_core.plans.compiled import CompiledPlan, PlanMode, Topology, Ttls, fingerprint_of
+from mt_core.plans.compiled import CompiledPlan, PlanMode, Policies, Topology, fingerprint_of
 from mt_core.plans.errors import PlanExists, PlanInvalid
 from mt_core.plans.explained import explained_plan, shown_statement
 from mt_core.plans.json_form import plan_text, read_plan
-from mt_core.plans.states import check_topology, ttls_of
+from mt_core.plans.policies import policy_text
+from mt_core.plans.states import check_topology, policies_of
 from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.operation import DONE, OperationKind, OperationResult, Work, content
 from mt_core.sessions.ports import PlanFiles, StatementEngine
 from mt_core.sessions.properties.plan_properties import PlanProperties
 from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
+from mt_core.sessions.statements.plan_places import PlanPlaces, restored
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.streaming import StreamingStatements
@@ -29,7 +31,6 @@ from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan, PlanStateme
 from mt_core.sql.statement_types import INSERT
 
 _RESULT = (Column(name="result"),)
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,21 +125,29 @@ class PlanStatements:
         plan = self._read(task, uri)
         statements = [ReadStatement(each) for each in plan.statements]
         if plan.mode is PlanMode.BATCH:
-            self._check_batch(task, plan, uri)
-            self._check(plan, self._batch_topology(task, statements), uri)
-            self.run_batch(task, statements)
+            self._execute_batch(task, plan, uri)
             return
         definition = self._definition(task, plan, statements)
-        topology = self._streaming.topology(definition)
+        with _planning(uri):
+            topology = self._streaming.topology(definition)
         self._check(plan, topology, uri)
         default = state_ttl_of(task.properties_in_force().get(STATE_TTL_KEY, "").strip())
-        ttls = ttls_of(plan, topology, default)
-        planned = replace(definition, members=tuple(map(_with_ttls, definition.members, ttls)))
-        if self._streaming.topology(planned).ttls != ttls:
-            raise PlanInvalid(
-                "state", "has TTLs that the operators of the statement did not take; compile it again", plan=uri
-            )
-        task.operation.finish(self._streaming.execute(task, statements, planned))
+        policies = policies_of(plan, topology, default)
+        planned = replace(definition, members=tuple(map(_with_policies, definition.members, policies)))
+        try:
+            answer = self._streaming.execute(task, statements, planned)
+        except PlanInvalid as error:
+            raise error.of(uri) from error
+        task.operation.finish(answer)
+
+    def _execute_batch(self, task: Task, plan: CompiledPlan, uri: str) -> None:
+        statements = [ReadStatement(each) for each in plan.statements]
+        with ExitStack() as stack:
+            with _planning(uri):
+                there = stack.enter_context(self._places.of(task, plan))
+                topology = self._batch_topology(there, statements)
+            self._check(plan, topology, uri)
+            self.run_batch(there, statements)
 
     def _explain(self, task: Task, uri: str) -> OperationResult:
         plan = self._read(task, uri)
@@ -146,8 +155,8 @@ class PlanStatements:
         problems: list[str] = []
         try:
             if plan.mode is PlanMode.BATCH:
-                self._check_batch(task, plan, uri)
-                topology = self._batch_topology(task, statements)
+                with self._places.of(task, plan) as there:
+                    topology = self._batch_topology(there, statements)
             else:
                 topology = self._streaming.topology(self._definition(task, plan, statements))
             self._check(plan, topology, uri)
@@ -172,19 +181,16 @@ class PlanStatements:
     def _definition(self, task: Task, plan: CompiledPlan, statements: Sequence[ReadStatement]) -> StreamDefinition:
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
         definition = self._streaming.definition(task, members)
-        temporary = PlanProperties(task.properties_in_force()).restored(plan.temporary, definition.temporary)
+        temporary = restored(task, plan, self.engine.session_state(task.context()))
         return replace(definition, catalog=plan.catalog, namespace=plan.namespace, temporary=temporary)
 
     def _batch_topology(self, task: Task, statements: Sequence[ReadStatement]) -> Topology:
         context = task.context()
         return self.engine.topology(context, [in_spark(each, self.engine, context)[0] for each in statements])
 
-    def _check_batch(self, task: Task, plan: CompiledPlan, uri: str) -> None:
-        """Raise Unsupported unless the session looks names up where the plan was compiled: a batch runs in the session itself."""
-        state = self.engine.session_state(task.context())
-        if (state.catalog, tuple(state.namespace)) != (plan.catalog, plan.namespace):
-            database = ".".join((plan.catalog, *plan.namespace))
-            raise Unsupported(f"Plan {uri} runs in batch mode with the names of {database}; USE {database} first.")
+    @property
+    def _places(self) -> PlanPlaces:
+        return PlanPlaces(engine=self.engine)
 
     @property
     def _streaming(self) -> StreamingStatements:
@@ -199,6 +205,15 @@ class PlanStatements:
         return self.files
 
 
+@contextmanager
+def _planning(uri: str) -> Iterator[None]:
+    """Let an error of a statement name its plan, and no position: that is one in the plan, not in EXECUTE PLAN."""
+    try:
+        yield
+    except QueryFailed as cause:
+        raise cause.reworded(f"Plan {uri} cannot be executed: {cause}") from cause
+
+
 def _check_statements(plan: CompiledPlan) -> None:
     """Raise PlanInvalid if the plan has other statements than COMPILE PLAN writes: they would run unseen, also in EXPLAIN."""
     for place, text in enumerate(plan.statements):
@@ -210,5 +225,5 @@ def _check_statements(plan: CompiledPlan) -> None:
         raise PlanInvalid(f"temporary[{found}]", f"is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: {text}")
 
 
-def _with_ttls(member: StreamMember, ttls: Ttls) -> StreamMember:
-    return replace(member, state_ttls_ms=tuple(tuple(ttl // _MILLISECOND for ttl in each) for each in ttls))
+def _with_policies(member: StreamMember, policies: Policies) -> StreamMember:
+    return replace(member, state_ttls=tuple(tuple(map(policy_text, each)) for each in policies))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 
 from mt_core.errors import Canceled, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
@@ -69,7 +70,22 @@ class RefreshWait:
             elif isinstance(pending.statement, RefreshTable):
                 operation.finish(refresh_result(run, self.cluster_info()))
             else:
-                operation.finish(outcome_result(pending.outcome))
+                operation.finish(outcome_result(with_first_duration(pending.outcome, run)))
+
+
+def with_first_duration(outcome: CommandOutcome, run: RefreshRun) -> CommandOutcome:
+    """Return the outcome of CREATE with how long all rows took, which each change takes of a table that computes them all."""
+    freshness = outcome.recomputed
+    if freshness is None or run.started_at is None or run.finished_at is None:
+        return outcome
+    seconds = (run.finished_at - run.started_at).total_seconds()
+    said = f"The first refresh of {outcome.created} took {seconds:.1f} s"
+    if seconds > freshness.seconds / 2:
+        said += (
+            f", more than half of its freshness of {freshness.words}, so that it cannot keep up: ALTER MATERIALIZED TABLE "
+            f"{outcome.created} SET FRESHNESS = INTERVAL '{ceil(2 * seconds)}' SECOND, or longer"
+        )
+    return replace(outcome, warnings=(*outcome.warnings, f"{said}."))
 
 
 def outcome_result(outcome: CommandOutcome) -> OperationResult:

@@ -24,6 +24,7 @@ from mt_core.sessions.ports import SessionContext, StatementEngine, StatementRes
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.table_creations import TableCreations
 from mt_core.sessions.statements.translation import in_spark
+from mt_core.sessions.temporary_objects import TemporaryObject
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS
@@ -32,15 +33,32 @@ JOB_COLUMNS = (Column(name="job id"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A session of the engine for one statement alone, with its temporary objects."""
+
+    session_id: str
+    temporary: Sequence[TemporaryObject]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """One statement to perform; its context is that of the session when the statement's turn begins."""
+    """One statement to perform; its context is that of the session when the statement's turn begins.
+
+    With a `place` the engine performs it there, with the properties of the session.
+    """
 
     session: Session
     operation: Operation
     properties: Mapping[str, str]
+    place: Place | None = None
 
     def context(self) -> SessionContext:
-        return self.session.context(self.properties)
+        context = self.session.context(self.properties)
+        return context if self.place is None else replace(context, session_id=self.place.session_id)
+
+    def temporary(self) -> Sequence[TemporaryObject]:
+        """Return the temporary objects that the statement can see."""
+        return self.session.temporary if self.place is None else self.place.temporary
 
     def properties_in_force(self) -> Mapping[str, str]:
         """Return the properties of the session, with those of the statement in their place."""

@@ -17,7 +17,7 @@ from mt_core.model.job import Job, JobStatus
 from mt_core.model.reservation import Reservation
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamMember, StreamState
 from mt_core.plans.compiled import Topology
-from mt_core.rowset import Column, RowSet
+from mt_core.rowset import RowSet
 from mt_core.sessions.operations.jobs import job_of_statements
 from mt_core.sessions.operations.operation import (
     DONE,
@@ -33,12 +33,11 @@ from mt_core.sessions.operations.operation import (
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.stream_properties import StreamDefaults, StreamProperties
 from mt_core.sessions.session import DML_SYNC
+from mt_core.sessions.statements.listings import savepoint_row
 from mt_core.sessions.statements.spark_work import JOB_COLUMNS, SparkWork, Task
 from mt_core.sessions.temporary_objects import texts
 from mt_core.sql.catalog import StopJob
 from mt_core.sql.parser import ReadStatement
-
-_SAVEPOINT = (Column(name="savepoint path"),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,7 +143,7 @@ class StreamingStatements:
             what = "savepoint" if statement.savepoint else "stop"
             raise EngineError(f"Job {job_id} goes on, because its {what} failed: {state.refused}")
         if state.savepoint is not None:
-            return content(RowSet(columns=_SAVEPOINT, rows=[[state.savepoint]]))
+            return content(savepoint_row(state.savepoint))
         if job.status is JobStatus.FAILED or statement.savepoint:
             raise IllegalStatus(f"Job {job_id} is {job.status} and cannot be stopped any more.")
         return DONE

@@ -15,6 +15,7 @@ from mt_core.sessions.statements.streaming import StreamingStatements
 from mt_core.sessions.statements.translation import member_in_spark
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, INSERT, REPLACE_TABLE_AS, SELECT
+from mt_core.sql.temporal_joins import check_temporal_joins
 
 STREAMING = "streaming"
 TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
@@ -69,7 +70,13 @@ class StreamingMode:
 def stream_members(
     engine: StatementEngine, context: SessionContext, statements: Sequence[ReadStatement]
 ) -> Sequence[StreamMember]:
-    """Return queries, tables of these or INSERT statements as streams; none if none of them reads one."""
+    """Return queries, tables of these or INSERT statements as streams; none if none of them reads one.
+
+    Raises Unsupported for a temporal join.
+    """
+    for each in statements:
+        # Spark's parser would refuse it without a way out.
+        check_temporal_joins(each.text)
     members = [
         member_in_spark(each, engine, context)
         if each.type in TABLE_OF_QUERY

@@ -89,14 +89,23 @@ class Catalogs:
 
     def load_table(self, identifier: TableIdentifier) -> Any:
         """Return the Iceberg table at its current metadata; raises StorageMissing."""
-        missing = StorageMissing(
-            f"There is no storage table {identifier}; ALTER MATERIALIZED TABLE … RESUME recreates it.",
-            table=str(identifier),
-        )
         catalog = self.iceberg_catalog(identifier.catalog)
-        with translating({NO_SUCH_TABLE: missing}):
+        with translating({NO_SUCH_TABLE: storage_missing(identifier)}):
             return catalog.loadTable(self.iceberg_identifier(identifier))
+
+    def refresh_table(self, identifier: TableIdentifier, table: Any) -> None:
+        """Bring *table* to its current metadata, which is read only if it changed; raises StorageMissing."""
+        with translating({NO_SUCH_TABLE: storage_missing(identifier)}):
+            table.refresh()
 
     def setting(self, name: str, key: str) -> str:
         """Return a setting of a catalog, or an empty text."""
         return self.session.conf.get(f"spark.sql.catalog.{name}.{key}", "") or ""
+
+
+def storage_missing(identifier: TableIdentifier) -> StorageMissing:
+    """Return the error about a materialized table without its storage."""
+    return StorageMissing(
+        f"There is no storage table {identifier}; ALTER MATERIALIZED TABLE … RESUME recreates it.",
+        table=str(identifier),
+    )

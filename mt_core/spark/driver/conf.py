@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -23,6 +26,7 @@ REFRESH_POOL = "refresh"
 SQLITE_OPTIONS = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+SOCKETS = "spark.python.unix.domain.socket.dir"
 # Fixed, whatever a user sets: the gateway's reader expects small offsets in Arrow.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 
@@ -55,13 +59,15 @@ class DriverSettings:
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or postgresql://user:password@host/db);
     `spark_conf` are the user's `spark.*` settings, which override ours; `environ` is the process environment, which
-    says where Java is; the driver gives up a cluster that takes no work for `lost_after_s` (0: never).
+    says where Java is; the driver gives up a cluster that takes no work for `lost_after_s` (0: never). `temporary` is a folder
+    of this driver alone for what its JVM writes and reads again, such as shuffled rows; without one it is the machine's.
     """
 
     catalog_url: str = field(repr=False)
     warehouse: str
     jars_dir: Path
     log_dir: Path
+    temporary: Path | None = None
     zone: str = "UTC"
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
@@ -91,6 +97,8 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         # Spark's own catalog would otherwise put tables into the folder that the gateway was started in.
         "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
+        # All queries and streams share it: with Spark's 100 the code of a large stream is compiled again for each batch.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         # A session that has read a table of files would not find the rows that others add to it.
         "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
@@ -101,11 +109,21 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
     if not is_cluster(settings.master):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
+        # The path of a socket has at most a hundred characters, and those of the folder for temporary files may have more.
+        conf[SOCKETS] = tempfile.gettempdir()
     conf |= settings.spark_conf
     conf[LARGE_VALUES] = "false"
-    log_options = f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
-    conf[JAVA_OPTIONS] = f"{log_options} {conf.get(JAVA_OPTIONS, '')}".strip()
+    conf[JAVA_OPTIONS] = " ".join(filter(None, [*_java_options(settings), conf.get(JAVA_OPTIONS)]))
     return conf
+
+
+def _java_options(settings: DriverSettings) -> Iterator[str]:
+    """Yield our options of the JVM, which those of a user that follow override."""
+    yield f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
+    if settings.temporary is not None:
+        # Spark's own files are there too, unless spark.local.dir or the environment of a cluster's worker names a folder.
+        path = str(settings.temporary.absolute()).replace("\\", "\\\\").replace('"', '\\"')
+        yield f'"-Djava.io.tmpdir={path}"'
 
 
 def catalog_names(settings: DriverSettings) -> frozenset[str]:
@@ -120,13 +138,29 @@ def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def prepare_files(settings: DriverSettings) -> None:
-    """Write the files that the configuration names, and create the folders that it needs."""
+    """Write the files that the configuration names, and create the folders that it needs, that of temporary files empty.
+
+    No JVM of the driver may run: one that was killed has left its temporary files.
+    """
     settings.log_dir.mkdir(parents=True, exist_ok=True)
     (settings.log_dir / "pools.xml").write_text(_POOLS, encoding="utf-8")
     (settings.log_dir / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
     database = _SQLITE.match(settings.catalog_url)
     if database:
         Path(database["path"]).parent.mkdir(parents=True, exist_ok=True)
+    if settings.temporary is not None:
+        _empty(settings.temporary)
+
+
+def _empty(folder: Path) -> None:
+    """Create *folder*, which may be a link to another disk, or remove what is in it; what cannot be removed stays."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for path in folder.iterdir():
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            with suppress(OSError):
+                path.unlink()
 
 
 def _catalog_conf(settings: DriverSettings) -> dict[str, str]:

@@ -21,6 +21,12 @@ SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
 UNKNOWN_TO_JAVA = "does not exist in the JVM"
 """What py4j says of a class or a method that a JVM does not have, and of any while the JVM does not answer."""
 LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
+_MORE_MEMORY = "LIMIT its rows, write them to a table, or raise spark.driver.memory, on a cluster spark.executor.memory"
+NO_MEMORY = (
+    "Spark had no memory left and is being started again; repeat the statement in a few seconds. A statement that needs too much "
+    f"fails again: {_MORE_MEMORY}."
+)
+_OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|org\.apache\.arrow\.memory\.OutOfMemoryException")
 DEEPEST = 20
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})
 _STOPPED = re.compile(r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE)
@@ -116,13 +122,19 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
     causes = [plain_message(cause.message) for cause in chain[index + 1 :] if cause.message]
     if causes and causes[-1] not in message:
         message += f" Caused by: {causes[-1]}"
-    message = _NO_END if _STREAM_AS_BATCH in message else message + _WAYS_OUT.get(reason.condition or "", "")
+    message = _with_way_out(message, reason.condition or "")
     is_internal = (reason.condition or "").startswith("INTERNAL_ERROR")
     if is_internal or not (reason.condition or reason.java_class.startswith(_QUERY_CLASSES)):
         return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")
     positions = [position_in(thrown.message) for thrown in chain[: index + 1]]
     line, column = next(filter(None, positions), (None, None))
     return QueryFailed(message, error_class=reason.condition, sqlstate=reason.sqlstate, line=line, position=column)
+
+
+def _with_way_out(message: str, condition: str) -> str:
+    if found := _OUT_OF_MEMORY.search(message):
+        return f"Spark had no memory left for the statement, {message[found.start() :].rstrip('.')}; {_MORE_MEMORY}."
+    return _NO_END if _STREAM_AS_BATCH in message else message + _WAYS_OUT.get(condition, "")
 
 
 def _later_types(text: str) -> str:

@@ -19,14 +19,20 @@ _S3_WAY_OUT = (
     f"for S3 write catalog.warehouse as s3://bucket/folder, set {_PREFIX}.{CATALOG}.{IO_IMPL} to "
     "org.apache.iceberg.aws.s3.S3FileIO, and add Iceberg's iceberg-aws-bundle to spark.jars"
 )
+_S3_JARS = "hadoop-aws with its bundle of the AWS SDK"
 # What Spark's own jars do not have.
 _JARS = {
-    **dict.fromkeys(("s3a", "s3n"), "hadoop-aws with its bundle of the AWS SDK"),
+    "s3a": _S3_JARS,
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "hadoop-azure"),
     "gs": "gcs-connector",
     "oss": "hadoop-aliyun with the SDK of Alibaba Cloud OSS",
     "cosn": "hadoop-cos",
     "obs": "hadoop-huaweicloud",
+}
+_WAYS_OUT = {
+    **{scheme: f"add {jar} to spark.jars" for scheme, jar in _JARS.items()},
+    # Hadoop has S3 under the name s3a alone.
+    **dict.fromkeys(("s3", "s3n"), f"write s3a:// in its place, and add {_S3_JARS} to spark.jars"),
 }
 
 
@@ -59,8 +65,7 @@ def check_file_system(session: SparkSession, uri: str, what: str) -> None:
     try:
         static_member(session, "org.apache.hadoop.fs.FileSystem.getFileSystemClass")(scheme, _hadoop(session))
     except SPARK_ERRORS as cause:
-        jar = _JARS.get(scheme)
-        way_out = f"add {jar} to spark.jars" if jar else "use a file, s3://, gs:// or hdfs://"
+        way_out = _WAYS_OUT.get(scheme, "use a file or hdfs://, or add the jar that has it to spark.jars")
         raise ConfigError(
             f"{what}: Spark has no file system for {scheme}://, {translate(cause).message.rstrip('.')}; {way_out}.",
             key=what,

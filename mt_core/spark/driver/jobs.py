@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 from pyspark import SparkContext
 
 from mt_core.errors import Canceled
-from mt_core.tables.engine import Progress
+from mt_core.model.progress import Progress
 
 REMEMBERED = 10_000
 COUNTED_MS = 500
@@ -94,19 +94,15 @@ def cancel(context: SparkContext, job_id: str) -> None:
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
-    """Return the tasks of all stages the job has had so far; None when it has had none."""
-    tracker = handle_of(context).spark.statusTracker()
-    stages: dict[int, Progress] = {}
-    for spark_job_id in tracker.getJobIdsForTag(job_id):
-        job = tracker.getJobInfo(spark_job_id)
-        for stage_id in job.get().stageIds() if job.isDefined() else ():
-            stage = tracker.getStageInfo(stage_id)
-            if stage.isDefined():
-                stages[stage_id] = Progress(done=stage.get().numCompletedTasks(), total=stage.get().numTasks())
+    """Return how far all stages are that the job has had; None when it has had none."""
+    store = handle_of(context).spark.statusStore()
+    stages = [store.lastStageAttempt(stage_id) for stage_id in _stages(context, job_id)]
     if not stages:
         return None
     return Progress(
-        done=sum(stage.done for stage in stages.values()), total=sum(stage.total for stage in stages.values())
+        done=sum(stage.numCompleteTasks() for stage in stages),
+        total=sum(stage.numTasks() for stage in stages),
+        rows_read=sum(stage.inputRecords() for stage in stages),
     )
 
 
@@ -136,14 +132,20 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
 
 def active_tasks(context: SparkContext, job_id: str) -> int:
     """Return how many tasks of the job run now; those of a cancelled job end after it."""
+    return sum(stage.numActiveTasks() for stage in _stages(context, job_id).values())
+
+
+def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:
+    """Return what Spark's tracker says of the stages that the job has had, by their ids."""
     tracker = handle_of(context).spark.statusTracker()
-    active = 0
+    stages: dict[int, Any] = {}
     for spark_job_id in tracker.getJobIdsForTag(job_id):
         job = tracker.getJobInfo(spark_job_id)
         for stage_id in job.get().stageIds() if job.isDefined() else ():
             stage = tracker.getStageInfo(stage_id)
-            active += stage.get().numActiveTasks() if stage.isDefined() else 0
-    return active
+            if stage.isDefined():
+                stages[stage_id] = stage.get()
+    return stages
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

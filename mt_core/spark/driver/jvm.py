@@ -19,6 +19,9 @@ from mt_core.spark.driver.file_systems import check_warehouse
 from mt_core.spark.operator_jar import operator_jar
 from mt_core.spark.process import end_process, launch_process
 
+# As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone.
+_NO_MEMORY, _ENDS_WITHIN_S = 52, 5
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Incarnation:
@@ -35,6 +38,13 @@ class Incarnation:
             return self.process.poll() is None and not self.session.sparkContext._jsc.sc().isStopped()
         except (*SPARK_ERRORS, AttributeError):
             return False
+
+    def end(self) -> bool:
+        """End a JVM that is useless; return whether it had no memory left, which it ends for by itself."""
+        with suppress(subprocess.TimeoutExpired):
+            self.process.wait(_ENDS_WITHIN_S)
+        self.process.kill()
+        return self.process.wait() == _NO_MEMORY
 
     def stop(self) -> None:
         """Stop Spark, then end the process."""

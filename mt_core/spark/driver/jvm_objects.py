@@ -74,14 +74,19 @@ def java_function(session: SparkSession, path: str) -> Any:
     return _once(session, f"{path}(_)", make)
 
 
-def bound_function(session: SparkSession, path: str, parameter: str, target: Any) -> Any:
-    """Return a Java Function of the method at *path* of *target*, for objects of the class *parameter*."""
+def bound_function(
+    session: SparkSession, path: str, parameter: str, target: Any, *, interface: str = "java.util.function.Function"
+) -> Any:
+    """Return a Java Function, or another *interface* of one method, of the method at *path* of *target*.
+
+    The method has one parameter, of the class *parameter*.
+    """
     declaring, _, name = path.rpartition(".")
     types = _array(session, "java.lang.Class", [java_class(session, parameter)])
     lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
     handle = lookup.unreflect(java_class(session, declaring).getMethod(name, types)).bindTo(target)
     implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
-    return implement(java_class(session, "java.util.function.Function"), handle)
+    return implement(java_class(session, interface), handle)
 
 
 def call_as(session: SparkSession, path: str, parameter: str, target: Any, argument: Any) -> Any:

@@ -62,40 +62,45 @@ def copy_by_arrow(uri: str, target: Path) -> None:
 
 
 def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
-    """Copy a remote jar into a local file; returns False for one that Spark loads from where it is.
-
-    What Spark has a file system for is read with its settings, another object with the credentials of the environment. Raises
-    DefinitionInvalid for a jar that cannot be read, ConfigError for a file system without its jar.
-    """
+    """Copy a remote jar into a local file as `fetch_file` does; returns False for one that Spark loads from where it is."""
     if urlsplit(uri).scheme.lower() in _BY_SPARK:
         return False
-    try:
-        check_file_system(session, uri, f"Jar {without_passwords(uri)}")
-    except ConfigError:
-        if store_of(uri) is not Store.ARROW:
-            raise
-        _fetch_by_arrow(uri, target)
-    else:
-        _fetch_by_hadoop(session, uri, target)
+    fetch_file(session, uri, target, "ADD JAR")
     return True
 
 
-def _fetch_by_arrow(uri: str, target: Path) -> None:
+def fetch_file(session: SparkSession, uri: str, target: Path, what: str) -> None:
+    """Copy a remote file, which *what* needs, into a local one.
+
+    What Spark has a file system for is read with its settings, another object with the credentials of the environment. Raises
+    DefinitionInvalid for a file that cannot be read, ConfigError for a file system without its jar.
+    """
+    try:
+        check_file_system(session, uri, f"{what}: {without_passwords(uri)}")
+    except ConfigError:
+        if store_of(uri) is not Store.ARROW:
+            raise
+        _fetch_by_arrow(uri, target, what)
+    else:
+        _fetch_by_hadoop(session, uri, target, what)
+
+
+def _fetch_by_arrow(uri: str, target: Path, what: str) -> None:
     try:
         copy_by_arrow(uri, target)
     except (OSError, pa.ArrowException) as cause:
-        raise _unreadable(uri, str(cause)) from cause
+        raise _unreadable(uri, str(cause), what) from cause
 
 
-def _fetch_by_hadoop(session: SparkSession, uri: str, target: Path) -> None:
+def _fetch_by_hadoop(session: SparkSession, uri: str, target: Path, what: str) -> None:
     try:
         Folders(session).copy_here(uri, target)
     except SPARK_ERRORS as cause:
         error = translate(cause)
-        raise error if isinstance(error, EngineUnavailable) else _unreadable(uri, error.message) from cause
+        raise error if isinstance(error, EngineUnavailable) else _unreadable(uri, error.message, what) from cause
 
 
-def _unreadable(uri: str, reason: str) -> DefinitionInvalid:
+def _unreadable(uri: str, reason: str, what: str) -> DefinitionInvalid:
     return DefinitionInvalid(
-        f"ADD JAR: {without_passwords(uri)} cannot be read: {without_passwords(reason).rstrip('.')}."
+        f"{what}: {without_passwords(uri)} cannot be read: {without_passwords(reason).rstrip('.')}."
     )

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import Unsupported
+from mt_core.errors import QueryFailed, Unsupported
 from mt_core.model.function import CreatedFunction
 
 
@@ -15,6 +15,9 @@ class SessionFunctions(Protocol):
 
     def apply(self, session: SparkSession) -> None:
         """Give *session* the functions as they are now; logs those that cannot be, which are missing there then."""
+
+    def explained(self, error: QueryFailed) -> QueryFailed:
+        """Return *error*, or why a function cannot be called if it is that Spark does not know one that statements created."""
 
     def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
@@ -28,6 +31,9 @@ class NoFunctions(SessionFunctions):
 
     def apply(self, session: SparkSession) -> None:
         return
+
+    def explained(self, error: QueryFailed) -> QueryFailed:
+        return error
 
     def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         raise Unsupported(f"Function {function.name}: this driver keeps no functions.")

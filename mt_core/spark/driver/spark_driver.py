@@ -24,16 +24,16 @@ from mt_core.errors import (
     MtError,
     QueryFailed,
 )
+from mt_core.model.progress import Progress
 from mt_core.spark.driver import jobs, jvm_objects
 from mt_core.spark.driver.added_jars import AddedJars
 from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
-from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, UNKNOWN_TO_JAVA, translate
+from mt_core.spark.driver.failures import LOST, NO_MEMORY, SPARK_ERRORS, UNKNOWN_TO_JAVA, translate
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
 from mt_core.spark.java import check_java
-from mt_core.tables.engine import Progress
 
 STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0
@@ -264,13 +264,15 @@ class SparkDriver:
         except (*SPARK_ERRORS, AttributeError, AssertionError):
             # The JVM ended after it had thrown the exception, before its details were read.
             error = EngineUnavailable(LOST)
-        if isinstance(error, QueryFailed | Canceled):
+        if isinstance(error, QueryFailed):
+            return self.functions.explained(error)
+        if isinstance(error, Canceled):
             return error
         if incarnation.usable():
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
         # A JVM that does not answer, or whose SparkContext has stopped, is useless: `_supervise` starts the next one.
-        incarnation.process.kill()
-        return EngineUnavailable(LOST) if self._lost_cluster is None else ClusterLost(self._lost_cluster.message)
+        text = NO_MEMORY if incarnation.end() else LOST
+        return EngineUnavailable(text) if self._lost_cluster is None else ClusterLost(self._lost_cluster.message)
 
     def _supervise(self) -> None:
         """Start a JVM and wait until it ends, or wait for the next attempt; the supervisor repeats this."""

@@ -3,21 +3,27 @@
 from __future__ import annotations
 
 import logging
+import re
 import threading
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.errors import DefinitionInvalid, MtError
+from mt_core.errors import DefinitionInvalid, MtError, QueryFailed
+from mt_core.identifiers import quote
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
-from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import active_session, state_of, static_value
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_value
+from mt_core.spark.driver.remote_files import fetch_file
 from mt_core.spark.driver.session_functions import SessionFunctions
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.java_functions import described, register_java
+from mt_core.spark.functions.python_functions import described_python, register_python
 from mt_core.spark.functions.sql_functions import identifier_of, register_sql, returned_type, spark_parser
 
 log = logging.getLogger(__name__)
@@ -25,7 +31,12 @@ log = logging.getLogger(__name__)
 FunctionSource = Callable[[], Mapping[str, CreatedFunction]]
 """Returns the created functions by their names: the same object until one changes. Safe from any thread."""
 
+CHEAP_S = 0.1
+"""A function that cannot be called is tried again before each statement if that takes less. One that loads much before it fails
+is not: that would hold up all statements."""
+_WAITS = 10
 _NONE: Mapping[str, CreatedFunction] = {}
+_UNRESOLVED = re.compile(r"Cannot resolve routine (\S+) on search path")
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
 # By session: after the loss of a JVM the sessions are new, without any of these functions.
 _applied: WeakKeyDictionary[SparkSession, Mapping[str, CreatedFunction]] = WeakKeyDictionary()
@@ -41,15 +52,26 @@ def deterministic_functions(session: SparkSession) -> frozenset[str]:
     return frozenset(name for name, function in functions_of(session).items() if function.deterministic)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Unusable:
+    """A function that could not be registered, why, and when that is tried again, as its clock counts."""
+
+    function: CreatedFunction
+    reason: str
+    again_at: float
+
+
 class FunctionSync(SessionFunctions):
     """Applies the functions of a source to sessions; safe from any thread.
 
     Spark takes them for its own: a view may call them, where it would refuse temporary ones.
     """
 
-    def __init__(self, source: FunctionSource, files: FunctionFiles) -> None:
-        self._source, self._files = source, files
+    def __init__(self, source: FunctionSource, files: FunctionFiles, now: Callable[[], float] = time.monotonic) -> None:
+        self._source, self._files, self._now = source, files, now
         self._lock = threading.Lock()
+        self._unusable: dict[str, _Unusable] = {}
+        self._listed: set[str] = set()
 
     def apply(self, session: SparkSession) -> None:
         """Give *session* the functions as they are now; logs those that cannot be, which are missing there then."""
@@ -57,20 +79,40 @@ class FunctionSync(SessionFunctions):
         if _applied.get(session, _NONE) is wanted:
             return
         with self._lock:
+            self._unlist(session, wanted)
             applied = functions_of(session)
-            for name in {**applied, **wanted}:
-                if applied.get(name) != wanted.get(name):
-                    self._change(session, name, applied.get(name), wanted.get(name))
-            _applied[session] = wanted
+            unusable = {
+                name
+                for name in {**applied, **wanted}
+                if applied.get(name) != wanted.get(name)
+                and not self._change(session, name, applied.get(name), wanted.get(name))
+            }
+            # Those that cannot be called are tried again before a later statement.
+            _applied[session] = (
+                {name: each for name, each in wanted.items() if name not in unusable} if unusable else wanted
+            )
+
+    def explained(self, error: QueryFailed) -> QueryFailed:
+        """Return *error*, or why a function cannot be called if it is that Spark does not know one of these."""
+        found = _UNRESOLVED.search(error.message)
+        name = found[1].replace("`", "").casefold() if found else ""
+        reasons = {each.casefold(): unusable.reason for each, unusable in list(self._unusable.items())}
+        if name not in reasons:
+            return error
+        reason = f"Function {name} cannot be called: {reasons[name].removeprefix(f'Function {name}: ')}"
+        return error.reworded(reason, line=error.line, position=error.position)
 
     def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
         scalar, table = _builtin(session)
-        if function.name not in functions_of(session):
+        present = self._source()
+        with self._lock:
+            self._unlist(session, present)
+        if function.name not in present:
             name = identifier_of(session, function.name)
             if scalar.functionExists(name) or table.functionExists(name):
                 raise DefinitionInvalid(f"Function {function.name} is one of Spark's own; choose another name.")
-        kept = self._typed(session, self._files.kept(function))
+        kept = self._typed(session, self._files.kept(function, partial(fetch_file, session)))
         self.register(session, kept)
         if kept.language is FunctionLanguage.SQL:
             _try_call(session, kept)
@@ -84,29 +126,60 @@ class FunctionSync(SessionFunctions):
                     register_sql(session, function)
                 case FunctionLanguage.JAVA | FunctionLanguage.SCALA:
                     register_java(session, function, self._files)
+                case FunctionLanguage.PYTHON:
+                    register_python(session, function, self._files)
 
     def _typed(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         match function.language:
             case FunctionLanguage.SQL:
                 return function if function.returns else replace(function, returns=returned_type(session, function))
+            case FunctionLanguage.PYTHON:
+                return described_python(session, function, self._files)
             case _:
                 return described(session, function, self._files)
 
+    def _unlist(self, session: SparkSession, wanted: Mapping[str, CreatedFunction]) -> None:
+        """Take dropped functions from the list of Spark's own, also if each session that called them has ended."""
+        for name in self._listed - wanted.keys():
+            for registry in _builtin(session):
+                registry.dropFunction(identifier_of(session, name))
+            self._listed.discard(name)
+
     def _change(
         self, session: SparkSession, name: str, former: CreatedFunction | None, wanted: CreatedFunction | None
-    ) -> None:
+    ) -> bool:
+        """Give *session* one function as it is now; return whether it can be called, if there is one."""
         # One that is replaced stays among Spark's own meanwhile: a view may be read.
         if former is not None and (wanted is None or wanted.kind is not former.kind):
             _remove(session, name)
         if wanted is None:
-            return
+            self._unusable.pop(name, None)
+            return True
+        before, began = self._unusable.get(name), self._now()
+        known = before is not None and before.function == wanted
+        if before is not None and known and began < before.again_at:
+            _drop(session, name)
+            return False
         try:
-            self.register(session, wanted)
+            # A copy that the home has lost comes back from the file, if that is still the same.
+            self.register(session, self._files.kept(wanted, partial(fetch_file, session)))
             _show_as_builtin(session, wanted)
+            self._listed.add(name)
         except (*SPARK_ERRORS, MtError, OSError) as error:
-            for registry in _registries(session):
-                registry.dropFunction(identifier_of(session, name))
-            log.warning("function %s cannot be called: %s", name, error, extra={"action": "function_unusable"})
+            _drop(session, name)
+            if not known:
+                log.warning("function %s cannot be called: %s", name, error, extra={"action": "function_unusable"})
+            ended = self._now()
+            wait_s = 0.0 if ended - began < CHEAP_S else _WAITS * (ended - began)
+            self._unusable[name] = _Unusable(function=wanted, reason=_said(error), again_at=ended + wait_s)
+            return False
+        self._unusable.pop(name, None)
+        return True
+
+
+def _said(error: BaseException) -> str:
+    """Return the message of an error, as a person reads it."""
+    return str(error) if isinstance(error, OSError) else str(translate(error))
 
 
 def _builtin(session: SparkSession) -> tuple[Any, Any]:
@@ -128,6 +201,11 @@ def _show_as_builtin(session: SparkSession, function: CreatedFunction) -> None:
     all_.registerFunction(name, own.lookupFunction(name).get(), own.lookupFunctionBuilder(name).get())
 
 
+def _drop(session: SparkSession, name: str) -> None:
+    for registry in _registries(session):
+        registry.dropFunction(identifier_of(session, name))
+
+
 def _remove(session: SparkSession, name: str) -> None:
     for registry in (*_registries(session), *_builtin(session)):
         registry.dropFunction(identifier_of(session, name))
@@ -137,5 +215,22 @@ def _try_call(session: SparkSession, function: CreatedFunction) -> None:
     """Analyse a call with values that are null, so that a wrong body fails here; raises Spark's errors of analysis."""
     columns = spark_parser(session).parseRoutineParam(function.parameters).fields() if function.parameters else []
     nulls = ", ".join(f"CAST(NULL AS {each.dataType().sql()})" for each in columns)
-    call = f"`{function.name.replace('`', '``')}`({nulls})"
-    session.sql(f"SELECT * FROM {call}" if function.kind is FunctionKind.TABLE else f"SELECT {call}")
+    call = f"{quote(function.name)}({nulls})"
+    if function.kind is FunctionKind.TABLE:
+        session.sql(f"SELECT * FROM {call}")
+    elif _gives_rows(session.sql(f"SELECT {call}")):
+        raise DefinitionInvalid(
+            f"Function {function.name}: its expression gives rows, not a value; write RETURNS TABLE RETURN SELECT …, and call "
+            f"{function.name}(…) in FROM."
+        )
+
+
+def _gives_rows(frame: DataFrame) -> bool:
+    """Whether a query has a function such as explode outside of its subqueries."""
+    plans: list[Any] = [frame._jdf.queryExecution().analyzed()]
+    while plans:
+        plan = plans.pop()
+        if plan.nodeName() == "Generate":
+            return True
+        plans += scala_items(plan.children())
+    return False

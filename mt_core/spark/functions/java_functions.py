@@ -12,7 +12,7 @@ from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import java_class, java_strings, state_of, static_member
 from mt_core.spark.functions.function_files import FunctionFiles
-from mt_core.spark.functions.sql_functions import identifier_of, spark_parser
+from mt_core.spark.functions.sql_functions import identifier_of, no_columns, spark_parser
 
 _BUILDERS = "freshtable.functions.UserFunctions"
 _KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
@@ -21,10 +21,16 @@ _KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
 def described(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
     """Return a function with the kind and the type that its class has.
 
-    Raises DefinitionInvalid for a class that is not there, or that cannot be made; Unsupported for one of another kind.
+    Raises DefinitionInvalid for a class that is not there, or that cannot be made; Unsupported for one of another kind, and for a
+    table function.
     """
-    _ship(session, function, files)
-    users = _users(session)
+    if function.kind is FunctionKind.TABLE:
+        raise Unsupported(
+            f"Function {function.name} RETURNS TABLE, and Spark calls no class of Java or Scala for rows; write it with LANGUAGE "
+            "PYTHON, or as RETURN and a query."
+        )
+    ship(session, function, files)
+    users = users_functions(session)
     try:
         answer = str(users.kindOf(_names(session, function), function.body))
     except SPARK_ERRORS as cause:
@@ -44,14 +50,13 @@ def described(session: SparkSession, function: CreatedFunction, files: FunctionF
 
 def register_java(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
     """Register a function in *session*, in place of one of its name; raises Spark's errors."""
-    _ship(session, function, files)
+    ship(session, function, files)
     parser = spark_parser(session)
     returned = parser.parseDataType(function.returns)
     parameters = None
     if function.parameters is not None:
-        none = static_member(session, "org.apache.spark.sql.types.StructType")
-        parameters = parser.parseRoutineParam(function.parameters) if function.parameters else none()
-    builder = _users(session).builder(
+        parameters = parser.parseRoutineParam(function.parameters) if function.parameters else no_columns(session)
+    builder = users_functions(session).builder(
         function.name,
         _names(session, function),
         function.body,
@@ -64,8 +69,8 @@ def register_java(session: SparkSession, function: CreatedFunction, files: Funct
     registry.createOrReplaceTempFunction(function.name, builder, "java_udf")
 
 
-def _ship(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Give driver and executors the jars; Spark takes each once."""
+def ship(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
+    """Give driver and executors the files of a function; Spark takes each once, also for executors that start later."""
     context = session._jsc.sc()
     for file in function.files:
         context.addFile(files.path(file))
@@ -75,12 +80,14 @@ def _names(session: SparkSession, function: CreatedFunction) -> Any:
     return java_strings(session, [f"{each.content}.jar" for each in function.files])
 
 
-def _users(session: SparkSession) -> Any:
+def users_functions(session: SparkSession) -> Any:
+    """Return the class of our jar that makes expressions of calls; raises Unsupported without the jar."""
     try:
         java_class(session, _BUILDERS)
     except SPARK_ERRORS as cause:
         raise Unsupported(
-            "Functions that are classes need freshtable's jar, which is compiled when there is a JDK; install a JDK, or the wheel."
+            "Functions that are classes, or in Python, need freshtable's jar, which is compiled when there is a JDK; install a "
+            "JDK, or the wheel."
         ) from cause
     return static_member(session, _BUILDERS)
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.identifiers import quote
 from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.spark.driver.jvm_objects import scala_sequence, state_of, static_member
 
@@ -43,6 +44,11 @@ def spark_parser(session: SparkSession) -> Any:
     return static_member(session, "org.apache.spark.sql.execution.SparkSqlParser")()
 
 
+def no_columns(session: SparkSession) -> Any:
+    """Return the parameters of a function without any, which Spark's parser does not read."""
+    return static_member(session, "org.apache.spark.sql.types.StructType")()
+
+
 def identifier_of(session: SparkSession, name: str) -> Any:
     """Return Spark's name of a function that has no database."""
     return static_member(session, f"{_CATALYST}.FunctionIdentifier")(name)
@@ -65,9 +71,7 @@ def returned_type(session: SparkSession, function: CreatedFunction) -> str:
     columns = spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else None
     names = [] if columns is None else list(columns.fieldNames())
     types = [] if columns is None else [each.dataType().sql() for each in columns.fields()]
-    nulls = ", ".join(
-        f"CAST(NULL AS {kind}) AS `{name.replace('`', '``')}`" for name, kind in zip(names, types, strict=True)
-    )
+    nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in zip(names, types, strict=True))
     source = f" FROM (SELECT {nulls})" if nulls else ""
     if function.kind is FunctionKind.TABLE:
         query = f"SELECT q.* FROM (SELECT {nulls}) p, LATERAL ({function.body}\n) q" if nulls else function.body

@@ -12,7 +12,7 @@ from pyspark.sql.functions import col, expr, when
 
 from mt_core.identifiers import display_name, quote
 from mt_core.model.connector_table import Watermark
-from mt_core.model.kafka_topic import LAST_RECORD, SETS_ROW, KafkaTopic
+from mt_core.model.kafka_topic import LAST_OF_PARTITION, LAST_RECORD, PARTITION, RECORD, SETS_ROW, KafkaTopic
 from mt_core.plans.operators import RowKind
 from mt_core.rowset import ROW_KIND
 from mt_core.spark.kafka.connector_jars import KAFKA
@@ -40,7 +40,8 @@ _tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDiction
 
 def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
     """Create a temporary view over the records that a topic has when it is read; raises Spark's own errors."""
-    frame, name = _batch(session, topic), quote(table.name[0])
+    frame = batch_rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
+    name = quote(table.name[0])
     if table.or_replace:
         frame.createOrReplaceTempView(name)
     else:
@@ -94,10 +95,15 @@ def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
     return rows.select(*columns, marked).select(*columns)
 
 
-def _batch(session: SparkSession, topic: KafkaTopic) -> DataFrame:
-    records = session.read.format(KAFKA).options(**topic.batch).load().where(topic.condition)
+def batch_rows(records: DataFrame, topic: KafkaTopic) -> DataFrame:
+    """Return the rows that a batch reads from *records*; `KafkaTopic.rows` is the same as a query."""
+    records = records.where(topic.condition)
     if topic.keys:
-        records = records.groupBy("key").agg(expr(LAST_RECORD).alias("last")).select("last.*").where(SETS_ROW)
+        keyed = _items(records.selectExpr("*", RECORD), topic, col("__record"))
+        keys = list(map(quote, topic.keys))
+        of_partitions = keyed.groupBy(*keys, col(PARTITION).alias("__partition")).agg(expr(LAST_OF_PARTITION))
+        last = of_partitions.groupBy(*keys).agg(expr(LAST_RECORD))
+        records = last.select("last.*").where(SETS_ROW)
     rows = _computed(_items(records, topic), topic)
     return rows.where("false") if topic.begins_at_its_end else rows
 

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mt_core.identifiers import quote
+from mt_core.spark.maintenance.jvm_rows import frame_of
 
 MOST_LOCAL = 200_000
 """Rows of a change up to which the driver holds them."""
@@ -54,7 +55,7 @@ class Computed:
 
 def local(like: Computed, rows: Table) -> DataFrame:
     """Return *rows*, which have columns of *like*, as a relation whose rows Spark has at hand."""
-    return like.session.createDataFrame(rows, schema=StructType([like.schema[name] for name in rows.column_names]))
+    return frame_of(like.session, StructType([like.schema[name] for name in rows.column_names]), rows)
 
 
 def computed(frame: DataFrame) -> DataFrame:

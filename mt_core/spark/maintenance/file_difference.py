@@ -6,12 +6,13 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import java_function, java_items, json_of
+from mt_core.spark.maintenance.known_changes import Known
 from mt_core.spark.maintenance.staged_files import planned
+from mt_core.spark.queries.lineage import Shape, shape_of
 
 MOST_FILES = 1000
 """Files of a snapshot up to which two of them are compared."""
@@ -45,25 +46,27 @@ class FileDifference:
     rows: int | None
 
 
-# The last difference of each table with its snapshots: one run asks for it when it decides, and again when it writes.
-_last: WeakKeyDictionary[Any, tuple[tuple[str, str], FileDifference]] = WeakKeyDictionary()
+# A run asks for a difference when it decides, and again when it writes; then runs of other tables that read the same source do.
+_differences: Known[FileDifference] = Known(16)
+# The next change of a source begins at the version at which the last one ended.
+_listings: Known[dict[str, ScannedFile]] = Known(8)
 
 
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
     """Return the difference of two live snapshots of *table*, or why there is none."""
-    snapshots, found = _last.get(table, (None, None))
-    if found is not None and snapshots == (old, new):
+    shape = shape_of(table)
+    found = _differences.of(session, shape, old, new)
+    if found is not None:
         return found
-    difference = _between(session, table, old, new)
-    if not isinstance(difference, str):
-        _last[table] = (old, new), difference
+    before, after = (_files_of(session, table, shape, snapshot) for snapshot in (old, new))
+    if before is None or after is None:
+        return f"it has more than {MOST_FILES} files"
+    difference = _between(before, after)
+    _differences.keep(difference, session, shape, old, new)
     return difference
 
 
-def _between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
-    before, after = (_files_of(session, table, snapshot) for snapshot in (old, new))
-    if before is None or after is None:
-        return f"it has more than {MOST_FILES} files"
+def _between(before: Mapping[str, ScannedFile], after: Mapping[str, ScannedFile]) -> FileDifference:
     gone = {name: each for name, each in before.items() if name not in after or after[name].deletes != each.deletes}
     come = {name: each for name, each in after.items() if name not in before or before[name].deletes != each.deletes}
     earlier, later = (tuple(each.task for each in files.values()) for files in (gone, come))
@@ -75,8 +78,17 @@ def _between(session: SparkSession, table: Any, old: str, new: str) -> FileDiffe
     )
 
 
-def _files_of(session: SparkSession, table: Any, snapshot: str) -> dict[str, ScannedFile] | None:
+def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) -> dict[str, ScannedFile] | None:
     """Return the files of a snapshot by their location; None if there are too many."""
+    files = _listings.of(session, shape, snapshot)
+    if files is None:
+        files = _listed(session, table, snapshot)
+        if files is not None:
+            _listings.keep(files, session, shape, snapshot)
+    return files
+
+
+def _listed(session: SparkSession, table: Any, snapshot: str) -> dict[str, ScannedFile] | None:
     summary = table.snapshot(int(snapshot)).summary()
     if int(summary.get("total-data-files") or 0) > MOST_FILES:
         return None

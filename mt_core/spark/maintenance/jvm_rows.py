@@ -5,20 +5,41 @@ from __future__ import annotations
 from base64 import b64decode
 from typing import Any
 
-from pyarrow import Schema, Table, ipc
+from pyarrow import BufferOutputStream, Schema, Table, ipc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DateType,
+    DecimalType,
+    DoubleType,
+    FloatType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
 
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import java_class, static_member
+from mt_core.spark.driver.jvm_objects import java_class, java_dataset, static_member
 
-_PACKAGE = "freshtable.files"
+PACKAGE = "freshtable.files"
+MOST_SENT = 4 * 1024 * 1024
+"""Bytes of rows up to which they go to the JVM by one call, as text in base 64."""
+_SENT = {
+    *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType),
+    *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
+}
 
 
 def reader_of(session: SparkSession, name: str) -> Any | None:
     """Return our class *name*; None if Spark was started without our classes."""
-    path = f"{_PACKAGE}.{name}"
+    path = f"{PACKAGE}.{name}"
     try:
         java_class(session, path)
     except SPARK_ERRORS:
@@ -34,6 +55,28 @@ def arrow_schema(session: SparkSession, columns: StructType) -> Schema:
 def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
     """Return rows of *columns* that one of our classes has given."""
     return ipc.open_stream(b64decode(stream)).read_all().cast(arrow_schema(session, columns))
+
+
+def frame_of(session: SparkSession, columns: StructType, rows: Table) -> DataFrame:
+    """Return *rows* of *columns* as a relation whose rows Spark has at hand.
+
+    Few of them go to the JVM by one call of ours, which spares them a file and a conversion of each value.
+    """
+    reader = reader_of(session, "ArrowRows")
+    if reader is None or rows.nbytes > MOST_SENT or any(type(each.dataType) not in _SENT for each in columns.fields):
+        return session.createDataFrame(rows, schema=columns)
+    relation = reader.relation(
+        session._jsparkSession.parseDataType(columns.json()), stream_of(rows.cast(arrow_schema(session, columns)))
+    )
+    return DataFrame(java_dataset(session, relation), session)
+
+
+def stream_of(rows: Table) -> bytes:
+    """Return *rows* as a stream of Arrow's of one batch, as our classes take them."""
+    sink = BufferOutputStream()
+    with ipc.new_stream(sink, rows.schema) as writer:
+        writer.write_table(rows.combine_chunks())
+    return bytes(sink.getvalue())
 
 
 def local_rows(frame: DataFrame) -> Table | None:

@@ -14,10 +14,11 @@ from pyspark.sql.functions import col
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.delta import DeltaTexts, counted_again, ordered, touched
+from mt_core.maintenance.delta import DeltaTexts, Images, counted_again, ordered, readings, touched
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Strategy, Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
+from mt_core.spark.maintenance.appended_rows import AppendedRows
 from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of, named_values
 from mt_core.spark.maintenance.computed_rows import Computed, computed, kept
 from mt_core.spark.maintenance.query_shapes import values_of
@@ -56,11 +57,13 @@ def maintained_rows(
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     with ExitStack() as stack:
         texts = _texts(session, lineage, write.vector, maintenance, stack)
+        appended = AppendedRows(session=session, lineage=lineage, maintenance=maintenance, vector=write.vector)
         match strategy.way:
             case Way.NOTHING:
                 yield _stored(session, texts.full(), names, write).limit(0)
             case Way.APPEND:
-                yield _stored(session, texts.added(), names, write)
+                few = appended.few(write.columns, lambda each: _stored(session, _added_over(texts, each), names, write))
+                yield _stored(session, texts.added(), names, write) if few is None else few
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
@@ -69,7 +72,13 @@ def maintained_rows(
                 yield _stored(session, texts.merged(table, names, strategy.merge), names, write)
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _Replaced(
-                    session=session, texts=texts, write=write, maintenance=maintenance, in_place=in_place, stack=stack
+                    session=session,
+                    appended=appended,
+                    texts=texts,
+                    write=write,
+                    maintenance=maintenance,
+                    in_place=in_place,
+                    stack=stack,
                 ).change()
             case _:
                 raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
@@ -134,6 +143,7 @@ class _Replaced:
     """What a change that does not only add rows takes out of the table and puts in; its views stay until `stack` closes."""
 
     session: SparkSession
+    appended: AppendedRows
     texts: DeltaTexts
     write: Write
     maintenance: Maintenance
@@ -166,7 +176,7 @@ class _Replaced:
         strategy, names = self.maintenance.strategy, self._names
         keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
         grouping = tuple(names[position] for position in keys)
-        delta, following, doubtful = _changed_groups(self.session, self.texts, names, strategy)
+        delta, following, doubtful = _changed_groups(self.appended, self.texts, names, strategy)
         certain = self._view(following)
         if self.in_place is None and doubtful is None:
             return self._stored(self.texts.merged(self._table, names, strategy.merge, certain))
@@ -239,13 +249,21 @@ def _gone(net: Computed, copies: str) -> Computed:
     return replace(net, rows=rows.set_column(place, rows.schema.field(copies), compute.negate(rows[copies])))
 
 
+def _added_over(texts: DeltaTexts, images: Images) -> str:
+    """Return what rows of *images* add to the result, whichever source they are of."""
+    return replace(texts, images={reading.source: images for reading in readings(texts.pieces)}).added()
+
+
 def _changed_groups(
-    session: SparkSession, texts: DeltaTexts, names: list[str], strategy: Strategy
+    appended: AppendedRows, texts: DeltaTexts, names: list[str], strategy: Strategy
 ) -> tuple[Computed, DataFrame, Computed | None]:
     """Return the groups that changed: all with the change of their aggregates, those in no doubt, the others if there are any."""
+    session = appended.session
     if not texts.images:
-        appended = kept(session.sql(texts.added()).toDF(*names))
-        return appended, appended.frame, None
+        columns = appended.maintenance.changes.columns
+        few = appended.few(columns, lambda each: session.sql(_added_over(texts, each)).toDF(*names), grouped=True)
+        delta = kept(session.sql(texts.added()).toDF(*names) if few is None else few)
+        return delta, delta.frame, None
     doubt = f"_doubt_{uuid4().hex}"
     delta = kept(session.sql(texts.subtracted(names, strategy.merge, doubt)))
     certain = delta.frame.where(f"NOT {doubt}").select(*map(quote, names))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Self
 
-from pyarrow import BufferOutputStream, Table, ipc
+from pyarrow import Table
 from pyspark.sql import SparkSession
 from pyspark.sql.types import IntegerType, LongType, StructField, StructType
 
@@ -20,7 +20,7 @@ from mt_core.spark.driver.jvm_objects import (
     static_member,
 )
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed
-from mt_core.spark.maintenance.jvm_rows import reader_of, rows_of
+from mt_core.spark.maintenance.jvm_rows import PACKAGE, reader_of, rows_of, stream_of
 
 MOST_FILES = 64
 """Files that are opened, and"""
@@ -29,8 +29,18 @@ MOST_DELETE_FILES = 16
 FILE, POSITION = "_file", "_pos"
 _ICEBERG = "org.apache.iceberg"
 _OPEN = f"{_ICEBERG}.encryption.EncryptingFileIO"
+_PARQUET = "PARQUET"
 _EQUALITY_DELETES = "EQUALITY_DELETES"
 _UNENCRYPTED = "PlaintextEncryptionManager"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Nothing:
+    """A relation without rows in the JVM, its `columns` there and the `ids` by which files know them."""
+
+    relation: Any
+    columns: Any
+    ids: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,24 +59,17 @@ class OpenedFiles:
             return None
         files, left = static_member(session, "java.util.ArrayList")(), MOST_DELETE_FILES
         io = static_member(session, f"{_OPEN}.combine")(table.io(), table.encryption())
+        deleted = _DeletedPlaces(session=session, io=io, opened=opened)
         for task in tasks:
             data, deletes = task.file(), task.deletes()
             left -= int(deletes.size())
-            if left < 0 or str(data.format()) != "PARQUET":
+            if left < 0 or str(data.format()) != _PARQUET:
                 return None
             file = opened(io.newInputFile(data))
-            if deletes.size():
-                if any(str(each.content()) == _EQUALITY_DELETES for each in java_items(deletes)):
-                    return None
-                opens = bound_function(session, f"{_OPEN}.newInputFile", f"{_ICEBERG}.DeleteFile", io)
-                loader = static_member(session, f"{_ICEBERG}.data.BaseDeleteLoader")(opens)
-                try:
-                    loader.loadPositionDeletes(deletes, data.location()).forEach(file)
-                except SPARK_ERRORS:
-                    # The job that reads it says why it cannot be read.
-                    return None
+            if deletes.size() and not deleted.add(deletes, str(data.location()), file):
+                return None
             files.add(file)
-        return cls(session=session, table=table, files=files)
+        return cls(session=session, table=table, files=files) if deleted.give() else None
 
     def found(self, columns: StructType, values: Table, most_read: int) -> Computed | None:
         """Return the rows of which each column of *values* has one: *columns*, FILE, the number of the file, and POSITION.
@@ -74,7 +77,9 @@ class OpenedFiles:
         They may be more. The columns of *values* are the first of *columns*, with the same types. None if more rows had to be read,
         more are found than are held, or a file does not store all the columns as the table does now.
         """
-        found = self._reader("FoundRows").of(self.files, *self._stored(columns), _stream(values), MOST_LOCAL, most_read)
+        found = self._reader("FoundRows").of(
+            self.files, *self._stored(columns), stream_of(values), MOST_LOCAL, most_read
+        )
         number = StructField(FILE, IntegerType(), False)
         return self._rows(found, StructType([*columns.fields, number, StructField(POSITION, LongType(), False)]))
 
@@ -87,6 +92,18 @@ class OpenedFiles:
         columns = stored_schema(self.session, self.table)
         changed = self._reader("ChangedRows").of(self.files, later.files, *self._stored(columns), sign, most)
         return self._rows(changed, StructType([*columns.fields, StructField(sign, IntegerType(), False)]))
+
+    def nothing(self) -> Nothing:
+        """Return a relation without rows that has the columns of the table."""
+        columns, ids = self._stored(stored_schema(self.session, self.table))
+        return Nothing(relation=self._reader("AllRows").none(columns), columns=columns, ids=ids)
+
+    def rows_in(self, plan: Any, nothing: Nothing, most: int) -> Any | None:
+        """Return a plan of Spark's with all rows of these files in place of *nothing*.
+
+        None if there are more than *most*, a file does not store all columns as the table does now, or *plan* has no such relation.
+        """
+        return self._reader("AllRows").filled(plan, nothing.relation, self.files, nothing.columns, nothing.ids, most)
 
     def _reader(self, name: str) -> Any:
         found = reader_of(self.session, name)
@@ -110,6 +127,51 @@ class OpenedFiles:
         return Computed(session=self.session, schema=columns, rows=rows_of(self.session, columns, stream))
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _DeletedPlaces:
+    """The places of deleted rows; `files` are those to which each file of deletes, by its location, applies."""
+
+    session: SparkSession
+    io: Any
+    opened: Any
+    files: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+
+    def add(self, deletes: Any, location: str, file: Any) -> bool:
+        """Take the files *deletes* that apply to *file*, which is at *location*; False if they are not read here."""
+        items = java_items(deletes)
+        if any(str(each.content()) == _EQUALITY_DELETES for each in items):
+            return False
+        if any(str(each.format()) != _PARQUET for each in items):
+            return self._load(deletes, location, file)
+        for each in items:
+            if each.location() not in self.files:
+                applies = static_member(self.session, "java.util.HashMap")()
+                self.files[each.location()] = self.opened(self.io.newInputFile(each)), applies
+            self.files[each.location()][1].put(location, file)
+        return True
+
+    def give(self) -> bool:
+        """Give the files of data the places in the files of deletes; False if one cannot be read."""
+        if not self.files:
+            return True
+        deletes, applies = (static_member(self.session, "java.util.ArrayList")() for _ in range(2))
+        for each, files in self.files.values():
+            deletes.add(each)
+            applies.add(files)
+        return bool(static_member(self.session, f"{PACKAGE}.DeletedPlaces.give")(deletes, applies))
+
+    def _load(self, deletes: Any, location: str, file: Any) -> bool:
+        """Give *file* the places in its *deletes* by Iceberg's own reader, which knows deletion vectors."""
+        opens = bound_function(self.session, f"{_OPEN}.newInputFile", f"{_ICEBERG}.DeleteFile", self.io)
+        loader = static_member(self.session, f"{_ICEBERG}.data.BaseDeleteLoader")(opens)
+        try:
+            loader.loadPositionDeletes(deletes, location).forEach(file)
+        except SPARK_ERRORS:
+            # The job that reads it says why it cannot be read.
+            return False
+        return True
+
+
 def is_partitioned(table: Any) -> bool:
     """Return whether files of Iceberg's *table* are in partitions, or some may be."""
     return table.specs().size() > 1 or not table.spec().isUnpartitioned()
@@ -119,11 +181,3 @@ def stored_schema(session: SparkSession, table: Any) -> StructType:
     """Return the columns of Iceberg's *table* as Spark has them."""
     schema = static_member(session, f"{_ICEBERG}.spark.SparkSchemaUtil.convert")(table.schema())
     return StructType.fromJson(json.loads(schema.json()))
-
-
-def _stream(values: Table) -> bytes:
-    """Return *values* as a stream of Arrow's of one batch."""
-    sink = BufferOutputStream()
-    with ipc.new_stream(sink, values.schema) as writer:
-        writer.write_table(values.combine_chunks())
-    return bytes(sink.getvalue())

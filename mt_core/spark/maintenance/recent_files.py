@@ -12,10 +12,12 @@ from typing import Any
 
 from pyarrow import Table, compute, concat_tables, field, int64, schema, string
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from mt_core.model.storage import COPIED
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import java_list, static_member
+from mt_core.spark.maintenance.jvm_rows import frame_of
 from mt_core.spark.maintenance.written_files import FileWriter
 
 MOST_RECENT = 5_000
@@ -24,6 +26,7 @@ MOST_BYTES = 1024 * 1024
 """Size of the file of data up to which that is done: its rows stay in the memory of the JVM."""
 MOST_TABLES = 100
 FILE, POSITION = "_file", "_pos"
+_PLACE = StructType([StructField(FILE, StringType()), StructField(POSITION, LongType())])
 _PLACES = schema([field(FILE, string()), field(POSITION, int64())])
 
 
@@ -83,7 +86,7 @@ def add_to(commit: Any, writer: FileWriter, come: Any, gone: Table, before: Rece
         commit.addRows(data)
     if places.num_rows:
         places = places.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
-        deletes = writer.position_deletes(session.createDataFrame(places, schema=f"{FILE} STRING, {POSITION} BIGINT"))
+        deletes = writer.position_deletes(frame_of(session, _PLACE, places))
         commit.addDeletes(deletes)
     return RecentFiles(data=data, rows=rows, deletes=deletes, places=places)
 

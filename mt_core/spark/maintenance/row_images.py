@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import reduce
 from typing import Any
 from uuid import uuid4
@@ -21,6 +20,7 @@ from mt_core.maintenance.delta import Images
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, at_hand, kept, local
 from mt_core.spark.maintenance.file_difference import FileDifference, files_between
 from mt_core.spark.maintenance.jvm_rows import arrow_schema, local_rows
+from mt_core.spark.maintenance.known_changes import Known
 from mt_core.spark.maintenance.opened_files import OpenedFiles
 from mt_core.spark.maintenance.staged_files import staged
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
@@ -29,6 +29,11 @@ SMALL = 16 * 1024 * 1024
 """Bytes of files that differ up to which one task reads them."""
 MOST_COMPARED = 1_000_000
 """Rows of such files up to which the driver compares them."""
+MOST_KEPT = 16 * 1024 * 1024
+"""Bytes of a difference up to which it is kept for the other tables that read the source."""
+# The column with how many more copies of a row the newer version has.
+_COPIES = f"_copies_{uuid4().hex}"
+_nets: Known[tuple[StructType, Table]] = Known(4)
 
 
 @contextmanager
@@ -36,15 +41,16 @@ def source_images(
     session: SparkSession, lineage: Lineage, source: Source, old: str, new: str, *, grouped: bool = True
 ) -> Iterator[Images]:
     """Give the images of a source between two of its snapshots, as temporary views of the session."""
-    copies = f"_copies_{uuid4().hex}"
     with ExitStack() as stack:
         with lineage.lock:
-            if shape_of(source.table) != lineage.shapes[source.name]:
+            shape = shape_of(source.table)
+            if shape != lineage.shapes[source.name]:
                 raise SourcesChanged(f"The columns of {display_name(source.parts)} have changed; run it again.")
             files = files_between(session, source.table, old, new)
             if isinstance(files, str):
                 raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {files}; run it again.")
-            net = _compared(session, source.table, files, copies)
+            known = _nets.of(session, shape, old, new)
+            net = _compared(session, source.table, files) if known is None else _computed(session, *known)
             if net is None:
                 before, after = (
                     stack.enter_context(_rows_of(session, source, each)) for each in (files.old, files.new)
@@ -52,18 +58,24 @@ def source_images(
         # Spark cannot plan a view over staged files: the views are of what is computed.
         if net is None:
             rows = sum(task.estimatedRowsCount() for task in (*files.old, *files.new)) if is_small(files.size) else None
-            net = difference(before, after, copies, small=is_small(files.size), most=rows)
-    with images_of(net, copies, grouped=grouped) as images:
+            net = difference(before, after, _COPIES, small=is_small(files.size), most=rows)
+        if net.rows is not None and net.rows.nbytes <= MOST_KEPT:
+            _nets.keep((net.schema, net.rows), session, shape, old, new)
+    with images_of(net, _COPIES, grouped=grouped) as images:
         yield images
 
 
-def _compared(session: SparkSession, table: Any, files: FileDifference, copies: str) -> Computed | None:
+def _compared(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
     """Return what `difference` does of the rows of files, in this process; None if a job is to read them."""
-    if not is_small(files.size):
+    if not are_few(files.size, (*files.old, *files.new)):
         return None
     before, after = (OpenedFiles.of(session, table, tasks) for tasks in (files.old, files.new))
-    changed = None if before is None or after is None else before.changed_to(after, copies, MOST_LOCAL)
-    return None if changed is None else replace(changed, rows=net_of(changed.rows, copies))
+    changed = None if before is None or after is None else before.changed_to(after, _COPIES, MOST_LOCAL)
+    return None if changed is None else _computed(session, changed.schema, net_of(changed.rows, _COPIES))
+
+
+def _computed(session: SparkSession, schema: StructType, rows: Table) -> Computed:
+    return Computed(session=session, schema=schema, rows=rows)
 
 
 @contextmanager
@@ -78,6 +90,11 @@ def _rows_of(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Ite
 def is_small(size: int | None) -> bool:
     """Return whether files of so many bytes, None if that is not known, are read by one task."""
     return size is not None and size <= SMALL
+
+
+def are_few(size: int | None, tasks: Iterable[Any]) -> bool:
+    """Return whether the files of *tasks*, of so many bytes, have so few rows that this process holds them: many may be small."""
+    return is_small(size) and sum(int(task.file().recordCount()) for task in tasks) <= MOST_COMPARED
 
 
 def difference(
@@ -169,9 +186,17 @@ def repeated(net: Computed, copies: str, sign: int) -> DataFrame:
     if net.rows is None:
         many = explode(array_repeat(lit(0), (sign * col(copies)).cast("int")))
         return net.frame.withColumn(copies, many).select(*map(quote, columns))
-    counts = compute.multiply(net.rows[copies], sign).to_pylist()
-    places = [place for place, count in enumerate(counts) for _ in range(count)]
-    return local(net, net.rows.select(columns).take(array(places, int64())))
+    return local(net, as_many(net.rows, copies, sign).select(columns))
+
+
+def as_many(rows: Table, copies: str, sign: int) -> Table:
+    """Return the rows whose column *copies* has *sign*, as many of each as it says, in their order."""
+    some = rows.filter(compute.greater(compute.multiply(rows[copies], sign), 0))
+    counts = compute.abs(some[copies])
+    if compute.max(counts).as_py() in (None, 1):
+        return some
+    places = [place for place, count in enumerate(counts.to_pylist()) for _ in range(count)]
+    return some.take(array(places, int64()))
 
 
 @contextmanager

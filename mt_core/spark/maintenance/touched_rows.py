@@ -25,7 +25,7 @@ from mt_core.spark.maintenance.opened_files import (
     is_partitioned,
     stored_schema,
 )
-from mt_core.spark.maintenance.row_images import MOST_COMPARED, is_small
+from mt_core.spark.maintenance.row_images import are_few
 from mt_core.spark.maintenance.staged_files import planned_tasks, staged
 
 SPEC = "_spec_id"
@@ -79,15 +79,13 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
         rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
         if not tasks:
             return at_hand(rows, rows.limit(0).toArrow())
-        if (
-            wanted.rows.rows is not None
-            and _comparable(rows.schema, wanted)
-            and (_are_few(tasks) or _are_chosen(at, tasks))
-        ):
+        if wanted.rows.rows is not None and _comparable(rows.schema, wanted):
+            few = are_few(sum(task.sizeBytes() for task in tasks), tasks)
             near = rows.alias("q").where(condition_of(bounds))
-            found = (near.coalesce(1) if _are_few(tasks) else near).limit(MOST_LOCAL + 1).toArrow()
-            if found.num_rows <= MOST_LOCAL:
-                return at_hand(rows, found_in(found, wanted.rows.rows, wanted.keys, wanted.copies))
+            found = (near.coalesce(1) if few else near).limit(MOST_LOCAL + 1)
+            held = found.toArrow() if few or _are_chosen(at, tasks) else None
+            if held is not None and held.num_rows <= MOST_LOCAL:
+                return at_hand(rows, found_in(held, wanted.rows.rows, wanted.keys, wanted.copies))
         # Iceberg has left out what it can; with the bounds in it, the code of the join would be compiled anew each time.
         joined = _joined(rows, wanted)
         # A limit takes the rows through one more exchange.
@@ -100,12 +98,6 @@ def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> list[
     for bound in bounds:
         scan = scan.filter(bound.expression(expressions))
     return planned_tasks(session, scan)
-
-
-def _are_few(tasks: Sequence[Any]) -> bool:
-    return is_small(sum(task.sizeBytes() for task in tasks)) and (
-        sum(task.file().recordCount() for task in tasks) <= MOST_COMPARED
-    )
 
 
 def _are_chosen(at: TableAt, tasks: Sequence[Any]) -> bool:

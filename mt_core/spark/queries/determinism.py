@@ -53,6 +53,8 @@ _FOREIGN_CODE = frozenset(
         "TypedColumn",
     }
 )
+# The fields that have the name of a user's function in a query.
+_NAMES = ("name", "udfName", "udafName", "aggregatorName")
 _LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 _BELOW_LIMIT = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias", "Tail"})
 
@@ -114,7 +116,7 @@ def _node_reason(tree: list[_Node], index: int, deterministic: frozenset[str]) -
     node, name = tree[index], _class_name(tree[index])
     if name in _UNSTABLE:
         return _UNSTABLE[name]
-    function = str(node.get("name") or node.get("udfName") or node.get("udafName") or name)
+    function = str(next(filter(None, map(node.get, _NAMES)), name))
     if name in _FOREIGN_CODE and function.lower() not in deterministic:
         return f"the user-defined function {function}"
     is_cast = name == "Cast" and node.get("dataType") in _TIME_TYPES

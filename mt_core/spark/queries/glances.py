@@ -43,6 +43,9 @@ class Glances:
             operations = static_member(session, "java.util.ArrayList")()
             for table in tables:
                 operations.add(table.operations())
+            if len(tables) == 1:
+                # A table that is looked at for its own commits must not push the lists of many tables out.
+                return operations
             self._groups[key] = tables, operations
         self._groups.move_to_end(key)
         while len(self._groups) > CAPACITY:

@@ -12,7 +12,8 @@ from typing import Any
 
 from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
 from mt_core.identifiers import Namespace, display_name
-from mt_core.model.storage import COMMITTED, PIN
+from mt_core.maintenance.changes import ADDED_FILES, appends_nothing
+from mt_core.model.storage import COMMITTED, PIN, RUN_ID
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -277,9 +278,17 @@ def _is_lost(source: Source, version: Mapping[str, Any]) -> bool:
         return True
 
 
+def _keeps_rows(snapshot: Any) -> bool:
+    operation = snapshot.operation()
+    if operation != "append":
+        return bool(operation == "replace")
+    summary = snapshot.summary()
+    return appends_nothing({key: "" for key in (RUN_ID, ADDED_FILES) if summary.containsKey(key)})
+
+
 def _last_row_change(table: Any, snapshot: Any) -> Any:
-    """Return the snapshot, up to *snapshot*, that last changed rows: compaction (`replace`) keeps them."""
-    while snapshot.operation() == "replace" and snapshot.parentId() is not None:
+    """Return the snapshot, up to *snapshot*, that last changed rows: compaction and a refresh without rows keep them."""
+    while _keeps_rows(snapshot) and snapshot.parentId() is not None:
         parent = table.snapshot(snapshot.parentId())
         if parent is None:
             break

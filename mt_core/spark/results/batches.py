@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import IO, Any
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.util import _create_local_socket
 
 from mt_core.errors import EngineError
+from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jobs import handle_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -100,7 +101,7 @@ class _Waves:
                     self._size = size = max(size // GROWTH, 1)
                     continue
                 self._done += size
-                return _Stream(served)
+                return _Stream(session, served)
 
     def _give_settings(self, context: Any) -> None:
         """Give the session's settings to the tasks of the current job, as Spark does for its own actions.
@@ -129,9 +130,14 @@ class _Waves:
 class _Stream:
     """The messages of one wave that the JVM serves, each behind its length."""
 
-    def __init__(self, served: Any) -> None:
-        self._server = served[2]
-        self.file: IO[bytes] = _create_local_socket((served[0], served[1]))  # type: ignore[assignment]
+    def __init__(self, session: SparkSession, served: Any) -> None:
+        try:
+            self._server = served[2]
+            self.file: IO[bytes] = _create_local_socket((served[0], served[1]))  # type: ignore[assignment]
+        except Exception:
+            with suppress(*SPARK_ERRORS):
+                _dismiss(session, served)
+            raise
 
     def next(self) -> bytes | None:
         """Return the next message, None at the end; raises the JVM's error if it could not serve all."""
@@ -146,3 +152,12 @@ class _Stream:
             self._server.getResult()
             raise EngineError("Spark sent less of a result than it had announced; repeat the statement.")
         return message
+
+
+def _dismiss(session: SparkSession, served: Any) -> None:
+    """End the thread of the JVM that serves a wave to nobody: it would wait for a reader, with the rows, as long as the JVM lives.
+
+    The JVM knocks at its own door: this process may have no file left to open.
+    """
+    loopback = static_member(session, "java.net.InetAddress.getLoopbackAddress")()
+    static_member(session, "java.net.Socket")(loopback, served[0]).close()

@@ -18,6 +18,7 @@ from pyspark.sql import types as spark
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import sql_name
 from mt_core.model.function import CreatedFunction
+from mt_core.model.progress import Progress
 from mt_core.model.reservation import Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
@@ -59,7 +60,6 @@ from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.sql.flink.connectors import TOPICS
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
-from mt_core.tables.engine import Progress
 
 DESCRIPTION_LENGTH = 200
 JSON_MODE = "json"
@@ -254,10 +254,11 @@ class SparkStatements(StatementEngine):
                 finally:
                     close_plugins(scratch, self._driver.session)
 
-    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> None:
+    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
         kept = self.check_function(context, function)
         with self._session(context) as session:
             self._driver.functions.register(session, kept)
+        return kept
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         copies = self._sessions.jars(context.session_id)

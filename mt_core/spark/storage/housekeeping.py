@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import uuid4
@@ -34,17 +34,22 @@ _REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_B
 class Housekeeping(EngineRole):
     """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be called at any time."""
 
-    def has_expired(self, identifier: TableIdentifier, older_than: datetime) -> bool:
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
+        with self._working():
+            return bool(_old_snapshots(self._catalogs.load_table(identifier), older_than) - set(keep))
+
+    def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
         with self._working():
             table = self._catalogs.load_table(identifier)
-            kept = {str(ref.snapshotId()) for ref in table.refs().values()}
-            limit = _millis(older_than)
-            return any(s.timestampMillis() < limit and str(s.snapshotId()) not in kept for s in table.snapshots())
-
-    def expire(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        with self._working():
-            expiry = self._catalogs.load_table(identifier).expireSnapshots()
-            expiry.expireOlderThan(_millis(older_than)).retainLast(1).commit()
+            expiry, limit = table.expireSnapshots(), _millis(older_than)
+            kept = [table.snapshot(int(each)) for each in keep]
+            if all(each is None or each.timestampMillis() >= limit for each in kept):
+                expiry.expireOlderThan(limit).retainLast(1).commit()
+                return
+            # By age they would go with the others. To name those makes Iceberg look through all manifests for files to delete.
+            for snapshot_id in _old_snapshots(table, older_than).difference(keep):
+                expiry.expireSnapshotId(int(snapshot_id))
+            expiry.expireOlderThan(0).commit()
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         with self._working() as session:
@@ -155,6 +160,13 @@ def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
 
 def _branch_lost(rewrite: Rewrite) -> EngineError:
     return EngineError(f"{rewrite.table} has no branch {rewrite.branch} any more: a refresh has opened the table.")
+
+
+def _old_snapshots(table: Any, older_than: datetime) -> set[str]:
+    """Return the snapshots of Iceberg's *table* from before *older_than*, but main and those that a branch or tag names."""
+    named = {str(ref.snapshotId()) for ref in table.refs().values()}
+    limit = _millis(older_than)
+    return {str(each.snapshotId()) for each in table.snapshots() if each.timestampMillis() < limit} - named
 
 
 def _small_bytes(properties: Mapping[str, str]) -> int:

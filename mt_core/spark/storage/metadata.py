@@ -60,8 +60,13 @@ class MetadataStore(EngineRole):
 def read_metadata(catalogs: Catalogs, identifier: TableIdentifier) -> StorageMetadata:
     """Read the metadata; raises StorageMissing, and errors of Spark as they are."""
     # Each read has a table object of its own: the refresh of another reader must not move the base of this one.
-    operations = catalogs.load_table(identifier).operations()
-    session, base = catalogs.session, operations.current()
+    return metadata_of(catalogs.session, catalogs.load_table(identifier))
+
+
+def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
+    """Return the metadata of Iceberg's *table* as of its last refresh; nobody else may refresh it afterwards."""
+    operations = table.operations()
+    base = operations.current()
     properties, refs, main = text_map(session, base.properties()), base.refs(), base.currentSnapshot()
     branches = run_branches(texts(session, refs.keySet()))
     schema = static_member(session, "org.apache.iceberg.SchemaParser.toJson")(base.schema())

@@ -25,6 +25,7 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.maintenance.appended_rows import append_nothing, appended_by_driver
 from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
 from mt_core.spark.maintenance.recent_files import RecentFiles, RecentFilesOfTables
 from mt_core.spark.maintenance.replacement import Replacement
@@ -32,7 +33,7 @@ from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.touched_rows import TableAt
 from mt_core.spark.maintenance.upserts import is_upserted, upserted
 from mt_core.spark.queries.positions import positional_part
-from mt_core.spark.storage.metadata import read_metadata, snapshot_of
+from mt_core.spark.storage.metadata import metadata_of, snapshot_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
@@ -108,8 +109,9 @@ class StagedWrites(EngineRole):
             in_place = _in_place(session, table, write, maintenance)
             with maintained_rows(session, self._versions.lineage(write.query), write, maintenance, in_place) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
-                recent = _apply(change, write, maintenance, in_place, before)
-        metadata = read_metadata(self._catalogs, write.table)
+                recent = _apply(change, write, table, in_place, before)
+        self._catalogs.refresh_table(write.table, table)
+        metadata = metadata_of(session, table)
         snapshot_id = metadata.branches.get(write.branch)
         snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
         asked = Snapshot.of("", write.summary)
@@ -147,9 +149,14 @@ def _in_place(session: SparkSession, table: Any, write: Write, maintenance: Main
 
 
 def _apply(
-    change: Change, write: Write, maintenance: Maintenance, in_place: InPlace | None, before: RecentFiles | None
+    change: Change, write: Write, table: Any, in_place: InPlace | None, before: RecentFiles | None
 ) -> RecentFiles | None:
-    """Write to the run's branch what applies a change; return the files that the next change may replace, if there are any."""
+    """Write to the run's branch what applies a change; return the files that the next change may replace, if there are any.
+
+    *table* is Iceberg's.
+    """
+    assert write.maintenance is not None
+    maintenance = write.maintenance
     match change:
         case RowDelta():
             assert in_place is not None
@@ -166,10 +173,21 @@ def _apply(
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
             _writer(whole, write).overwrite(lit(True))
         case _ if maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
-            _writer(change, write).append()
+            _append(change, write, table, has_rows=maintenance.strategy.way is Way.APPEND)
         case _:
             _writer(change, write).overwrite(lit(True))
     return None
+
+
+def _append(rows: DataFrame, write: Write, table: Any, *, has_rows: bool) -> None:
+    """Append *rows* to the run's branch: by the driver, if Spark is not asked for what only its writer does."""
+    if not write_options(write.options):
+        if not has_rows:
+            append_nothing(table, write.branch, write.summary)
+            return
+        if appended_by_driver(rows, table, write.branch, write.summary):
+            return
+    _writer(rows, write).append()
 
 
 def _branch(write: Write) -> str:

@@ -26,13 +26,14 @@ from mt_core.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, translate
+from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, thrown_by, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
+from mt_core.spark.streams.operators.foreign_state import foreign_state
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
 from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
@@ -209,6 +210,7 @@ class StreamAttempt:
                 checkpoints.restore(definition.restored_from, definition.checkpoint)
             began, self._batch = checkpoints.batches(definition.checkpoint)
             self._check_checkpoint(began)
+            checkpoints.take_layout(definition.checkpoint)
             if self._batch is not None:
                 self._position.begin(self._batch, checkpoints.offsets(definition.checkpoint, self._batch))
             self._check_starts()
@@ -322,6 +324,6 @@ class StreamAttempt:
                 cause = convert_exception(ended_by.get().cause())
                 with active_session(self._session):
                     failure = breakage(self._session, sources_of(self._rows.members), self._starts, cause)
-                failure = failure or translate(cause)
+                failure = failure or foreign_state(thrown_by(cause)) or translate(cause)
         self._failure = failure
         return None if isinstance(failure, EngineUnavailable) else failure

@@ -10,13 +10,17 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.spark.driver.folders import Folders
+from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
+from mt_core.spark.streams.operators.earlier_releases import LAYOUT, UNNUMBERED
 
 SAVEPOINT_VERSION = 1
 END_OF_TIME_MS = 253402300799000
 """The last second of the year 9999, which Spark's arithmetic on times can hold."""
 _COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
-# What Spark notes of an operator with state of its own.
+# With the layout of the states of our operators.
+_LAYOUT = "operators"
+# What Spark notes of an operator of ours with state.
 _NOTES, _SCHEMAS = "_metadata/v2", "/_stateSchema/"
 # Spark's file with the id of the query: a savepoint begins another one.
 _QUERY = "metadata"
@@ -46,6 +50,30 @@ class Checkpoints:
     def has_created(self, folder: str) -> bool:
         """Return whether the stream has created its table, and has gone on."""
         return self._folders.exists(f"{folder}/{_CREATED}")
+
+    def layout(self, folder: str) -> int | None:
+        """Return the layout of the states of our operators in a checkpoint; None if it has no states, and no number of them."""
+        if self._folders.exists(f"{folder}/{_LAYOUT}"):
+            return int(json.loads(self._folders.read(f"{folder}/{_LAYOUT}"))["layout"])
+        states = f"{folder}/state"
+        has_states = any(self._folders.exists(f"{states}/{each}/{_NOTES}") for each in self._folders.names(states))
+        return UNNUMBERED if has_states else None
+
+    def savepoint_layout(self, savepoint: str) -> int | None:
+        """Return the same of a savepoint."""
+        return self.layout(f"{savepoint}/{_COPY}")
+
+    def take_layout(self, folder: str) -> None:
+        """Note that the states will have the layout of this release; raises StreamBroken if there are others."""
+        layout = self.layout(folder)
+        if layout is None:
+            self._folders.write(f"{folder}/{_LAYOUT}", json.dumps({"layout": LAYOUT}))
+        elif layout != LAYOUT:
+            raise StreamBroken(
+                f"Checkpoint {folder} has states of operators in layout {layout}, and this release reads layout {LAYOUT}. The "
+                "release that wrote them can still drain the job: STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they hold. "
+                f"{NEW_JOB}"
+            )
 
     def add_last_batch(self, folder: str) -> int | None:
         """Add a batch without rows, before which all times are over, to the checkpoint of a stream that does not run.
@@ -82,11 +110,12 @@ class Checkpoints:
 
     def facts(self, savepoint: str) -> dict[str, Any]:
         """Return the facts of a savepoint; raises DefinitionInvalid if there is none in that folder."""
-        if not self._folders.exists(f"{savepoint}/{_FACTS}"):
+        facts = f"{savepoint.rstrip('/')}/{_FACTS}"
+        if not self._folders.exists(facts):
             raise DefinitionInvalid(
                 f"There is no savepoint in {savepoint}; give the path that STOP JOB … WITH SAVEPOINT answered."
             )
-        body: dict[str, Any] = json.loads(self._folders.read(f"{savepoint}/{_FACTS}"))
+        body: dict[str, Any] = json.loads(self._folders.read(facts))
         return body
 
     def restore(self, savepoint: str, checkpoint: str) -> None:

@@ -11,14 +11,16 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import CatalogUnsupported, DefinitionInvalid, EngineError, MtError, Unsupported
+from mt_core.errors import CatalogUnsupported, DefinitionInvalid, EngineError, MtError, TableNotFound, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
+from mt_core.plans.states import check_policies
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.catalogs.lookup import storage_missing
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.driver.jar_copies import JarCopies
@@ -33,7 +35,7 @@ from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
 from mt_core.spark.streams.member_rows import MemberRows
 from mt_core.spark.streams.operators.changelog import ROW_KIND
-from mt_core.spark.streams.operators.earlier_releases import OPERATORS
+from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
 from mt_core.spark.streams.query import (
     ENDING_ROWS,
     TEMPORARY_FILES,
@@ -46,7 +48,7 @@ from mt_core.spark.streams.query import (
     sources_of,
 )
 from mt_core.spark.streams.sinks.created_table import check_creation
-from mt_core.spark.streams.sinks.iceberg import IcebergTarget, check_target
+from mt_core.spark.streams.sinks.iceberg import IcebergTarget, target_of
 from mt_core.spark.streams.sinks.kinds import (
     check_changes,
     created_by,
@@ -84,15 +86,17 @@ class SparkStreams(EngineRole, StreamEngine):
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
         with self._driver.translating(), self._sessions.passing(definition) as session:
             check_file_system(session, definition.checkpoint, f"Checkpoint {definition.checkpoint}")
-            prepared, _ = self._prepared(session, definition)
+            if definition.restored_from is not None:
+                check_file_system(session, definition.restored_from, f"Savepoint {definition.restored_from}")
+            prepared, members = self._prepared(session, definition)
+            if any(each.state_ttls is not None for each in definition.members):
+                check_policies([each.state_ttls for each in definition.members], _topology(session, prepared, members))
             self._jars.keep(definition.jars, job_id)
             return prepared
 
     def topology(self, definition: StreamDefinition) -> Topology:
         with self._driver.translating(), self._sessions.passing(definition) as session:
-            prepared, members = self._prepared(session, definition)
-            sinks = MemberRows.of(members, prepared.pinned).sinks([member.analysed for member in members])
-            return Topology(spark_version=str(session.version), operators=tuple(sinks))
+            return _topology(session, *self._prepared(session, definition))
 
     def _prepared(
         self, session: SparkSession, definition: StreamDefinition
@@ -103,7 +107,7 @@ class SparkStreams(EngineRole, StreamEngine):
         targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
         replaces = creates and check_creation(self._catalogs, definition, writes[0])
         tables = {
-            display_name(table): self._check_target(table, definition.keeps)
+            display_name(table): self._target(table, definition.keeps)
             for table in writes
             if table not in targets and not creates
         }
@@ -284,18 +288,27 @@ class SparkStreams(EngineRole, StreamEngine):
                 names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
         return tuple(names)
 
-    def _check_target(self, table: TableName, keeps: str | None) -> IcebergTarget:
+    def _target(self, table: TableName, keeps: str | None) -> IcebergTarget:
         """Return a table, which may be the materialized one of the id *keeps*.
 
-        Raises Unsupported unless each batch gets into it once.
+        Raises TableNotFound, StorageMissing of the materialized table, and Unsupported unless each batch gets into it once.
         """
         with suppress(CatalogUnsupported):
             if len(table) > 2 and table[0] != SESSION_CATALOG:
-                return check_target(self._catalogs, _identifier(table), keeps)
+                identifier = _identifier(table)
+                found = target_of(self._catalogs, identifier, keeps)
+                if found is None:
+                    raise _no_table(identifier) if keeps is None else storage_missing(identifier)
+                return found
         raise Unsupported(
             f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
             "an Iceberg table of a catalog of type jdbc, such as lake."
         )
+
+
+def _topology(session: SparkSession, prepared: StreamDefinition, members: Sequence[MemberQuery]) -> Topology:
+    sinks = MemberRows.of(members, prepared.pinned).sinks([member.analysed for member in members])
+    return Topology(spark_version=str(session.version), operators=tuple(sinks))
 
 
 def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequence[Sequence[str]]) -> dict[str, Any]:
@@ -337,12 +350,26 @@ def _folded(table: TableName) -> TableName:
 
 def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a savepoint decides instead."""
-    facts = Checkpoints(session).facts(savepoint)
+    checkpoints = Checkpoints(session)
+    facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)
     if list(facts["starts"]) != list(starts):
         raise DefinitionInvalid(
             f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(starts)}."
         )
+    if layout not in {None, LAYOUT}:
+        raise DefinitionInvalid(
+            f"Savepoint {savepoint} has states of operators in layout {layout}, and this release reads layout {LAYOUT}; start "
+            "the statement without it."
+        )
     return {"starts": facts["starts"], "begun": facts["begun"], OPERATORS: facts.get(OPERATORS, False)}
+
+
+def _no_table(table: TableIdentifier) -> TableNotFound:
+    return TableNotFound(
+        f"There is no table {table}; create it by CREATE TABLE, or with the stream that fills it by CREATE TABLE {table} AS "
+        "SELECT ….",
+        table=str(table),
+    )
 
 
 def _identifier(table: TableName) -> TableIdentifier:

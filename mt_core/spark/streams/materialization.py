@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 
 from pyspark.sql import DataFrame
 
@@ -12,6 +11,8 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name
 from mt_core.model.stream import TableName
 from mt_core.plans.operators import OperatorState
+from mt_core.plans.policies import TtlPolicy, operator_policy
+from mt_core.plans.states import planned_policy
 from mt_core.sessions.properties.stream_properties import (
     MATERIALIZE_KEY,
     STATE_TTL_KEY,
@@ -22,12 +23,12 @@ from mt_core.sessions.properties.stream_properties import (
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
 from mt_core.spark.streams.operators.changelog import Changelog, is_changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id
 from mt_core.spark.streams.query import StreamedQuery
 
 STATE = "sinkMaterializeState"
 _NEED = "The table with a key"
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,21 +77,21 @@ def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) 
 
 def states_of(key: Sequence[str], query: StreamedQuery) -> tuple[OperatorState, ...]:
     """Return the state in which the rows of a query are kept by *key*; none if that is empty."""
-    return (OperatorState(index=0, name=STATE, ttl=ttl_of(query)),) if key else ()
+    return (OperatorState.of(0, STATE, policy_of(query)),) if key else ()
 
 
-def ttl_of(query: StreamedQuery) -> timedelta:
+def policy_of(query: StreamedQuery) -> TtlPolicy:
     """Return how long the rows of a query, which are kept, are not forgotten: that of a plan, else of the session."""
-    if query.ttls_ms:
+    if query.ttls:
         # It is the last operator.
-        return query.ttls_ms[-1][0] * _MILLISECOND
-    return state_ttl_of(query.settings.get(STATE_TTL_KEY, "").strip())
+        return planned_policy(query.ttls[-1][0])
+    return operator_policy(state_ttl_of(query.settings.get(STATE_TTL_KEY, "").strip()))
 
 
-def materialized(rows: DataFrame, keys: Sequence[str], ttl: timedelta) -> DataFrame:
+def materialized(rows: DataFrame, keys: Sequence[str], policy: TtlPolicy) -> DataFrame:
     """Return for each of the *keys* the row of the stream *rows* that came last, of those that are not taken back, as a changelog.
 
-    A row that was not given again for *ttl* is forgotten.
+    A row is forgotten by the *policy*.
     """
     session, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()
     if not is_changelog(rows):
@@ -100,6 +101,6 @@ def materialized(rows: DataFrame, keys: Sequence[str], ttl: timedelta) -> DataFr
     for key in keys:
         attributes.add(by_name[key.lower()])
     latest = java_operator(session, "Ranking", _NEED)(nothing, True, 1, 1)
-    state = java_operator(session, "KeptState", _NEED)(STATE, ttl // _MILLISECOND)
+    state = java_state(session, OperatorState.of(0, STATE, policy), plan, _NEED)
     kept = java_operator(session, "ChangedRanks", _NEED).of(plan, attributes, latest, None, state)
     return DataFrame(java_dataset(session, kept), session)

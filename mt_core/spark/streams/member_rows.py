@@ -14,7 +14,7 @@ from mt_core.errors import Unsupported
 from mt_core.identifiers import quote, sql_name
 from mt_core.model.stream import TableName
 from mt_core.plans.operators import Operator, RowKind
-from mt_core.spark.streams.materialization import materialized, states_of, ttl_of
+from mt_core.spark.streams.materialization import materialized, policy_of, states_of
 from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog, is_changelog
 from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import MemberQuery
@@ -60,7 +60,7 @@ class MemberRows:
             [member.stream_of(changelog) for member, changelog in zip(self.members, changelogs, strict=True)]
         )
         return [
-            materialized(frame, keys, ttl_of(member)) if keys else frame
+            materialized(frame, keys, policy_of(member)) if keys else frame
             for frame, keys, member in zip(frames, self.materialized, self.members, strict=True)
         ]
 

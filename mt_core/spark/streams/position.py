@@ -24,7 +24,8 @@ class Position:
         # Of each source; empty before the first batch.
         self._offsets: Sequence[Any] = ()
         self._states: Sequence[Mapping[str, Any]] = ()
-        self._removed: list[int] = []
+        # Of each operator: how many rows were removed, and how many entries had expired.
+        self._gone: list[tuple[int, int]] = []
 
     def begin(self, batch: int, offsets: Sequence[Any]) -> None:
         """Begin after a *batch* of an earlier attempt, which has read up to *offsets*."""
@@ -56,15 +57,24 @@ class Position:
         if len(names) != len(self._states):
             names = [each["operatorName"] for each in self._states]
         states = [
-            {"operator": name, "rows": each["numRowsTotal"], "bytes": each["memoryUsedBytes"], "removed": removed}
-            for name, each, removed in zip(names, self._states, self._removed, strict=True)
+            {
+                "operator": name,
+                "rows": each["numRowsTotal"],
+                "bytes": each["memoryUsedBytes"],
+                "removed": removed,
+                "expired": expired,
+            }
+            for name, each, (removed, expired) in zip(names, self._states, self._gone, strict=True)
         ]
         return json.dumps(states) if states else None
 
     def _keep(self, states: Sequence[Mapping[str, Any]]) -> None:
-        removed = [each["numRowsRemoved"] + each.get("customMetrics", {}).get(_EXPIRED, 0) for each in states]
-        before = self._removed or [0] * len(removed)
-        self._states, self._removed = states, [one + more for one, more in zip(before, removed, strict=True)]
+        before = self._gone or [(0, 0)] * len(states)
+        self._states = states
+        self._gone = [
+            (removed + each["numRowsRemoved"], expired + each.get("customMetrics", {}).get(_EXPIRED, 0))
+            for each, (removed, expired) in zip(states, before, strict=True)
+        ]
 
     @property
     def is_in_each_source(self) -> bool:

@@ -81,12 +81,12 @@ _STATELESS = (
 # No slots: `analysed` is kept.
 @dataclass(frozen=True, kw_only=True)
 class StreamedQuery:
-    """A query in its session, and its sources; `settings` are the properties of the session, `ttls_ms` those of a plan."""
+    """A query in its session, and its sources; `settings` are the properties of the session, `ttls` those of a plan."""
 
     text: StreamedText
     session: SparkSession = field(repr=False)
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
-    ttls_ms: Sequence[Sequence[int]] | None = None
+    ttls: Sequence[Sequence[str]] | None = None
 
     @cached_property
     def analysed(self) -> Changelog:
@@ -124,7 +124,7 @@ class StreamedQuery:
     def _changelog(self, text: str) -> Changelog:
         parsed = query_of(self.session, text)
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
-        ttls = read_ttls(text, parsed, self.settings, self.ttls_ms, hinted_views(self.session, analysed))
+        ttls = read_ttls(text, parsed, self.settings, self.ttls, hinted_views(self.session, analysed))
         found = with_operators(self.session, analysed, ttls)
         if analysed.isStreaming():
             ttls.check()
@@ -205,7 +205,7 @@ class StreamSessions:
             )
             topic = None if insert.created else ConnectorNames(session, self.connectors).topic(insert.table)
         return MemberQuery(
-            insert=insert, text=text, session=session, topic=topic, settings=settings, ttls_ms=member.state_ttls_ms
+            insert=insert, text=text, session=session, topic=topic, settings=settings, ttls=member.state_ttls
         )
 
 

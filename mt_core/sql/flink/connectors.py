@@ -6,6 +6,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
 from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.sql.flink.generated_rows import GENERATED_OPTIONS
+from mt_core.sql.flink.kafka_options import TOPIC_OPTIONS
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
 SINKS = ("print", "blackhole")
@@ -144,6 +146,25 @@ _CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
     "iceberg": _iceberg,
     "jdbc": _jdbc,
 }
+
+
+def option_names(connector: str) -> tuple[str, ...]:
+    """Return the names of options that tables of *connector* take, without those that have a name of the user's in them."""
+    match connector:
+        case "kafka" | "upsert-kafka":
+            return TOPIC_OPTIONS[connector]
+        case "print" | "blackhole":
+            return _SINK_OPTIONS[connector]
+        case "jdbc":
+            return ("url", "driver", "password", *_JDBC)
+        case "filesystem":
+            return ("path", "format")
+        case "datagen" | "rate":
+            return GENERATED_OPTIONS[connector]
+        case "iceberg":
+            return ("path",)
+        case _:
+            return ("path",) if connector in FORMATS else ()
 
 
 def _format_options(provider: str, options: Mapping[str, str]) -> dict[str, str]:

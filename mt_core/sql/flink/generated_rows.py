@@ -17,6 +17,11 @@ from mt_core.sql.statements import ColumnSpec
 
 COUNTER, TIME = "value", "timestamp"
 _ROWS_PER_SECOND, _NUMBER_OF_ROWS = "rows-per-second", "number-of-rows"
+GENERATED_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "datagen": (_ROWS_PER_SECOND, _NUMBER_OF_ROWS),
+    "rate": (_ROWS_PER_SECOND,),
+}
+"""The options of each connector, without those of columns."""
 _DEFAULT_PACE = {"datagen": 10_000, "rate": 1}
 _FIELD_OPTION = re.compile(
     r"fields\.(?P<field>.+)\.(?P<key>kind|start|end|min|max|max-past|length|var-len|null-rate)", re.DOTALL
@@ -79,7 +84,7 @@ def generated_rows(
     pace = _positive(table, rest, _ROWS_PER_SECOND, _DEFAULT_PACE[connector])
     declared = [each for each in specs if each.name not in now_columns]
     if connector == "rate":
-        _check_known(table, rest, (_ROWS_PER_SECOND,))
+        _check_known(table, rest, GENERATED_OPTIONS[connector])
         items, limit = _of_rate(table, specs, now_columns), None
     else:
         if not declared:
@@ -123,7 +128,7 @@ def _fields(table: str, options: Mapping[str, str], specs: Sequence[ColumnSpec])
             )
         else:
             by_field[match["field"]][match["key"]] = value
-    _check_known(table, others, (_ROWS_PER_SECOND, _NUMBER_OF_ROWS))
+    _check_known(table, others, GENERATED_OPTIONS["datagen"])
     return {spec.name: _Field(table, spec, by_field[spec.name]) for spec in specs}
 
 

@@ -88,6 +88,11 @@ _UPSERT_KAFKA = _Connector(
         "sink.buffer-flush.interval": _ONE_A_KEY,
     },
 )
+TOPIC_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    "kafka": _KAFKA.known,
+    "upsert-kafka": _UPSERT_KAFKA.known,
+}
+"""The options of each connector, without those of formats and of Kafka's own clients."""
 _ACCEPTED = {
     "sink.delivery-guarantee": (
         ("at-least-once", "none"),

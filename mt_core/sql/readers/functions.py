@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
-from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
+from mt_core.model.function import PIN, CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunction, DropFunction, ShowCreateFunction
@@ -16,7 +16,11 @@ from mt_core.sql.statements import DescribeTable
 Reader = Callable[[TokenCursor, str], CatalogStatement | None]
 _OPENING, _CLOSING = frozenset("(<["), frozenset(")>]")
 _AFTER_TYPE = frozenset({"NOT", "DETERMINISTIC", "COMMENT", "LANGUAGE", "AS", "RETURN"})
-_LANGUAGES = frozenset({"JAVA", "SCALA"})
+_FILES_OF = {
+    FunctionLanguage.JAVA: (FileKind.JAR,),
+    FunctionLanguage.SCALA: (FileKind.JAR,),
+    FunctionLanguage.PYTHON: (FileKind.FILE, FileKind.ARCHIVE),
+}
 _NAME = "the name of a function"
 
 
@@ -47,6 +51,15 @@ def alter_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(_NAME)
     return None if len(name) > 1 else AlterFunction(function=_definition(cursor, name[0]), if_exists=if_exists)
+
+
+def alter_temporary_function(cursor: TokenCursor, text: str) -> None:
+    """Refuse what Flink's parser reads and Flink refuses."""
+    cursor.accept("IF", "EXISTS")
+    raise Unsupported(
+        "ALTER of a temporary function is not supported, as in Flink; write CREATE OR REPLACE TEMPORARY FUNCTION "
+        f"{display_name(cursor.name(_NAME)[-1:])} in its place."
+    )
 
 
 def drop_function(*, temporary: bool = False) -> Reader:
@@ -124,33 +137,38 @@ def _with_body(cursor: TokenCursor, common: CreatedFunction) -> CreatedFunction:
         body, _, _ = cursor.query()
         return replace(common, body=body.strip())
     if not cursor.accept("AS"):
-        raise cursor.error("AS 'class', or RETURN expression")
-    body = cursor.string("the class of the function in quotes")
+        raise cursor.error("AS 'class or module.function', or RETURN expression")
+    body = cursor.string("the class of the function, or module.function, in quotes")
     language = _language(cursor) if cursor.accept("LANGUAGE") else FunctionLanguage.JAVA
-    files = _files(cursor)
+    files = _files(cursor, common.name, language)
     cursor.expect_end()
     return replace(common, body=body, language=language, files=files)
 
 
 def _language(cursor: TokenCursor) -> FunctionLanguage:
     word = cursor.word()
-    if word == "PYTHON":
-        raise Unsupported(
-            "Functions in PYTHON are not supported; write the expression in SQL with RETURN, or a class of Java or Scala."
-        )
-    if word not in _LANGUAGES:
-        raise cursor.error("JAVA or SCALA")
+    if word not in set(_FILES_OF):
+        raise cursor.error("JAVA, SCALA or PYTHON")
     cursor.take()
     return FunctionLanguage(word)
 
 
-def _files(cursor: TokenCursor) -> tuple[FunctionFile, ...]:
-    """Read [USING JAR 'uri' [, JAR 'uri' …]]."""
+def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[FunctionFile, ...]:
+    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]]; raises DefinitionInvalid for a kind that the language has no use for."""
     files: list[FunctionFile] = []
     more = cursor.accept("USING")
     while more:
-        cursor.expect("JAR")
-        files.append(FunctionFile(kind=FileKind.JAR, uri=cursor.string("the place of the jar in quotes")))
+        if cursor.word() not in set(FileKind):
+            raise cursor.error("JAR, FILE or ARCHIVE")
+        kind = FileKind(cursor.word())
+        if kind not in _FILES_OF[language]:
+            raise DefinitionInvalid(
+                f"Function {name}: a function in {language} uses {' or '.join(_FILES_OF[language])}, not {kind}; "
+                f"{'write LANGUAGE PYTHON' if FileKind.JAR in _FILES_OF[language] else 'a jar has classes of Java or Scala'}."
+            )
+        cursor.take()
+        uri, _, content = cursor.string(f"the place of the {kind} in quotes").partition(PIN)
+        files.append(FunctionFile(kind=kind, uri=uri, content=content))
         more = cursor.accept(",")
     return tuple(files)
 

@@ -14,7 +14,7 @@ from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
-from mt_core.tables.engine import Query
+from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.refresh.late_data import late_warnings
 from mt_core.tables.refresh.outlook import recomputed_warnings
 from mt_core.tables.registry import Transaction, in_transaction
@@ -53,13 +53,31 @@ def create(
     except MtError as error:
         run_id = _undone_unless_active(services, table, error)
     services.signal.set()
+    return _outcome(services, table, vector, run_id, without_effect)
+
+
+def _outcome(
+    services: TableServices,
+    table: MaterializedTable,
+    vector: SourceVector,
+    run_id: str | None,
+    without_effect: tuple[str, ...],
+) -> CommandOutcome:
+    """Return what the statement waits for, and says of the table."""
+    identifier, definition = table.identifier, table.definition
+    recomputed = () if definition.streams else recomputed_warnings(services.engine, identifier, definition, vector)
     warnings = (
         *without_effect,
         *formatter_warnings(identifier, definition),
         *late_warnings(services.engine, identifier, definition),
-        *(() if definition.streams else recomputed_warnings(services.engine, identifier, definition, vector)),
+        *recomputed,
     )
-    return CommandOutcome(wait_for=run_id, created=identifier if run_id else None, warnings=warnings)
+    return CommandOutcome(
+        wait_for=run_id,
+        created=identifier if run_id else None,
+        recomputed=definition.freshness if recomputed else None,
+        warnings=warnings,
+    )
 
 
 def declared(

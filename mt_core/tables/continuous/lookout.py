@@ -86,6 +86,18 @@ class LookOut:
         """Whether a thread works on a table."""
         return any(kept.busy for kept in list(self._kept.values()))
 
+    @property
+    def keeps_any(self) -> bool:
+        """Whether there is a table to look out for."""
+        return bool(self._kept)
+
+    def hears(self, source: str) -> bool:
+        """Note that rows were committed to *source*; return whether a table reads it, and a look is due. Any thread."""
+        if not any(source in kept.table.definition.sources for kept in list(self._kept.values())):
+            return False
+        self._services.published.put(source)
+        return True
+
     def look(self) -> datetime:
         """Look at the sources that are to be looked at, begin the batches that are due, and return when to look again."""
         services = self._services
@@ -96,7 +108,9 @@ class LookOut:
             self._read_tables(now)
         self._hurry(now)
         free = [kept for kept in self._kept.values() if not kept.busy]
-        self._look_at([kept for kept in free if not kept.held and kept.look_at <= now], now)
+        # Other passes call nothing of the engine.
+        if looking := [kept for kept in free if not kept.held and kept.look_at <= now]:
+            self._look_at(looking, now)
         for kept in free:
             why_end = kept.held or (_has_idled(kept, now) and "nothing changed for a minute") or ""
             if why_end and kept.stretch is not None:
@@ -140,12 +154,12 @@ class LookOut:
                 self._services.fresh_at.pop(table_id, None)
 
     def _hurry(self, now: datetime) -> None:
-        """Look at once at the tables that read what was published since."""
+        """Look at the tables that read what was committed since, at once if their next batch may begin."""
         queue = self._services.published
         published = {queue.get() for _ in range(queue.qsize())}
         for kept in self._kept.values() if published else ():
             if published & set(kept.table.definition.sources):
-                kept.look_at = now
+                kept.look_at = min(kept.look_at, now if kept.busy else max(now, kept.batch_at))
 
     def _look_at(self, looking: list[_Kept], now: datetime) -> None:
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])

@@ -27,6 +27,7 @@ from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import refresh_timeout_of
 from mt_core.tables.upkeep.compaction import compact, too_many
+from mt_core.tables.views.readers import versions_read
 
 IDLE = "idle"
 MOST_RECENT = 50
@@ -90,7 +91,7 @@ class Stretch(Attempt):
             self.claimed = replace(self.claimed, run=self._run)
 
     def _expire(self) -> None:
-        """Delete the snapshots that are older than the history, or than the last 500 batches, once a minute.
+        """Delete snapshots that are older than the history, or than the last 500 batches, once a minute; not those others read.
 
         Each commit writes a list of all that are kept.
         """
@@ -100,7 +101,8 @@ class Stretch(Attempt):
         self._expired_at = now
         try:
             many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
-            self._engine.expire(self._identifier, max(many, now - self._history))
+            read = versions_read(self._services, self._identifier)
+            self._engine.expire(self._identifier, max(many, now - self._history), read)
         except EngineUnavailable:
             raise
         except MtError as error:

@@ -1,30 +1,37 @@
-"""The threads of continuous refresh: one looks out, some carry out batches, one compacts, and one renews leases of stretches."""
+"""The threads of continuous refresh: one looks out, one wakes it, some carry out batches, one compacts, one renews leases."""
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
 from mt_core.background import BackgroundLoop, attempt
+from mt_core.errors import EngineUnavailable
 from mt_core.tables.continuous.lookout import LookOut
 from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE, Watch
 from mt_core.tables.services import TableServices
 
 READ_EVERY = timedelta(milliseconds=250)
+HEAR_FOR = timedelta(seconds=1)
+"""How long the engine is asked for a commit at a time: the threads stop no later."""
 
 
 class ContinuousWorkers:
     """`count` threads for batches, so that statements and full refreshes have theirs. `watch` as for `Workers`."""
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
-        self._signal, self._clock = services.signal, services.clock
+        self._signal, self._clock, self._engine = services.signal, services.clock, services.engine
+        self._wake = threading.Event()
+        services.signal.sets_also(self._wake)
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
         self._upkeep = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
         self._lookout = LookOut(services, submit=self._submit, beside=self._compact, watch=watch, read_every=READ_EVERY)
         self._loops = (
             BackgroundLoop("look-out", self._look, clock=services.clock),
+            BackgroundLoop("commits", self._hear, clock=services.clock),
             BackgroundLoop(
                 "continuous-leases",
                 self._lookout.look_after,
@@ -39,8 +46,9 @@ class ContinuousWorkers:
 
     def stop(self, timeout_s: float) -> None:
         """Begin no batch, let those at work finish, and end the stretches; harmless when nothing was started."""
-        looking, renewing = self._loops
+        looking, hearing, renewing = self._loops
         looking.end()
+        hearing.end()
         self._signal.set()
         looking.join(timeout_s)
         self._pool.shutdown(wait=False)
@@ -49,6 +57,7 @@ class ContinuousWorkers:
         self._lookout.end("the gateway stops")
         renewing.end()
         renewing.join(timeout_s)
+        hearing.join(timeout_s)
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._pool.submit(attempt, "a continuous refresh", work)
@@ -59,6 +68,17 @@ class ContinuousWorkers:
             self._upkeep.submit(attempt, "a compaction", work)
 
     def _look(self) -> None:
-        generation = self._signal.generation
+        self._wake.clear()
         again = self._lookout.look()
-        self._signal.wait_change(generation, max(0.0, (again - self._clock.now()).total_seconds()))
+        self._wake.wait(max(0.0, (again - self._clock.now()).total_seconds()))
+
+    def _hear(self) -> None:
+        """Wake the look-out, and no other thread, when the engine has committed rows to a source of one of its tables."""
+        if not self._lookout.keeps_any or not self._engine.ready():
+            self._clock.wait_until(self._clock.now() + HEAR_FOR, self._loops[1].ending)
+            return
+        # The engine is asked again when it is ready.
+        with suppress(EngineUnavailable):
+            source = self._engine.next_commit(HEAR_FOR.total_seconds())
+            if source is not None and self._lookout.hears(source):
+                self._wake.set()

@@ -91,6 +91,13 @@ FLINK_EXECUTION = frozenset({
     "table.exec.resource.default-parallelism",
 })  # fmt: skip
 
+TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys((*NAMES, *FLINK, *_OURS_ALONE), ()),
+    STRATEGY: (AUTO, FULL, INCREMENTAL),
+    LATE_DATA: (REFRESH, REPORT, IGNORE),
+    UPSERT: (EQUALITY_DELETE,),
+}
+"""The options of a materialized table, each with its values if it has few; date-formatters have the names of columns in them."""
 BATCH = ("execution.runtime-mode", "batch")
 
 

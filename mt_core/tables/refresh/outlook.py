@@ -181,10 +181,7 @@ def recomputed_warnings(
             return ()
         query = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))
     why = query if isinstance(query, str) else f"its '{STRATEGY}' is '{FULL}'"
-    return (
-        f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}. Choose a "
-        "freshness of at least twice the time that this takes.",
-    )
+    return (f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}.",)
 
 
 def refuse_unmaintainable(engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition) -> None:

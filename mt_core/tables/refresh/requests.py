@@ -13,18 +13,19 @@ from mt_core.errors import (
     OperationNotFound,
     RequestInvalid,
     SqlSyntaxError,
+    TableBusy,
     TableGone,
     TableInitializing,
 )
 from mt_core.model.formatter import parse_schedule_time
 from mt_core.model.partition import WHOLE, PartitionSpec, PartitionValues, Scope
+from mt_core.model.progress import Progress
 from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
 from mt_core.tables.definition.options import acting, check_dynamic_options, check_execution_config
 from mt_core.tables.definition.table_definition import check_partition_spec
-from mt_core.tables.engine import Progress
 from mt_core.tables.intents import get_table
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.unrepeatable import refuse_refresh
@@ -39,6 +40,8 @@ from mt_core.tables.views.run_view import RunView
 CLOCK_SKEW = timedelta(minutes=1)
 # How many runs back a job is found by its id.
 REMEMBERED_JOBS = 1000
+# How long the last batch of a continuous refresh may take to end once its table is suspended.
+LAST_BATCH_S = 600.0
 
 
 class RefreshRequests:
@@ -164,6 +167,22 @@ class RefreshRequests:
 
     def stop_continuous(self, job: ContinuousJob) -> None:
         self._suspend(job.table, "STOP JOB")
+
+    def last_version(self, job: ContinuousJob, timeout_s: float = LAST_BATCH_S) -> str:
+        """Return the snapshot that a stopped *job* has published last, once no batch of it runs any more."""
+
+        def ended(tx: Transaction) -> bool:
+            table = get_table(tx, job.table)
+            kinds = (RunKind.CONTINUOUS,)
+            return not tx.runs.newest(table_id=table.table_id, statuses=OPEN, kinds=kinds, limit=1)
+
+        if not self._services.signal.wait(lambda: in_transaction(self.registry, ended), timeout_s):
+            raise TableBusy(
+                f"Materialized table {job.table} is SUSPENDED, and its last batch goes on; once SHOW REFRESHES FOR {job.table} "
+                "has its end, it has the snapshot too.",
+                table=str(job.table),
+            )
+        return str(self._services.engine.load(job.table).main)
 
     @transactional
     def job(self, tx: Transaction, job_id: str) -> RunView | None:

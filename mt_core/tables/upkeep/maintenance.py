@@ -20,6 +20,7 @@ from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.compaction import compact
 from mt_core.tables.upkeep.retention import forget_old_runs
+from mt_core.tables.views.readers import versions_read
 
 log = logging.getLogger(__name__)
 ORPHAN_AGE = timedelta(days=1)
@@ -75,11 +76,12 @@ def _maintain(services: TableServices, table: MaterializedTable, done: list[str]
     # A stream commits at most twice within the freshness, and no other pass expires what it leaves.
     history = min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
     try:
-        if not engine.has_expired(table.identifier, now - history):
+        read = versions_read(services, table.identifier)
+        if not engine.has_expired(table.identifier, now - history, read):
             return
         with services.intents.command(table.identifier, "MAINTENANCE") as command:
             claim_exclusively(services, command.table, wait_s=0.0)
-            engine.expire(table.identifier, now - history)
+            engine.expire(table.identifier, now - history, read)
             engine.remove_orphans(table.identifier, services.clock.now() - max(ORPHAN_AGE, history))
     except (IllegalStatus, StorageMissing, TableBusy):
         return

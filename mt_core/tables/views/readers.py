@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import partial
 
 from mt_core.errors import MtError
+from mt_core.model.run import RunStatus
+from mt_core.model.storage import PIN
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Transaction
@@ -27,6 +29,25 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
         for table, sources in recorded
         if name in (_analysed(services, table) if sources is None else sources)
     ]
+
+
+def versions_read(services: TableServices, identifier: TableIdentifier) -> frozenset[str]:
+    """Return the versions of *identifier* that other materialized tables show, and from which their next refreshes go on."""
+    return frozenset(on_each_page(services.registry, partial(_versions, identifier=identifier)))
+
+
+def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: TableIdentifier) -> list[str]:
+    name = str(identifier)
+    readers = [table for table in tables if table.identifier != identifier and name in table.definition.sources]
+    runs = [
+        run
+        for table in readers
+        # What a table shows is from a run that succeeded; those after it may have been skipped, or failed.
+        for statuses in (None, {RunStatus.SUCCEEDED})
+        for run in tx.runs.newest(table_id=table.table_id, statuses=statuses, limit=_RECENT)
+    ]
+    versions = [source["version"] or {} for run in runs for source in run.vector or () if source["name"] == name]
+    return [str(version[PIN]) for version in versions if PIN in version]
 
 
 def _with_sources(

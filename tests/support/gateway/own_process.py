@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,9 +57,10 @@ class GatewayUnderTest:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave no process behind, wherever the test or its fixture failed."""
+        """Leave no process and no temporary file behind, wherever the test or its fixture failed."""
         if self._process is not None:
             self.stop()
+        shutil.rmtree(self.home / "spark-tmp", ignore_errors=True)
 
     # ------------------------------------------------------------------------------------------------------ life and death
 

@@ -23,16 +23,16 @@ class _Present:
 
 
 def app_of(services: GatewayServices) -> ASGIApp:
-    """Return the application of a gateway with *services*; those with the same tokens share one."""
+    """Return the application of a gateway with *services*; those with the same tokens and hosts share one."""
 
     async def app(scope: Scope, receive: Receive, send: Send) -> None:
         _present.set(services)
-        await _built(services.tokens)(scope, receive, send)
+        await _built(services.tokens, services.hosts)(scope, receive, send)
 
     return app
 
 
 @cache
-def _built(_tokens: tuple[Token, ...]) -> ASGIApp:
-    """Build the application of the present gateway, which reads its tokens while it is built."""
+def _built(_tokens: tuple[Token, ...], _hosts: tuple[str, ...]) -> ASGIApp:
+    """Build the application of the present gateway, which reads its tokens and hosts while it is built."""
     return build_app(cast("GatewayServices", _Present()))

@@ -133,12 +133,17 @@ def normalised(answer: httpx.Response) -> str:
     return text
 
 
-def main() -> None:
-    """Serve in real time until standard input ends; write the URL when started."""
+def lasting_services() -> GatewayServices:
+    """Return services in real time that last as long as their process."""
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
     executor = StatementExecutor(_ports(engine, FakeTableCommands(), runs, clock), max_workers=ALL_THREADS)
-    server = GatewayServer(build_app(_services(sessions, executor, runs)), listen("127.0.0.1", 0))
+    return _services(sessions, executor, runs)
+
+
+def main() -> None:
+    """Serve in real time until standard input ends; write the URL when started."""
+    server = GatewayServer(build_app(lasting_services()), listen("127.0.0.1", 0))
     server.start()
     sys.stdout.write(f"{server.url}\n")
     sys.stdout.flush()

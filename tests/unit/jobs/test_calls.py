@@ -203,7 +203,7 @@ def test_a_hook_that_does_not_return_delays_those_of_no_other_job(world: World) 
     class Slow(RecordingHook):
         def on_created(self, job: Job, body: object) -> None:
             if job.job_id == "a":
-                assert second.wait(10)
+                assert second.wait(60)
             else:
                 second.set()
             self.calls.append(("created", job.job_id, ""))

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import json
+from datetime import timedelta
 
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
+from mt_core.plans.durations import FOR_EVER
+from mt_core.plans.states import planned_policy
 from tests.support.registry_facts import a_reservation, a_stream
 
 FULL = a_stream(
@@ -42,3 +45,16 @@ def test_a_definition_is_the_same_after_it_was_stored() -> None:
 def test_a_definition_of_version_1_can_be_read() -> None:
     assert StreamDefinition.from_json(json.loads(STORED)) == FULL
     assert json.dumps(FULL.to_json(), sort_keys=True) == STORED
+
+
+def test_ttls_that_a_plan_gave_in_milliseconds_before_they_were_policies_are_kept() -> None:
+    stored = a_stream().to_json()
+    stored["members"][0]["state_ttls_ms"] = [[3_600_000, 86_400_000], [3_153_600_000_000]]
+
+    (member, *_) = StreamDefinition.from_json(stored).members
+
+    assert member.state_ttls == (("3600000 ms", "86400000 ms"), ("3153600000000 ms",))
+    assert [[planned_policy(ttl).ttl for ttl in each] for each in member.state_ttls] == [
+        [timedelta(hours=1), timedelta(days=1)],
+        [FOR_EVER],
+    ]

@@ -55,6 +55,14 @@ def test_compaction_alone_changes_no_row_and_counts_none_among_appends() -> None
     assert change_between(commits, "1", "3") == SourceChange(kind=ChangeKind.APPENDS, rows=2, size=20)
 
 
+def test_a_refresh_that_appended_no_file_changes_no_row_and_another_writer_may_not_say_what_it_appended() -> None:
+    of_run, of_others = {"freshtable.run-id": "a"}, {"spark.app.id": "b"}
+
+    assert kind(log(FIRST, ("2", "1", "append", of_run)), "1", "2") is ChangeKind.COMPACTION
+    assert kind(log(FIRST, ("2", "1", "append", of_run | {"added-data-files": "1"})), "1", "2") is ChangeKind.APPENDS
+    assert kind(log(FIRST, ("2", "1", "append", of_others)), "1", "2") is ChangeKind.APPENDS
+
+
 def test_one_delete_among_appends_makes_the_whole_a_change_of_rows() -> None:
     assert kind(log(FIRST, append("2", "1"), delete("3", "2"), append("4", "3")), "1", "4") is ChangeKind.ROWS
 

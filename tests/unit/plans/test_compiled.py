@@ -13,7 +13,9 @@ from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.explained import explained_plan
 from mt_core.plans.json_form import plan_text
 from mt_core.plans.operators import OperatorState
-from mt_core.plans.states import check_topology, ttls_of
+from mt_core.plans.policies import TtlTimeCharacteristic, TtlUpdateEvent
+from mt_core.plans.policies import operator_policy as kept
+from mt_core.plans.states import check_policies, check_topology, policies_of
 from tests.support.plans import DAY, HOUR, aggregate, compiled, deduplicate, join, scan
 
 
@@ -96,14 +98,50 @@ def test_a_plan_whose_ttls_were_edited_fits_its_statement() -> None:
 
     check_topology(plan, now.nodes)
 
-    assert ttls_of(plan, now, HOUR) == (((DAY,), (HOUR,)),)
+    assert policies_of(plan, now, HOUR) == (((kept(DAY),), (kept(HOUR),)),)
+
+
+def test_a_plan_has_the_policies_that_were_edited_and_an_input_without_one_takes_that_of_the_first() -> None:
+    plan = compiled(join(scan("a"), scan("b")))
+    event = {"update": TtlUpdateEvent.ON_READ, "time": TtlTimeCharacteristic.EVENT_TIME}
+    states = (replace(plan.nodes[-1].states[0], **event),)  # type: ignore[arg-type]
+    edited = replace(plan, nodes=(*plan.nodes[:-1], replace(plan.nodes[-1], states=states)))
+    now = Topology(spark_version="4.1.0", operators=(join(scan("a"), scan("b")),))
+
+    check_topology(edited, now.nodes)
+
+    assert policies_of(edited, now, HOUR) == (((states[0].policy, states[0].policy),),)
+    assert "TTL of leftState of node 3 (stream-exec-join_1): 7 d -> 7 d ON READ EVENT TIME" in map(
+        str, differences(plan, edited)
+    )
+    assert "state=[leftState: 7 d ON READ EVENT TIME]" in explained_plan(edited, [])
 
 
 def test_each_statement_of_a_set_has_the_ttls_of_its_operators() -> None:
     plan = compiled(deduplicate(scan(), HOUR), aggregate(scan("b"), DAY), scan("c"))
     now = Topology(spark_version="4.1.0", operators=(deduplicate(scan()), aggregate(scan("b")), scan("c")))
 
-    assert ttls_of(plan, now, HOUR) == (((HOUR,),), ((DAY,),), ())
+    assert policies_of(plan, now, HOUR) == (((kept(HOUR),),), ((kept(DAY),),), ())
+
+
+@pytest.mark.parametrize(
+    "planned",
+    [
+        ((("1 h",), ("1 d",)), ()),
+        ((("1 d",),), ()),
+        ((("1 d",), ("1 h ON READ",)), ()),
+        ((("1 d",), ("1 h",)), (("1 h",),)),
+    ],
+)
+def test_operators_that_take_other_ttls_than_planned_are_refused(
+    planned: tuple[tuple[tuple[str, ...], ...], ...],
+) -> None:
+    now = Topology(spark_version="4.1.0", operators=(aggregate(deduplicate(scan(), DAY), HOUR), scan()))
+
+    check_policies([(("1 d",), ("1 h",)), ()], now)
+    check_policies([None, None], now)
+    with pytest.raises(PlanInvalid, match="state has TTLs that the operators of the statement did not take"):
+        check_policies(planned, now)
 
 
 def test_a_statement_that_gives_other_operators_now_is_refused() -> None:
@@ -123,7 +161,9 @@ def test_a_node_that_was_edited_is_refused() -> None:
     with pytest.raises(PlanInvalid) as refused:
         check_topology(replace(plan, nodes=edited), plan.nodes)
 
-    assert "nodes were edited, and only the ttl of a state may be: description of node 1" in str(refused.value)
+    assert "nodes were edited, and only the ttl, update and time of a state may be: description of node 1" in str(
+        refused.value
+    )
 
 
 def _without_states(node: PlanNode, keep: int) -> PlanNode:
@@ -143,7 +183,7 @@ def test_states_that_a_plan_does_not_name_take_the_ttl_of_the_first_or_of_the_se
 
     check_topology(edited, now.nodes)
 
-    assert ttls_of(edited, now, timedelta(seconds=5)) == ((ttls,),)
+    assert policies_of(edited, now, timedelta(seconds=5)) == ((tuple(map(kept, ttls)),),)
 
 
 def test_a_state_of_an_operator_that_keeps_none_is_refused() -> None:

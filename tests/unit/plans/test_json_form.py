@@ -17,6 +17,7 @@ from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.json_form import plan_text, read_plan
 from mt_core.plans.operators import OperatorState, RowKind
+from mt_core.plans.policies import TtlTimeCharacteristic, TtlUpdateEvent
 from tests.support.plans import DAY, HOUR, compiled, deduplicate, join, scan
 
 _VERSION_1 = Path(__file__).parents[2] / "assets" / "plans" / "version_1.json"
@@ -53,7 +54,16 @@ def _nodes(draw: st.DrawFn, id_: int, before: list[int]) -> PlanNode:
         inputs=tuple(inputs),
         output_type=draw(_TEXTS),
         changes=frozenset(draw(st.sets(st.sampled_from(RowKind)))),
-        states=tuple(OperatorState(index=each, name=draw(_TEXTS), ttl=draw(ttls)) for each in range(count)),
+        states=tuple(
+            OperatorState(
+                index=each,
+                name=draw(_TEXTS),
+                ttl=draw(ttls),
+                update=draw(st.sampled_from(TtlUpdateEvent)),
+                time=draw(st.sampled_from(TtlTimeCharacteristic)),
+            )
+            for each in range(count)
+        ),
     )
 
 
@@ -128,7 +138,7 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     "ttl": (
         lambda body: body["nodes"][2]["state"][0].update(ttl="an hour"),
         "nodes[2].state[0].ttl 'an hour' is not a duration such as 30 min, 10 s or 500 ms, one of ISO-8601 such as PT1H, "
-        "at most 36500 d, or 0 for ever.",
+        "from 1 ms to 36500 d, or 0 for ever.",
     ),
     "ttl as number": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=3600),
@@ -143,8 +153,16 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         "nodes[2].state has 2 entries, and the node 1 inputs: inconsistent state metadata.",
     ),
     "policy": (
-        lambda body: body["nodes"][2]["state"][0].update(update="OnRead"),
-        "nodes[2].state[0].update 'OnRead' is not supported; operators have OnWrite.",
+        lambda body: body["nodes"][2]["state"][0].update(update="OnDelete"),
+        "nodes[2].state[0].update 'OnDelete' is none of OnCreate, OnRead, OnWrite, OnReadWrite.",
+    ),
+    "time": (
+        lambda body: body["nodes"][2]["state"][0].update(time="Noon"),
+        "nodes[2].state[0].time 'Noon' is none of EventTime, ProcessingTime.",
+    ),
+    "policy as number": (
+        lambda body: body["nodes"][2]["state"][0].update(update=7),
+        "nodes[2].state[0].update 7 is not a text.",
     ),
     "edge": (lambda body: body["edges"][0].update(source=1), "edges[0] node 3 has no input 1."),
     "edge missing": (

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 from datetime import timedelta
 
+import pytest
+
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operator_tree import changelog_mode, state_lines, tree_lines
 from mt_core.plans.operators import ADDS, ALL, Operator, OperatorState
+from mt_core.plans.policies import TtlTimeCharacteristic, TtlUpdateEvent
 from mt_core.rowset import RowKind
 
+EVENT, PROCESSING = TtlTimeCharacteristic.EVENT_TIME, TtlTimeCharacteristic.PROCESSING_TIME
 UPDATES = frozenset({RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER})
 
 
@@ -52,6 +56,30 @@ def test_each_state_is_listed_with_how_long_it_is_kept() -> None:
         f"State leftState of Join: {after.format('7 d')}",
         f"State rightState of Join: {after.format('1500 ms')}",
     ]
+
+
+@pytest.mark.parametrize(
+    ("update", "time", "text", "words"),
+    [
+        (TtlUpdateEvent.ON_CREATE, PROCESSING, "1 h ON CREATE", "it was created"),
+        (TtlUpdateEvent.ON_READ, PROCESSING, "1 h ON READ", "it was read last"),
+        (TtlUpdateEvent.ON_WRITE, EVENT, "1 h EVENT TIME", "it was written last in event time"),
+        (
+            TtlUpdateEvent.ON_READ_WRITE,
+            EVENT,
+            "1 h ON READ WRITE EVENT TIME",
+            "it was read or written last in event time",
+        ),
+    ],
+)
+def test_a_policy_stands_behind_the_ttl(
+    update: TtlUpdateEvent, time: TtlTimeCharacteristic, text: str, words: str
+) -> None:
+    state = OperatorState(index=0, name="rankState", ttl=timedelta(hours=1), update=update, time=time)
+    operator = Operator(type="stream-exec-rank_1", description="rank", states=(state,))
+
+    assert list(tree_lines(operator)) == [f"Rank(rank, changelogMode=[I], state=[rankState: {text}])"]
+    assert list(state_lines(operator)) == [f"State rankState of Rank: an entry is forgotten 1 h after {words}"]
 
 
 def test_changes_stand_in_the_order_of_flink() -> None:

@@ -7,7 +7,14 @@ from datetime import timedelta
 import pytest
 
 from mt_core.plans.durations import FOR_EVER
-from mt_core.plans.policies import StateAccess, TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent, hinted_policy
+from mt_core.plans.policies import (
+    StateAccess,
+    TtlPolicy,
+    TtlTimeCharacteristic,
+    TtlUpdateEvent,
+    hinted_policy,
+    policy_text,
+)
 
 EVENT, PROCESSING = TtlTimeCharacteristic.EVENT_TIME, TtlTimeCharacteristic.PROCESSING_TIME
 CREATE, READ, WRITE, READ_WRITE = TtlUpdateEvent
@@ -65,6 +72,25 @@ def test_a_ttl_that_no_state_can_have_is_refused(ttl: timedelta) -> None:
 )
 def test_a_hint_writes_a_policy(text: str, policy: TtlPolicy) -> None:
     assert hinted_policy(text) == policy
+
+
+@pytest.mark.parametrize("time", TtlTimeCharacteristic)
+@pytest.mark.parametrize("update", TtlUpdateEvent)
+@pytest.mark.parametrize("ttl", [timedelta(milliseconds=1500), HOUR, FOR_EVER])
+def test_a_policy_is_read_as_it_is_written(ttl: timedelta, update: TtlUpdateEvent, time: TtlTimeCharacteristic) -> None:
+    policy = TtlPolicy(ttl, time, update)
+
+    assert hinted_policy(policy_text(policy)) == policy
+
+
+def test_a_policy_is_written_without_what_operators_do_anyway() -> None:
+    assert [
+        policy_text(TtlPolicy(HOUR, *each)) for each in ((PROCESSING, WRITE), (EVENT, WRITE), (PROCESSING, READ))
+    ] == [
+        "1 h",
+        "1 h EVENT TIME",
+        "1 h ON READ",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ BUDGET = {
     "maintenance": 2,
 }
 MOST_WORKERS = 3
-EXAMPLES, MANY_EXAMPLES = 40, rounds(200, 400)
+EXAMPLES, MANY_EXAMPLES = 40, rounds(120, 400)
 places = st.integers(min_value=0, max_value=20)
 pauses = st.sampled_from(["write", "publish: read", "publish: commit", "published", "end"])
 

@@ -93,7 +93,7 @@ def test_after_a_compaction_only_what_changed_is_applied_and_nothing_if_nothing_
 def test_a_compaction_says_what_the_refresh_said_whose_snapshot_has_expired() -> None:
     world = fragmented()
     maintain(world.services)
-    world.engine.expire(TOTALS, world.clock.now())
+    world.engine.expire(TOTALS, world.clock.now(), ())
 
     unchanged = world.request()
     world.work()

@@ -9,7 +9,7 @@ from itertools import count, pairwise
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.errors import EngineUnavailable
+from mt_core.errors import EngineUnavailable, TableBusy
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.storage import run_branches
@@ -232,7 +232,7 @@ def test_show_materialized_tables_says_when_the_last_batch_was_published() -> No
 def test_old_snapshots_are_deleted_between_batches_once_a_minute() -> None:
     world = LiveTable()
     expired: list[datetime] = []
-    world.engine.expire = lambda _identifier, older_than: expired.append(older_than)  # type: ignore[method-assign]
+    world.engine.expire = lambda _identifier, older_than, _keep: expired.append(older_than)  # type: ignore[method-assign]
     for amount in range(10, 30):
         world.append(amount)
         world.look(after=10)
@@ -244,7 +244,7 @@ def test_old_snapshots_are_deleted_between_batches_once_a_minute() -> None:
 def test_no_more_snapshots_than_those_of_the_last_500_batches_are_kept() -> None:
     world = LiveTable("FRESHNESS = INTERVAL '1' SECOND")
     expired: list[datetime] = []
-    world.engine.expire = lambda _identifier, older_than: expired.append(older_than)  # type: ignore[method-assign]
+    world.engine.expire = lambda _identifier, older_than, _keep: expired.append(older_than)  # type: ignore[method-assign]
     for amount in range(10, 611):
         world.append(amount)
         world.look(after=1)
@@ -269,6 +269,28 @@ def test_a_refresh_by_hand_runs_between_two_batches_and_recomputes() -> None:
 
     assert world.run(run).status is RunStatus.SUCCEEDED
     assert world.ways == ["append", "recompute", "append"]
+    assert world.shows_its_source()
+
+
+def test_a_refresh_by_hand_of_one_partition_runs_between_two_batches_and_leaves_the_others_to_them() -> None:
+    world = LiveTable("PARTITIONED BY (ds) FRESHNESS = INTERVAL '10' SECOND")
+    world.append(10)
+    world.look()
+    world.append(11)
+    run = world.sql("ALTER MATERIALIZED TABLE live REFRESH PARTITION (ds = '2026-03-02')").wait_for or ""
+
+    world.look()
+    world.work()
+    shown = world.shows_its_source()
+    world.append(12)
+    world.look(after=10)
+
+    refreshed = world.run(run)
+    assert (refreshed.status, refreshed.scope.specs, shown) == (
+        RunStatus.SUCCEEDED,
+        {PartitionSpec.of({"ds": "2026-03-02"})},
+        True,
+    )
     assert world.shows_its_source()
 
 
@@ -519,6 +541,21 @@ def test_a_continuous_refresh_is_a_job_from_create_to_suspend_and_a_new_one_afte
     assert [run["job"] for run in runs] == [second.job_id, first.job_id]
 
 
+def test_the_savepoint_of_a_stopped_job_is_the_snapshot_that_its_last_batch_has_published() -> None:
+    world = LiveTable()
+    (job,) = world.manager.requests.continuous_jobs()
+    world.append(10)
+    world.look()
+
+    world.manager.requests.stop_continuous(job)
+    with pytest.raises(TableBusy, match="is SUSPENDED, and its last batch goes on"):
+        world.manager.requests.last_version(job, timeout_s=0)
+    world.look(after=1)
+
+    (batch,) = world.stretches()[-1].recent
+    assert world.manager.requests.last_version(job, timeout_s=0) == batch.snapshot_id
+
+
 def test_a_batch_that_breaks_in_the_gateway_itself_is_tried_again_after_a_pause() -> None:
     world = LiveTable()
     world.look()
@@ -600,7 +637,7 @@ def test_the_table_stays_activated_while_its_query_fails() -> None:
 
     (row,) = world.show("SHOW MATERIALIZED TABLES")
     assert world.table("live").status is RefreshStatus.ACTIVATED
-    assert (row["health"], row["last error"]) == ("FAILING", "division by zero in ds=2026-03-02 (line 1, position 7)")
+    assert (row["health"], row["last error"]) == ("FAILING", "division by zero in ds=2026-03-02 (line 1, position 8)")
 
 
 def test_a_table_over_a_table_that_was_published_is_looked_at_at_once() -> None:
@@ -636,6 +673,65 @@ def test_the_look_out_rests_without_any_table() -> None:
     world.look(after=1)
 
     assert world.lookout.look() > world.clock.now()
+
+
+def test_a_commit_that_is_heard_of_is_shown_by_the_next_look_long_before_the_sources_are_looked_at_again() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS")
+    world.look()
+    world.append(10)
+    world.look()
+    before = world.shows_its_source()
+
+    heard = world.lookout.hears(ORDERS)
+    world.look()
+
+    assert (before, heard, world.shows_its_source()) == (False, True, True)
+
+
+def test_a_commit_that_is_heard_of_too_soon_after_a_batch_is_looked_at_when_the_next_batch_may_begin() -> None:
+    world = LiveTable("FRESHNESS = INTERVAL '4' SECOND")
+    world.look()
+    world.append(10)
+    world.look(after=1)
+    world.append(11)
+    looks = world.engine.looks
+
+    world.lookout.hears(ORDERS)
+    world.look()
+
+    assert (world.engine.looks, world.shows_its_source()) == (looks, False)
+    world.look(after=2)
+    assert world.shows_its_source()
+
+
+def test_no_look_is_due_for_a_commit_to_a_table_that_no_query_reads() -> None:
+    world = LiveTable()
+    world.look()
+
+    assert not world.lookout.hears("lake.default.customers")
+
+
+class StandingClock(SystemClock):
+    """A clock that stands: what waits for a later time is done only if something wakes it."""
+
+    def __init__(self, instant: datetime) -> None:
+        self._instant = instant
+
+    def now(self) -> datetime:
+        return self._instant
+
+
+def test_a_thread_wakes_the_look_out_for_a_commit_of_this_process() -> None:
+    world = LiveTable()
+    workers = ContinuousWorkers(replace(world.services, clock=StandingClock(world.clock.now())), count=1)
+    workers.start()
+    try:
+        assert world.signal.wait(lambda: bool(world.stretches()), 30)
+        world.append(10)
+
+        assert world.signal.wait(world.shows_its_source, 30)
+    finally:
+        workers.stop(30)
 
 
 class FineClock(SystemClock):

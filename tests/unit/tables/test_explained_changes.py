@@ -141,7 +141,7 @@ def test_an_error_of_the_query_has_its_position_in_the_whole_statement() -> None
     with pytest.raises(QueryFailed) as caught:
         world.sql(text)
 
-    assert (caught.value.line, caught.value.position) == (2, 16)
+    assert (caught.value.line, caught.value.position) == (2, 17)
 
 
 # ------------------------------------------------------------------------------------------------------ EXPLAIN REFRESH

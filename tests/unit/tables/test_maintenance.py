@@ -29,6 +29,25 @@ def test_old_snapshots_of_an_idle_table_expire_under_a_claim_and_the_rows_stay()
     assert maintain(world.services) == []
 
 
+def test_versions_that_another_table_shows_are_kept_also_after_refreshes_of_it_that_failed() -> None:
+    world = world_with_history()
+    world.sql("CREATE MATERIALIZED TABLE above FRESHNESS = INTERVAL '1' DAY AS SELECT * FROM totals")
+    world.work()
+    totals = world.table("totals").identifier
+    shown = world.engine.load(totals).main
+    for _ in range(6):
+        world.engine.failing["write"] = EngineError("disk full")
+        world.engine.write_foreign(totals, [])
+        world.sql("ALTER MATERIALIZED TABLE above REFRESH")
+        world.work()
+
+    maintain(world.services)
+
+    assert shown is not None
+    assert shown in world.engine.kept_of[totals]
+    assert world.engine.kept_of[world.table("above").identifier] == frozenset()
+
+
 def test_a_table_with_an_open_run_is_left_alone() -> None:
     world = world_with_history()
     world.sql("ALTER MATERIALIZED TABLE totals REFRESH")

@@ -7,7 +7,6 @@ the watermark.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -21,8 +20,10 @@ from mt_core.spark.driver.jvm_objects import (
     scala_sequence,
     static_member,
 )
+from mt_core.spark.streams.operators import watermarks
 from mt_core.spark.streams.operators.changelog import Changelog, Unique
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, check_repeatable, expression_id
@@ -31,8 +32,8 @@ from mt_core.spark.streams.operators.walk import Walk
 _CATALYST = "org.apache.spark.sql.catalyst"
 _AGGREGATE = f"{_CATALYST}.plans.logical.Aggregate"
 _FUNCTIONS = f"{_CATALYST}.expressions.aggregate"
-_MILLISECOND = timedelta(milliseconds=1)
 _STATE = "groupAggregateState"
+_NEED = "GROUP BY in a stream"
 _WATERMARK = "spark.watermarkDelayMs"
 _SESSION_WINDOW = "spark.sessionWindow"
 _UPDATES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
@@ -46,6 +47,11 @@ def aggregated(walk: Walk, plan: Any) -> Changelog:
     windowed = _has(filter(lambda key: class_name(key) == "AttributeReference", keys), _WATERMARK)
     rows = walk.changelog(plan.child())
     if windowed and not rows.updates:
+        if not watermarks.is_reached(rows.plan):
+            raise Unsupported(
+                "A window by event time over rows of an operator with a TTL of PROCESSING TIME, where Spark has no watermark, "
+                "would never end. Let the TTL of that operator be of EVENT TIME; with '0 EVENT TIME' it keeps its rows for ever."
+            )
         return carried(walk.session, plan, [rows])
     if windowed:
         raise Unsupported(
@@ -74,15 +80,14 @@ def distinct(walk: Walk, plan: Any) -> Changelog:
 
 def _grouped(walk: Walk, plan: Any, rows: Changelog) -> Changelog:
     session = walk.session
-    ttl = walk.ttls.of(*_positions(plan))
     whole = plan.withNewChildren(scala_sequence(session, [rows.plan]))
-    operator = java_operator(session, "GroupAggregatePlan", "GROUP BY in a stream")
+    state = OperatorState.of(0, _STATE, walk.ttls.of(*_positions(plan)))
+    operator = java_operator(session, "GroupAggregatePlan", _NEED)
     updates = _UPDATES if list(operator.functions(plan)) else ADDS
     changes = ALL if rows.updates else updates
-    grouped = operator.of(whole, rows.kind, ttl // _MILLISECOND)
+    grouped = operator.of(whole, rows.kind, java_state(session, state, rows.plan, _NEED))
     if changes != ADDS:
         check_repeatable(session, scala_items(grouped.projectList()))
-    state = OperatorState(index=0, name=_STATE, ttl=ttl)
     return Changelog(
         plan=grouped,
         operator=operator_of(plan, "group-aggregate", [rows.operator], changes=changes, states=[state]),
@@ -98,7 +103,7 @@ def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
         java_class(session, f"{_FUNCTIONS}.{each}") for each in ("DeclarativeAggregate", "ImperativeAggregate")
     )
     keys = list(scala_items(plan.groupingExpressions()))
-    for each in java_operator(session, "GroupAggregatePlan", "GROUP BY in a stream").functions(plan):
+    for each in java_operator(session, "GroupAggregatePlan", _NEED).functions(plan):
         function = each.aggregateFunction()
         if not (declarative.isInstance(function) or imperative.isInstance(function)):
             raise Unsupported(f"{each.sql()}: a stream aggregates with functions of Spark and of Java, not of Python.")
@@ -115,9 +120,10 @@ def _check_key(session: SparkSession, key: Any) -> None:
             f"{key.sql()}: a stream cannot group by texts of which several are equal; give each column with a COLLATION one form, "
             "such as lower(c) COLLATE UTF8_BINARY."
         )
-    if not static_member(session, f"{_CATALYST}.expressions.RowOrdering.isOrderable")(key.dataType()):
+    if not java_operator(session, "GroupAggregatePlan", _NEED).isKey(key.dataType()):
         raise Unsupported(
-            f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}; group by its entries, such as map_entries(c)."
+            f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}, whose values have no equality; group by a "
+            "text of it, such as to_json(c)."
         )
 
 

@@ -9,13 +9,22 @@ from pyspark.sql import SparkSession
 
 OPERATORS = "operators"
 """What a job has pinned, and its savepoints say, whose joins, limits and aggregations are operators of ours."""
+LAYOUT = 2
+"""The layout of the states of our operators, which a checkpoint names: higher with each change that Spark cannot read over."""
+UNNUMBERED = 1
+"""That of checkpoints without a number, whose entries have no time of their own."""
 _SETTING = "freshtable.operators"
+_EXCLUDED = "spark.sql.optimizer.excludedRules"
+_ELIMINATE_LIMITS = "org.apache.spark.sql.catalyst.optimizer.EliminateLimits"
 
 
 def leave_to_spark(session: SparkSession, pinned: Mapping[str, Any]) -> None:
     """Let Spark's own operators run in *session* if the job that has *pinned* this began with them."""
     if pinned and not pinned.get(OPERATORS):
         session.conf.set(_SETTING, "false")
+        # It takes a LIMIT, which has state, out of a batch without rows, such as the last one of a drain; the batch fails then.
+        excluded = session.conf.get(_EXCLUDED, "") or ""
+        session.conf.set(_EXCLUDED, ",".join(filter(None, (excluded, _ELIMINATE_LIMITS))))
 
 
 def is_left_to_spark(session: SparkSession) -> bool:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
 from itertools import chain
 from typing import Any
 
@@ -17,9 +16,11 @@ from pyspark.sql import SparkSession
 from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, OperatorState, RowKind
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
+from mt_core.spark.streams.operators import watermarks
 from mt_core.spark.streams.operators.changelog import Changelog, Unique
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_policy
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id
@@ -27,7 +28,6 @@ from mt_core.spark.streams.operators.walk import Walk
 
 _CATALYST = "org.apache.spark.sql.catalyst"
 _PATTERN = f"{_CATALYST}.trees.TreePattern"
-_MILLISECOND = timedelta(milliseconds=1)
 _NEED = "A join of two streams"
 _PADDED = frozenset({RowKind.INSERT, RowKind.DELETE})
 _INNER = frozenset({"INNER", "CROSS"})
@@ -56,7 +56,7 @@ def joined(walk: Walk, plan: Any) -> Changelog | None:
         return None
     sides = [walk.changelog(each) for each in inputs]
     changes = any(side.updates for side in sides)
-    if not changes and _is_native(walk.session, plan):
+    if not changes and _is_native(walk.session, plan, sides):
         operator = operator_of(plan, "interval-join", [side.operator for side in sides])
         return replace(carried(walk.session, plan, sides), operator=operator)
     _check(walk.session, plan)
@@ -66,11 +66,15 @@ def joined(walk: Walk, plan: Any) -> Changelog | None:
 def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
     session, kind = walk.session, str(plan.joinType().sql())
     whole = plan.withNewChildren(scala_sequence(session, [side.plan for side in sides]))
-    ttls = walk.ttls.of_join(position_of(plan), [frozenset(_names(each)) for each in scala_items(plan.children())])
-    kinds, millis = (static_member(session, "java.util.ArrayList")() for _ in range(2))
-    for side, ttl in zip(sides, ttls, strict=True):
+    asked = walk.ttls.of_join(position_of(plan), [frozenset(_names(each)) for each in scala_items(plan.children())])
+    states = [
+        OperatorState.of(index, name, policy)
+        for index, (name, policy) in enumerate(zip(("leftState", "rightState"), asked, strict=True))
+    ]
+    kinds, policies = (static_member(session, "java.util.ArrayList")() for _ in range(2))
+    for side, state in zip(sides, states, strict=True):
         kinds.add(side.updates)
-        millis.add(ttl // _MILLISECOND)
+        policies.add(java_policy(session, state, side.plan, _NEED))
     equal = _equal_columns(session, plan)
     _check_keys(session, chain.from_iterable(equal or ()))
     operator = operator_of(
@@ -78,27 +82,26 @@ def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
         "join",
         [side.operator for side in sides],
         changes=_changes(kind, sides),
-        states=[
-            OperatorState(index=index, name=name, ttl=ttl)
-            for index, (name, ttl) in enumerate(zip(("leftState", "rightState"), ttls, strict=True))
-        ],
+        states=states,
     )
     if equal is None:
         operator = replace(operator, description=f"{operator.description} (no equal columns: all rows have one key)")
     return Changelog(
-        plan=java_operator(session, "RegularJoin", _NEED).of(whole, kinds, millis),
+        plan=java_operator(session, "RegularJoin", _NEED).of(whole, kinds, policies),
         operator=operator,
         unique=_unique(kind, sides, equal or ((), ())),
     )
 
 
-def _is_native(session: SparkSession, plan: Any) -> bool:
+def _is_native(session: SparkSession, plan: Any, sides: Sequence[Changelog]) -> bool:
     """Return whether Spark joins rows that are only added, and keeps no row for ever; or began to in an earlier release."""
     if is_left_to_spark(session):
         return True
     # Spark has no such join of rows that match none.
-    return str(plan.joinType().sql()) != "LEFT ANTI" and bool(
-        java_operator(session, "IntervalJoin", _NEED).isBounded(plan)
+    return (
+        str(plan.joinType().sql()) != "LEFT ANTI"
+        and bool(java_operator(session, "IntervalJoin", _NEED).isBounded(plan))
+        and all(watermarks.is_reached(side.plan) for side in sides)
     )
 
 

@@ -14,8 +14,9 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequ
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
-from mt_core.spark.streams.operators.rankings import Ranking, java_keys, java_state
+from mt_core.spark.streams.operators.rankings import Ranking, java_keys
 from mt_core.spark.streams.operators.row_numbers import MOST
 from mt_core.spark.streams.operators.stateless import carried
 from mt_core.spark.streams.operators.walk import Walk
@@ -23,6 +24,7 @@ from mt_core.spark.streams.operators.walk import Walk
 _CATALYST = "org.apache.spark.sql.catalyst"
 _LOGICAL = f"{_CATALYST}.plans.logical"
 _STATE = "rankState"
+_NEED = "LIMIT over a stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,18 +94,18 @@ def _sort_below(plan: Any) -> tuple[list[Any], Any]:
 
 def _first_that_come(walk: Walk, limit: _Limit) -> Changelog:
     session, rows = walk.session, walk.changelog(limit.rows)
-    state = OperatorState(index=0, name=_STATE, ttl=walk.ttls.of())
+    state = OperatorState.of(0, _STATE, walk.ttls.of())
     if rows.updates:
         ranking = Ranking(keys=(), first=limit.first, last=limit.last, state=state)
         plan, changes = ranking.plan_of(session, rows), ranking.changes_of(rows)
     else:
         changes = ADDS
-        plan = java_operator(session, "LimitedRows", "LIMIT over a stream").of(
+        plan = java_operator(session, "LimitedRows", _NEED).of(
             _at_most(session, rows.plan, limit.last),
             java_keys(session, ()),
             limit.first,
             limit.last,
-            java_state(session, state),
+            java_state(session, state, rows.plan, _NEED),
         )
     operator = operator_of(limit.node, "limit", [rows.operator], changes=changes, states=[state])
     return Changelog(plan=plan, operator=operator, unique=rows.unique)
@@ -123,7 +125,7 @@ def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:
     orders, projection = _as_columns(session, sort)
     rows = walk.changelog(sort.child())
     ordered = rows if projection is None else carried(session, projection, [rows])
-    state = OperatorState(index=0, name=_STATE, ttl=walk.ttls.of())
+    state = OperatorState.of(0, _STATE, walk.ttls.of())
     ranking = Ranking(keys=(), order=orders, first=limit.first, last=limit.last, state=state)
     changes = ranking.changes_of(ordered)
     operator = operator_of(limit.node, "sort-limit", [rows.operator], changes=changes, states=[state])

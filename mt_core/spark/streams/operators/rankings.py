@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -14,13 +13,13 @@ from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id
 
 REPLACES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
 """The changes of an operator whose rows are added, or take the place of others."""
 _CATALYST = "org.apache.spark.sql.catalyst"
 _NEED = "A query that ranks the rows of a stream"
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,7 +45,7 @@ class Ranking:
         """Return the plan of the ranked *rows*, with their numbers in the attribute *number* unless it is None."""
         orders = as_java_list(session, self.order)
         ranking = java_operator(session, "Ranking", _NEED)(orders, self.latest, self.first, self.last)
-        keys, kept = java_keys(session, self.keys), java_state(session, self.state)
+        keys, kept = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
         if rows.updates:
             return java_operator(session, "ChangedRanks", _NEED).of(rows.plan, keys, ranking, number, kept)
         if self.last == 1:
@@ -58,11 +57,6 @@ def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:
     """Return *keys* as a Java list; without any all rows have one key."""
     one = literal(session, 0)
     return as_java_list(session, keys or [one])
-
-
-def java_state(session: SparkSession, state: OperatorState) -> Any:
-    """Return what the operators take as the name and the duration of their state."""
-    return java_operator(session, "KeptState", _NEED)(state.name, state.ttl // _MILLISECOND)
 
 
 def literal(session: SparkSession, value: int) -> Any:

@@ -6,7 +6,6 @@ The statements are Flink's top-n, `rn <= n` over `ROW_NUMBER() OVER (PARTITION B
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 from mt_core.errors import Unsupported
@@ -14,6 +13,7 @@ from mt_core.plans.operators import ADDS, OperatorState
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.processing_times import is_processing_time
 from mt_core.spark.streams.operators.rankings import (
@@ -27,8 +27,6 @@ from mt_core.spark.streams.operators.rankings import (
 from mt_core.spark.streams.operators.row_numbers import NumberedRows, numbered_rows
 from mt_core.spark.streams.operators.stateless import carried
 from mt_core.spark.streams.operators.walk import Walk
-
-_MILLISECOND = timedelta(milliseconds=1)
 
 
 def ranked(walk: Walk, plan: Any) -> Changelog | None:
@@ -67,7 +65,7 @@ def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
         )
     keys, orders = list(scala_items(window.partitionSpec())), list(scala_items(window.orderSpec()))
     check_keys(walk.session, keys, f"PARTITION BY of {name}")
-    rows, ttl = walk.changelog(window.child()), walk.ttls.of(numbered.position)
+    rows, policy = walk.changelog(window.child()), walk.ttls.of(numbered.position)
     by_arrival = all(is_processing_time(order.child(), window.child()) for order in orders)
     state = "deduplicateState" if by_arrival and numbered.last == 1 else "rankState"
     ranking = Ranking(
@@ -76,7 +74,7 @@ def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
         latest=by_arrival and str(orders[0].direction().sql()) == "DESC",
         first=numbered.first,
         last=numbered.last,
-        state=OperatorState(index=0, name=state, ttl=ttl),
+        state=OperatorState.of(0, state, policy),
     )
     return numbered.over(walk.session, _operated(walk, numbered, rows, ranking, is_read=is_read))
 
@@ -105,5 +103,6 @@ def _operated(walk: Walk, numbered: NumberedRows, rows: Changelog, ranking: Rank
 
 def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
     """Return the first of *rows* by key, which no later row replaces."""
-    operator = java_operator(walk.session, "FirstRows", "The first row of each key")
-    return operator.of(rows.plan, java_keys(walk.session, ranking.keys), ranking.state.ttl // _MILLISECOND)
+    session, need = walk.session, "The first row of each key"
+    keys, kept = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
+    return java_operator(session, "FirstRows", need).of(rows.plan, keys, kept)

@@ -1,10 +1,9 @@
-"""How long the operators of a query keep the state of a key that gets nothing new: by hints, else by the session."""
+"""How long the operators of a query keep their states, and what lets that time begin again: by hints, else by the session."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from types import MappingProxyType
 from typing import Any
 from zlib import crc32
@@ -14,7 +13,8 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.options import FLINK_DURATION
 from mt_core.plans.errors import PlanInvalid
-from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, hinted_policy
+from mt_core.plans.policies import TtlPolicy, hinted_policy, operator_policy
+from mt_core.plans.states import planned_policy
 from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
@@ -25,7 +25,7 @@ _ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The hints of one SELECT: the positions of its items and its joins, what it reads, and the durations by name.
+    """The hints of one SELECT: the positions of its items and its joins, what it reads, and the policies by name.
 
     That of a view also runs where the view is read as it stands, and without an operator.
     """
@@ -33,23 +33,23 @@ class _Block:
     starts: frozenset[int]
     joins: frozenset[int]
     reads: frozenset[str]
-    ttls: Mapping[str, timedelta]
+    ttls: Mapping[str, TtlPolicy]
     of_view: bool
 
 
 @dataclass(frozen=True, slots=True)
 class StateTtls:
-    """The durations of a query; those that are `planned`, in a compiled plan, are asked for in the order of its operators.
+    """The policies of a query; those that are `planned`, in a compiled plan, are asked for in the order of its operators.
 
     An operator asks after those below it, the left input before the right one, as `Operator.all` yields them.
     """
 
-    default: timedelta
+    default: TtlPolicy
     blocks: tuple[_Block, ...] = ()
-    planned: Iterator[tuple[timedelta, ...]] | None = None
+    planned: Iterator[tuple[TtlPolicy, ...]] | None = None
     _used: set[tuple[int, str]] = field(init=False, default_factory=set, repr=False)
 
-    def of_plan(self, count: int) -> tuple[timedelta, ...] | None:
+    def of_plan(self, count: int) -> tuple[TtlPolicy, ...] | None:
         """Return those of the next operator, which has *count* states, in a compiled plan; None without one."""
         if self.planned is None:
             return None
@@ -60,7 +60,7 @@ class StateTtls:
             )
         return ttls
 
-    def of(self, *starts: int | None) -> timedelta:
+    def of(self, *starts: int | None) -> TtlPolicy:
         """Return that of the operator which the items at *starts* of the text ask for."""
         if (planned := self.of_plan(1)) is not None:
             return planned[0]
@@ -70,7 +70,7 @@ class StateTtls:
                 return next(iter(block.ttls.values()))
         return self.default
 
-    def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[timedelta, ...]:
+    def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[TtlPolicy, ...]:
         """Return that of each input of the join at *start* of the text; the names of an input are in lower case."""
         if (planned := self.of_plan(len(inputs))) is not None:
             return planned
@@ -79,7 +79,7 @@ class StateTtls:
                 return tuple(self._of_input(number, block, names) for names in inputs)
         return (self.default,) * len(inputs)
 
-    def _of_input(self, number: int, block: _Block, names: frozenset[str]) -> timedelta:
+    def _of_input(self, number: int, block: _Block, names: frozenset[str]) -> TtlPolicy:
         for name, ttl in block.ttls.items():
             if name.lower() in names:
                 self._used.add((number, name))
@@ -101,10 +101,10 @@ def read_ttls(
     text: str,
     parsed: Any,
     settings: Mapping[str, str],
-    planned_ms: Sequence[Sequence[int]] | None = None,
+    planned_ttls: Sequence[Sequence[str]] | None = None,
     views: Mapping[str, Any] = MappingProxyType({}),
 ) -> StateTtls:
-    """Return the durations of the query *parsed* from *text*, in a session with *settings*, or those *planned_ms* in a plan.
+    """Return the policies of the query *parsed* from *text*, in a session with *settings*, or the *planned_ttls* of a plan.
 
     It reads the *views* that `hinted_views` gives. Raises DefinitionInvalid for a hint about a table that its SELECT does not read.
     """
@@ -118,10 +118,10 @@ def read_ttls(
                     f"{_HINT}('{name}'): the SELECT reads {', '.join(sorted(block.reads)) or 'no table'}; name a table after FROM, "
                     "by its alias if it has one."
                 )
-    planned = None
-    if planned_ms is not None:
-        planned = iter([tuple(timedelta(milliseconds=ttl) for ttl in each) for each in planned_ms])
-    return StateTtls(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()), blocks, planned)
+    default = operator_policy(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()))
+    if planned_ttls is None:
+        return StateTtls(default, blocks)
+    return StateTtls(default, blocks, iter([tuple(map(planned_policy, each)) for each in planned_ttls]))
 
 
 def hinted_views(session: SparkSession, analysed: Any) -> Mapping[str, Any]:
@@ -148,7 +148,7 @@ def _blocks(plan: Any, base: int = 0) -> Iterator[_Block]:
         for entry in scala_items(plan.cteRelations()):
             yield from _blocks(entry._2(), base)
     if kind == "UnresolvedHint":
-        ttls: dict[str, timedelta] = {}
+        ttls: dict[str, TtlPolicy] = {}
         while kind == "UnresolvedHint":
             if str(plan.name()).upper() == _HINT:
                 # Of several hints about a table the first one counts, within one the last.
@@ -178,18 +178,15 @@ def _starts(plan: Any, base: int) -> Iterator[int]:
             yield base + position
 
 
-def _ttls(hint: Any) -> Iterator[tuple[str, timedelta]]:
+def _ttls(hint: Any) -> Iterator[tuple[str, TtlPolicy]]:
     parameters = [_text(each) for each in scala_items(hint.parameters())]
     for name, text in zip(parameters[::2], parameters[1::2], strict=True):
         policy = hinted_policy(text)
         if policy is None:
-            raise DefinitionInvalid(f"{_HINT}('{name}' = '{text}'): expected {FLINK_DURATION.name}, or 0 for ever.")
-        if (policy.update, policy.time) != (OPERATOR_UPDATE, OPERATOR_TIME):
-            raise Unsupported(
-                f"{_HINT}('{name}' = '{text}'): the operators keep their states {OPERATOR_UPDATE} by {OPERATOR_TIME}, not "
-                f"{policy}: their rows have no event time, and a read does not rewrite the state. Write the duration alone."
+            raise DefinitionInvalid(
+                f"{_HINT}('{name}' = '{text}'): expected {FLINK_DURATION.name}, at least 1 ms, or 0 for ever."
             )
-        yield name, policy.ttl
+        yield name, policy
 
 
 def _text(parameter: Any) -> str:

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from mt_core.plans.operators import ALL, OperatorState, RowKind
+from mt_core.plans.policies import TtlPolicy
 from mt_core.spark.driver.jvm_objects import scala_items
 from mt_core.spark.kafka.topics import UPSERT_KEYS
 from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
+from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
 from mt_core.spark.streams.operators.rankings import (
     check_keys,
     column_set,
     java_keys,
-    java_state,
 )
 from mt_core.spark.streams.operators.stateless import carried
 from mt_core.spark.streams.operators.walk import Walk
 
+_NEED = "A source of upserts"
 _UPSERTS = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
 
 
@@ -39,7 +40,7 @@ def upserted(walk: Walk, plan: Any) -> Changelog | None:
     return normalized(walk.session, upserts, key, walk.ttls.of())
 
 
-def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], ttl: timedelta) -> Changelog:
+def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], policy: TtlPolicy) -> Changelog:
     """Return the changes of whole rows that *upserts* make, whose rows set or remove what the columns at places *key* name.
 
     The plan of *upserts* has the kind of each row as its last column: +I and +U set the row, -D removes it and may have values
@@ -48,10 +49,12 @@ def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], tt
     columns = list(scala_items(upserts.plan.output()))
     keys = [columns[place] for place in key]
     check_keys(session, keys, "PRIMARY KEY")
-    state = OperatorState(index=0, name="changelogNormalizeState", ttl=ttl)
-    operator = java_operator(session, "SingleRows", "A source of upserts")
+    state = OperatorState.of(0, "changelogNormalizeState", policy)
+    operator = java_operator(session, "SingleRows", _NEED)
     return Changelog(
-        plan=operator.normalized(upserts.plan, java_keys(session, keys), java_state(session, state)),
+        plan=operator.normalized(
+            upserts.plan, java_keys(session, keys), java_state(session, state, upserts.plan, _NEED)
+        ),
         operator=operator_of(upserts.plan, "changelog-normalize", [upserts.operator], changes=ALL, states=[state]),
         unique=column_set(keys),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from mt_core.errors import CatalogUnsupported, StorageMissing, Unsupported
+from mt_core.errors import CatalogUnsupported, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.model.reservation import Reservation
 from mt_core.model.storage import BATCH, JOB_ID, STREAM
@@ -16,7 +16,7 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.storage.table_creations import Facts, filled, settle
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.sinks.iceberg import IcebergSink, Record, check_target
+from mt_core.spark.streams.sinks.iceberg import IcebergSink, Record, target_of
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, SinkAttempt
 
 
@@ -100,11 +100,7 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
             "out, or CREATE TABLE first and INSERT INTO it."
         )
     check_namespace(catalogs.session, table)
-    try:
-        check_target(catalogs, identifier)
-    except StorageMissing:
-        return False
-    return True
+    return target_of(catalogs, identifier) is not None
 
 
 def _has_own_folder(definition: StreamDefinition) -> bool:

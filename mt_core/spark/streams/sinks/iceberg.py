@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import CommitConflict, StorageMissing, TableProtected, Unsupported
 from mt_core.identifiers import quote
+from mt_core.maintenance.changes import ADDED_FILES
 from mt_core.model.storage import BATCH, JOB_ID, STREAM, TABLE_ID
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
@@ -31,7 +32,6 @@ _METADATA = "org.apache.iceberg.TableMetadata"
 _REF = "org.apache.iceberg.SnapshotRef"
 # Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares with the earlier one.
 _SAME_FILES_AS = "source-snapshot-id"
-_ADDED_FILES = "added-data-files"
 _ADDED_ROWS, _ALL_ROWS = "added-records", "total-records"
 
 
@@ -158,7 +158,7 @@ class IcebergSink(Sink):
                 writer = writer.option(f"snapshot-property.{key}", value)
             writer.append()
             staged, facts = self._staged(summary)
-            self._publish(staged if _ADDED_FILES in facts else None, batch, summary, check)
+            self._publish(staged if ADDED_FILES in facts else None, batch, summary, check)
             count = int(facts.get(_ADDED_ROWS) or 0)
         check(PUBLISHED)
         self.batch = batch
@@ -341,12 +341,15 @@ class IcebergTarget:
     keys: tuple[str, ...]
 
 
-def check_target(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget:
-    """Return a table that a stream may write, also the materialized table with the id *keeps*.
+def target_of(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget | None:
+    """Return a table that a stream may write, also the materialized table with the id *keeps*; None if there is no table.
 
     Raises TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set.
     """
-    loaded = catalogs.load_table(table)
+    try:
+        loaded = catalogs.load_table(table)
+    except StorageMissing:
+        return None
     if loaded.properties().get(TABLE_ID) not in (None, keeps):
         raise TableProtected(
             f"{table} is a materialized table, whose rows are those of its query; INSERT into a table.",

@@ -1,0 +1,131 @@
+package freshtable.files;
+
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.stream.LongStream;
+import org.apache.parquet.ParquetReadOptions;
+import org.apache.parquet.hadoop.ParquetFileReader;
+import org.apache.parquet.hadoop.metadata.ParquetMetadata;
+import org.apache.parquet.schema.MessageType;
+import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.unsafe.types.UTF8String;
+
+/**
+ * The places of deleted rows that files of position deletes have: each is read once for all files with such rows, and those of small
+ * ones, which never change, are kept for the next lookups.
+ */
+public final class DeletedPlaces {
+  private static final StructType COLUMNS =
+      new StructType().add("file_path", DataTypes.StringType).add("pos", DataTypes.LongType);
+  /** The ids that Iceberg gives to the columns of such a file. */
+  private static final int[] IDS = {Integer.MAX_VALUE - 101, Integer.MAX_VALUE - 102};
+  /** Places of a file up to which they are kept. */
+  private static final int MOST_OF_FILE = 100_000;
+  /** What is kept of all files, in eight bytes as a place takes them: the file goes that was not used for the longest. */
+  private static final int MOST_KEPT = 1_000_000;
+  /** What a file takes, and each file to which it applies, beside the places: few places each are mostly that. */
+  private static final int EACH_FILE = 50;
+  private static final long[] NONE = {};
+  private static final Map<String, Map<UTF8String, long[]>> KEPT = new LinkedHashMap<>(16, 0.75f, true);
+  private static int kept;
+
+  private DeletedPlaces() {}
+
+  /**
+   * Gives the places in each Parquet file of deletes to those files, by their locations, to which it applies.
+   *
+   * <p>Returns false if one cannot be read here.
+   */
+  public static boolean give(List<OpenedFile> deletes, List<Map<String, OpenedFile>> files) {
+    ReadingThreads.Reading<Boolean> work =
+        () -> {
+          for (int number = 0; number < deletes.size(); number++) {
+            Map<UTF8String, OpenedFile> named = new HashMap<>();
+            files.get(number).forEach((location, file) -> named.put(UTF8String.fromString(location), file));
+            if (!give(deletes.get(number), named)) {
+              return null;
+            }
+          }
+          return true;
+        };
+    return ReadingThreads.all(List.of(work)) != null;
+  }
+
+  private static boolean give(OpenedFile deletes, Map<UTF8String, OpenedFile> files) throws IOException {
+    Map<UTF8String, long[]> places = known(deletes.location());
+    if (places == null) {
+      places = read(deletes, files);
+    }
+    if (places == null) {
+      return false;
+    }
+    for (Map.Entry<UTF8String, OpenedFile> each : files.entrySet()) {
+      for (long place : places.getOrDefault(each.getKey(), NONE)) {
+        each.getValue().accept(place);
+      }
+    }
+    return true;
+  }
+
+  /** Returns the places in a file of deletes, by the locations of files of data: of all of them, or of those given if it has many. */
+  private static Map<UTF8String, long[]> read(OpenedFile deletes, Map<UTF8String, OpenedFile> files) throws IOException {
+    ParquetReadOptions options = OpenedFile.options().build();
+    ParquetMetadata footer = deletes.footer(options);
+    MessageType schema = footer.getFileMetaData().getSchema();
+    List<StoredColumn> stored = StoredColumn.all(schema, IDS, COLUMNS);
+    if (stored == null) {
+      return null;
+    }
+    Map<UTF8String, LongStream.Builder> found = new HashMap<>();
+    try (ParquetFileReader reader = deletes.reader(footer, options)) {
+      reader.setRequestedSchema(ReadBatches.schema(schema, stored));
+      boolean all = reader.getRecordCount() <= MOST_OF_FILE;
+      try (ReadBatches batches = new ReadBatches(schema, stored, reader::readNextRowGroup, reader.getRecordCount())) {
+        while (batches.next()) {
+          for (int row = 0; row < batches.size(); row++) {
+            UTF8String location = batches.column(0).getUTF8String(row);
+            if (!all && !files.containsKey(location)) {
+              continue;
+            }
+            LongStream.Builder places = found.get(location);
+            if (places == null) {
+              places = LongStream.builder();
+              found.put(location.clone(), places);
+            }
+            places.add(batches.column(1).getLong(row));
+          }
+        }
+      }
+      Map<UTF8String, long[]> given = new HashMap<>();
+      found.forEach((location, places) -> given.put(location, places.build().toArray()));
+      if (all) {
+        keep(deletes.location(), given);
+      }
+      return given;
+    }
+  }
+
+  private static synchronized Map<UTF8String, long[]> known(String location) {
+    return KEPT.get(location);
+  }
+
+  private static synchronized void keep(String location, Map<UTF8String, long[]> places) {
+    if (KEPT.putIfAbsent(location, places) == null) {
+      kept += taken(places);
+    }
+    Iterator<Map<UTF8String, long[]>> eldest = KEPT.values().iterator();
+    while (kept > MOST_KEPT) {
+      kept -= taken(eldest.next());
+      eldest.remove();
+    }
+  }
+
+  private static int taken(Map<UTF8String, long[]> places) {
+    return EACH_FILE + places.values().stream().mapToInt(each -> EACH_FILE + each.length).sum();
+  }
+}

@@ -1,0 +1,25 @@
+package freshtable.operators;
+
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.streaming.ExpiredTimerInfo;
+import org.apache.spark.sql.streaming.StatefulProcessor;
+import org.apache.spark.sql.streaming.TimeMode;
+import org.apache.spark.sql.streaming.TimerValues;
+import scala.collection.Iterator;
+
+/** A processor whose states expire by policies: the timer of a key removes what has expired. */
+abstract class ExpiringProcessor extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
+  private static final long serialVersionUID = 1L;
+
+  /** Returns the time in which the timers run. */
+  abstract TimeMode timers();
+
+  /** Removes what has expired of the key at hand, whose timer is due. */
+  abstract void expire(TimerValues now);
+
+  @Override
+  public final Iterator<InternalRow> handleExpiredTimer(InternalRow key, TimerValues now, ExpiredTimerInfo timer) {
+    expire(now);
+    return Changes.none();
+  }
+}

@@ -1,0 +1,146 @@
+package freshtable.operators;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.function.BiConsumer;
+import java.util.function.UnaryOperator;
+import org.apache.spark.sql.Encoder;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.streaming.MapState;
+import org.apache.spark.sql.streaming.StatefulProcessorHandle;
+import org.apache.spark.sql.streaming.TTLConfig;
+import org.apache.spark.sql.types.DataType;
+import scala.Tuple2;
+import scala.collection.Iterator;
+
+/**
+ * A state of several entries a key, each of which expires by a policy: a map.
+ *
+ * <p>When that is stands in the entry, as in an {@link ExpiringRow}, and the key has one timer for all of them.
+ */
+final class ExpiringRows<K> {
+  private final MapState<K, InternalRow> state;
+  private final UnaryOperator<K> copied;
+  private final DataType[] types;
+  private final EntryTimes times;
+  private final KeyTimer timer;
+  private final JoinedRow whole = new JoinedRow();
+
+  /** {@code copied} gives what stays of a key of an entry when the next one is read. */
+  ExpiringRows(
+      StatefulProcessorHandle handle, String name, Encoder<K> keys, UnaryOperator<K> copied, List<DataType> types,
+      EntryTimes times, KeyTimer timer) {
+    this.copied = copied;
+    this.types = types.toArray(DataType[]::new);
+    this.times = times;
+    this.timer = timer;
+    List<DataType> stored = new ArrayList<>(types);
+    stored.addAll(EntryTimes.TYPES);
+    state = handle.getMapState(name, keys, KeyedRows.stateEncoder(stored), TTLConfig.NONE());
+  }
+
+  EntryTimes times() {
+    return times;
+  }
+
+  /** Returns an entry, with columns of ours at its end, and notes that it was read; null if there is none. */
+  InternalRow get(K key) {
+    InternalRow row = peek(key);
+    return row == null ? null : keep(key, row, times.read(time(row)));
+  }
+
+  /** Returns the same, which is no read; removes it if it has expired. */
+  InternalRow peek(K key) {
+    InternalRow row = state.getValue(key);
+    if (row != null && time(row) == null) {
+      removeExpired(List.of(key));
+      return null;
+    }
+    return row;
+  }
+
+  /** Gives each entry, with columns of ours at its end, and notes that it was read; removes those that have expired. */
+  void forEach(BiConsumer<K, InternalRow> found) {
+    List<K> gone = new ArrayList<>();
+    Iterator<Tuple2<K, InternalRow>> entries = state.iterator();
+    while (entries.hasNext()) {
+      Tuple2<K, InternalRow> entry = entries.next();
+      EntryTime time = times.stored(entry._2(), types.length);
+      K key = copied.apply(entry._1());
+      if (time == null) {
+        gone.add(key);
+      } else {
+        timer.covers(time.isStored() ? times.expires(time, timer) : TtlPolicy.NEVER);
+        found.accept(key, keep(key, entry._2(), times.read(time)));
+      }
+    }
+    removeExpired(gone);
+  }
+
+  /** Returns the time of an entry that was given. */
+  EntryTime time(InternalRow row) {
+    return times.stored(row, types.length);
+  }
+
+  /** Sets an entry; {@code before} is its time, null for a new one. */
+  void put(K key, InternalRow row, EntryTime before) {
+    EntryTime time = times.written(before);
+    if (time != null) {
+      store(key, row, time);
+    }
+  }
+
+  void remove(K key) {
+    state.removeKey(key);
+  }
+
+  void clear() {
+    state.clear();
+  }
+
+  /** Removes what has expired of the key at hand; returns when the next entry expires in the time of the timers, or NEVER. */
+  long removeExpired() {
+    List<K> gone = new ArrayList<>();
+    long next = TtlPolicy.NEVER;
+    Iterator<Tuple2<K, InternalRow>> entries = state.iterator();
+    while (entries.hasNext()) {
+      Tuple2<K, InternalRow> entry = entries.next();
+      EntryTime time = times.stored(entry._2(), types.length);
+      if (time == null) {
+        gone.add(copied.apply(entry._1()));
+      } else {
+        // The time of one that was stored by another policy begins here.
+        keep(copied.apply(entry._1()), entry._2(), time);
+        next = Math.min(next, times.expires(time, timer));
+      }
+    }
+    removeExpired(gone);
+    return next;
+  }
+
+  private void removeExpired(List<K> gone) {
+    gone.forEach(state::removeKey);
+    timer.expired(gone.size());
+  }
+
+  /** Stores an entry anew if its time is another one than that in the store. */
+  private InternalRow keep(K key, InternalRow row, EntryTime time) {
+    if (time.isStored()) {
+      return row;
+    }
+    Object[] columns = new Object[types.length];
+    for (int position = 0; position < types.length; position++) {
+      columns[position] = row.get(position, types[position]);
+    }
+    return store(key, new GenericInternalRow(columns), time);
+  }
+
+  private InternalRow store(K key, InternalRow row, EntryTime time) {
+    timer.before(times.expires(time, timer));
+    whole.apply(row, new GenericInternalRow(times.columns(time)));
+    state.updateValue(key, whole);
+    return whole;
+  }
+}

@@ -1,0 +1,62 @@
+"""What a gateway says about itself: its version, whether Spark takes work, and its time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import httpx
+
+from mt_core.address import Address
+from mt_core.client.http import GatewayRefused
+from mt_core.protocol import ENGINE_HEADER, ERROR_CODE_HEADER, WORK_HEADER, read_error
+
+PRODUCT = "Freshtable"
+READY = "READY"
+# The code of the error of a gateway that does not know the token.
+UNAUTHORIZED = "UNAUTHORIZED"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GatewayInfo:
+    """The answer of GET /info. `engine` is READY, or why Spark takes no work; `date` is the header of that name.
+
+    `work` is what goes on at an embedded gateway without clients, None for a gateway that stays in any case.
+    """
+
+    version: str
+    engine: str
+    date: str | None
+    work: str | None = None
+
+    @classmethod
+    def from_answer(cls, url: str, headers: Mapping[str, str], body: object) -> GatewayInfo:
+        """Read an answer; raises GatewayRefused if it is not one of a gateway of Freshtable."""
+        if not isinstance(body, dict) or body.get("productName") != PRODUCT:
+            raise GatewayRefused(f"What answers at {url} is no gateway of Freshtable; check address and port.")
+        return cls(
+            version=str(body.get("version", "")),
+            engine=headers.get(ENGINE_HEADER, READY),
+            date=headers.get("date"),
+            work=headers.get(WORK_HEADER),
+        )
+
+
+def read_info(url: str, token: str | None, timeout_s: float) -> GatewayInfo:
+    """Ask the gateway at *url*; raises GatewayRefused if none answers there, or it does not accept *token*."""
+    headers = {"Authorization": f"Bearer {token}"} if token else {}
+    address = Address.of(url)
+    transport = None if address.socket is None else httpx.HTTPTransport(uds=address.socket, verify=False)
+    try:
+        with httpx.Client(transport=transport, headers=headers, timeout=timeout_s) as client:
+            answer = client.get(f"{address.base_url}/info")
+    except (httpx.HTTPError, httpx.InvalidURL) as cause:
+        raise GatewayRefused(f"No gateway answers at {url}: {cause}") from cause
+    try:
+        body = answer.json()
+    except ValueError:
+        body = None
+    if answer.status_code != httpx.codes.OK:
+        error = read_error(body, answer.headers.get(ERROR_CODE_HEADER))
+        raise GatewayRefused(f"{url} refused GET /info: {error.message}", code=error.code)
+    return GatewayInfo.from_answer(url, answer.headers, body)

@@ -1,0 +1,104 @@
+"""Candidates: the words that the gateway offers at a place of a statement, asked for while a person goes on typing."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mt_core.errors import GatewayError
+
+Ask = Callable[[str, int], Sequence[str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """A place in a statement: the text before the word that is begun there, that word, and the text after it."""
+
+    before: str
+    begun: str
+    after: str
+
+    @property
+    def position(self) -> int:
+        return len(self.before) + len(self.begun)
+
+    def continues(self, other: Place) -> bool:
+        """Return whether the answer for *other* has all candidates of this place: more letters of the same word were typed."""
+        same = (self.before, self.after) == (other.before, other.after)
+        return (
+            same
+            and self.begun.casefold().startswith(other.begun.casefold())
+            and "." not in self.begun[len(other.begun) :]
+        )
+
+
+class Candidates:
+    """Asks the gateway in a thread of its own, which begins with the first question and ends with `close`.
+
+    There is one question at a time; of those that come meanwhile the last one is asked next. `on_answer` is called in the
+    thread, with the place that was asked for.
+    """
+
+    def __init__(self, ask: Ask, on_answer: Callable[[Place], object]) -> None:
+        self._ask, self._on_answer = ask, on_answer
+        self._changed = threading.Condition()
+        self._wanted: Place | None = None
+        self._answered: tuple[Place, Sequence[str]] | None = None
+        self._closed = False
+        self._thread: threading.Thread | None = None
+
+    def at(self, place: Place) -> list[str] | None:
+        """Return the candidates that are known at *place*, at once; None if they are not known, and asked for now."""
+        with self._changed:
+            if self._answered is not None and place.continues(self._answered[0]):
+                begun = place.begun.casefold()
+                return [
+                    word
+                    for word in self._answered[1]
+                    if word.casefold().replace("`", "").startswith(begun.replace("`", ""))
+                ]
+            self._wanted = place
+            if self._thread is None and not self._closed:
+                self._thread = threading.Thread(target=self._work, name="candidates", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return None
+
+    def forget(self) -> None:
+        """Forget what is known: a statement may have changed it."""
+        with self._changed:
+            self._wanted = self._answered = None
+
+    def close(self) -> None:
+        """End the thread, without waiting for an answer."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+
+    def _work(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._closed or self._wanted is not None)
+                place = self._wanted
+            if self._closed or place is None:
+                return
+            words = self._answer(place)
+            with self._changed:
+                late = self._wanted is not place
+                if not late:
+                    self._wanted, self._answered = None, (place, words)
+            if not late:
+                self._on_answer(place)
+
+    def _answer(self, place: Place) -> Sequence[str]:
+        try:
+            return self._ask(place.before + place.begun + place.after, place.position)
+        except GatewayError:
+            # The next statement says what is wrong with the gateway.
+            return ()
+        except RuntimeError:
+            # httpx refuses a request of a client that was closed in the meantime.
+            if not self._closed:
+                raise
+            return ()

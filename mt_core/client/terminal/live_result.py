@@ -1,0 +1,148 @@
+"""A live result: rows that are looked at while more of them come."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from mt_core.client.pages import ResultPage
+from mt_core.client.session import Closing
+from mt_core.client.terminal.lines import OP
+from mt_core.client.terminal.spool import Row, Spool
+from mt_core.client.terminal.standing_rows import StandingRows
+from mt_core.client.terminal.texts import texts_of
+from mt_core.errors import MtError
+from mt_core.rowset import STRING, Column
+
+_JOIN_S = 5.0
+
+
+class Shown(StrEnum):
+    """Which rows of a result are shown.
+
+    Those that came FIRST, those that came LAST, all CHANGES up to the last, or the rows that are STANDING after all changes.
+    """
+
+    FIRST = "first"
+    LAST = "last"
+    CHANGES = "changes"
+    STANDING = "standing"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """Rows that stay as they are: `read` returns those from one position up to, and without, another.
+
+    `left_out` rows are not among them: older ones, or those after the first ones. `has_ended` is whether no more come.
+    """
+
+    count: int
+    read: Callable[[int, int], list[Row]]
+    left_out: int = 0
+    more: bool = False
+    has_ended: bool = False
+    error: MtError | None = None
+
+
+class LiveResult(Closing):
+    """Reads *pages* in a thread of its own, from `read_on`, and shows at most *most_rows* rows of them.
+
+    Rows are dropped when another snapshot is taken, and no sooner: while one is looked at, as many again are read, and then the
+    gateway waits. Raises ConfigError if the rows of *first* cannot be kept.
+    """
+
+    def __init__(self, first: ResultPage, pages: Iterator[ResultPage], shown: Shown, most_rows: int) -> None:
+        self._first, self._pages, self._shown, self._most_rows = first, pages, shown, most_rows
+        self._spool, self._standing = Spool(), StandingRows()
+        self._changed = threading.Condition()
+        self._closed = self._more = self.has_ended = False
+        self._looked_at = self._left_out = 0
+        self.error: MtError | None = None
+        op = (Column(name=OP, type=STRING),) if shown is Shown.CHANGES else ()
+        self.columns = (*op, *first.columns)
+        self._take(first)
+        self._thread = threading.Thread(target=self._work, name="rows", daemon=True)
+
+    @property
+    def is_followed(self) -> bool:
+        """Whether the newest rows are what a person wants to see."""
+        return self._shown is not Shown.FIRST
+
+    def read_on(self) -> None:
+        """Begin to read the pages after the first one; again is harmless."""
+        if self._thread.ident is None:
+            self._thread.start()
+
+    def snapshot(self) -> Snapshot:
+        """Return the rows as they are now; those of the snapshot before may be dropped."""
+        with self._changed:
+            taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool()
+            self._changed.notify_all()
+            return replace(taken, more=self._more, has_ended=self.has_ended, error=self.error)
+
+    def close(self) -> None:
+        """Read no more, and remove what was read."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        if self._thread.ident is not None:
+            self._thread.join(_JOIN_S)
+        self._spool.close()
+
+    def _of_spool(self) -> Snapshot:
+        end = self._spool.end
+        start = max(0, end - self._most_rows)
+        self._spool.drop(start)
+        self._looked_at = end
+
+        def read(begin: int, stop: int) -> list[Row]:
+            return self._spool.rows(start + begin, min(start + stop, end))
+
+        return Snapshot(count=end - start, left_out=start, read=read)
+
+    def _of_standing(self) -> Snapshot:
+        rows = self._standing.all()
+
+        def read(begin: int, stop: int) -> list[Row]:
+            page = replace(self._first, rows=[list(row) for row in rows[begin:stop]], kinds=None)
+            return list(texts_of(page))
+
+        return Snapshot(count=len(rows), left_out=self._left_out, read=read)
+
+    def _work(self) -> None:
+        try:
+            for page in self._pages:
+                if not self._take(page):
+                    break
+        except MtError as error:
+            self.error = error
+        finally:
+            self.has_ended = True
+
+    def _take(self, page: ResultPage) -> bool:
+        """Add the rows of *page*; returns whether others are wanted."""
+        if self._shown is Shown.STANDING:
+            with self._changed:
+                for kind, row in zip(page.kinds or (), page.rows, strict=True):
+                    self._standing.apply(kind, row)
+                self._left_out += self._standing.keep(self._most_rows)
+            return not self._closed
+        rows: list[Row] = list(texts_of(page))
+        room = self._most_rows - self._spool.end
+        self._more = self._shown is Shown.FIRST and len(rows) > room
+        if self._more:
+            rows = rows[:room]
+        if self._shown is Shown.CHANGES:
+            kinds = ["+I"] * len(rows) if page.kinds is None else [kind.value for kind in page.kinds]
+            rows = [[kind, *row] for kind, row in zip(kinds, rows, strict=True)]
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._has_room)
+            if not self._closed:
+                self._spool.add(rows)
+            return not (self._closed or self._more)
+
+    @property
+    def _has_room(self) -> bool:
+        return self._shown is Shown.FIRST or self._spool.end - self._looked_at < self._most_rows

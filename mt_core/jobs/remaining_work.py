@@ -1,0 +1,26 @@
+"""What goes on at a gateway without any client."""
+
+from __future__ import annotations
+
+from mt_core.model.job import QUERIES, JobStatus
+from mt_core.model.run import RunStatus
+from mt_core.model.table import RefreshStatus
+from mt_core.tables.registry import Transaction
+
+_UNDER_WAY = (RunStatus.QUEUED, RunStatus.RUNNING)
+
+
+def remaining_work(tx: Transaction) -> str:
+    """Return in words which jobs, tables and refreshes need the gateway; empty if nothing does.
+
+    Queries end with their clients, and a suspended table or stream waits for a statement.
+    """
+    jobs = [job for job in tx.jobs.open() if job.status is not JobStatus.SUSPENDED and job.kind not in QUERIES]
+    tables = [table for table in tx.tables.page() if table.status is not RefreshStatus.SUSPENDED]
+    runs = tx.runs.newest(statuses=_UNDER_WAY)
+    counted = (
+        (len(jobs), "job runs", "jobs run"),
+        (len(tables), "materialized table is ACTIVATED", "materialized tables are ACTIVATED"),
+        (len(runs), "refresh is under way", "refreshes are under way"),
+    )
+    return ", ".join(f"{count} {one if count == 1 else more}" for count, one, more in counted if count)

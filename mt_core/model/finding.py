@@ -1,0 +1,69 @@
+"""Findings: what a check of the installation says about one subject, and the way out of a problem."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
+from enum import StrEnum
+
+MOST_SKEW = timedelta(seconds=5)
+# The header `Date` of HTTP has whole seconds.
+_RESOLUTION = timedelta(seconds=1)
+
+
+class Level(StrEnum):
+    """OK: as it must be. NOTE: worth knowing, and no problem. PROBLEM: a gateway does not start, or does not work."""
+
+    OK = "ok"
+    NOTE = "note"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """What was found of a subject, such as `java`; `way_out` is the command or change that mends it, "" where none is needed."""
+
+    subject: str
+    level: Level
+    text: str
+    way_out: str = ""
+
+    @classmethod
+    def ok(cls, subject: str, text: str) -> Finding:
+        return cls(subject=subject, level=Level.OK, text=text)
+
+    @classmethod
+    def note(cls, subject: str, text: str, way_out: str = "") -> Finding:
+        return cls(subject=subject, level=Level.NOTE, text=text, way_out=way_out)
+
+    @classmethod
+    def problem(cls, subject: str, text: str, way_out: str) -> Finding:
+        return cls(subject=subject, level=Level.PROBLEM, text=text, way_out=way_out)
+
+
+def clock_finding(whose: str, date: str | None, sent: datetime, received: datetime) -> Finding:
+    """Return how far the clock of *whose* is from this machine's, by the header *date* of an answer of HTTP.
+
+    The request was sent and its answer received at these times of this machine's clock.
+    """
+    subject, theirs = "clock", _instant(date)
+    if theirs is None:
+        return Finding.note(subject, f"{whose} does not say its time")
+    ahead, behind = theirs - received, sent - (theirs + _RESOLUTION)
+    skew = max(ahead, behind)
+    if skew <= MOST_SKEW:
+        return Finding.ok(subject, f"agrees with the clock of {whose}")
+    direction = "ahead of" if ahead > behind else "behind"
+    return Finding.problem(
+        subject,
+        f"the clock of {whose} is {round(skew.total_seconds())} s {direction} this machine's, and schedule times are by the clock",
+        "timedatectl set-ntp true, on each of the two machines",
+    )
+
+
+def _instant(date: str | None) -> datetime | None:
+    try:
+        return None if date is None else parsedate_to_datetime(date).astimezone(UTC)
+    except ValueError:
+        return None

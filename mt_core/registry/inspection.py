@@ -1,0 +1,59 @@
+"""Inspection of a database without a change: whether it answers, and which tables and migration it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import URL, Engine, create_engine, inspect, select
+from sqlalchemy.exc import NoSuchModuleError
+from sqlalchemy.pool import NullPool
+
+from mt_core.errors import ConfigError
+from mt_core.extras import installation
+from mt_core.registry.database import VERSIONS, parse, shown
+from mt_core.registry.failures import translated
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseState:
+    """A database as it is. `migration` is the last one of a registry, None if it has none; `name` shows no password."""
+
+    name: str
+    exists: bool
+    tables: frozenset[str] = frozenset()
+    migration: str | None = None
+
+
+def inspect_database(url: str, timeout_s: int) -> DatabaseState:
+    """Look at the database at *url*, which is neither created nor migrated; raises ConfigError or RegistryError."""
+    parsed = parse(url)
+    name = shown(parsed)
+    if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
+        return DatabaseState(name=name, exists=False)
+    engine = _reader(parsed, timeout_s)
+    try:
+        with translated(name), engine.connect() as connection:
+            tables = frozenset(inspect(connection).get_table_names())
+            migrated = VERSIONS.name in tables
+            migration = connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() if migrated else None
+    finally:
+        engine.dispose()
+    return DatabaseState(name=name, exists=True, tables=tables, migration=migration)
+
+
+def _reader(url: URL, timeout_s: int) -> Engine:
+    if url.get_backend_name() == "sqlite":
+        # The file is opened for reading: nothing is created, and no lock is kept that a gateway would wait for.
+        file = f"sqlite:///file:{quote(str(url.database))}?mode=ro&uri=true"
+        return create_engine(file, connect_args={"timeout": timeout_s}, poolclass=NullPool)
+    arguments = {"connect_timeout": timeout_s, "options": "-c default_transaction_read_only=on"}
+    try:
+        return create_engine(
+            url,
+            connect_args={key: value for key, value in arguments.items() if key not in url.query},
+            poolclass=NullPool,
+        )
+    except (ModuleNotFoundError, NoSuchModuleError) as cause:
+        raise ConfigError(f"Registry {shown(url)} needs psycopg; {installation('postgres')}.") from cause

@@ -1,0 +1,82 @@
+"""Places of plans: where the names of a plan mean what they did when it was compiled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+from mt_core.plans.compiled import CompiledPlan
+from mt_core.sessions.ports import SessionContext, SessionState, StatementEngine
+from mt_core.sessions.properties.plan_properties import PlanProperties
+from mt_core.sessions.statements.spark_work import Place, Task
+from mt_core.sessions.statements.translation import in_spark
+from mt_core.sessions.temporary_objects import TemporaryObject, after, texts, use_statement
+from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.functions import CreateFunction
+from mt_core.sql.parser import ReadStatement
+
+
+def restored(task: Task, plan: CompiledPlan, state: SessionState) -> tuple[str, ...]:
+    """Return the statements that create the temporary objects of *plan* in its database, for a session with that *state*."""
+    own = texts(task.session.temporary, state)
+    if own and not _is_home(plan, state):
+        own = (use_statement(state.catalog, state.namespace), *own, use_statement(plan.catalog, plan.namespace))
+    return PlanProperties(task.properties_in_force()).restored(plan.temporary, own)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanPlaces:
+    """Gives batch plans the sessions of the engine in which they run."""
+
+    engine: StatementEngine
+
+    @contextmanager
+    def of(self, task: Task, plan: CompiledPlan) -> Iterator[Task]:
+        """Give the block *task* at the place of *plan*: the session itself if that has the names of the plan, else one of its own.
+
+        Raises what the statements raise that create the temporary objects.
+        """
+        state = self.engine.session_state(task.context())
+        temporary = restored(task, plan, state)
+        if _is_home(plan, state) and temporary == texts(task.session.temporary, state):
+            yield task
+            return
+        session_id = f"{task.session.handle}/{task.operation.planned_job_id}"
+        try:
+            with self.engine.keeping(session_id):
+                yield self._furnished(task, plan, session_id, temporary)
+        finally:
+            self.engine.close_session(session_id)
+
+    def _furnished(self, task: Task, plan: CompiledPlan, session_id: str, temporary: Sequence[str]) -> Task:
+        """Return *task* at a new place with the database of *plan*, the jars of the session and the *temporary* objects."""
+        there = replace(task, place=Place(session_id=session_id, temporary=()))
+        context, job_id = there.context(), task.operation.planned_job_id
+        for jar in self.engine.jar_copies(task.context(), task.session.jars):
+            self.engine.add_jar(context, jar)
+        home = use_statement(plan.catalog, plan.namespace)
+        self.engine.execute(context, home, job_id=job_id)
+        for text in temporary:
+            self._create(context, ReadStatement(text), job_id)
+        if temporary:
+            # They say where their own names are looked up.
+            self.engine.execute(context, home, job_id=job_id)
+        state, objects = self.engine.session_state(context), tuple[TemporaryObject, ...]()
+        for text in temporary:
+            objects = after(objects, ReadStatement(text), state)
+        return replace(task, place=Place(session_id=session_id, temporary=objects))
+
+    def _create(self, context: SessionContext, read: ReadStatement, job_id: str) -> None:
+        match read.fact:
+            case CreateConnectorTable(has_statement=False) as table:
+                self.engine.create_unbounded(context, table)
+            case CreateFunction(function=function):
+                self.engine.create_temporary_function(context, function)
+            case _:
+                for text in in_spark(read, self.engine, context):
+                    self.engine.execute(context, text, job_id=job_id)
+
+
+def _is_home(plan: CompiledPlan, state: SessionState) -> bool:
+    return (state.catalog, tuple(state.namespace)) == (plan.catalog, tuple(plan.namespace))

@@ -1,0 +1,63 @@
+"""The databases: that of the registry, and that of the catalog `lake`."""
+
+from __future__ import annotations
+
+from mt_core.errors import MtError
+from mt_core.model.finding import Finding
+from mt_core.registry.inspection import DatabaseState, inspect_database
+from mt_core.registry.schema import NEWEST
+from mt_core.setup.machine import Machine
+
+REGISTRY, CATALOG = "registry", "catalog"
+TIMEOUT_S = 5
+_TABLES_OF_ICEBERG = "iceberg_tables"
+_LOOKED_AT = ("sqlite:", "postgresql:", "postgresql+psycopg:")
+
+
+def check_registry(machine: Machine) -> list[Finding]:
+    """Return whether the registry's database answers, and has the schema of this version."""
+    url = machine.config.registry_url.reveal()
+    try:
+        return [judge_registry(inspect_database(url, TIMEOUT_S))]
+    except MtError as error:
+        return [_unreachable(REGISTRY, url, error)]
+
+
+def check_catalog(machine: Machine) -> list[Finding]:
+    """Return whether the database of the catalog answers."""
+    url = machine.config.catalog_url.reveal()
+    if not url.startswith(_LOOKED_AT):
+        return [
+            Finding.note(CATALOG, f"catalog.url ({url.partition('//')[0]}…) is read by Spark and was not looked at")
+        ]
+    try:
+        return [judge_catalog(inspect_database(url, TIMEOUT_S))]
+    except MtError as error:
+        return [_unreachable(CATALOG, url, error)]
+
+
+def judge_registry(state: DatabaseState, newest: str = NEWEST) -> Finding:
+    """Return what the migration of a registry means for this version, whose own is *newest*."""
+    if state.migration is None:
+        return Finding.note(REGISTRY, f"{state.name} has no registry yet; the gateway makes it when it starts")
+    if state.migration == newest:
+        return Finding.ok(REGISTRY, f"{state.name} answers, with schema {newest}")
+    if state.migration < newest:
+        text = f"{state.name} has schema {state.migration}; the gateway makes it {newest} when it starts"
+        return Finding.note(REGISTRY, text, "make a backup of the database before you start the gateway")
+    text = f"{state.name} has schema {state.migration}, that of a newer release; this one has {newest}"
+    return Finding.problem(REGISTRY, text, "install the newer release")
+
+
+def judge_catalog(state: DatabaseState) -> Finding:
+    """Return whether Iceberg has used the database."""
+    if _TABLES_OF_ICEBERG in state.tables:
+        return Finding.ok(CATALOG, f"{state.name} answers, and has Iceberg's tables")
+    return Finding.note(CATALOG, f"{state.name} has no catalog yet; Spark makes it when it starts")
+
+
+def _unreachable(subject: str, url: str, error: MtError) -> Finding:
+    # The same code reads both databases, and its messages are those of the registry.
+    text = error.message.replace("Registry ", "Database ").replace("registry ", "database ")
+    way_out = "restore the file from a backup" if url.startswith("sqlite:") else "start the database"
+    return Finding.problem(subject, text, f"{way_out}, or correct {subject}.url")

@@ -1,0 +1,45 @@
+"""The gateway: whether it answers, in which version, and whether Spark takes work."""
+
+from __future__ import annotations
+
+from mt_core import __version__
+from mt_core.client.home import url_in
+from mt_core.client.http import GatewayRefused
+from mt_core.client.info import READY, UNAUTHORIZED, GatewayInfo, read_info
+from mt_core.model.finding import Finding
+from mt_core.setup.machine import Machine
+
+SUBJECT = "gateway"
+TIMEOUT_S = 5.0
+
+
+def check(machine: Machine) -> list[Finding]:
+    """Return how the gateway of the home answers, or the one at the configured address."""
+    url = machine.gateway_url
+    try:
+        info = read_info(url, machine.token, TIMEOUT_S)
+    except GatewayRefused as error:
+        return [judge_silence(error, str(machine.config.home), held=url_in(machine.config.home) is not None)]
+    return [judge_answer(url, info, __version__)]
+
+
+def judge_silence(error: GatewayRefused, home: str, *, held: bool) -> Finding:
+    """Return whether it is a problem that no gateway answers: it is, if one *held* the home and did not end in order."""
+    start = f"freshtable gateway --home {home}"
+    if error.code == UNAUTHORIZED:
+        return Finding.problem(SUBJECT, error.message, "export FRESHTABLE_TOKEN=<token of sql-gateway.security.tokens>")
+    if held:
+        return Finding.problem(SUBJECT, f"{error.message}; the home says that it runs there", start)
+    return Finding.note(SUBJECT, "no gateway runs", start)
+
+
+def judge_answer(url: str, info: GatewayInfo, version: str) -> Finding:
+    """Return what the answer of a gateway means for a client of *version*."""
+    if info.engine != READY:
+        return Finding.problem(
+            SUBJECT, f"{url} answers, and Spark takes no work: {info.engine}", "see logs/spark.log in the home folder"
+        )
+    if info.version != version:
+        text = f"{url} answers, with version {info.version}; this is version {version}"
+        return Finding.note(SUBJECT, text, "start the gateway again with the version that is installed")
+    return Finding.ok(SUBJECT, f"{url} answers, version {info.version}, Spark is ready")

@@ -1,0 +1,112 @@
+"""The home folder: whether a gateway can use it, its owner and space, and which gateway holds it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from mt_core.app.home import Home
+from mt_core.model.finding import Finding
+from mt_core.setup.machine import Machine
+
+SUBJECT = "home"
+LEAST_FREE = 1 << 30
+OTHER = "choose another folder with --home"
+_OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HomeState:
+    """A home folder as it is; of one that does not exist, `writable` and `free` are those of the folder that it will be made in."""
+
+    folder: Path
+    exists: bool
+    is_folder: bool = True
+    writable: bool
+    is_mine: bool = True
+    mode: int = 0o700
+    free: int
+    holder: int | None = None
+    holder_runs: bool = False
+    url: str = ""
+
+
+def check(machine: Machine) -> list[Finding]:
+    """Return the findings about the home folder, and create nothing."""
+    return list(judge(state_of(machine.config.home)))
+
+
+def state_of(folder: Path) -> HomeState:
+    """Look at *folder*."""
+    there = existing(folder)
+    usable = there.is_dir() and os.access(there, os.W_OK | os.X_OK)
+    free = shutil.disk_usage(there).free
+    if there != folder:
+        return HomeState(folder=folder, exists=False, is_folder=there.is_dir(), writable=usable, free=free)
+    facts, holder = folder.stat(), Home(folder).read_holder()
+    pid = holder.get("pid") if isinstance(holder.get("pid"), int) else None
+    return HomeState(
+        folder=folder,
+        exists=True,
+        is_folder=folder.is_dir(),
+        writable=usable,
+        is_mine=facts.st_uid == os.getuid(),
+        mode=facts.st_mode & 0o777,
+        free=free,
+        holder=pid,
+        holder_runs=pid is not None and psutil.pid_exists(pid),
+        url=str(holder.get("url") or ""),
+    )
+
+
+def judge(state: HomeState) -> Iterator[Finding]:
+    """Yield what is wrong with a home folder, or that all is well, and who holds it."""
+    folder = state.folder
+    if not state.is_folder:
+        yield Finding.problem(SUBJECT, f"{folder} is no folder, or is in none", OTHER)
+        return
+    yield _access(state) if state.exists else _place(state)
+    if state.free < LEAST_FREE:
+        text = f"only {state.free >> 20} MB are free for {folder}"
+        yield Finding.problem(SUBJECT, text, f"delete files on its disk, or {OTHER}")
+    if state.url and state.holder_runs:
+        yield Finding.ok(SUBJECT, f"held by the gateway at {state.url} (process {state.holder})")
+    elif state.url:
+        text = (
+            f"the gateway at {state.url} (process {state.holder}) did not end in order; the next one finishes its work"
+        )
+        yield Finding.note(SUBJECT, text, f"freshtable gateway --home {folder}")
+
+
+def _access(state: HomeState) -> Finding:
+    """Return whether the user of this process, and no other, can use a home folder that exists."""
+    folder, owner = state.folder, f"sudo chown -R $(id -un) {state.folder}"
+    if not state.is_mine:
+        return Finding.problem(SUBJECT, f"{folder} belongs to another user", owner)
+    if not state.writable:
+        return Finding.problem(SUBJECT, f"{folder} cannot be written by this user", f"chmod u+rwx {folder}")
+    if state.mode & _OTHERS:
+        text, way_out = f"{folder} is open to other users (mode {state.mode:04o})", f"chmod 700 {folder}"
+        if state.url and state.holder_runs:
+            return Finding.problem(SUBJECT, text, way_out)
+        return Finding.note(SUBJECT, f"{text}; the gateway closes it when it starts", way_out)
+    return Finding.ok(SUBJECT, f"{folder} can be written, and by this user alone")
+
+
+def _place(state: HomeState) -> Finding:
+    """Return whether a home folder that does not exist can be made."""
+    if state.writable:
+        return Finding.note(SUBJECT, f"{state.folder} does not exist; the gateway makes it")
+    return Finding.problem(SUBJECT, f"{state.folder} does not exist, and cannot be made by this user", OTHER)
+
+
+def existing(folder: Path) -> Path:
+    """Return *folder*, or the lowest folder above it that exists."""
+    while not folder.exists():
+        folder = folder.parent
+    return folder

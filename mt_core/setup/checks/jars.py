@@ -1,0 +1,120 @@
+"""Jars: those that Spark always needs, those of the operators, and those that settings name or ask for."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mt_core.errors import JavaMissing
+from mt_core.model.finding import Finding
+from mt_core.setup.machine import Machine
+from mt_core.spark.jars import PACKAGES, default_jars_dir, local_jars
+from mt_core.spark.operator_jar import compiler, is_checkout, place_of
+
+SUBJECT = "jars"
+_CLASS_PATH = "spark.driver.extraClassPath"
+_S3_IMPLEMENTATION = "org.apache.iceberg.aws.s3.S3FileIO"
+# What the URI of a catalog or the scheme of a warehouse needs, by a word in the name of the jar.
+DRIVERS: Mapping[str, str] = {
+    "jdbc:mysql:": "mysql-connector",
+    "jdbc:mariadb:": "mariadb-java-client",
+    "jdbc:oracle:": "ojdbc",
+    "jdbc:sqlserver:": "mssql-jdbc",
+}
+FILE_SYSTEMS: Mapping[str, str] = {
+    "s3a": "hadoop-aws",
+    "abfs": "hadoop-azure",
+    "abfss": "hadoop-azure",
+    "gs": "gcs-connector",
+    "oss": "hadoop-aliyun",
+}
+
+
+def check(machine: Machine) -> list[Finding]:
+    """Return the findings about all jars; fetches and compiles nothing."""
+    conf, environ = machine.config.spark, machine.environ
+    return [
+        judge_packages(missing_packages(default_jars_dir(environ)), default_jars_dir(environ)),
+        _operators(environ),
+        *named_jars(conf),
+        *needed_jars(conf, machine.config.warehouse),
+    ]
+
+
+def missing_packages(jars_dir: Path) -> list[str]:
+    """Return which of the jars that Spark always needs are not in *jars_dir*."""
+    return [package for package in PACKAGES if local_jars(jars_dir, [package]) is None]
+
+
+def judge_packages(missing: list[str], jars_dir: Path) -> Finding:
+    """Return whether Spark can start without a network: a gateway fetches the jars that are missing."""
+    if not missing:
+        return Finding.ok(SUBJECT, f"Iceberg and the drivers of its catalog are in {jars_dir}")
+    names = ", ".join(package.split(":")[1] for package in missing)
+    return Finding.note(
+        SUBJECT,
+        f"{jars_dir} does not have {names}; the gateway fetches them from Maven Central when it starts",
+        "python -m mt_core.spark.jars fetches them now",
+    )
+
+
+def _operators(environ: Mapping[str, str]) -> Finding:
+    place = place_of(environ)
+    if place.is_file():
+        return Finding.ok(SUBJECT, f"the operators of streams are in {place}")
+    if not is_checkout():
+        return Finding.problem(SUBJECT, f"{place} is missing", "install the wheel again")
+    try:
+        javac = compiler(environ)
+    except JavaMissing as error:
+        # Only the statements that need the operators are refused without them.
+        return Finding.note(SUBJECT, error.message, "apt install openjdk-17-jdk-headless")
+    return Finding.ok(SUBJECT, f"{javac} compiles the operators of streams when the gateway starts")
+
+
+def named_jars(conf: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield a finding for each jar of `spark.jars`."""
+    for text in _parts(conf.get("spark.jars", "")):
+        uri = urlsplit(text)
+        if uri.scheme not in ("", "file", "local"):
+            yield Finding.note(SUBJECT, f"{text} is fetched by Spark and was not looked at")
+            continue
+        path = Path(unquote(uri.path) if uri.scheme else text)
+        if path.is_file() and zipfile.is_zipfile(path):
+            yield Finding.ok(SUBJECT, f"{path} is there")
+        else:
+            state = "is no jar" if path.exists() else "does not exist"
+            yield Finding.problem(SUBJECT, f"{path} of spark.jars {state}", "put the jar there, or correct spark.jars")
+
+
+def needed_jars(conf: Mapping[str, str], warehouse: str) -> Iterator[Finding]:
+    """Yield a problem for each driver or file system that settings ask for, and no jar in them has the name of."""
+    named = ",".join(conf.get(key, "") for key in ("spark.jars", "spark.jars.packages", _CLASS_PATH))
+    for why, jar in _needs(conf, warehouse):
+        if jar in named:
+            continue
+        text = f"{why} needs the jar {jar}, which no setting names"
+        if conf.get(_CLASS_PATH):
+            yield Finding.note(SUBJECT, f"{text}; {_CLASS_PATH} may have it")
+        else:
+            yield Finding.problem(SUBJECT, text, f"add {jar} to spark.jars")
+
+
+def _needs(conf: Mapping[str, str], warehouse: str) -> Iterator[tuple[str, str]]:
+    for key, value in sorted(conf.items()):
+        if not key.startswith("spark.sql.catalog."):
+            continue
+        jar = next((jar for start, jar in DRIVERS.items() if value.startswith(start)), None)
+        if jar is not None:
+            yield key, jar
+        if value == _S3_IMPLEMENTATION:
+            yield key, "iceberg-aws-bundle"
+    scheme = urlsplit(warehouse).scheme.lower()
+    if scheme in FILE_SYSTEMS and "spark.sql.catalog.lake.io-impl" not in conf:
+        yield f"catalog.warehouse {warehouse}", FILE_SYSTEMS[scheme]
+
+
+def _parts(text: str) -> list[str]:
+    return [part.strip() for part in text.split(",") if part.strip()]

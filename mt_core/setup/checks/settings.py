@@ -1,0 +1,26 @@
+"""The settings: whether a gateway would refuse to start with them."""
+
+from __future__ import annotations
+
+from mt_core.app.home import Home
+from mt_core.app.settings import api_versions, check_exposure, driver_settings, job_hooks, manager_settings
+from mt_core.errors import ConfigError
+from mt_core.model.finding import Finding
+from mt_core.setup.machine import Machine
+
+SUBJECT = "settings"
+
+
+def check(machine: Machine) -> list[Finding]:
+    """Return whether the settings of the gateway fit together."""
+    config = machine.config
+    try:
+        check_exposure(config)
+        api_versions(config)
+        job_hooks(config)
+        manager_settings(config)
+        driver_settings(config, Home(config.home), machine.environ)
+    except ConfigError as error:
+        return [Finding.problem(SUBJECT, error.message, "correct the setting in the file, the environment or -D")]
+    changed = sum(source != "default" for _key, _text, source in config.rows())
+    return [Finding.ok(SUBJECT, f"a gateway starts with them; {changed} differ from the defaults")]

@@ -1,0 +1,43 @@
+"""The outcomes of pieces of work that are done side by side, none of which may take longer than a limit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from functools import partial
+from typing import TypeVar
+
+from mt_core.background import start_thread
+
+T = TypeVar("T")
+
+
+def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, T | Exception]:
+    """Do all *works* at once, and return the result or the error of each; TimeoutError for one that takes longer than *limit_s*.
+
+    Such a work goes on in its thread, which does not keep the process from ending.
+    """
+    futures = {name: _begin(name, work) for name, work in works.items()}
+    wait(futures.values(), timeout=limit_s)
+    found: dict[str, T | Exception] = {}
+    for name, future in futures.items():
+        outcome = _outcome(future, limit_s)
+        found[name] = outcome
+    return found
+
+
+def _begin(name: str, work: Callable[[], T]) -> Future[T]:
+    future = Future[T]()
+    start_thread(name, partial(_complete, future, work), future.set_exception)
+    return future
+
+
+def _complete(future: Future[T], work: Callable[[], T]) -> None:
+    future.set_result(work())
+
+
+def _outcome(future: Future[T], limit_s: float) -> T | Exception:
+    if not future.done():
+        return TimeoutError(f"no answer within {limit_s:g} s")
+    error = future.exception()
+    return error if isinstance(error, Exception) else future.result()

@@ -1,0 +1,52 @@
+"""The options of `freshtable status`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from mt_core.errors import ConfigError
+from mt_core.options import duration_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusOptions:
+    """What a person or a monitor asks for on the command line, one field an option."""
+
+    gateways: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--gateway",
+            envvar="FRESHTABLE_GATEWAY",
+            help="URL of a gateway; several times. Default: that of the home folder, or http://127.0.0.1:8083.",
+        ),
+    ] = None
+    token: Annotated[
+        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
+    ] = None
+    home: Annotated[Path, typer.Option(envvar="FRESHTABLE_HOME", help="The home folder; default ./.freshtable.")] = (
+        Path(".freshtable")
+    )
+    since: Annotated[str, typer.Option(help="How long a failed job counts after its end; 0 s: for ever.")] = "1 d"
+    ignored: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--ignore",
+            metavar="FAULT",
+            help="A fault by which tables may be late, such as writer: nobody writes to their sources; several times.",
+        ),
+    ] = None
+    timeout: Annotated[str, typer.Option(help="How long a gateway may take to answer.")] = "10 s"
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for monitoring.")] = False
+
+    def duration(self, option: str) -> timedelta:
+        """Return the length of time of `since` or `timeout`; raises ConfigError for one that cannot be read."""
+        text = str(getattr(self, option))
+        length = duration_of(text)
+        if length is None:
+            raise ConfigError(f"--{option} {text} is no length of time; it looks like --{option} '30 min'.")
+        return length

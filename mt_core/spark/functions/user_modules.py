@@ -1,0 +1,129 @@
+"""User modules: the modules of a function's files, under names of their own, on the driver and on the workers of Python.
+
+Spark sends this module to the workers with its code, since they need not have Freshtable: it uses PySpark and Python alone.
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import linecache
+import sys
+import zipfile
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pyspark import SparkFiles
+from pyspark.sql import udf
+from pyspark.sql.types import DataType, NullType
+
+Part = tuple[str, str, str]
+"""A file: the module that it is, empty for an archive of modules; its path; and what a traceback calls it."""
+
+_Source = tuple[bytes, str, bool]
+
+
+def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
+    """Return a module of *parts*; *root* names these files and their content. Raises whatever the code of a module raises."""
+    if root not in sys.modules:
+        sys.meta_path.insert(0, UserModules(root, _sources(parts)))
+        importlib.import_module(root)
+    return importlib.import_module(f"{root}.{module}")
+
+
+def load_on_worker(root: str, parts: Sequence[Part], body: str) -> Any:
+    """Return the function or the class `module.name` that a worker calls, from files that Spark has sent there."""
+    # A decorator of PySpark's reads the text of a type with the driver's JVM; a worker has none, and needs no type.
+    vars(udf)["_parse_datatype_string"] = _any_type
+    sent = [(module, str(SparkFiles.get(path)), shown) for module, path, shown in parts]
+    module, _, name = body.rpartition(".")
+    return bare(getattr(load_module(root, sent, module), name))
+
+
+def _any_type(text: str) -> DataType:
+    return NullType()
+
+
+def bare(target: Any) -> Any:
+    """Return the function or the class in an object of PySpark's; any other as it is."""
+    return target.func if hasattr(target, "evalType") else target
+
+
+class UserModules(MetaPathFinder, Loader):
+    """Finds and loads the modules of some files in the package *root*, so that two versions of a module can meet.
+
+    Their own imports of each other are imports from that package.
+    """
+
+    def __init__(self, root: str, sources: Mapping[str, _Source]) -> None:
+        self._root = root
+        self._sources = {"": (b"", root, True), **sources}
+        self._tops = {name.partition(".")[0] for name in sources}
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
+        if fullname != self._root and not fullname.startswith(f"{self._root}."):
+            return None
+        source = self._sources.get(fullname[len(self._root) + 1 :])
+        return None if source is None else ModuleSpec(fullname, self, origin=source[1], is_package=source[2])
+
+    def exec_module(self, module: ModuleType) -> None:
+        code, shown, _ = self._sources[module.__name__[len(self._root) + 1 :]]
+        module.__file__ = shown
+        # Functions of a module look up __import__ there, also while they run.
+        vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
+        # Not with the features that this module imports from __future__.
+        exec(compile(code, _traced(shown, code), "exec", dont_inherit=True), vars(module))
+
+    def _import(
+        self, name: str, names: Any = None, local: Any = None, fromlist: Sequence[str] | None = (), level: int = 0
+    ) -> Any:
+        top = name.partition(".")[0]
+        if level or top not in self._tops:
+            return builtins.__import__(name, names, local, fromlist or (), level)
+        module = builtins.__import__(f"{self._root}.{name}", names, local, fromlist or ("__name__",), 0)
+        return module if fromlist else sys.modules[f"{self._root}.{top}"]
+
+
+def _traced(shown: str, code: bytes) -> str:
+    """Return the name by which a traceback finds the lines of *code*, also if the file has others by then.
+
+    It is that of the file for the first version of it that a process loads.
+    """
+    lines = code.decode(errors="replace").splitlines(keepends=True)
+    if linecache.cache.get(shown, (0, None, lines, shown))[2:3] != (lines,):
+        shown = f"{shown} (version {sha256(code).hexdigest()[:8]})"
+    linecache.cache[shown] = (len(code), None, lines, shown)
+    return shown
+
+
+def _sources(parts: Sequence[Part]) -> Mapping[str, _Source]:
+    sources: dict[str, _Source] = {}
+    for module, path, shown in parts:
+        if module:
+            sources[module] = (Path(path).read_bytes(), shown, False)
+        else:
+            sources.update(_archived(path, shown))
+    return sources
+
+
+def _archived(path: str, shown: str) -> Mapping[str, _Source]:
+    """Return the modules of an archive; a folder with modules is a package, also without __init__.py."""
+    sources: dict[str, _Source] = {}
+    with zipfile.ZipFile(path) as archive:
+        for member in archive.namelist():
+            if not member.endswith(".py"):
+                continue
+            *folders, last = member.removesuffix(".py").split("/")
+            is_package = last == "__init__"
+            name = ".".join(folders if is_package else [*folders, last])
+            if name:
+                sources[name] = (archive.read(member), f"{shown}/{member}", is_package)
+    for name in list(sources):
+        while name := name.rpartition(".")[0]:
+            sources.setdefault(name, (b"", shown, True))
+    return sources

@@ -1,0 +1,140 @@
+"""Appended rows: few rows that were appended to a source, read, computed and written by the driver, without a job of Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+from weakref import ReferenceType, WeakKeyDictionary, ref
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.maintenance.changes import ChangeKind
+from mt_core.maintenance.delta import Images
+from mt_core.model.table import Column
+from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items
+from mt_core.spark.maintenance.opened_files import Nothing, OpenedFiles, is_partitioned
+from mt_core.spark.maintenance.row_images import temporary_view
+from mt_core.spark.maintenance.source_changes import pins
+from mt_core.spark.maintenance.staged_files import planned_tasks
+from mt_core.spark.maintenance.written_files import FileWriter, collected
+from mt_core.spark.queries.lineage import Lineage, Source, shape_of
+from mt_core.tables.engine import Maintenance, SourceChanges, SourceVector
+
+MOST_APPENDED = 5_000
+"""Rows, and"""
+MOST_BYTES = 4 * 1024 * 1024
+"""bytes of their files, up to which Spark takes longer to plan a job than the driver to compute them."""
+_LOCAL = frozenset({"LocalRelation", "OneRowRelation"})
+Planned = Callable[[Images], DataFrame]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Kept:
+    """The analysed plan of a query over rows that take the place of `nothing`."""
+
+    session: ReferenceType[SparkSession]
+    columns: tuple[Column, ...]
+    nothing: Nothing
+    plan: Any
+
+
+# Analysis takes longer than few rows do. A lineage holds until the columns of a source, a view or a function change.
+_kept: WeakKeyDictionary[Lineage, _Kept] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AppendedRows:
+    """The rows that were appended to what a query reads, between the versions of *maintenance* and *vector*."""
+
+    session: SparkSession
+    lineage: Lineage
+    maintenance: Maintenance
+    vector: SourceVector
+
+    def few(self, columns: tuple[Column, ...], planned: Planned, *, grouped: bool = False) -> DataFrame | None:
+        """Return what *planned* gives, in *columns*, over the rows that were appended to the only relation that the query reads.
+
+        None if they are many, or a job is to read them. *grouped*: they are going to be.
+        """
+        source = _appended_to(self.lineage, self.maintenance.changes)
+        if source is None:
+            return None
+        old, new = pins(self.maintenance.since)[source.name], pins(self.vector)[source.name]
+        with self.lineage.lock:
+            if shape_of(source.table) != self.lineage.shapes[source.name]:
+                return None
+            scan = source.table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
+            files = OpenedFiles.of(self.session, source.table, planned_tasks(self.session, scan))
+            kept = None if files is None else self._plan(files, columns, planned, grouped=grouped)
+        if files is None or kept is None:
+            return None
+        plan = files.rows_in(kept.plan, kept.nothing, MOST_APPENDED)
+        return None if plan is None else DataFrame(java_dataset(self.session, plan), self.session)
+
+    def _plan(self, files: OpenedFiles, columns: tuple[Column, ...], planned: Planned, *, grouped: bool) -> _Kept:
+        kept = _kept.get(self.lineage)
+        if kept is None or kept.session() is not self.session or kept.columns != columns:
+            nothing = files.nothing()
+            frame = DataFrame(java_dataset(self.session, nothing.relation), self.session)
+            # In one part, rows need not be exchanged to be grouped.
+            with temporary_view(frame.coalesce(1) if grouped else frame) as view:
+                plan = planned(Images(removed=view, added=view, both=view))._jdf.queryExecution().analyzed()
+            kept = _Kept(session=ref(self.session), columns=columns, nothing=nothing, plan=plan)
+            _kept[self.lineage] = kept
+        return kept
+
+
+def appended_by_driver(rows: DataFrame, table: Any, branch: str, summary: Mapping[str, str]) -> bool:
+    """Append *rows* to *branch* of Iceberg's *table* by one commit, whose snapshot has *summary*.
+
+    False, and nothing is committed, if a job is to compute them, or to write them: to partitions, or in an order.
+    """
+    if is_partitioned(table) or not table.sortOrder().isUnsorted():
+        return False
+    if not _is_of_driver(rows):
+        return False
+    writer = FileWriter.of(rows.sparkSession, table)
+    if not writer.stores(rows):
+        return False
+    come = collected(rows)
+    if len(come) > MOST_APPENDED:
+        return False
+    _append(table, branch, summary, *([writer.data_file(come)] if come else []))
+    return True
+
+
+def append_nothing(table: Any, branch: str, summary: Mapping[str, str]) -> None:
+    """Commit a snapshot with *summary* to *branch* of Iceberg's *table* that has the rows of the one before."""
+    _append(table, branch, summary)
+
+
+def _append(table: Any, branch: str, summary: Mapping[str, str], *files: Any) -> None:
+    commit = table.newAppend().toBranch(branch)
+    for key, value in summary.items():
+        commit.set(key, value)
+    for file in files:
+        commit.appendFile(file)
+    commit.commit()
+
+
+def _is_of_driver(rows: DataFrame) -> bool:
+    """Return whether the driver can compute *rows* without a job.
+
+    What reads a table cannot be. It is not optimized to find that out: its job optimizes it once more.
+    """
+    execution = rows._jdf.queryExecution()
+    if any(class_name(leaf) not in _LOCAL for leaf in scala_items(execution.analyzed().collectLeaves())):
+        return False
+    return class_name(execution.optimizedPlan()) == "LocalRelation"
+
+
+def _appended_to(lineage: Lineage, changes: SourceChanges) -> Source | None:
+    """Return the only relation that a query reads, if few rows were appended to it."""
+    if len(changes.readings) != 1 or len(changes.changes) != 1:
+        return None
+    ((name, change),) = changes.changes.items()
+    if change.kind is not ChangeKind.APPENDS or change.rows is None or change.size is None:
+        return None
+    few = change.rows <= MOST_APPENDED and change.size <= MOST_BYTES
+    return next(source for source in lineage.sources if source.name == name) if few else None

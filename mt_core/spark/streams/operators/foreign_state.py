@@ -1,0 +1,49 @@
+"""Foreign state: a checkpoint with the state of other operators than those of a stream, which no restart can read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from mt_core.spark.driver.failures import Thrown
+from mt_core.spark.streams.broken import StreamBroken
+
+_CONDITIONS = frozenset(
+    {
+        "STATE_STORE_COLUMN_FAMILY_SCHEMA_INCOMPATIBLE",
+        "STATE_STORE_INVALID_CONFIG_AFTER_RESTART",
+        "STATE_STORE_INVALID_VALUE_SCHEMA_EVOLUTION",
+        "STATE_STORE_INVALID_VARIABLE_TYPE_CHANGE",
+        "STATE_STORE_KEY_SCHEMA_NOT_COMPATIBLE",
+        "STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE",
+        "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
+    }
+)
+# The lines of Spark's messages that say what differs; the others advise to pass over it.
+_TELLING = ("Existing ", "Stateful operators ", "Cannot change ", "Incompatible ", "Schema evolution ")
+_ADVICE = ". Please "
+_TIMES = {"ProcessingTime": "PROCESSING TIME", "EventTime": "EVENT TIME"}
+_CHANGED_TIME = re.compile(r"Cannot change timeMode from (\w+) to (\w+) between restarts")
+_WAY_OUT = "RESET 'execution.savepoint.path' and run the statement again: its new job begins without state."
+
+
+def foreign_state(causes: Iterable[Thrown]) -> StreamBroken | None:
+    """Return the error of a stream that Spark ended with *causes* since the state is that of others; None if that is not why."""
+    found = next((each for each in causes if each.condition in _CONDITIONS), None)
+    if found is None:
+        return None
+    change = _CHANGED_TIME.search(found.message)
+    if change is not None and _TIMES.keys() >= set(change.groups()):
+        before, after = (_TIMES[each] for each in change.groups())
+        return StreamBroken(
+            f"The time of a TTL was changed from {before} to {after}, and the entries in the checkpoint of the job expire by the "
+            f"first. Write {before} again, in the hint STATE_TTL or as `time` in the plan, or {_WAY_OUT}"
+        )
+    body = found.message.removeprefix(f"[{found.condition}] ").partition(" SQLSTATE: ")[0]
+    details = [
+        line.partition(_ADVICE)[0] + "." * (_ADVICE in line) for line in body.splitlines() if line.startswith(_TELLING)
+    ]
+    return StreamBroken(
+        f"The checkpoint of the job has the state of other operators, which these cannot read. {' '.join(details)} Begin with the "
+        f"savepoint of a job with the same operators, or {_WAY_OUT}"
+    )

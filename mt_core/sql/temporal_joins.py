@@ -1,0 +1,51 @@
+"""Temporal joins: tables that a text joins as they are at the time of each row, FOR SYSTEM_TIME AS OF a column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mt_core.errors import Unsupported
+from mt_core.tokens import Token, TokenKind, significant
+
+_CLAUSE = ["FOR", "SYSTEM_TIME", "AS", "OF"]
+_NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
+# Functions that need no brackets.
+_NOW = {"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"}
+
+
+def check_temporal_joins(text: str) -> None:
+    """Raise Unsupported with the way out for a temporal join in *text*; a table at a time that is no column passes."""
+    if _CLAUSE[1] not in text.upper():
+        return
+    tokens = list(significant(text))
+    for place in range(len(tokens)):
+        if [each.keyword for each in tokens[place : place + len(_CLAUSE)]] != _CLAUSE:
+            continue
+        column, table = _column(tokens[place + len(_CLAUSE) :]), _table(tokens[:place])
+        if column:
+            raise Unsupported(
+                f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the version of a table at the "
+                f"time of each row. Join the table as it stands at each batch: {table} /*+ OPTIONS('streaming' = 'false') */ in "
+                "place of FOR SYSTEM_TIME AS OF."
+            )
+
+
+def _table(before: Sequence[Token]) -> str:
+    """Return the name at the end of *before*, as it is written."""
+    start = len(before) - 1
+    while start >= 2 and before[start - 1].text == ".":
+        start -= 2
+    return "".join(token.text for token in before[max(start, 0) :])
+
+
+def _column(after: Sequence[Token]) -> str:
+    """Return the column that *after* begins with, as it is written; empty for anything else."""
+    stop = 1
+    while stop + 1 < len(after) and after[stop].text == ".":
+        stop += 2
+    following = after[stop] if stop < len(after) else None
+    if not after or after[0].kind not in _NAME or after[0].keyword in _NOW:
+        return ""
+    if following is not None and (following.text == "(" or following.kind is TokenKind.STRING):
+        return ""
+    return "".join(token.text for token in after[:stop])

@@ -1,0 +1,71 @@
+"""The diagnosis of an Airflow: what `freshtable doctor` says of it, from the checks that the gateway makes when it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from mt_core.clock import Clock
+from mt_core.errors import WorkflowError
+from mt_core.model.finding import Finding, clock_finding
+from scheduler_plugins.airflow.client import NOT_FOUND, OK, AirflowAway, AirflowClient
+from scheduler_plugins.airflow.preflight import Lack, Preflight
+from scheduler_plugins.airflow.settings import PREFIX, AirflowSettings
+
+# A call is tried three times, and the whole diagnosis is to end before its reader loses patience.
+MOST_S = 4.0
+SERVICE, BUNDLE = "scheduler", "airflow"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """Looks at one Airflow once, waits for nothing, and changes nothing."""
+
+    client: AirflowClient
+    preflight: Preflight
+    clock: Clock
+
+    @classmethod
+    def of(cls, settings: AirflowSettings, clock: Clock) -> Diagnosis:
+        """Return a diagnosis of the Airflow of *settings*; it sends nothing yet. Raises WorkflowError."""
+        settings = replace(settings, request_timeout_s=min(settings.request_timeout_s, MOST_S))
+        client = AirflowClient(settings, clock)
+        return cls(client, Preflight(client, settings, clock), clock)
+
+    def findings(self) -> list[Finding]:
+        """Return the findings about Airflow, its clock, our plug-in and bundle there, and its components."""
+        try:
+            return self._service()
+        finally:
+            self.client.close()
+
+    def _service(self) -> list[Finding]:
+        where = f"Airflow at {self.client.endpoint}"
+        try:
+            sent = self.clock.now()
+            answer = self.client.get("/version", accept=(OK, NOT_FOUND))
+            clock = clock_finding(where, answer.headers.get("date"), sent, self.clock.now())
+            lack = self.preflight.version()
+            if lack is not None:
+                return [clock, self._problem(SERVICE, lack)]
+            components = self._components()
+            bundle = self._bundle()
+        except AirflowAway as error:
+            return [Finding.problem(SERVICE, str(error), "airflow api-server")]
+        except WorkflowError as error:
+            return [Finding.problem(SERVICE, str(error), f"correct {PREFIX}*, or the rights of its user in Airflow")]
+        return [Finding.ok(SERVICE, f"{where} answers, and lets the gateway's user in"), *components, *bundle, clock]
+
+    def _bundle(self) -> list[Finding]:
+        lack = self.preflight.anchor()
+        if lack is not None:
+            return [self._problem(BUNDLE, lack)]
+        return [Finding.ok(BUNDLE, "it has the plug-in and the bundle of Freshtable")]
+
+    def _components(self) -> list[Finding]:
+        lack, warning = self.preflight.components()
+        if lack is not None:
+            return [self._problem(BUNDLE, lack)]
+        return [Finding.note(BUNDLE, warning)] if warning else []
+
+    def _problem(self, subject: str, lack: Lack) -> Finding:
+        return Finding.problem(subject, f"Airflow at {self.client.endpoint} {lack.text}", lack.way_out)

@@ -1,0 +1,105 @@
+"""What docs/client.md shows at the prompt is what a person sees there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from mt_core.errors import QueryFailed
+from mt_core.model.run import RunKind
+from mt_core.model.table import TableIdentifier
+from mt_core.rowset import Column, RowSet
+from mt_core.sql.statements import DescribeTable, ShowRefreshes, Statement
+from mt_core.tables.runs.decide import SKIP
+from mt_core.tables.table_commands import CommandContext, CommandOutcome
+from mt_core.tables.views.run_rows import run_rows
+from mt_core.tables.views.run_view import RunView
+from tests.support.client_screen import PROMPT, Open, answered, at_prompt
+from tests.support.gateway.statements import Gateway
+from tests.support.screen import ScreenTerminal
+from tests.support.terminal import CTRL_Z
+
+pytestmark = pytest.mark.processes
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
+INSERT = "INSERT INTO lake.shop.orders SELECT * FROM lake.shop.arrivals"
+DESCRIBED = {
+    "daily": {
+        "freshness": "INTERVAL '1' DAY",
+        "stale for": "2 h",
+        "sources": "lake.shop.hourly (table, version 7); lake.shop.rates (view, version 8d3f0c)",
+    },
+    "hourly": {
+        "freshness": "INTERVAL '1' HOUR",
+        "stale for": "25 min",
+        "sources": "lake.shop.orders (table, version 3051729675574597004)",
+    },
+}
+
+
+def transcript(of: str) -> list[tuple[str, list[str]]]:
+    """Return what is typed in the block that has *of*, each with the lines that the page shows below it."""
+    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    [block] = [each for each in blocks if of in each and each.startswith(PROMPT)]
+    parts = [part.splitlines() for part in block.split(f"{PROMPT} ")[1:]]
+    return [(lines[0], lines[1:]) for lines in parts]
+
+
+def shown(terminal: ScreenTerminal, line: str) -> list[str]:
+    """Return what *line* comes to, without the time of a statement."""
+    return [each for each in answered(terminal, line) if not re.fullmatch(r"[0-9.]+ s", each)]
+
+
+def test_why_and_lineage_are_as_on_the_page(gateway: Gateway, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    began = datetime(2026, 1, 2, 0, 0, 4, tzinfo=UTC)
+    run = replace(
+        gateway.runs.queue(), kind=RunKind.PERIODIC, decision=SKIP, reason="sources unchanged", started_at=began
+    )
+
+    def execute(statement: Statement, context: CommandContext) -> CommandOutcome:
+        if isinstance(statement, ShowRefreshes):
+            view = RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))
+            return CommandOutcome(rows=run_rows([view]))
+        assert isinstance(statement, DescribeTable)
+        name = statement.name[-1]
+        facts = {
+            "# Materialized table": "",
+            "identifier": f"lake.shop.{name}",
+            "refresh mode": "FULL",
+            **DESCRIBED.get(name, {}),
+        }
+        rows = [[key, value] for key, value in facts.items()] if name in DESCRIBED else []
+        return CommandOutcome(rows=RowSet(columns=(Column(name="name"), Column(name="type")), rows=rows))
+
+    monkeypatch.setattr(gateway.commands, "execute", execute)
+    terminal = opened()
+
+    assert [(line, shown(terminal, line)) for line, _ in transcript(r"\why")] == transcript(r"\why")
+
+
+def test_a_statement_that_is_put_aside_is_as_on_the_page(gateway: Gateway, opened: Open) -> None:
+    hold, terminal = gateway.engine.hold(INSERT), opened()
+    (insert, aside), (jobs, listed) = transcript(r"\jobs")
+
+    terminal.type(f"{insert}\r")
+    hold.wait_entered()
+    terminal.type(CTRL_Z)
+    seen = terminal.see(lambda lines: at_prompt(lines) and any("[1]" in line for line in lines))
+    told = shown(terminal, jobs)
+    hold.release()
+
+    # The terminal itself shows the key.
+    assert seen[-2].removeprefix("^Z") == aside[0]
+    assert [re.sub(r"  [0-9]+ s  ", "  12 s  ", line) for line in told] == listed
+
+
+def test_an_error_with_a_place_is_as_on_the_page(gateway: Gateway, opened: Open) -> None:
+    [(statement, lines)] = transcript("amout")
+    message = f"{lines[0].removeprefix('Error: ')} {lines[-1]}"
+    gateway.engine.answers[statement.rstrip(";")] = QueryFailed(message, line=1, position=14)
+
+    assert shown(opened(), statement) == lines

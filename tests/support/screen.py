@@ -1,0 +1,70 @@
+"""The screen of a pseudo terminal: what a person sees, after all that programs did to it."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+import pyte
+
+from tests.support.terminal import COLUMNS, ROWS, WAIT_S, Terminal
+
+_MODE = re.compile(r"\x1b\[\?([0-9]+)([hl])")
+# Wrapping, the blinking and the visible cursor.
+_ON_AT_FIRST = {"7", "12", "25"}
+
+
+class _Answering(pyte.Screen):
+    """A screen that answers what programs ask of a terminal, such as where the cursor is."""
+
+    def __init__(self, answer: Callable[[str], None]) -> None:
+        super().__init__(COLUMNS, ROWS)
+        self._answer = answer
+
+    def write_process_input(self, data: str) -> None:
+        self._answer(data)
+
+
+class ScreenTerminal(Terminal):
+    """A terminal whose screen can be looked at."""
+
+    def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
+        super().__init__(command, environ)
+        self._screen = _Answering(self.type)
+        self._stream = pyte.ByteStream(self._screen)
+        self._drawn = 0
+
+    @property
+    def raw(self) -> str:
+        """All that was written to the terminal, with what it obeys."""
+        return self._raw.decode(errors="replace")
+
+    @property
+    def modes_left_on(self) -> set[str]:
+        """The modes of the terminal that a program switched on and not off: pasting, other screens, mouse, cursor keys."""
+        switched = {number: way for number, way in _MODE.findall(self.raw) if number not in _ON_AT_FIRST}
+        return {number for number, way in switched.items() if way == "h"}
+
+    @property
+    def lines(self) -> list[str]:
+        """The lines of the screen without blanks at their ends, up to the last one that has anything."""
+        return "\n".join(line.rstrip() for line in self._screen.display).rstrip().split("\n")
+
+    def look(self, line: int, column: int) -> tuple[str, str, bool]:
+        """Return the letter at a place that counts from 0, its colour, and whether it is bold."""
+        cell = self._screen.buffer[line][column]
+        return cell.data, cell.fg, cell.bold
+
+    def see(self, fits: Callable[[list[str]], bool], timeout_s: float = WAIT_S) -> list[str]:
+        """Return the lines of the screen once they are as wanted; fails with what they are instead."""
+        deadline = time.monotonic() + timeout_s
+        while not fits(self.lines):
+            assert self._read(deadline), "the screen stayed:\n" + "\n".join(self.lines)
+        return self.lines
+
+    def _read(self, deadline: float) -> bool:
+        got = super()._read(deadline)
+        self._stream.feed(self._raw[self._drawn :])
+        self._drawn = len(self._raw)
+        return got

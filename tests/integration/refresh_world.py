@@ -27,6 +27,7 @@ from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_scheduler import FakeScheduler
+from tests.support.listing import paths_below
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_steps import begin_process
 
@@ -120,7 +121,7 @@ class RefreshWorld:
 
     def files(self) -> list[str]:
         """Return the files of all materialized tables of this namespace."""
-        return sorted(str(path.relative_to(self.folder)) for path in self.folder.rglob("*") if path.is_file())
+        return sorted(str(path.relative_to(self.folder)) for path in paths_below(self.folder) if path.is_file())
 
     def create(self, name: str, query: str, *, clauses: str = "", freshness: str = "'1' DAY") -> RefreshRun:
         """Create a table in FULL mode and return its first run, finished."""

@@ -17,6 +17,7 @@ from mt_core.errors import GatewayError
 from tests.depth import DEPTH
 from tests.integration.hook_receiver import HookReceiver, OutsideReader
 from tests.support.gateway.own_process import GatewayUnderTest, alive, rows_of, wait_until
+from tests.support.listing import paths_below
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
 WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
@@ -59,7 +60,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory, receiver: HookReceiver) ->
 def _files(gateway: GatewayUnderTest, table: str) -> set[str]:
     """Return the files and folders of a table, its own folder too."""
     warehouse: Path = gateway.home / "warehouse"
-    return {str(path) for path in warehouse.rglob("*") if f"/{table}-" in str(path)}
+    return {str(path) for path in paths_below(warehouse) if f"/{table}-" in str(path)}
 
 
 def _kill_during(gateway: GatewayUnderTest, statements: Mapping[str, str], after_s: float = 0.0) -> None:
@@ -184,7 +185,7 @@ def test_a_table_of_a_stream_is_whole_or_nothing_over_kills_before_in_and_after_
     assert (before, seen, counted["n"]) == (None, {ROWS, ROWS + 1}, ROWS + 1)
     assert gateway.sql(f"DESCRIBE JOB '{job_id}'")[0]["status"] == "CANCELED"
     assert (reader.rows(), _files(gateway, "copies")) == (None, set())
-    assert [path for path in gateway.home.rglob("*") if path.name == job_id] == []
+    assert [path for path in paths_below(gateway.home) if path.name == job_id] == []
 
 
 # What the job does until its event: at CREATED it must still be at work.

@@ -22,6 +22,7 @@ from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.support.listing import paths_below
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_job
 
@@ -80,7 +81,7 @@ class World:
 
     def files(self) -> set[str]:
         """Return all files and folders below the warehouse."""
-        return {str(path.relative_to(self.warehouse)) for path in self.warehouse.rglob("*")}
+        return {str(path.relative_to(self.warehouse)) for path in paths_below(self.warehouse)}
 
     def exists(self, table: str) -> bool:
         return table.split(".")[-1] in self.engine.relations(CONTEXT, table.split(".")[:-1])

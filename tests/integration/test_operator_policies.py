@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import count
 from pathlib import Path
 from random import Random
 
@@ -63,6 +64,8 @@ TOP = (
 LIMIT = "SELECT k, at FROM clicks LIMIT 1"
 DISTINCT = "SELECT /*+ STATE_TTL('c' = '{0}') */ k, count(DISTINCT side) AS n FROM clicks AS c GROUP BY k"
 JOINED = "SELECT /*+ STATE_TTL('l' = '{0}', 'r' = '{0}') */ l.k FROM clicks AS l JOIN clicks AS r ON l.k = r.k"
+# What the model knows, each with a number of its rows.
+KEEPING = {"first": (FIRST, "0"), "last": (LAST, "0"), "group": (GROUP, "n"), "join": (JOIN, "0"), "top": (TOP, "0")}
 KEPT = {"first": FIRST, "group": GROUP, "last": LAST, "top": TOP, "distinct": DISTINCT, "join": JOINED}
 
 
@@ -140,10 +143,14 @@ class Entries:
         if expires > now:
             self._entries[entry] = (last, expires, count + (WRITE in accesses))
 
-    def there(self, key: str, moment: Moment) -> list[object]:
+    def there(self, key: str, moment: Moment) -> list[tuple[str, int, int]]:
+        """Return the entries of *key* that are there, each with its event time and a number."""
         return [
             each for each in self._entries if isinstance(each, tuple) and each[0] == key and self.count(each, moment)
         ]
+
+    def remove(self, entry: object) -> None:
+        self._entries.pop(entry, None)
 
 
 Result = Counter[tuple[str, str, str, int]]
@@ -154,7 +161,8 @@ class Model:
 
     def __init__(self, policies: Sequence[TtlPolicy]) -> None:
         self.policies = policies
-        self._kept = [{name: Entries(each) for name in ("first", "last", "group", "join")} for each in policies]
+        self._kept = [{name: Entries(each) for name in KEEPING} for each in policies]
+        self._arrivals = count()
 
     def change(self, policies: Sequence[TtlPolicy]) -> None:
         for kept, policy in zip(self._kept, policies, strict=True):
@@ -177,8 +185,9 @@ class Model:
             last.access(key, moment, READ, WRITE)
             found["group", name, key, group.count(key, moment) + 1] += 1
             group.access(key, moment, READ, WRITE)
+            found["top", name, key, 0] += self._ranks(kept["top"], key, moment)
             if side == 0:
-                join.access((key, moment.row), moment, WRITE)
+                join.access((key, moment.row, 0), moment, WRITE)
             else:
                 for entry in join.there(key, moment):
                     found["join", name, key, 0] += join.count(entry, moment)
@@ -186,12 +195,25 @@ class Model:
                     join.access(entry, probed, READ)
         return found
 
+    def _ranks(self, top: Entries, key: str, moment: Moment) -> bool:
+        """Return whether a row is one of the first two of its key, of which it reads those that are there."""
+        row, before = (key, moment.row, next(self._arrivals)), top.there(key, moment)
+        for entry in before:
+            top.access(entry, moment, READ)
+        after = sorted([*before, row], key=lambda each: each[1:])[:2]
+        if row not in after:
+            return False
+        top.access(row, moment, WRITE)
+        for entry in set(before).difference(after):
+            top.remove(entry)
+        return True
+
 
 def everything(policies: Sequence[TtlPolicy]) -> str:
     return " UNION ALL ".join(
         f"SELECT '{name}' AS op, '{number}' AS policy, k, {n} AS n FROM ({text.format(policy_text(policy))})"
         for number, policy in enumerate(policies)
-        for name, text, n in (("first", FIRST, "0"), ("last", LAST, "0"), ("group", GROUP, "n"), ("join", JOIN, "0"))
+        for name, (text, n) in KEEPING.items()
     )
 
 
@@ -318,17 +340,33 @@ def test_what_has_expired_is_removed_by_a_timer_from_the_states_of_each_operator
 @pytest.mark.parametrize(
     ("update", "passed"), [(TtlUpdateEvent.ON_READ, []), (TtlUpdateEvent.ON_WRITE, ["c"])], ids=["read", "write"]
 )
+@pytest.mark.parametrize("beyond", [(24,), (11, 24)], ids=["alone", "after another one of its batch"])
 def test_a_row_beyond_a_limit_reads_its_number_at_its_own_event_time(
-    start: Callable[[str, TtlPolicy], OperatorStream], update: TtlUpdateEvent, passed: list[str]
+    start: Callable[[str, TtlPolicy], OperatorStream],
+    update: TtlUpdateEvent,
+    passed: list[str],
+    beyond: Sequence[int],
 ) -> None:
     stream = start(LIMIT, TtlPolicy(10 * SECOND, EVENT, update))
     stream.feed(row("a", 0, 10))
 
-    read = stream.feed(row("b", 0, 24))
+    read = stream.feed(*(row("b", 0, at) for at in beyond))
     # The watermark is at 24 seconds from here on.
     given = stream.feed(row("c", 0, 24))
 
     assert (read, [columns["k"] for _, columns in given]) == ([], passed)
+
+
+def test_a_limit_that_is_full_lets_the_operator_below_it_keep_its_keys(start: Callable[[str], OperatorStream]) -> None:
+    stream = start(f"SELECT k FROM ({FIRST.format('1 h')}) LIMIT 1")
+
+    given = [stream.feed(*(row(key, 0, 10) for key in keys)) for keys in ("abc", "bcd")]
+    stream.restart()
+    given.append(stream.feed(row("e", 0, 10)))
+
+    assert [len(each) for each in given] == [1, 0, 0]
+    # The keys, and the number of the rows that passed.
+    assert stream.rows_kept() == len("abcde") + 1
 
 
 @pytest.mark.parametrize("name", KEPT)

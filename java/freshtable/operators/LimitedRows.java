@@ -28,8 +28,11 @@ public final class LimitedRows extends RowKeeper {
   /** Returns a plan of the rows of each of the {@code keys} with the numbers {@code first} to {@code last}, from 1 on. */
   public static LogicalPlan of(LogicalPlan child, List<Expression> keys, int first, int last, KeptState kept) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
-    LimitedRows processor = new LimitedRows(first, last, kept, EntryTimes.column(columns));
-    return KeyedRows.transformed(child, keys, columns, processor);
+    int eventTime = EntryTimes.column(columns);
+    // Of each task more would be sent to one in vain; what does not fit is read all the same.
+    LogicalPlan leading =
+        last == Integer.MAX_VALUE ? child : LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1);
+    return KeyedRows.transformed(leading, keys, columns, new LimitedRows(first, last, kept, eventTime));
   }
 
   @Override
@@ -51,7 +54,7 @@ public final class LimitedRows extends RowKeeper {
       }
     }
     // Those that do not fit look the number up as well, and do not write it.
-    while (kept.policy().inEventTime() && kept.policy().byReads() && rows.hasNext()) {
+    while (readsInEventTime(kept) && rows.hasNext()) {
       times.came(rows.next());
     }
     if (number > before) {
@@ -60,5 +63,9 @@ public final class LimitedRows extends RowKeeper {
       state.read(stored);
     }
     return CollectionConverters.asScala(passed.iterator());
+  }
+
+  private static boolean readsInEventTime(KeptState kept) {
+    return kept.policy().inEventTime() && kept.policy().byReads();
   }
 }

@@ -101,7 +101,7 @@ def _first_that_come(walk: Walk, limit: _Limit) -> Changelog:
     else:
         changes = ADDS
         plan = java_operator(session, "LimitedRows", _NEED).of(
-            _at_most(session, rows.plan, limit.last),
+            rows.plan,
             java_keys(session, ()),
             limit.first,
             limit.last,
@@ -109,15 +109,6 @@ def _first_that_come(walk: Walk, limit: _Limit) -> Changelog:
         )
     operator = operator_of(limit.node, "limit", [rows.operator], changes=changes, states=[state])
     return Changelog(plan=plan, operator=operator, unique=rows.unique)
-
-
-def _at_most(session: SparkSession, plan: Any, rows: int) -> Any:
-    """Return *plan* with at most as many *rows* of each part of a batch: more would be sent to one task in vain."""
-    if rows == MOST:
-        return plan
-    number = static_member(session, "org.apache.spark.sql.types.DataTypes.IntegerType")
-    most = static_member(session, f"{_CATALYST}.expressions.Literal.create")(rows, number)
-    return static_member(session, f"{_LOGICAL}.LocalLimit")(most, plan)
 
 
 def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:

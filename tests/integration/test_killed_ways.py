@@ -1,0 +1,97 @@
+"""kill -9 of the gateway while it applies a change: whatever the way, the change is in the table once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+
+from tests.depth import DEPTH
+from tests.support.gateway.own_process import GatewayUnderTest, wait_until
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Kept:
+    """A table, and a change of its source that is applied to it in a way of its own."""
+
+    way: str
+    query: str
+    change: str
+    partitioned: str = ""
+
+
+APPENDED = "INSERT INTO source SELECT max(id) + 1, 'north', 7 FROM source"
+UPDATED = "UPDATE source SET amount = amount + 1 WHERE id % 10 = 3"
+KEPT = [
+    Kept(way="append", query="SELECT id, region, amount * 2 AS twice FROM source", change=APPENDED),
+    Kept(way="signed", query="SELECT region, amount FROM source", change=UPDATED),
+    Kept(
+        way="merge",
+        query="SELECT region, count(*) AS n, sum(amount) AS total FROM source GROUP BY region",
+        change=APPENDED,
+    ),
+    Kept(way="keys", query="SELECT region, count(DISTINCT amount) AS n FROM source GROUP BY region", change=UPDATED),
+    Kept(
+        way="partitions",
+        query="SELECT id, region, rank() OVER (PARTITION BY region ORDER BY amount) AS place FROM source",
+        change=APPENDED,
+        partitioned="PARTITIONED BY (region)",
+    ),
+]
+# Before the first the change is nowhere, before the second it is on the run's branch, before the third on main as well.
+STEPS = ["write", "staged", "published"]
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+    with GatewayUnderTest(tmp_path_factory.mktemp("ways") / "home") as gateway:
+        gateway.start()
+        gateway.sql(
+            "CREATE TABLE source AS SELECT id, IF(id % 2 = 0, 'north', 'south') AS region, CAST(id % 7 AS INT) AS amount "
+            "FROM range(200)"
+        )
+        for kept in KEPT:
+            gateway.sql(
+                f"CREATE MATERIALIZED TABLE kept_{kept.way} {kept.partitioned} WITH ('refresh.strategy' = 'incremental') "
+                f"FRESHNESS = INTERVAL '1' SECOND REFRESH_MODE = FULL AS {kept.query}"
+            )
+            gateway.sql(f"ALTER MATERIALIZED TABLE kept_{kept.way} SUSPEND")
+        yield gateway
+
+
+@pytest.mark.parametrize(
+    ("kept", "step"),
+    # Each way with a step of its own, and all with all in a deep run.
+    [
+        pytest.param(kept, step, id=f"{kept.way}, {step}")
+        for number, kept in enumerate(KEPT)
+        for step in (STEPS if DEPTH > 1 else [STEPS[(number + 1) % len(STEPS)]])
+    ],
+)
+def test_a_change_whose_application_is_killed_is_in_the_table_once(
+    gateway: GatewayUnderTest, kept: Kept, step: str
+) -> None:
+    table = f"kept_{kept.way}"
+    gateway.sql(kept.change)
+    before = len(gateway.runs(table))
+    gateway.die_before(step, table=table)
+    gateway.sql(f"ALTER MATERIALIZED TABLE {table} RESUME")
+    assert gateway.wait_death() == -9
+
+    gateway.start()
+    wait_until(lambda: _applied(gateway, table, before) != [], "the change is never applied")
+    gateway.sql(f"ALTER MATERIALIZED TABLE {table} SUSPEND")
+
+    [run] = _applied(gateway, table, before)
+    assert (run["strategy"], run["attempt"]) == (kept.way, 2)
+    assert gateway.published(table, run["refresh"]) == 1
+    assert gateway.refs(table) == ["main"]
+    assert gateway.sql(f"VERIFY MATERIALIZED TABLE {table}") == []
+
+
+def _applied(gateway: GatewayUnderTest, table: str, before: int) -> list[dict[str, object]]:
+    """Return the refreshes after the first *before* ones that changed the table."""
+    return [run for run in gateway.runs(table)[before:] if run["status"] == "SUCCEEDED"]

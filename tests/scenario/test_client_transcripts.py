@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 
@@ -18,14 +17,14 @@ from mt_core.tables.runs.decide import SKIP
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from mt_core.tables.views.run_rows import run_rows
 from mt_core.tables.views.run_view import RunView
-from tests.support.client_screen import PROMPT, Open, answered, at_prompt
+from tests.support.client_page import transcript
+from tests.support.client_screen import Open, answered, at_prompt
 from tests.support.gateway.statements import Gateway
 from tests.support.screen import ScreenTerminal
 from tests.support.terminal import CTRL_Z
 
 pytestmark = pytest.mark.processes
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"
 INSERT = "INSERT INTO lake.shop.orders SELECT * FROM lake.shop.arrivals"
 DESCRIBED = {
     "daily": {
@@ -39,14 +38,6 @@ DESCRIBED = {
         "sources": "lake.shop.orders (table, version 3051729675574597004)",
     },
 }
-
-
-def transcript(of: str) -> list[tuple[str, list[str]]]:
-    """Return what is typed in the block that has *of*, each with the lines that the page shows below it."""
-    blocks = re.findall(r"^```[a-z]*\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    [block] = [each for each in blocks if of in each and each.startswith(PROMPT)]
-    parts = [part.splitlines() for part in block.split(f"{PROMPT} ")[1:]]
-    return [(lines[0], lines[1:]) for lines in parts]
 
 
 def shown(terminal: ScreenTerminal, line: str) -> list[str]:

@@ -17,16 +17,18 @@ from typer.testing import CliRunner
 
 from mt_core.cli import app
 from mt_core.client.home import Holder, holder_of
-from tests.support.client_screen import at_prompt
+from tests.support.client_page import block, transcript
+from tests.support.client_screen import PROMPT, at_prompt
 from tests.support.gateway.embedded import client
 from tests.support.gateway.statements import Gateway
 from tests.support.screen import ScreenTerminal
-from tests.support.terminal import CTRL_C, CTRL_D
+from tests.support.terminal import CTRL_C, CTRL_D, CTRL_L
 
 pytestmark = pytest.mark.processes
 
 WAIT_S = 60.0
-OPEN = "A gateway starts on "
+# The home folder and the process of docs/client.md.
+HOME, PROCESS = "/home/ada/flights/.freshtable", "4711"
 Sit = Callable[..., ScreenTerminal]
 
 
@@ -114,7 +116,7 @@ def test_a_statement_typed_while_the_gateway_starts_waits_for_it_with_a_line_tha
 ) -> None:
     (home / "may-start").unlink()
     terminal = sit()
-    greeted = terminal.lines[0]
+    greeted = terminal.lines
 
     terminal.type("SELECT 1;\r")
     terminal.see(lambda lines: any("starts; its log: " in line for line in lines))
@@ -126,7 +128,7 @@ def test_a_statement_typed_while_the_gateway_starts_waits_for_it_with_a_line_tha
     ran = terminal.see(lambda lines: at_prompt(lines) and "1 row" in lines)
     modes = [stat.S_IMODE(path.stat().st_mode) for path in (home, home / "gateway.sock")]
 
-    assert greeted.startswith(f"{OPEN}{home}. End statements with `;`")
+    assert greeted == block("sql --embedded").replace(HOME, str(home)).splitlines()[1:]
     assert not any("its log" in line for line in ran)
     assert modes == [0o700, 0o600]
 
@@ -163,6 +165,22 @@ def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(home: Path, e
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "a\n1\n", farewell)
     assert (again.returncode, again.stdout, again.stderr.endswith(farewell)) == (0, "a\n1\n", True)
     assert (stopped.exit_code, gone(holder)) == (0, True)
+
+
+def test_a_person_who_quits_reads_what_goes_on_as_on_the_page(home: Path, sit: Sit) -> None:
+    [(typed, page)] = transcript("goes on as process")
+    (home / "work").write_text("1 materialized table is ACTIVATED", encoding="utf-8")
+    terminal = sit()
+    one_row(terminal)
+    terminal.type(CTRL_L)
+    terminal.see(lambda lines: lines == [PROMPT])
+    terminal.type(f"{typed}\r")
+
+    code, holder = terminal.wait_end(WAIT_S), of(home)
+
+    # The screen breaks the line where it ends.
+    said = "".join(terminal.lines[1:])
+    assert (code, said) == (0, page[0].replace(HOME, str(home)).replace(PROCESS, str(holder.pid)))
 
 
 def test_a_home_that_another_gateway_holds_is_used_through_that_one_and_the_client_says_so(

@@ -70,6 +70,23 @@ def test_a_result_that_does_not_fit_the_screen_is_scrolled_searched_and_left(ope
 
 
 @pytest.mark.usefixtures("many")
+def test_a_view_and_the_prompt_after_it_fit_a_window_that_a_person_makes_smaller_or_larger(opened: Open) -> None:
+    terminal = opened()
+    looked_at(terminal)
+
+    terminal.resize(20, 60)
+    small = terminal.see(lambda lines: len(lines) == 20 and in_view(lines) and " of 750 | " in lines[0])
+    terminal.resize(30, 120)
+    large = terminal.see(lambda lines: len(lines) == 30 and in_view(lines) and " of 462 | " in lines[0])
+    terminal.type("q")
+    terminal.see(at_prompt)
+    terminal.resize(12, 40)
+    runs(terminal, STREAMING)
+
+    assert [lines[-2].split()[0] for lines in (small, large)] == ["15", "25"]
+
+
+@pytest.mark.usefixtures("many")
 def test_a_table_has_the_rows_that_its_property_allows_and_says_so(opened: Open) -> None:
     terminal = opened()
     runs(terminal, "SET 'sql-client.execution.max-table-result.rows' = '100'")

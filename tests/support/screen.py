@@ -51,6 +51,11 @@ class ScreenTerminal(Terminal):
         """The lines of the screen without blanks at their ends, up to the last one that has anything."""
         return "\n".join(line.rstrip() for line in self._screen.display).rstrip().split("\n")
 
+    def resize(self, rows: int, columns: int) -> None:
+        """Give the window of the terminal another size."""
+        self._screen.resize(rows, columns)
+        self._set_size(rows, columns)
+
     def look(self, line: int, column: int) -> tuple[str, str, bool]:
         """Return the letter at a place that counts from 0, its colour, and whether it is bold."""
         cell = self._screen.buffer[line][column]

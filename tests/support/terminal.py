@@ -40,7 +40,7 @@ class Terminal:
 
     def __init__(self, command: Sequence[str], environ: Mapping[str, str]) -> None:
         self._controller, terminal = pty.openpty()
-        fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, COLUMNS, 0, 0))
+        self._set_size(ROWS, COLUMNS)
         self._process = subprocess.Popen(
             command,
             stdin=terminal,
@@ -99,6 +99,9 @@ class Terminal:
         while self._read(deadline):
             pass
         return self._process.wait(timeout_s)
+
+    def _set_size(self, rows: int, columns: int) -> None:
+        fcntl.ioctl(self._controller, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
 
     def _new(self) -> str:
         return plain(self._raw[self._seen :].decode(errors="replace"))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import httpx
 import pytest
 
-from tests.airflow.lake import Lake
+from tests.airflow.lake import PREFIX, Lake
 from tests.airflow.rest import SOON_S
 from tests.airflow.settings import SERVICE_USER
 from tests.airflow.stack import AirflowStack
@@ -115,6 +116,31 @@ def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(airflow: AirflowStack,
     airflow.rest.wait(lambda: airflow.rest.dag(suspended) and airflow.rest.dag(active), PASS_S)
     assert [airflow.rest.dag(dag_id)["is_paused"] for dag_id in (suspended, active)] == [True, False]
     assert [lake.stored_status(name) for name in ("gone_suspended", "gone_active")] == ["SUSPENDED", "ACTIVATED"]
+
+
+def test_a_table_in_continuous_mode_has_no_dag_until_its_mode_is_full(airflow: AirflowStack, lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.default.followed_source (id BIGINT) USING iceberg")
+    query = "SELECT count(*) AS n FROM lake.default.followed_source"
+    lake.sql(f"CREATE MATERIALIZED TABLE lake.default.followed REFRESH_MODE = CONTINUOUS AS {query}")
+    set_mode = "ALTER MATERIALIZED TABLE lake.default.followed SET REFRESH_MODE = {}"
+
+    followed = airflow.rest.ask("GET", f"/dags/{PREFIX}followed").status_code
+    lake.sql("INSERT INTO lake.default.followed_source VALUES (1)")
+    wait_until(lambda: lake.count("followed") == 1, "the table does not follow its source", SOON_S)
+    lake.sql(set_mode.format("FULL"))
+    full = airflow.rest.dag(f"{PREFIX}followed")["is_paused"]
+    lake.sql(set_mode.format("CONTINUOUS"))
+    lake.sql("INSERT INTO lake.default.followed_source VALUES (2)")
+    wait_until(lambda: lake.count("followed") == 2, "the table does not follow its source", SOON_S)
+
+    assert (followed, full) == (httpx.codes.NOT_FOUND, False)
+    wait_until(lambda: _is_gone(airflow, f"{PREFIX}followed"), "the DAG stays", PASS_S)
+    lake.drop("followed")
+
+
+def _is_gone(airflow: AirflowStack, dag_id: str) -> bool:
+    answer = airflow.rest.ask("GET", f"/dags/{dag_id}")
+    return answer.status_code == httpx.codes.NOT_FOUND or bool(answer.json()["is_stale"])
 
 
 @pytest.fixture(scope="module")

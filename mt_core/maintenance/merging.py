@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mt_core.maintenance.plan import Node
 
@@ -26,7 +26,8 @@ _SUBTRACTED = frozenset({"Count", "Sum"})
 
 _INTEGERS = ("byte", "tinyint", "short", "smallint", "integer", "int", "long", "bigint")
 _NUMBERS = (*_INTEGERS, "decimal")
-_ORDERED = (*_NUMBERS, "float", "double", "string", "boolean", "date", "timestamp", "timestamp_ntz")
+_DOUBLES = ("float", "double")
+_ORDERED = (*_NUMBERS, *_DOUBLES, "string", "boolean", "date", "timestamp", "timestamp_ntz")
 
 
 def merge_of(root: Node) -> Merge | str:
@@ -101,20 +102,27 @@ def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: 
     """Return *merge*, or why the types of the result's columns, by name and in order, do not allow it.
 
     *null_after_overflow*: sums give NULL in place of an error, and what a NULL stands for is not known any more.
-
-    The sum of doubles depends on the order of the additions, so combined sums would differ in their last bits from recomputed ones.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         base = written.partition("(")[0].strip().lower()
         match function:
             case "Sum" if null_after_overflow:
                 return f"the sum {name} is NULL after an overflow, which does not combine"
-            case "Sum" if base in ("float", "double"):
-                return f"the sum of doubles {name} depends on the order of the additions"
-            case "Sum" if base not in _NUMBERS:
+            case "Sum" if base not in (*_NUMBERS, *_DOUBLES):
                 return f"the sum {name} of type {written} does not combine"
             case "Min" | "Max" if base not in _ORDERED:
                 return f"{AGAIN[function]} of type {written} in column {name} does not combine"
             case _:
                 pass
     return merge
+
+
+def inexact_sum(merge: Merge, types: Sequence[tuple[str, str]]) -> str | None:
+    """Return why a sum combines to about what a recomputation gives, of columns with *types* (name, type); None if all are exact.
+
+    The sum of doubles depends on the order of the additions: combined sums differ in their last bits from recomputed ones.
+    """
+    for function, (name, written) in zip(merge, types, strict=True):
+        if function == "Sum" and written.strip().lower() in _DOUBLES:
+            return f"the sum of doubles {name} depends on the order of the additions"
+    return None

@@ -195,6 +195,23 @@ def test_groups_that_a_delete_leaves_in_doubt_are_computed_again_and_no_others(w
     assert (world.rows("counted"), world.rows("summed")) == (world.plain(counted), world.plain(summed))
 
 
+def test_sums_of_doubles_are_added_up_if_a_user_asks_for_it_and_never_taken_back(world: RefreshWorld) -> None:
+    world.spark("CREATE TABLE o (k INT, x DOUBLE) USING iceberg", "INSERT INTO o VALUES (1, 0.1), (1, 0.2), (2, 0.3)")
+    query = "SELECT k, sum(x) AS s FROM o GROUP BY k"
+    world.create("mt", query, clauses=INCREMENTAL.replace("(", "('refresh.sums-of-doubles' = 'merged', ", 1))
+    rounded = "SELECT k, CAST(s AS DECIMAL(30, 6)) AS s FROM {}"
+
+    def refreshed(statement: str) -> str | None:
+        world.spark(statement)
+        run = world.tick("mt")
+        assert world.plain(rounded.format("mt")) == world.plain(rounded.format(f"({query})"))
+        return run.strategy
+
+    assert refreshed("INSERT INTO o VALUES (1, 1e16), (3, 0.5)") == "merge"
+    # The sum of what is left is 0.3, not 0.
+    assert refreshed("DELETE FROM o WHERE x > 1e15") == "keys"
+
+
 @pytest.mark.timeout(600)
 def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside_the_limit(world: RefreshWorld) -> None:
     world.spark(

@@ -93,7 +93,10 @@ class Names(SessionNames):
             ["connector", "number-of-rows", "rows-per-second"],
         ),
         ("CREATE CATALOG c WITH ('type' = '", ["iceberg", "jdbc"]),
-        ("CREATE MATERIALIZED TABLE t WITH ('refresh.", ["refresh.late-data", "refresh.strategy"]),
+        (
+            "CREATE MATERIALIZED TABLE t WITH ('refresh.",
+            ["refresh.late-data", "refresh.strategy", "refresh.sums-of-doubles"],
+        ),
         ("CREATE MATERIALIZED TABLE t WITH ('refresh.strategy' = '", ["auto", "full", "incremental"]),
         ("CREATE MATERIALIZED TABLE t WITH ('partition.f", ["partition.fields."]),
         ("ALTER MATERIALIZED TABLE t SET ('refresh.l", ["refresh.late-data"]),

@@ -15,11 +15,13 @@ from mt_core.tables.settings import TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY
 CATCH_UP = "catch-up"
 STRATEGY = "refresh.strategy"
 AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
+DOUBLES = "refresh.sums-of-doubles"
+EXACT, MERGED = "exact", "merged"
 LATE_DATA = "refresh.late-data"
 REFRESH, REPORT, IGNORE = "refresh", "report", "ignore"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
-_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, LATE_DATA, UPSERT)
+_OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, DOUBLES, LATE_DATA, UPSERT)
 _WRITE = "write."
 _SPARK = "spark."
 
@@ -94,6 +96,7 @@ FLINK_EXECUTION = frozenset({
 TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((*NAMES, *FLINK, *_OURS_ALONE), ()),
     STRATEGY: (AUTO, FULL, INCREMENTAL),
+    DOUBLES: (EXACT, MERGED),
     LATE_DATA: (REFRESH, REPORT, IGNORE),
     UPSERT: (EQUALITY_DELETE,),
 }
@@ -107,6 +110,11 @@ def check_table_options(options: Mapping[str, str], table: str, clause: str = "W
         raise RequestInvalid(
             f"{clause} of {table}: '{STRATEGY}' = '{options[STRATEGY]}' is none of '{AUTO}' (apply what changed where that is "
             f"exact and cheaper), '{INCREMENTAL}' (wherever it is exact) and '{FULL}' (compute all rows)."
+        )
+    if options.get(DOUBLES, EXACT) not in (EXACT, MERGED):
+        raise RequestInvalid(
+            f"{clause} of {table}: '{DOUBLES}' = '{options[DOUBLES]}' is neither '{EXACT}' (sums of DOUBLE and FLOAT are computed "
+            f"again for the keys that changed) nor '{MERGED}' (the sum of appended rows is added to the one of the table)."
         )
     if options.get(LATE_DATA, REFRESH) not in (REFRESH, REPORT, IGNORE):
         raise RequestInvalid(

@@ -8,10 +8,11 @@ from dataclasses import dataclass, replace
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.maintenance.changes import ChangeKind, SourceChange, can_be_looked_up
+from mt_core.maintenance.merging import inexact_sum
 from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Strategy, Way, choose, choose_partitions
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
-from mt_core.tables.definition.options import AUTO, FULL, INCREMENTAL, STRATEGY
+from mt_core.tables.definition.options import AUTO, DOUBLES, EXACT, FULL, INCREMENTAL, MERGED, STRATEGY
 from mt_core.tables.definition.shape import is_exact
 from mt_core.tables.engine import RefreshEngine, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
@@ -42,7 +43,7 @@ def strategy_option(definition: TableDefinition) -> str:
 def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition) -> Strategy:
     """Return how changes of sources, by their names, are applied to the rows of a table."""
     choice = _chosen(query.shape, query, changes)
-    obstacle = _obstacle(choice, query, definition)
+    obstacle = _inexact(choice, query, changes, definition) or _obstacle(choice, query, definition)
     if obstacle is not None and choice.way is Way.MERGE:
         choice = _chosen(replace(query.shape, merge=obstacle), query, changes)
         obstacle = _obstacle(choice, query, definition)
@@ -97,6 +98,23 @@ def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> boo
         position not in partitions.keys and (not lineage or lineage not in lineages)
         for position, lineage in ((key, query.shape.lineage[key]) for key in choice.keys)
     )
+
+
+def _inexact(
+    choice: Strategy, query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
+) -> str | None:
+    """Return which sum of doubles *choice* would combine though it has to be exact; None if there is none.
+
+    A large value that is taken out leaves nothing of the small ones that were added to it, so this is never done.
+    """
+    if choice.way is not Way.MERGE or choice.first is not None:
+        return None
+    grows = all(
+        change.kind in (ChangeKind.APPENDS, ChangeKind.NOTHING, ChangeKind.COMPACTION) for change in changes.values()
+    )
+    if grows and definition.options.get(DOUBLES, EXACT) == MERGED:
+        return None
+    return inexact_sum(choice.merge, [(column.name, column.type) for column in query.columns])
 
 
 def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:

@@ -29,11 +29,17 @@ DOUBLES = (Column(name="k", type="double"), Column(name="n", type="bigint"))
 class ChangedEngine(FakeEngine):
     """An engine on which a source of a query that gives DOUBLES changed."""
 
-    def __init__(self, kind: ChangeKind, reach: Reach, merge: Merge | str = "not at the top") -> None:
+    def __init__(
+        self,
+        kind: ChangeKind,
+        reach: Reach,
+        merge: Merge | str = "not at the top",
+        columns: tuple[Column, ...] = DOUBLES,
+    ) -> None:
         super().__init__()
         shape = QueryShape(occurrences={0: Occurrence(reach=reach)}, lineage=({0: "k"}, {}), keys=(0,), merge=merge)
         change = SourceChange(kind=kind)
-        self.found = SourceChanges(shape=shape, columns=DOUBLES, readings=("o",), changes={"o": change}, source_bytes=1)
+        self.found = SourceChanges(shape=shape, columns=columns, readings=("o",), changes={"o": change}, source_bytes=1)
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
         return self.found
@@ -42,13 +48,14 @@ class ChangedEngine(FakeEngine):
 KEYS = ChangedEngine(ChangeKind.ROWS, Reach.GROUPED)
 MERGE = ChangedEngine(ChangeKind.APPENDS, Reach.GROUPED, merge=(None, "Sum"))
 SIGNED = ChangedEngine(ChangeKind.ROWS, Reach.LINEAR)
+SUMS = (Column(name="k", type="bigint"), Column(name="n", type="double"))
 
 
-def plan(engine: ChangedEngine, k: str, n: str = "bigint") -> Way | str | None:
+def plan(engine: ChangedEngine, k: str, n: str = "bigint", **options: str) -> Way | str | None:
     """Return the way, or the reason for a recomputation, with these types of the table's columns."""
     columns = (Column(name="n", type=n), Column(name="K", type=k))
     table = a_table()
-    definition = replace(table.definition, columns=columns, options={"refresh.strategy": "incremental"})
+    definition = replace(table.definition, columns=columns, options={"refresh.strategy": "incremental", **options})
     stored = replace(table, definition=definition)
     maintenance, reason = plan_change(MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR)
     return reason if maintenance is None else maintenance.strategy.way
@@ -69,6 +76,22 @@ def test_other_columns_than_the_keys_may_be_rounded() -> None:
 
 def test_rounded_values_do_not_combine_so_that_their_keys_are_replaced() -> None:
     assert plan(MERGE, "double", "int") is Way.KEYS
+
+
+@pytest.mark.parametrize(
+    ("kind", "sums", "way"),
+    [
+        (ChangeKind.APPENDS, "exact", Way.KEYS),
+        (ChangeKind.APPENDS, "merged", Way.MERGE),
+        # What a large value has cost the small ones would not come back with it.
+        (ChangeKind.ROWS, "merged", Way.KEYS),
+    ],
+)
+def test_sums_of_doubles_are_added_up_only_if_a_user_asks_for_it(kind: ChangeKind, sums: str, way: Way) -> None:
+    engine = ChangedEngine(kind, Reach.GROUPED, merge=(None, "Sum"), columns=SUMS)
+
+    assert plan(engine, "bigint", "double", **{"refresh.sums-of-doubles": sums}) is way
+    assert plan(engine, "bigint", "double") is Way.KEYS
 
 
 def test_rounded_rows_are_taken_out_as_they_were_stored() -> None:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
 import pytest
 
 from mt_core.model.run import RunStatus
 from mt_core.sql.statements import RefreshTable
 from mt_core.tables.table_commands import CommandOutcome
+from tests.support.gateway.own_process import wait_until
 from tests.support.gateway.statements import Gateway
+from tests.support.gateway.whole import EVERY_10_S, WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 REFRESH = "ALTER MATERIALIZED TABLE daily REFRESH"
 # The statement threads of the gateway of these tests.
 THREADS = 4
+# Those of batches.
+BATCH_THREADS = 2
 
 
 @pytest.fixture
@@ -53,3 +60,40 @@ def test_the_job_statements_need_no_thread_of_the_statements_at_work(roomy_gatew
     assert [job[2] for job in jobs] == ["RUNNING"] * THREADS
     assert stopped == [[["OK"]]] * THREADS
     assert set(roomy_gateway.engine.canceled) == {job[0] for job in jobs}
+
+
+@pytest.fixture
+def following(whole: WholeGateway) -> Iterator[WholeGateway]:
+    """A gateway that follows the sources of continuous tables."""
+    batches = whole.process.wiring.continuous
+    batches.start()
+    yield whole
+    batches.stop(10)
+
+
+def test_batches_that_take_every_thread_of_theirs_keep_neither_statements_nor_refreshes_on_schedule_waiting(
+    following: WholeGateway,
+) -> None:
+    names = [f"live_{number}" for number in range(BATCH_THREADS)]
+    for name in names:
+        following.sql(f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '1' SECOND AS SELECT * FROM orders")
+    following.sql(EVERY_10_S.format("scheduled", "orders"))
+    held = [following.hold_write(name) for name in names]
+    following.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 10}])
+    wait_until(
+        lambda: _second_passes(following, lambda: all(hold.entered.is_set() for hold in held)), "no batch begins"
+    )
+
+    following.tick(seconds=10)
+    following.wait_until(lambda: "SUCCEEDED" in following.show("status", name="scheduled")[1:])
+    found = following.amounts("scheduled"), following.amounts("live_0")
+    for hold in held:
+        hold.release()
+    following.wait_until(lambda: following.amounts("live_0") == found[0])
+
+    assert found[0] == [("2026-03-01", 10)] != found[1]
+
+
+def _second_passes(whole: WholeGateway, done: Callable[[], bool]) -> bool:
+    whole.tick(seconds=1)
+    return done()

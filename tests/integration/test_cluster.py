@@ -101,6 +101,16 @@ def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
     assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
 
 
+def test_a_large_partition_comes_from_executors_in_parts(gateway: GatewayUnderTest) -> None:
+    received = 0
+    with gateway.client() as client:
+        for batch in client.fetch_arrow_batches(client.execute("SELECT id FROM range(0, 5000000, 1, 1)")):
+            assert batch.column(0).to_pylist() == list(range(received, received + batch.num_rows))
+            received += batch.num_rows
+
+    assert received == 5_000_000
+
+
 def test_a_streaming_job_counts_each_row_once_in_each_operator_when_an_executor_dies(
     gateway: GatewayUnderTest, cluster: StandaloneCluster
 ) -> None:

@@ -113,6 +113,18 @@ def java_class(session: SparkSession, name: str) -> Any:
     return _once(session, f"{name}.class", make)
 
 
+def own_class(session: SparkSession, path: str) -> Any | None:
+    """Return our class at *path*, from a cache; None if Spark was started without our classes."""
+
+    def make() -> Any | None:
+        with suppress(*SPARK_ERRORS):
+            java_class(session, path)
+            return static_member(session, path)
+        return None
+
+    return _once(session, f"{path}?", make)
+
+
 def java_dataset(session: SparkSession, plan: Any) -> Any:
     """Return the Dataset of a logical plan: a query is analysed, a command has run."""
     return static_member(session, "org.apache.spark.sql.classic.Dataset.ofRows")(session._jsparkSession, plan)

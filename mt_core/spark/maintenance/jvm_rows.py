@@ -25,8 +25,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import java_class, java_dataset, static_member
+from mt_core.spark.driver.jvm_objects import java_dataset, own_class
 
 PACKAGE = "freshtable.files"
 MOST_SENT = 4 * 1024 * 1024
@@ -39,12 +38,7 @@ _SENT = {
 
 def reader_of(session: SparkSession, name: str) -> Any | None:
     """Return our class *name*; None if Spark was started without our classes."""
-    path = f"{PACKAGE}.{name}"
-    try:
-        java_class(session, path)
-    except SPARK_ERRORS:
-        return None
-    return static_member(session, path)
+    return own_class(session, f"{PACKAGE}.{name}")
 
 
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:

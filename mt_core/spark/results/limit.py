@@ -54,8 +54,8 @@ def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> D
     return DataFrame(java_dataset(session, changed), session)
 
 
-def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
-    """Return the rows of *frame* as Spark's RDD of Arrow messages, and which of them the result has.
+def limited_rows(frame: DataFrame) -> tuple[Any, Any, Window]:
+    """Return the rows of *frame* as Spark's RDD of Arrow messages, the plan that gives them, and which of them the result has.
 
     Spark's own way to run a limit without collecting reads every partition first. Stages before the last one run here.
     """
@@ -66,8 +66,9 @@ def limited_rows(frame: DataFrame) -> tuple[Any, Window]:
         plan = plan.finalPhysicalPlan()
         name = plan.nodeName()
     if name != _PHYSICAL or plan.limit() < 0:
-        return jdf.toArrowBatchRdd(), Window()
+        return jdf.toArrowBatchRdd(), plan, Window()
     local_limit = static_member(frame.sparkSession, "org.apache.spark.sql.execution.LocalLimitExec")
     with active_session(frame.sparkSession):
         firsts = local_limit(plan.limit(), plan.child())
-        return jdf.toArrowBatchRdd(firsts), Window(skip=plan.offset(), left=plan.limit() - plan.offset())
+        window = Window(skip=plan.offset(), left=plan.limit() - plan.offset())
+        return jdf.toArrowBatchRdd(firsts), firsts, window

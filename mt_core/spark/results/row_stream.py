@@ -15,6 +15,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.local_rows import local_batches
+from mt_core.spark.results.parts import DEFAULT_SIZES, PartSizes
 from mt_core.spark.results.spool import MEBIBYTE, Spool, Spools
 
 # The thread that ran the statement reads a result as small as this: a thread of its own would only cost time.
@@ -173,14 +174,16 @@ class StreamedRows:
         return True
 
 
-def fetch(driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools) -> StreamedRows:
+def fetch(
+    driver: SparkDriver, frame: DataFrame, job: QueryJob, spools: Spools, sizes: PartSizes = DEFAULT_SIZES
+) -> StreamedRows:
     """Run *frame* and return its rows once the first are there, or all; raises the query's error.
 
     The caller runs it as the job (`SparkDriver.run_tagged`); later work tags itself. Raises Unsupported before the query
     runs if JSON has no form for a column.
     """
     form, shown = ResultForm(frame.schema), arrow_frame(frame)
-    source = local_batches(shown, form.schema) or batches(driver, shown, form.schema, job)
+    source = local_batches(shown, form.schema) or batches(driver, shown, form.schema, job, sizes)
     rows = StreamedRows(form, spools.new(form.schema), source, lambda: driver.cancel(job.job_id))
     rows.begin()
     return rows

@@ -34,6 +34,7 @@ from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen, listen_at
 from mt_core.jobs.remaining_work import remaining_work
+from mt_core.model.table import MaterializedTable
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.sessions import SessionManager
 from mt_core.spark.catalogs.connector_tables import restore_tables
@@ -50,9 +51,10 @@ from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.created_functions import CreatedFunctions
+from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.registry import in_transaction
-from mt_core.tables.services import TableServices
+from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.upkeep.check import check_tables
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile
@@ -92,7 +94,8 @@ class Gateway:
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
         self._connector_tables, self._jars = ConnectorTables(self._registry), JarCopies(home.jars)
-        self._functions, self._function_files = CreatedFunctions(self._registry), FunctionFiles(home.functions)
+        self._functions = CreatedFunctions(self._registry, self._read_now)
+        self._function_files = FunctionFiles(home.functions)
         self._driver = self._spark(driver_settings(config, home, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
@@ -236,6 +239,9 @@ class Gateway:
             functions=self._functions,
             plans=self._plans,
         )
+
+    def _read_now(self, table: MaterializedTable) -> SourceVector:
+        return self._engine.read_vector(query_of(table.definition))
 
     def _listening(self, config: Config) -> GatewayServer:
         hosts = config.names("sql-gateway.security.allowed-hosts")

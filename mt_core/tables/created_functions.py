@@ -6,28 +6,38 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
-from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryError
+from mt_core.errors import DefinitionInvalid, EngineUnavailable, IllegalStatus, MtError, RegistryError
 from mt_core.identifiers import display_name
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
 from mt_core.model.table import MaterializedTable
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.engine import SourceVector
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tokens import TokenKind, significant
 
 FunctionSet = Mapping[str, CreatedFunction]
+SourcesRead = Sequence[Mapping[str, Any]]
 _RECENT = 5
 _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
 
 
-class CreatedFunctions:
-    """Reads the registry once and writes through: a registry has one gateway. Thread-safe."""
+def _nothing(_table: MaterializedTable) -> SourceVector:
+    return SourceVector(sources=())
 
-    def __init__(self, registry: Registry) -> None:
-        self._registry = registry
+
+class CreatedFunctions:
+    """Reads the registry once and writes through: a registry has one gateway. Thread-safe.
+
+    `read_now` says what the query of a table reads that no refresh has read yet.
+    """
+
+    def __init__(self, registry: Registry, read_now: Callable[[MaterializedTable], SourceVector] = _nothing) -> None:
+        self._registry, self._read_now = registry, read_now
         self._lock = threading.Lock()
         self._functions: FunctionSet | None = None
 
@@ -64,9 +74,13 @@ class CreatedFunctions:
     def drop(self, name: str) -> None:
         """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run, other functions.
 
-        What a table calls through views is what its latest refresh found.
+        What a table calls through views is what its latest refresh found; before the first one, what its query reads now.
         """
-        through_views = on_each_page(self._registry, partial(_callers_through_views, name=name))
+        through_views = [
+            f"materialized table {table.identifier} through a view"
+            for table, read in on_each_page(self._registry, partial(_read_by_others, name=name))
+            if _is_called_through_a_view(name, self._reads(table) if read is None else read)
+        ]
 
         def work(tx: Transaction) -> None:
             users = [*_users(tx, name), *through_views]
@@ -79,6 +93,15 @@ class CreatedFunctions:
             tx.functions.delete(name)
 
         self._change(work)
+
+    def _reads(self, table: MaterializedTable) -> SourcesRead:
+        try:
+            return self._read_now(table).to_json()
+        except EngineUnavailable:
+            raise
+        except MtError:
+            # Its query can read nothing, and refreshes of it say so.
+            return ()
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
         def changed(tx: Transaction) -> FunctionSet:
@@ -144,16 +167,21 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
                 yield fact.function
 
 
-def _callers_through_views(tx: Transaction, tables: Iterable[MaterializedTable], name: str) -> Iterator[str]:
+def _read_by_others(
+    tx: Transaction, tables: Iterable[MaterializedTable], name: str
+) -> Iterator[tuple[MaterializedTable, SourcesRead | None]]:
+    """Yield the tables whose query does not name the function, with what its latest refresh read; None without one."""
     for table in tables:
         if calls(table.definition.expanded_query, name):
             continue
         fingerprint = fingerprint_of(table.definition)
         runs = tx.runs.newest(table_id=table.table_id, limit=_RECENT)
-        vector = next((run.vector for run in runs if run.vector and run.fingerprint == fingerprint), ())
-        read = {(source["kind"], source["name"]) for source in vector}
-        if ("function", display_name((name,))) in read and any(kind == "view" for kind, _ in read):
-            yield f"materialized table {table.identifier} through a view"
+        yield table, next((run.vector for run in runs if run.vector and run.fingerprint == fingerprint), None)
+
+
+def _is_called_through_a_view(name: str, sources: SourcesRead) -> bool:
+    read = {(source["kind"], source["name"]) for source in sources}
+    return ("function", display_name((name,))) in read and any(kind == "view" for kind, _ in read)
 
 
 def _users(tx: Transaction, name: str) -> Iterator[str]:

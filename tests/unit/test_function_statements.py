@@ -7,8 +7,17 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import DefinitionInvalid, IllegalStatus, QueryFailed, SqlSyntaxError, Unsupported
+from mt_core.errors import (
+    DefinitionInvalid,
+    EngineUnavailable,
+    IllegalStatus,
+    MtError,
+    QueryFailed,
+    SqlSyntaxError,
+    Unsupported,
+)
 from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
+from mt_core.model.table import MaterializedTable
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
@@ -16,6 +25,7 @@ from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunctio
 from mt_core.sql.parser import parse
 from mt_core.tables.created_functions import CreatedFunctions, calls
 from mt_core.tables.definition.fingerprint import fingerprint_of
+from mt_core.tables.engine import SourceVector
 from tests.support.fake_statements import FakeStatementEngine
 from tests.support.manager_world import ManagerWorld
 from tests.support.registry_facts import a_job, a_stream
@@ -23,6 +33,8 @@ from tests.support.registry_facts import a_job, a_stream
 PLUS = CreatedFunction(
     name="plus", language=FunctionLanguage.SQL, body="x + 1", parameters="x INT", returns="INT", comment="one more"
 )
+VIEW = {"name": "lake.default.v", "kind": "view", "version": {"hash": "1"}}
+CALLED = {"name": "plus", "kind": "function", "version": {"hash": "2"}}
 JAR = FunctionFile(kind=FileKind.JAR, uri="/opt/shop.jar")
 
 
@@ -178,9 +190,15 @@ class World:
     def __init__(self) -> None:
         self.tables = ManagerWorld()
         self.engine, self.registry = FakeStatementEngine(), self.tables.registry
-        self.shared = CreatedFunctions(self.registry)
+        self.reads: SourceVector | MtError = SourceVector(sources=())
+        self.shared = CreatedFunctions(self.registry, self._read_now)
         self.commands = FunctionCommands(self.engine, self.shared)
         self.session = Session("s", name=None, defaults={}, properties={}, opened_at=self.tables.clock.now())
+
+    def _read_now(self, _table: MaterializedTable) -> SourceVector:
+        if isinstance(self.reads, MtError):
+            raise self.reads
+        return self.reads
 
     def rows(self, text: str) -> list[list[Any]]:
         statement = parse(text)
@@ -326,6 +344,25 @@ def test_a_function_that_a_table_calls_through_a_view_is_not_dropped_until_a_ref
     assert world.shared.all() == {}
 
 
+def test_before_the_first_refresh_of_a_table_its_query_says_what_it_calls_through_views(world: World) -> None:
+    world.rows(CREATE)
+    world.tables.sql("CREATE MATERIALIZED TABLE sums FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
+    recorded(world, "plus", fingerprint="of an earlier definition")
+    world.reads = SourceVector.from_json([VIEW, CALLED])
+
+    with pytest.raises(
+        IllegalStatus, match=r"plus cannot be dropped: materialized table lake\.default\.sums through a view"
+    ):
+        world.rows("DROP FUNCTION plus")
+    world.reads = EngineUnavailable("Spark is starting.")
+    with pytest.raises(EngineUnavailable):
+        world.rows("DROP FUNCTION plus")
+    world.reads = QueryFailed("There is no such table.")
+    world.rows("DROP FUNCTION plus")
+
+    assert world.shared.all() == {}
+
+
 def test_a_function_that_a_table_called_through_a_view_before_it_was_altered_is_dropped(world: World) -> None:
     world.rows(CREATE)
     world.tables.sql("CREATE MATERIALIZED TABLE sums FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
@@ -338,12 +375,14 @@ def test_a_function_that_a_table_called_through_a_view_before_it_was_altered_is_
 
 def recorded(world: World, function: str, fingerprint: str | None = None) -> None:
     """Let the newest run of the one table have read a view that calls *function*."""
-    views = {"name": "lake.default.v", "kind": "view", "version": {"hash": "1"}}
-    functions = {"name": function, "kind": "function", "version": {"hash": "2"}}
     with world.registry.transaction() as tx:
         (table,) = tx.tables.page()
         run = tx.runs.newest(table_id=table.table_id)[0]
-        new = replace(run, vector=(views, functions), fingerprint=fingerprint or fingerprint_of(table.definition))
+        new = replace(
+            run,
+            vector=(VIEW, {**CALLED, "name": function}),
+            fingerprint=fingerprint or fingerprint_of(table.definition),
+        )
         tx.runs.replace(new, expected=run)
 
 

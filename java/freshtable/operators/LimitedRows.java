@@ -30,8 +30,8 @@ public final class LimitedRows extends RowKeeper {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     int eventTime = EntryTimes.column(columns);
     // Of each task more would be sent to one in vain; what does not fit is read all the same.
-    LogicalPlan leading =
-        last == Integer.MAX_VALUE ? child : LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1);
+    boolean leads = keys.isEmpty() && last < Integer.MAX_VALUE;
+    LogicalPlan leading = leads ? LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1) : child;
     return KeyedRows.transformed(leading, keys, columns, new LimitedRows(first, last, kept, eventTime));
   }
 

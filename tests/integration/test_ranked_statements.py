@@ -284,3 +284,11 @@ def test_a_statement_gives_what_each_batch_changes(
     rows.stop()
 
     assert [sorted(batch, key=lambda change: change[1][0]) for batch in found] == given
+
+
+@pytest.mark.parametrize(("text", "capped"), [("LIMIT 3", True), ("LIMIT 3 OFFSET 2", True), ("OFFSET 2", False)])
+def test_each_task_sends_no_more_rows_to_a_limit_than_fit(session: SparkSession, text: str, *, capped: bool) -> None:
+    with active_session(session):
+        plan = changelog_of(session, f"SELECT city, n FROM clicks {text}").plan.toString()
+
+    assert ("MapPartitions" in plan) is capped

@@ -30,7 +30,7 @@ public final class LimitedRows extends RowKeeper {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     int eventTime = EntryTimes.column(columns);
     // Of each task more would be sent to one in vain; what does not fit is read all the same.
-    boolean leads = keys.isEmpty() && last < Integer.MAX_VALUE;
+    boolean leads = last < Integer.MAX_VALUE && keys.stream().allMatch(Expression::foldable);
     LogicalPlan leading = leads ? LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1) : child;
     return KeyedRows.transformed(leading, keys, columns, new LimitedRows(first, last, kept, eventTime));
   }

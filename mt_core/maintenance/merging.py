@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from mt_core.maintenance.plan import Node
 
@@ -117,12 +117,12 @@ def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: 
     return merge
 
 
-def inexact_sum(merge: Merge, types: Sequence[tuple[str, str]]) -> str | None:
-    """Return why a sum combines to about what a recomputation gives, of columns with *types* (name, type); None if all are exact.
+def inexact_sum(merge: Merge, types: Mapping[str, str]) -> str | None:
+    """Return which sum combines only to about what a recomputation gives, by the *types* of the columns; None if all are exact.
 
     The sum of doubles depends on the order of the additions: combined sums differ in their last bits from recomputed ones.
     """
-    for function, (name, written) in zip(merge, types, strict=True):
+    for function, (name, written) in zip(merge, types.items(), strict=True):
         if function == "Sum" and written.strip().lower() in _DOUBLES:
             return f"the sum of doubles {name} depends on the order of the additions"
     return None

@@ -78,8 +78,8 @@ class CreatedFunctions:
         """
         through_views = [
             f"materialized table {table.identifier} through a view"
-            for table, read in on_each_page(self._registry, partial(_read_by_others, name=name))
-            if _is_called_through_a_view(name, self._reads(table) if read is None else read)
+            for table, is_known in on_each_page(self._registry, partial(_callers_through_views, name=name))
+            if is_known or _is_called_through_a_view(name, self._reads(table))
         ]
 
         def work(tx: Transaction) -> None:
@@ -167,16 +167,18 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
                 yield fact.function
 
 
-def _read_by_others(
+def _callers_through_views(
     tx: Transaction, tables: Iterable[MaterializedTable], name: str
-) -> Iterator[tuple[MaterializedTable, SourcesRead | None]]:
-    """Yield the tables whose query does not name the function, with what its latest refresh read; None without one."""
+) -> Iterator[tuple[MaterializedTable, bool]]:
+    """Yield the tables whose latest refresh found that they call the function through a view and, with False, those without one."""
     for table in tables:
         if calls(table.definition.expanded_query, name):
             continue
         fingerprint = fingerprint_of(table.definition)
         runs = tx.runs.newest(table_id=table.table_id, limit=_RECENT)
-        yield table, next((run.vector for run in runs if run.vector and run.fingerprint == fingerprint), None)
+        vector = next((run.vector for run in runs if run.vector and run.fingerprint == fingerprint), None)
+        if vector is None or _is_called_through_a_view(name, vector):
+            yield table, vector is not None
 
 
 def _is_called_through_a_view(name: str, sources: SourcesRead) -> bool:

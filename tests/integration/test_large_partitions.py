@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from uuid import uuid4
 
-import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType
 
-from mt_core.errors import Canceled, MtError, QueryFailed
-from mt_core.rowset import PageForm
+from mt_core.errors import Canceled, QueryFailed
 from mt_core.spark.driver import jobs
 from mt_core.spark.driver.conf import INTERACTIVE_POOL
 from mt_core.spark.driver.jvm_objects import own_class
@@ -25,10 +22,10 @@ from mt_core.spark.results.spool import Spools
 from tests.integration.row_servers import row_servers
 from tests.support.function_code import function_jar
 from tests.support.gateway.own_process import GatewayUnderTest, wait_until
+from tests.support.streamed_rows import WAIT_S, ended, table_of
 
 pytestmark = pytest.mark.spark
 
-WAIT_S = 120.0
 SMALL = PartSizes(first=100_000, all=400_000)
 MEBIBYTE = 2**20
 
@@ -67,18 +64,10 @@ def world(spark_driver: SparkDriver) -> Iterator[World]:
         rows.close()
 
 
-def ended(rows: StreamedRows) -> MtError | None:
-    done, errors = threading.Event(), list[MtError | None]()
-    rows.on_end(lambda error: (errors.append(error), done.set()))
-    assert done.wait(WAIT_S)
-    return errors[0]
-
-
-def column_of(rows: StreamedRows, count: int = 10_000_000) -> list[object]:
+def column_of(rows: StreamedRows) -> list[object]:
     """Return the first column of a result that has ended without an error."""
     assert ended(rows) is None
-    table = pa.ipc.open_stream(rows.encoded(0, count, PageForm.ARROW)).read_all()
-    return list(table.column(0).to_pylist())
+    return list(table_of(rows).column(0).to_pylist())
 
 
 def saved(session: SparkSession, folder: Path, rows: int, files: int) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import itertools
 import os
 import signal
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
-from mt_core.rowset import PageForm
+from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.row_stream import StreamedRows
@@ -21,10 +18,10 @@ from mt_core.spark.results.spool import Spools
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.integration.row_servers import row_servers
 from tests.support.gateway.own_process import wait_until
+from tests.support.streamed_rows import ended, table_of
 
 pytestmark = pytest.mark.spark
 
-WAIT_S = 120.0
 # Ten rows in each of 40 partitions; rows from 100 on are late.
 QUERY = "SELECT id, IF(id >= 100, {late}, '0') AS late FROM range(0, 400, 1, 40)"
 NAP, SLEEP = (f"java_method('java.lang.Thread', 'sleep', CAST({ms} AS BIGINT))" for ms in (20, 600_000))
@@ -65,17 +62,6 @@ def world(spark_driver: SparkDriver) -> Iterator[World]:
     yield made
     for rows in made.opened:
         rows.close()
-
-
-def ended(rows: StreamedRows) -> MtError | None:
-    done, errors = threading.Event(), list[MtError | None]()
-    rows.on_end(lambda error: (errors.append(error), done.set()))
-    assert done.wait(WAIT_S)
-    return errors[0]
-
-
-def table_of(rows: StreamedRows, count: int = 10_000_000) -> pa.Table:
-    return pa.ipc.open_stream(rows.encoded(0, count, PageForm.ARROW)).read_all()
 
 
 def waiting_tasks(world: World) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
@@ -80,9 +80,12 @@ def test_batches_that_take_every_thread_of_theirs_keep_neither_statements_nor_re
     following.sql(EVERY_10_S.format("scheduled", "orders"))
     held = [following.hold_write(name) for name in names]
     following.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 10}])
-    wait_until(
-        lambda: _second_passes(following, lambda: all(hold.entered.is_set() for hold in held)), "no batch begins"
-    )
+
+    def all_begin_within_a_second() -> bool:
+        following.tick(seconds=1)
+        return all(hold.entered.is_set() for hold in held)
+
+    wait_until(all_begin_within_a_second, "no batch begins")
 
     following.tick(seconds=10)
     following.wait_until(lambda: "SUCCEEDED" in following.show("status", name="scheduled")[1:])
@@ -92,8 +95,3 @@ def test_batches_that_take_every_thread_of_theirs_keep_neither_statements_nor_re
     following.wait_until(lambda: following.amounts("live_0") == found[0])
 
     assert found[0] == [("2026-03-01", 10)] != found[1]
-
-
-def _second_passes(whole: WholeGateway, done: Callable[[], bool]) -> bool:
-    whole.tick(seconds=1)
-    return done()

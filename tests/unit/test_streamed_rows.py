@@ -14,8 +14,8 @@ from mt_core.rowset import ROW_KIND, PageForm, RowKind
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
+from tests.support.streamed_rows import WAIT_S, ended, table_of
 
-WAIT_S = 60.0
 FORM = ResultForm(spark.StructType([spark.StructField("n", spark.LongType(), nullable=False)]))
 
 
@@ -45,14 +45,6 @@ class Query:
             if isinstance(each, MtError):
                 raise each
             yield each
-
-
-def ended(rows: StreamedRows) -> MtError | None:
-    """Wait until the query has ended, and return its error."""
-    done, errors = threading.Event(), list[MtError | None]()
-    rows.on_end(lambda error: (errors.append(error), done.set()))
-    assert done.wait(WAIT_S)
-    return errors[0]
 
 
 def values(stream: memoryview | bytes) -> list[int]:
@@ -257,7 +249,7 @@ def test_a_changelog_has_the_kind_of_each_row_in_all_forms_but_no_column_of_it()
     rows = StreamedRows(form, Spools().new(form.schema), query._batches(), query._stop)
     rows.begin()
 
-    table = pa.ipc.open_stream(rows.encoded(0, 5, PageForm.ARROW)).read_all()
+    table = table_of(rows, 5)
     body = json.loads(bytes(rows.encoded(0, 5, PageForm.JSON)))
 
     names = ["INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE", "INSERT"]

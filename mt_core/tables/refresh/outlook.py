@@ -109,12 +109,10 @@ def _inexact(
     """
     if choice.way is not Way.MERGE or choice.first is not None:
         return None
-    grows = all(
-        change.kind in (ChangeKind.APPENDS, ChangeKind.NOTHING, ChangeKind.COMPACTION) for change in changes.values()
-    )
+    grows = all(change.kind <= ChangeKind.APPENDS for change in changes.values())
     if grows and definition.options.get(DOUBLES, EXACT) == MERGED:
         return None
-    return inexact_sum(choice.merge, [(column.name, column.type) for column in query.columns])
+    return inexact_sum(choice.merge, {column.name: column.type for column in query.columns})
 
 
 def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:

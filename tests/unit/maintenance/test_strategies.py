@@ -143,9 +143,9 @@ def test_sums_that_do_not_combine_say_why() -> None:
     assert not isinstance(doubles, str)
     told = "the sum t is NULL after an overflow, which does not combine"
     assert check_types(merge, TYPES["try_sum"], null_after_overflow=True) == told
-    assert inexact_sum(merge, [*TYPES["try_sum"].items()]) is None
+    assert inexact_sum(merge, TYPES["try_sum"]) is None
     told = "the sum of doubles s depends on the order of the additions"
-    assert inexact_sum(doubles, [*TYPES["sum of doubles"].items()]) == told
+    assert inexact_sum(doubles, TYPES["sum of doubles"]) == told
 
 
 def test_a_scalar_subquery_that_has_to_give_the_same_value_is_named_with_what_it_reads() -> None:

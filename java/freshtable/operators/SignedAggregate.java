@@ -26,7 +26,6 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Sum;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.DoubleType;
-import org.apache.spark.sql.types.FloatType;
 import org.apache.spark.sql.types.IntegralType;
 import scala.Enumeration;
 import scala.Option;
@@ -52,13 +51,10 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
       return new SignedAggregate(List.of(rows), orZero(rows));
     }
     if (function.aggregateFunction() instanceof Sum sum && isPlain(sum.evalContext().evalMode())) {
-      Expression value = sum.child().dataType() instanceof IntegralType ? cast(sum.child(), sum.dataType()) : sum.child();
-      return sum(value, adds, filter);
+      return new Summing(sum.dataType(), sum.evalContext().evalMode(), adds, filter).of(sum.child());
     }
     if (function.aggregateFunction() instanceof Average average && isPlain(average.evalMode())) {
-      boolean sumsDoubles = average.sumDataType() instanceof DoubleType;
-      Expression value = sumsDoubles ? cast(average.child(), average.sumDataType()) : average.child();
-      SignedAggregate sum = sum(value, adds, filter);
+      SignedAggregate sum = new Summing(average.sumDataType(), average.evalMode(), adds, filter).of(average.child());
       AggregateExpression rows = counted(List.of(average.child()), adds, filter);
       List<AggregateExpression> functions = new ArrayList<>(sum.functions());
       functions.add(rows);
@@ -68,19 +64,31 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
     return null;
   }
 
-  private static SignedAggregate sum(Expression value, Attribute adds, Option<Expression> filter) {
-    AggregateExpression rows = counted(List.of(value), adds, filter);
-    boolean floating = value.dataType() instanceof DoubleType || value.dataType() instanceof FloatType;
-    SignedAggregate sum = floating ? floatingSum(value, adds, filter) : plainSum(value, adds, filter);
-    List<AggregateExpression> functions = new ArrayList<>(sum.functions());
-    functions.add(rows);
-    Expression none = Literal$.MODULE$.create(null, sum.result().dataType());
-    return new SignedAggregate(functions, new If(isPositive(rows), sum.result(), none));
-  }
+  /** How values are summed: in which type, and with which end of a sum that it cannot hold. */
+  private record Summing(DataType type, Enumeration.Value mode, Attribute adds, Option<Expression> filter) {
+    SignedAggregate of(Expression value) {
+      AggregateExpression rows = counted(List.of(value), adds, filter);
+      SignedAggregate sum = whole(value);
+      List<AggregateExpression> functions = new ArrayList<>(sum.functions());
+      functions.add(rows);
+      Expression none = Literal$.MODULE$.create(null, sum.result().dataType());
+      return new SignedAggregate(functions, new If(isPositive(rows), sum.result(), none));
+    }
 
-  private static SignedAggregate plainSum(Expression value, Attribute adds, Option<Expression> filter) {
-    AggregateExpression sum = summed(signed(value, adds), filter);
-    return new SignedAggregate(List.of(sum), sum.resultAttribute());
+    private SignedAggregate whole(Expression value) {
+      if (WideSum.isNeeded(value.dataType())) {
+        AggregateExpression high = summed(signed(WideSum.high(value), adds), filter);
+        AggregateExpression low = summed(signed(WideSum.low(value), adds), filter);
+        return new SignedAggregate(
+            List.of(high, low), WideSum.whole(high.resultAttribute(), low.resultAttribute(), type, mode));
+      }
+      if (type instanceof DoubleType) {
+        return floatingSum(value, adds, filter);
+      }
+      Expression number = value.dataType() instanceof IntegralType ? cast(value, type) : value;
+      AggregateExpression sum = summed(signed(number, adds), filter);
+      return new SignedAggregate(List.of(sum), sum.resultAttribute());
+    }
   }
 
   /** NaN and the infinities are counted: no subtraction takes one of them out of a sum. */

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 OPERATORS = "operators"
 """What a job has pinned, and its savepoints say, whose joins, limits and aggregations are operators of ours."""
-LAYOUT = 2
+LAYOUT = 3
 """The layout of the states of our operators, which a checkpoint names: higher with each change that Spark cannot read over."""
 UNNUMBERED = 1
 """That of checkpoints without a number, whose entries have no time of their own."""

@@ -5,6 +5,8 @@ import java.util.List;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
+import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -26,6 +28,13 @@ public final class Changelogs {
   static Attribute kind() {
     return new AttributeReference(
         KIND, DataTypes.ByteType, false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
+  }
+
+  /** Returns whether a row of that {@code kind} comes into the result. */
+  static Expression isAdded(Attribute kind) {
+    return new EqualTo(
+        new BitwiseAnd(kind, new Literal((byte) 1, DataTypes.ByteType)),
+        new Literal((byte) 0, DataTypes.ByteType));
   }
 
   /** Returns the rows of {@code plan}, all of which are added. */

@@ -8,9 +8,7 @@ import java.util.Map;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.BitwiseAnd;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
-import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
@@ -30,7 +28,6 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.trees.TreePattern;
 import org.apache.spark.sql.types.ArrayType;
 import org.apache.spark.sql.types.DataType;
-import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.MapType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructType;
@@ -56,7 +53,7 @@ public final class GroupAggregatePlan {
       List<NamedExpression> results) {}
 
   private GroupAggregatePlan(Attribute kind) {
-    adds = kind == null ? null : computed(isAdded(kind), AggregateFeed.ADDS);
+    adds = kind == null ? null : computed(Changelogs.isAdded(kind), AggregateFeed.ADDS);
     if (adds != null) {
       functions.add(SignedAggregate.rows(adds));
     }
@@ -278,12 +275,6 @@ public final class GroupAggregatePlan {
       return executable(replaceable.replacement());
     }
     return expression.mapChildren(Mapped.by(GroupAggregatePlan::executable));
-  }
-
-  private static Expression isAdded(Attribute kind) {
-    return new EqualTo(
-        new BitwiseAnd(kind, Literal$.MODULE$.create((byte) 1, DataTypes.ByteType)),
-        Literal$.MODULE$.create((byte) 0, DataTypes.ByteType));
   }
 
   private static Attribute column(String name, DataType type, boolean nullable) {

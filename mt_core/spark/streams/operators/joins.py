@@ -1,12 +1,11 @@
 """Joins of two streams: each row with all that it matches, whenever they come.
 
-Interval joins over rows that are only added are Spark's own: their state is cleaned up by the watermark. A stream joins a table
-row by row, without state.
+Interval joins over rows that are only added are Spark's own: their state is cleaned up by the watermark.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any
@@ -21,8 +20,9 @@ from mt_core.spark.streams.operators.changelog import Changelog, Unique
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_policy
+from mt_core.spark.streams.operators.lookups import looked_up
 from mt_core.spark.streams.operators.operator_nodes import operator_of
-from mt_core.spark.streams.operators.state_ttls import position_of
+from mt_core.spark.streams.operators.state_ttls import names_of, position_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id
 from mt_core.spark.streams.operators.walk import Walk
 
@@ -32,7 +32,6 @@ _NEED = "A join of two streams"
 _PADDED = frozenset({RowKind.INSERT, RowKind.DELETE})
 _INNER = frozenset({"INNER", "CROSS"})
 _KINDS = _INNER | {"LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT ANTI"}
-_BESIDE_ALIASES = frozenset({"Filter", "ResolvedHint"})
 
 
 def with_conditions(session: SparkSession, plan: Any) -> Any:
@@ -46,14 +45,14 @@ def with_conditions(session: SparkSession, plan: Any) -> Any:
     return static_member(session, f"{_CATALYST}.analysis.RewriteCollationJoin.apply")(plan.transformDown(push))
 
 
-def joined(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of a join of two streams; None if one side is a table.
+def joined(walk: Walk, plan: Any) -> Changelog:
+    """Return the changelog of a join of two streams, or of a stream with a table.
 
     Raises Unsupported for a condition that does not hold for a pair of rows for good.
     """
     inputs = list(scala_items(plan.children()))
     if not all(each.isStreaming() for each in inputs):
-        return None
+        return looked_up(walk, plan)
     sides = [walk.changelog(each) for each in inputs]
     changes = any(side.updates for side in sides)
     if not changes and _is_native(walk.session, plan, sides):
@@ -66,7 +65,7 @@ def joined(walk: Walk, plan: Any) -> Changelog | None:
 def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
     session, kind = walk.session, str(plan.joinType().sql())
     whole = plan.withNewChildren(scala_sequence(session, [side.plan for side in sides]))
-    asked = walk.ttls.of_join(position_of(plan), [frozenset(_names(each)) for each in scala_items(plan.children())])
+    asked = walk.ttls.of_join(position_of(plan), [frozenset(names_of(each)) for each in scala_items(plan.children())])
     states = [
         OperatorState.of(index, name, policy)
         for index, (name, policy) in enumerate(zip(("leftState", "rightState"), asked, strict=True))
@@ -149,17 +148,6 @@ def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
     if kind == "LEFT SEMI":
         return ADDS | left | (_PADDED if sides[1].updates else ADDS)
     return _PADDED | (left if kind == "LEFT ANTI" else ADDS)
-
-
-def _names(plan: Any) -> Iterator[str]:
-    """Yield by which names, in lower case, a hint may call an input: its alias, or the table with or without its namespace."""
-    while class_name(plan) in _BESIDE_ALIASES:
-        plan = plan.child()
-    if class_name(plan) == "SubqueryAlias":
-        identifier = plan.identifier()
-        parts = [*scala_items(identifier.qualifier()), identifier.name()]
-        for first in range(len(parts)):
-            yield ".".join(map(str, parts[first:])).lower()
 
 
 def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:

@@ -21,6 +21,7 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 _HINT = "STATE_TTL"
 _ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"})
 """What Spark's parser puts above the items of a SELECT."""
+_BESIDE_ALIASES = frozenset({"Filter", "ResolvedHint"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,6 +210,17 @@ def position_of(node: Any) -> int | None:
         return None
     base = _base(str(origin.objectName().get())) if origin.objectName().isDefined() else 0
     return base + int(origin.startIndex().get())
+
+
+def names_of(plan: Any) -> Iterator[str]:
+    """Yield by which names, in lower case, a hint may call the input *plan* of a join: its alias, else those of its table."""
+    while class_name(plan) in _BESIDE_ALIASES:
+        plan = plan.child()
+    if class_name(plan) == "SubqueryAlias":
+        identifier = plan.identifier()
+        parts = [*scala_items(identifier.qualifier()), identifier.name()]
+        for first in range(len(parts)):
+            yield ".".join(map(str, parts[first:])).lower()
 
 
 def _base(view: str) -> int:

@@ -14,11 +14,11 @@ from mt_core.spark.streams.operators.changelog import Changelog, Unique
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.operator_nodes import stateless_operator
 
-_CURRENT = "org.apache.spark.sql.catalyst.trees.TreePattern.CURRENT_LIKE"
+_PATTERN = "org.apache.spark.sql.catalyst.trees.TreePattern"
 _SAME_COLUMNS = frozenset(
     {"Filter", "SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression", "EventTimeWatermark"}
 )
-_OTHER_COLUMNS = frozenset({"Project", "Union", "Generate", "Expand", "Join"})
+_OTHER_COLUMNS = frozenset({"Project", "Union", "Generate", "Expand"})
 
 
 def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Changelog:
@@ -51,9 +51,8 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
         case "View":
             # One of an analysed plan takes no other, and an operator is to be analysed again.
             return first.plan
-        case "Join" | "Generate":
-            [kind] = [child.kind for child in children if child.updates]
-            return changelogs.kindLast(_with_children(session, plan, [child.plan for child in children]), kind)
+        case "Generate":
+            return changelogs.kindLast(_with_children(session, plan, [first.plan]), first.kind)
         case _:
             return _with_children(session, plan, [first.plan])
 
@@ -71,8 +70,14 @@ def _check(session: SparkSession, plan: Any) -> None:
 
 def check_repeatable(session: SparkSession, expressions: Iterable[Any]) -> None:
     """Raise Unsupported for one of the *expressions* that does not give for the same row what it gave before."""
-    current = static_member(session, _CURRENT)()
+    current, subquery = (static_member(session, f"{_PATTERN}.{each}")() for each in ("CURRENT_LIKE", "PLAN_EXPRESSION"))
     for expression in expressions:
+        if expression.containsPattern(subquery):
+            raise Unsupported(
+                f"{expression.sql()}: the subquery may give another value when a row is taken back than when it was given. Join "
+                "the rows with its table instead (LEFT SEMI JOIN for IN and EXISTS, LEFT ANTI JOIN for NOT EXISTS, CROSS JOIN for "
+                "a single value), or move it below the aggregation, join or deduplication whose rows change."
+            )
         if not expression.deterministic() or expression.containsPattern(current):
             raise Unsupported(
                 f"{expression.sql()} has another value when a row is taken back than when it was given; compute it below the "

@@ -1,0 +1,117 @@
+package freshtable.operators;
+
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.TreeMap;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
+import org.apache.spark.sql.catalyst.expressions.JoinedRow;
+import org.apache.spark.sql.catalyst.plans.logical.Join;
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.util.ArrayData;
+import org.apache.spark.sql.catalyst.util.GenericArrayData;
+import org.apache.spark.sql.types.ArrayType;
+import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
+import scala.collection.Iterator;
+import scala.jdk.javaapi.CollectionConverters;
+
+/**
+ * Lookup join of rows that change: what a row was joined with is kept, so that just that is taken back, whatever the table has then.
+ *
+ * <p>The key is a whole row of the stream. Of equal rows any one is taken back.
+ */
+public final class LookupJoin extends RowKeeper {
+  private static final long serialVersionUID = 1L;
+  private static final DataType RESULTS = new ArrayType(DataTypes.BinaryType, false);
+
+  private final PackedRow result;
+  /** Whether a row is given once, however many rows of the table it matches. */
+  private final boolean once;
+
+  LookupJoin(PackedRow result, boolean once, KeptState kept, int eventTime) {
+    super(kept, eventTime);
+    this.result = result;
+    this.once = once;
+  }
+
+  /** A row of the stream that comes: the kind of the change, and what it is joined with. */
+  private record Added(byte kind, List<byte[]> results) {}
+
+  /**
+   * Returns the plan of the join of a stream with a table: its columns, and the kind of the row as the last one.
+   *
+   * @param stream which of the inputs is the stream, 0 the left one and 1 the right one; its last column is the kind of the row
+   */
+  public static LogicalPlan of(Join join, int stream, KeptState kept) {
+    return new LookupPlan(join, stream).of(kept);
+  }
+
+  @Override
+  List<DataType> types() {
+    return List.of(new ArrayType(RESULTS, false));
+  }
+
+  @Override
+  Iterator<InternalRow> changed(Iterator<InternalRow> rows) {
+    Map<Long, Added> added = new TreeMap<>();
+    int gone = 0;
+    byte taken = RowKind.DELETE;
+    while (rows.hasNext()) {
+      InternalRow row = rows.next();
+      times.came(row);
+      byte kind = row.getByte(LookupPlan.KIND);
+      if (RowKind.adds(kind)) {
+        add(row, added.computeIfAbsent(row.getLong(LookupPlan.ARRIVAL), each -> new Added(kind, new ArrayList<>())));
+      } else {
+        gone++;
+        taken = kind;
+      }
+    }
+    List<Added> come = new ArrayList<>(added.values());
+    int both = Math.min(gone, come.size());
+    return stored(come.subList(both, come.size()), gone - both, taken);
+  }
+
+  private void add(InternalRow row, Added to) {
+    if (!row.isNullAt(LookupPlan.RESULT) && !(once && !to.results().isEmpty())) {
+      to.results().add(row.getBinary(LookupPlan.RESULT));
+    }
+  }
+
+  /** Returns the changes by equal rows that {@code come}, or of which that many are {@code gone}. */
+  private Iterator<InternalRow> stored(List<Added> come, int gone, byte taken) {
+    InternalRow before = state.get();
+    List<Object> copies = new ArrayList<>();
+    for (int copy = 0; before != null && copy < before.getArray(0).numElements(); copy++) {
+      copies.add(before.getArray(0).getArray(copy).copy());
+    }
+    if (before != null && come.isEmpty() && gone == 0) {
+      state.read(before);
+    }
+    List<InternalRow> changes = new ArrayList<>();
+    // What has expired is not taken back.
+    for (int copy = 0; copy < gone && !copies.isEmpty(); copy++) {
+      give((ArrayData) copies.remove(copies.size() - 1), taken, changes);
+    }
+    for (Added each : come) {
+      ArrayData results = new GenericArrayData(each.results().toArray());
+      copies.add(results);
+      give(results, each.kind(), changes);
+    }
+    if (!copies.isEmpty() && !(come.isEmpty() && gone == 0)) {
+      state.update(new GenericInternalRow(new Object[] {new GenericArrayData(copies.toArray())}));
+    } else if (before != null && copies.isEmpty()) {
+      state.clear();
+    }
+    return CollectionConverters.asScala(changes.iterator());
+  }
+
+  private void give(ArrayData results, byte kind, List<InternalRow> changes) {
+    InternalRow last = new GenericInternalRow(new Object[] {kind});
+    for (int each = 0; each < results.numElements(); each++) {
+      changes.add(new JoinedRow(result.unpack(results.getBinary(each)), last));
+    }
+  }
+}

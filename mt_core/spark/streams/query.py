@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any
@@ -40,6 +40,7 @@ from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.earlier_releases import leave_to_spark
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import hinted_views, read_ttls
+from mt_core.spark.streams.operators.watermarks import of_all_rows
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.spark.streams.sources.temporary_files import READ_AS_STREAMS, streamed_files
 from mt_core.tables.engine import Query
@@ -126,9 +127,10 @@ class StreamedQuery:
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
         ttls = read_ttls(text, parsed, self.settings, self.ttls, hinted_views(self.session, analysed))
         found = with_operators(self.session, analysed, ttls)
-        if analysed.isStreaming():
-            ttls.check()
-        return found
+        if not analysed.isStreaming():
+            return found
+        ttls.check()
+        return replace(found, plan=of_all_rows(self.session, found.plan)) if _keeps_state(found.plan) else found
 
     def _frame(self, text: str) -> DataFrame:
         with active_session(self.session):

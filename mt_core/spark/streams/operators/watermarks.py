@@ -1,10 +1,17 @@
-"""Watermarks: whether that of a source reaches the rows of a plan."""
+"""Watermarks: whether that of a source reaches the rows of a plan, and which rows bring it forward."""
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
-from mt_core.spark.driver.jvm_objects import class_name, scala_items
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import count as counted
+from pyspark.sql.functions import lit
+
+from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items, scala_sequence
+
+_names = (f"freshtable.watermark{number}" for number in count())
 
 
 def is_reached(plan: Any) -> bool:
@@ -19,3 +26,22 @@ def is_reached(plan: Any) -> bool:
         case "TransformWithState" if class_name(plan.timeMode()) == "ProcessingTime$":
             return False
     return any(map(is_reached, scala_items(plan.children())))
+
+
+def of_all_rows(session: SparkSession, plan: Any) -> Any:
+    """Return the analysed *plan* with each watermark brought forward by all rows of its source.
+
+    Spark would move a filter below the watermark, which then waited for the next row that passes: it moves none below an
+    observed metric.
+    """
+    if not plan.isStreaming():
+        return plan
+    if class_name(plan) == "EventTimeWatermark":
+        rows = DataFrame(java_dataset(session, plan), session).observe(next(_names), counted(lit(1)).alias("rows"))
+        return rows._jdf.queryExecution().analyzed()
+    before = list(scala_items(plan.children()))
+    after = [of_all_rows(session, child) for child in before]
+    if all(new.equals(old) for new, old in zip(after, before, strict=True)):
+        return plan
+    # One of an analysed plan takes no other child.
+    return after[0] if class_name(plan) == "View" else plan.withNewChildren(scala_sequence(session, after))

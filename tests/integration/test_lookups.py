@@ -12,12 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
+from mt_core.model.stream import SourceHint, StreamMember
 from mt_core.plans.operators import RowKind
 from mt_core.sessions.properties.stream_properties import FOR_EVER
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from tests.integration.operator_stream import OperatorStream
+from tests.integration.stream_world import StreamWorld
 from tests.integration.test_aggregates import aggregating, change, changelog, rows_of
 
 pytestmark = pytest.mark.spark
@@ -75,6 +77,13 @@ def start(session: SparkSession, tmp_path: Path) -> Iterator[Callable[..., Looku
     yield lookup
     for each in started:
         each.stream.stop()
+
+
+@pytest.fixture
+def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[StreamWorld]:
+    world = StreamWorld(module_driver, tmp_path)
+    yield world
+    world.stop_all()
 
 
 def test_a_row_is_taken_back_as_it_was_joined_whatever_the_table_has_then(start: Callable[..., Lookup]) -> None:
@@ -172,3 +181,31 @@ def test_a_hint_names_the_stream_of_a_lookup(session: SparkSession) -> None:
 def test_a_subquery_over_rows_that_change_is_refused_with_the_way_out(session: SparkSession, condition: str) -> None:
     with pytest.raises(Unsupported, match="Join the rows with its table instead"):
         changelog(rows_of(session), f"SELECT k, v FROM changes WHERE {condition}")
+
+
+def test_a_sum_by_what_a_table_said_moves_with_its_rows_whatever_the_table_says_now(
+    world: StreamWorld,
+) -> None:
+    world.sql("CREATE TABLE cities (city STRING, region STRING)")
+    world.sql("INSERT INTO cities VALUES ('a', 'north'), ('b', 'north')")
+    world.sql("CREATE TABLE totals (region STRING NOT NULL, n BIGINT)")
+    world.sql("ALTER TABLE totals SET IDENTIFIER FIELDS region")
+    world.append("a", "b")
+    counts = "SELECT row, count(*) AS n FROM flights GROUP BY row"
+    text = (
+        f"INSERT INTO totals SELECT region, sum(n) FROM ({counts}) AS x JOIN cities AS c ON row = city GROUP BY region"
+    )
+    start = text.index("cities")
+    hint = SourceHint(start=start, stop=start + len("cities"), options={"streaming": "false"})
+
+    def totals() -> list[tuple[str, int]]:
+        return sorted(map(tuple, world.sql("SELECT * FROM totals")))
+
+    world.start("", members=(StreamMember(text=text, hints=(hint,)),))
+    world.wait(lambda: totals() == [("north", 2)])
+    world.sql("UPDATE cities SET region = 'south' WHERE city = 'a'")
+    world.append("a")
+    world.wait(lambda: totals() == [("north", 1), ("south", 2)])
+    world.sql("DELETE FROM cities")
+    world.append("a")
+    world.wait(lambda: totals() == [("north", 1)])

@@ -46,7 +46,11 @@ def world(module_driver: SparkDriver, tmp_path: Path, interrupted: Interrupted) 
 
 @pytest.mark.parametrize(
     "rows",
-    ["events e", "events e WHERE e.n > 0", "(SELECT n, at FROM events WHERE n > 0) e JOIN (VALUES (1), (2)) AS t (m) ON m = n"],
+    [
+        "events e",
+        "events e WHERE e.n > 0",
+        "(SELECT n, at FROM events WHERE n > 0) e JOIN (VALUES (1), (2)) AS t (m) ON m = n",
+    ],
 )
 def test_windows_over_a_table_of_files_end_with_its_watermark_also_by_rows_that_are_left_out(
     world: StreamWorld, tmp_path: Path, rows: str
@@ -60,7 +64,9 @@ def test_windows_over_a_table_of_files_end_with_its_watermark_also_by_rows_that_
     world.sql("CREATE TABLE sums (n BIGINT)")
     (events / "0.csv").write_text("1,2026-01-01 00:00:01\n2,2026-01-01 00:00:02\n")
 
-    job_id, definition = world.start(f"INSERT INTO sums SELECT sum(e.n) FROM {rows} GROUP BY window(e.at, '10 seconds')")
+    job_id, definition = world.start(
+        f"INSERT INTO sums SELECT sum(e.n) FROM {rows} GROUP BY window(e.at, '10 seconds')"
+    )
     world.wait(lambda: world.engine.progress(job_id).batch == 0)
     for minute in (1, 2):
         (events / f"{minute}.csv").write_text(f"0,2026-01-01 00:0{minute}:00\n")

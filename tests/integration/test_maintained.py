@@ -312,6 +312,31 @@ def test_only_the_partitions_of_a_source_are_read_again_that_hold_keys_which_cha
     assert world.rows("mt") == world.plain(query)
 
 
+@pytest.mark.parametrize(
+    ("partitions", "left_out"),
+    [
+        ("k", "-"),
+        pytest.param("k", "0", marks=pytest.mark.slow),
+        pytest.param("truncate(1, k)", "0", marks=pytest.mark.slow),
+    ],
+)
+def test_texts_are_replaced_as_keys_where_a_source_has_a_partition_without_a_value(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, partitions: str, left_out: str
+) -> None:
+    monkeypatch.setattr(row_images, "SMALL", 0)
+    query = "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k"
+    world.spark(
+        f"CREATE TABLE o (k STRING, n INT) USING iceberg PARTITIONED BY ({partitions})",
+        "INSERT INTO o VALUES ('0', 1), ('7', 1), ('c', 1), (NULL, 1)",
+    )
+    world.create("mt", query, clauses=INCREMENTAL)
+    world.spark(f"INSERT INTO o SELECT nullif(CAST(id AS STRING), '{left_out}'), 5 FROM range(12)")
+
+    run = world.tick("mt")
+
+    assert (run.strategy, world.rows("mt")) == ("keys", world.plain(query)), run.error or run.reason
+
+
 def test_the_recorded_plans_are_those_that_spark_makes(world: RefreshWorld) -> None:
     world.spark(*(f"CREATE TABLE {name} ({columns}) USING iceberg" for name, columns in SOURCES.items()))
     plans = recorded()

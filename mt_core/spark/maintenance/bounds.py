@@ -41,10 +41,13 @@ class Bound:
     def among(self, values: Sequence[Any]) -> str:
         """Return the condition in SQL that rows `q` meet of which the value is one of *values*, of which NULL may be one."""
         name = f"q.{quote(self.column)}"
-        listed = ", ".join(
-            f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None
-        )
-        return f"({name} IS NULL OR {name} IN ({listed}))" if None in values else f"{name} IN ({listed})"
+        listed = [f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None]
+        if self.type.startswith("string"):
+            # Of texts, Iceberg 1.11.0 cannot look for NULL, the value of a partition, in a list (apache/iceberg#17014).
+            found = f"({' OR '.join(f'{name} = {each}' for each in listed)})"
+        else:
+            found = f"{name} IN ({', '.join(listed)})"
+        return f"({name} IS NULL OR {found})" if None in values else found
 
     def fits(self, schema: Any) -> bool:
         """Return whether the column has the type in a schema of Iceberg as well."""

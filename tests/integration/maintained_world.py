@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,23 +25,34 @@ FORMATS = (COPY_ON_WRITE, f"'format-version' = '2', {MERGE_ON_READ}", f"'format-
 """How sources keep changed rows: in files written again, with delete files, with deletion vectors."""
 OTHER_VALUE = "a scalar subquery gives another value"
 KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")
+EXPIRY, RESHAPE = LOSSES = ("expiry", "reshape")
+"""What leaves nobody able to tell how the rows of a source changed: its old version is gone, or had other columns."""
+RESHAPES = ("ADD COLUMN more INT", "ALTER COLUMN more TYPE BIGINT", "RENAME COLUMN more TO most", "DROP COLUMN most")
+"""Changes of the columns of a source that no query reads, of which one follows the other."""
 PARTS = 4
 """Into how many tests the queries are divided."""
 
 
 @dataclass(slots=True)
 class Maintained:
-    """A world with the sources and one materialized table for each query; `options` are further ones of the tables."""
+    """A world with the sources and one materialized table for each query; `options` are further ones of the tables.
+
+    `partitions` has for each source what it is partitioned by. `reasons` has for each query why its last refresh did what it did.
+    """
 
     world: RefreshWorld
     random: random.Random
     properties: str = COPY_ON_WRITE
     options: str = ""
+    partitions: Mapping[str, str] = field(default_factory=dict)
     tables: dict[str, MaintainedQuery] = field(default_factory=dict)
+    reasons: dict[str, str] = field(default_factory=dict)
+    _reshaped: Counter[str] = field(default_factory=Counter)
 
     def create(self, queries: Sequence[MaintainedQuery]) -> None:
         for name, columns in SOURCES.items():
-            self.world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ({self.properties})")
+            keys = f"PARTITIONED BY ({self.partitions[name]})" if name in self.partitions else ""
+            self.world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg {keys} TBLPROPERTIES ({self.properties})")
         # In two commits, so that a rollback takes rows away.
         for rows in (20, 10):
             self.append("o", rows)
@@ -54,7 +67,12 @@ class Maintained:
 
     def append(self, source: str, rows: int) -> None:
         """Add random rows, with NULLs and duplicates."""
-        self.world.spark(f"INSERT INTO {source} VALUES {self._rows(source, rows)}")
+        self.world.spark(f"INSERT INTO {self._columns(source)} VALUES {self._rows(source, rows)}")
+
+    @staticmethod
+    def _columns(source: str) -> str:
+        """Return a source with the columns that rows are given for: it may have more of them."""
+        return f"{source} ({', '.join(column.split()[0] for column in re.split(r', (?=[a-z])', SOURCES[source]))})"
 
     def _rows(self, source: str, rows: int) -> str:
         return ", ".join(self._order() if source == "o" else self._customer() for _ in range(rows))
@@ -86,9 +104,9 @@ class Maintained:
                     f"ON t.{columns} = n.k WHEN MATCHED AND {key} = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET {other}"
                 )
             case "overwrite":
-                self.world.spark(f"INSERT OVERWRITE {source} VALUES {rows}")
+                self.world.spark(f"INSERT OVERWRITE {self._columns(source)} VALUES {rows}")
             case "truncate":
-                self.world.spark(f"TRUNCATE TABLE {source}", f"INSERT INTO {source} VALUES {rows}")
+                self.world.spark(f"TRUNCATE TABLE {source}", f"INSERT INTO {self._columns(source)} VALUES {rows}")
             case "rollback":
                 snapshots = f"SELECT snapshot_id FROM lake.{table}.snapshots ORDER BY committed_at"
                 first = self.world.session.sql(snapshots).first()
@@ -99,10 +117,22 @@ class Maintained:
                 self.world.spark(
                     f"DELETE FROM {source} WHERE {picked}",
                     f"CALL lake.system.rewrite_data_files(table => '{table}', options => {options})",
-                    f"INSERT INTO {source} VALUES {rows}",
+                    f"INSERT INTO {self._columns(source)} VALUES {rows}",
                 )
             case _:
                 raise AssertionError(kind)
+
+    def lose(self, source: str, kind: str) -> str:
+        """Let what tells the changes of a source get lost: *kind* is one of `LOSSES`; return what a refresh says of it."""
+        if kind == EXPIRY:
+            table = f"table => '{self.world.namespace}.{source}'"
+            self.world.spark(
+                f"CALL lake.system.expire_snapshots({table}, older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+            )
+            return "has expired"
+        self.world.spark(f"ALTER TABLE {source} {RESHAPES[self._reshaped[source] % len(RESHAPES)]}")
+        self._reshaped[source] += 1
+        return f"lake.{self.world.namespace}.{source} is new, was recreated or has other columns"
 
     def refresh(self) -> dict[str, str]:
         """Refresh all tables on schedule; assert that each has the rows of its query; return how each got them, by query."""
@@ -114,6 +144,7 @@ class Maintained:
         for name, query in self.tables.items():
             assert runs[name].status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (query.name, runs[name].error)
             assert self.world.rows(name) == self.world.plain(query.sql), (query.name, runs[name].reason)
+            self.reasons[query.name] = str(runs[name].reason)
             if runs[name].status is RunStatus.SUCCEEDED:
                 ways[query.name] = OTHER_VALUE if OTHER_VALUE in str(runs[name].reason) else self.way(name)
         return ways

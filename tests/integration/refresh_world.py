@@ -160,10 +160,19 @@ class RefreshWorld:
 
     def tick(self, name: str, point: datetime | None = None) -> RefreshRun:
         """Send the periodic request of a grid point (the next one, to which the clock moves), carry it out, return the run."""
+        run_id = self.request_tick(name, point or self.next_point())
+        self.work()
+        return self.run(run_id)
+
+    def next_point(self) -> datetime:
+        """Move the clock to the next grid point."""
+        point = _midnight_after(self.clock.now())
+        self.clock.advance(point - self.clock.now())
+        return point
+
+    def request_tick(self, name: str, point: datetime) -> str:
+        """Send the periodic request of a grid point, as a scheduler does; return the run id."""
         table = self.table(name)
-        if point is None:
-            point = _midnight_after(self.clock.now())
-            self.clock.advance(point - self.clock.now())
         request = RefreshRequest(
             identifier_text=str(table.identifier),
             is_periodic=True,
@@ -171,9 +180,7 @@ class RefreshWorld:
             request_key=f"{table.table_id}/{point.isoformat()}",
             table_id=table.table_id,
         )
-        run = self.manager.requests.request_refresh(request)
-        self.work()
-        return self.run(run.run_id)
+        return self.manager.requests.request_refresh(request).run_id
 
     def attempt(self) -> Steps:
         """Claim the next run and return its steps, to be driven one by one."""

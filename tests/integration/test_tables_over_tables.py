@@ -7,8 +7,10 @@ from datetime import timedelta
 import pytest
 
 from mt_core.model.run import RunStatus
+from tests.depth import dice, rounds
 from tests.integration.follower import Follower
 from tests.integration.follower import follower as follower
+from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -25,6 +27,11 @@ DIAMOND = {
     "high": "SELECT city, max(amount) AS amount FROM orders GROUP BY city",
     "span": "SELECT l.city, h.amount - l.amount AS span FROM low l JOIN high h ON l.city <=> h.city",
 }
+DAYS = {
+    "low": "SELECT ds, city, count(*) AS n, sum(amount) AS amount FROM days GROUP BY ds, city",
+    "high": "SELECT ds, max(amount) AS most, sum(n) AS n FROM low GROUP BY ds",
+}
+BY_DAY = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
 CHANGES = (
     "INSERT INTO orders VALUES ('Rome', 5), ('Bern', 6)",
     "UPDATE orders SET amount = amount + 10 WHERE city = 'Oslo'",
@@ -99,3 +106,39 @@ def test_a_full_table_over_a_continuous_one_over_a_full_one_shows_what_was_publi
             "SELECT * FROM (SELECT city, sum(amount) AS amount FROM orders GROUP BY city) WHERE amount > 2"
         )
         assert world.rows("best") == world.plain("SELECT max(amount) FROM live")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clauses", ["", BY_DAY], ids=["whole", "by day"])
+def test_two_full_tables_of_one_freshness_agree_after_each_schedule_time_while_rows_come_late_at_random(
+    world: RefreshWorld, clauses: str
+) -> None:
+    chance, day = dice(7), world.clock.now()
+    world.spark("CREATE TABLE days (ds STRING, city STRING, amount INT) USING iceberg")
+
+    def rows_come() -> None:
+        """Append rows of the day, of which no table has any before its next schedule time, and of days before."""
+        days = [day - timedelta(days=chance.randrange(3)) for _ in range(4)]
+        rows = (
+            f"('{each:%Y-%m-%d}', '{chance.choice(('Rome', 'Oslo'))}', {chance.randrange(9)})" for each in (day, *days)
+        )
+        world.spark(f"INSERT INTO days VALUES {', '.join(rows)}")
+
+    rows_come()
+    for name, query in DAYS.items():
+        world.create(name, query, clauses=clauses)
+
+    for _ in range(rounds(4, 10)):
+        rows_come()
+        point = world.next_point()
+        if chance.random() < 0.5:
+            world.spark(f"UPDATE days SET amount = amount + 10 WHERE ds < '{day:%Y-%m-%d}' AND city = 'Rome'")
+        low = world.plain(DAYS["low"])
+        # The one above is asked for first, and rows come between their refreshes.
+        runs = {name: world.request_tick(name, point) for name in ("high", "low")}
+        world.work(before="write", do=rows_come)
+
+        assert {name: world.run(run).status for name, run in runs.items()} == dict.fromkeys(runs, RunStatus.SUCCEEDED)
+        assert world.rows("low") == low
+        assert world.rows("high") == world.plain(DAYS["high"])
+        day = point

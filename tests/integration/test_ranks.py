@@ -71,6 +71,15 @@ class Ranked:
             return java_operator(session, "SingleRows", "The test").of(plan, keys, ranking, kept)
         return java_operator(session, "AddedRanks", "The test").of(plan, keys, ranking, number, kept)
 
+    def place(self, row: Row) -> Any:
+        """Return what is less the earlier a row stands in the order."""
+        value = row[1]
+        return {
+            "": (),
+            "v": (value is not None, value or 0),
+            "-v": (value is None, -(value or 0)),
+        }[self.order]
+
 
 @dataclass
 class Entry:
@@ -118,11 +127,7 @@ class Kept:
 
     def _in_order(self, entries: Iterable[Entry]) -> list[Entry]:
         ordered = sorted(entries, key=lambda each: -each.arrival if self.asked.latest else each.arrival)
-        if self.asked.order == "v":
-            ordered.sort(key=lambda each: (each.row[1] is not None, each.row[1] or 0))
-        elif self.asked.order == "-v":
-            ordered.sort(key=lambda each: (each.row[1] is None, -(each.row[1] or 0)))
-        return ordered
+        return sorted(ordered, key=lambda each: self.asked.place(each.row))
 
     def _ranked(self) -> list[Row]:
         rows = [each.row for each in self._in_order(self.entries) for _ in range(each.count)]
@@ -199,12 +204,13 @@ class LimitModel:
 
 @dataclass
 class UpsertModel:
-    """The row of each key, which a row that is added replaces and any other removes."""
+    """The row of each key, of so many columns, which a row that is added replaces and any other removes."""
 
-    rows: dict[Any, tuple[Row, float]] = field(default_factory=dict)
+    keys: int = 1
+    rows: dict[Row, tuple[Row, float]] = field(default_factory=dict)
 
     def changes(self, batch: Sequence[Signed], moment: Moment) -> Iterator[tuple[str, Row]]:
-        for key, (row, adds) in {each[0][0]: each for each in batch}.items():
+        for key, (row, adds) in {each[0][: self.keys]: each for each in batch}.items():
             kept, expires = self.rows.pop(key, ((), 0.0))
             if adds:
                 self.rows[key] = (row, moment.expires)

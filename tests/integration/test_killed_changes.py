@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +16,7 @@ from mt_core.errors import EngineUnavailable
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.depth import DEPTH
+from tests.integration.held_copy import held_copy
 from tests.integration.stream_world import StreamWorld
 from tests.integration.test_killed_streams import START_S, Killer
 from tests.support.gateway.own_process import wait_until
@@ -45,13 +49,16 @@ class ChainWorld(StreamWorld):
         self.sql("ALTER TABLE tops SET IDENTIFIER FIELDS town, rn")
         with closing(sqlite3.connect(self._base)) as database:
             database.execute("CREATE TABLE letters (k TEXT PRIMARY KEY, town TEXT, n INTEGER)")
-        outside = (
+        self._outside = (
             "CREATE TEMPORARY TABLE letters (k STRING, town STRING, n INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = "
             f"'jdbc', 'url' = 'jdbc:sqlite:{self._base}', 'table-name' = 'letters')"
         )
         self.grow()
+        self.begin()
+
+    def begin(self, **changes: Any) -> None:
         self.job_id, self.stream = self.start(
-            f"INSERT INTO tops {TOPS}", f"INSERT INTO letters {BY_LETTER}", temporary=(outside,)
+            f"INSERT INTO tops {TOPS}", f"INSERT INTO letters {BY_LETTER}", temporary=(self._outside,), **changes
         )
 
     def grow(self) -> None:
@@ -64,12 +71,27 @@ class ChainWorld(StreamWorld):
 
     def kill(self, step: str, table: int) -> None:
         """Kill the JVM before a step of a batch, and go on in the next one."""
-        driver, generation = self.driver, self.driver.generation
+        generation = self.driver.generation
         self.killer.ask(step, table)
         with suppress(*SPARK_ERRORS):
             # The JVM may end before it answers.
             self.grow()
-        wait_until(lambda: driver.generation > generation and driver.answers(), "no Spark", START_S)
+        self._go_on(after=generation)
+
+    def kill_while_it_copies(self, savepoint: str) -> None:
+        """Begin from a savepoint, kill the JVM before all of it is copied, and go on in the next one."""
+        generation = self.driver.generation
+        with held_copy(Path(savepoint) / "checkpoint") as held:
+            self.begin(restored_from=savepoint)
+            self.wait(held.has_begun)
+            assert self.driver.pid is not None
+            os.kill(self.driver.pid, signal.SIGKILL)
+            held.release()
+            self._go_on(after=generation)
+
+    def _go_on(self, *, after: int) -> None:
+        driver = self.driver
+        wait_until(lambda: driver.generation > after and driver.answers(), "no Spark", START_S)
         self.reconnect()
         self.engine.start(self.job_id, self.stream, driver.generation + 1)
 
@@ -105,3 +127,20 @@ def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_do
     world.engine.savepoint(world.job_id, world.stream, world.folder("s"))
 
     assert world.found() == world.expected()
+
+
+@pytest.mark.skipif(DEPTH == 1, reason="a plan is killed as it copies a savepoint in each run; the chain in a deep one")
+def test_a_chain_of_operators_that_is_killed_as_it_copies_a_savepoint_gives_what_the_query_does(
+    world: ChainWorld,
+) -> None:
+    world.wait(lambda: world.found() == world.expected())
+    path = world.engine.savepoint(world.job_id, world.stream, world.folder("s"))
+    world.grow()
+
+    world.kill_while_it_copies(path)
+
+    expected = world.expected()
+    world.wait(lambda: world.found() == expected)
+    world.grow()
+    expected = world.expected()
+    world.wait(lambda: world.found() == expected)

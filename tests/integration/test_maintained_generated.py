@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count
 from pathlib import Path
 
 import pytest
@@ -16,15 +16,29 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.depth import DEPTH, rounds
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld, Row
-from tests.integration.test_right_generated import COLUMNS, COMMON, TABLES, data_commits, insert, queries, rows
+from tests.integration.test_right_generated import (
+    COLUMNS,
+    COMMON,
+    TABLES,
+    data_commits,
+    insert,
+    queries,
+    rows,
+    shape_changes,
+    tables,
+)
 
 pytestmark = pytest.mark.spark
 
 CREATED = "(ds STRING, hh STRING, k INT, v STRING) USING iceberg"
+EXPIRE = "CALL lake.system.expire_snapshots(table => '{0}', older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
 appends = st.builds(insert, st.sampled_from(TABLES), rows)
-commits = st.lists(st.one_of(appends, data_commits), min_size=1, max_size=3).map(
+# What a refresh cannot tell the changes of a source by.
+losses = st.one_of(shape_changes, tables.map(lambda table: [EXPIRE.format(table)]))
+commits = st.lists(st.one_of(appends, data_commits, appends, data_commits, losses), min_size=1, max_size=3).map(
     lambda found: list(chain.from_iterable(found))
 )
+stored = st.tuples(*[st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (hh, bucket(2, k))"])] * len(TABLES))
 partitionings = st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (ds, hh)"])
 # Whatever rows of a day change, all rows of that day may.
 by_days = st.builds(
@@ -36,9 +50,10 @@ by_days = st.builds(
 @dataclass(frozen=True, kw_only=True)
 class History:
     """Tables over the same sources, each a query and its partitioning, and what is committed to the sources before each refresh
-    of all of them."""
+    of all of them. `stored` has what each source is partitioned by."""
 
     properties: str
+    stored: tuple[str, ...]
     sources: tuple[list[Row], ...]
     queries: tuple[tuple[str, str], ...]
     rounds: list[list[str]]
@@ -47,6 +62,7 @@ class History:
 histories = st.builds(
     History,
     properties=st.sampled_from(FORMATS),
+    stored=stored,
     sources=st.tuples(*[rows] * len(TABLES)),
     queries=st.tuples(*[st.tuples(queries, partitionings)] * 3, st.tuples(by_days, st.just("PARTITIONED BY (ds)"))),
     rounds=st.lists(commits, min_size=2, max_size=3),
@@ -55,8 +71,10 @@ histories = st.builds(
 
 def wrong(world: RefreshWorld, history: History) -> list[object]:
     """Play a history; return each query and reason after which a table had other rows than its query."""
-    for table, values in zip(TABLES, history.sources, strict=True):
-        world.spark(f"CREATE TABLE {table} {CREATED} TBLPROPERTIES ({history.properties})", *insert(table, values))
+    columns = count(1)
+    for table, keys, values in zip(TABLES, history.stored, history.sources, strict=True):
+        created = f"CREATE TABLE {table} {CREATED} {keys} TBLPROPERTIES ({history.properties})"
+        world.spark(created, *insert(table, values))
     world.spark(
         f"CREATE VIEW v1 AS SELECT {COLUMNS} FROM t1 WHERE v IS NOT NULL",
         f"CREATE VIEW v2 AS SELECT * FROM v1 UNION ALL SELECT {COLUMNS} FROM t2 -- all",
@@ -72,7 +90,7 @@ def wrong(world: RefreshWorld, history: History) -> list[object]:
             world.create(name, text, clauses=f"{keys} {AUTO}")
     found: list[object] = []
     for statements in history.rounds:
-        world.spark(*statements)
+        world.spark(*(text.replace("#", str(next(columns))) for text in statements))
         world.tick("mt_0")
         for name, text in texts.items():
             run = world.runs(name)[-1] if name == "mt_0" else world.tick(name, world.clock.now())

@@ -313,15 +313,15 @@ def test_only_the_partitions_of_a_source_are_read_again_that_hold_keys_which_cha
 
 
 @pytest.mark.parametrize(
-    ("partitions", "left_out"),
+    ("partitions", "left_out", "keys"),
     [
-        ("k", "-"),
-        pytest.param("k", "0", marks=pytest.mark.slow),
-        pytest.param("truncate(1, k)", "0", marks=pytest.mark.slow),
+        ("k", "-", 12),
+        pytest.param("k", "0", 12, marks=pytest.mark.slow),
+        pytest.param("truncate(1, k)", "0", 200, marks=pytest.mark.slow),
     ],
 )
 def test_texts_are_replaced_as_keys_where_a_source_has_a_partition_without_a_value(
-    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, partitions: str, left_out: str
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, partitions: str, left_out: str, keys: int
 ) -> None:
     monkeypatch.setattr(row_images, "SMALL", 0)
     query = "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k"
@@ -330,7 +330,7 @@ def test_texts_are_replaced_as_keys_where_a_source_has_a_partition_without_a_val
         "INSERT INTO o VALUES ('0', 1), ('7', 1), ('c', 1), (NULL, 1)",
     )
     world.create("mt", query, clauses=INCREMENTAL)
-    world.spark(f"INSERT INTO o SELECT nullif(CAST(id AS STRING), '{left_out}'), 5 FROM range(12)")
+    world.spark(f"INSERT INTO o SELECT nullif(CAST(id AS STRING), '{left_out}'), 5 FROM range({keys})")
 
     run = world.tick("mt")
 

@@ -10,25 +10,16 @@ from pyspark.sql import SparkSession
 
 from mt_core.plans.operators import RowKind
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from tests.integration.operator_stream import OperatorStream
 from tests.integration.test_aggregates import aggregating, change
+from tests.integration.test_aggregates import session as session
 
 pytestmark = pytest.mark.spark
 
 MOST, LEAST, NINES = 2**63 - 1, -(2**63), 10**38 - 1
 BIGINTS = f"CASE v WHEN 9 THEN {MOST}L WHEN -9 THEN -{MOST}L - 1L ELSE CAST(v AS BIGINT) END"
 DECIMALS = f"CASE v WHEN 9 THEN {NINES} WHEN -9 THEN -{NINES} ELSE CAST(v AS DECIMAL(38, 0)) END"
-
-
-@pytest.fixture(scope="module")
-def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
-    session = module_driver.new_session()
-    session.conf.set("spark.sql.shuffle.partitions", "1")
-    with active_session(session):
-        yield session
 
 
 class Sums:

@@ -83,12 +83,15 @@ public final class LookupJoin extends RowKeeper {
   /** Returns the changes by equal rows that {@code come}, or of which that many are {@code gone}. */
   private Iterator<InternalRow> stored(List<Added> come, int gone, byte taken) {
     InternalRow before = state.get();
+    if (come.isEmpty() && gone == 0) {
+      if (before != null) {
+        state.read(before);
+      }
+      return Changes.none();
+    }
     List<Object> copies = new ArrayList<>();
     for (int copy = 0; before != null && copy < before.getArray(0).numElements(); copy++) {
       copies.add(before.getArray(0).getArray(copy).copy());
-    }
-    if (before != null && come.isEmpty() && gone == 0) {
-      state.read(before);
     }
     List<InternalRow> changes = new ArrayList<>();
     // What has expired is not taken back.
@@ -100,9 +103,9 @@ public final class LookupJoin extends RowKeeper {
       copies.add(results);
       give(results, each.kind(), changes);
     }
-    if (!copies.isEmpty() && !(come.isEmpty() && gone == 0)) {
+    if (!copies.isEmpty()) {
       state.update(new GenericInternalRow(new Object[] {new GenericArrayData(copies.toArray())}));
-    } else if (before != null && copies.isEmpty()) {
+    } else if (before != null) {
       state.clear();
     }
     return CollectionConverters.asScala(changes.iterator());

@@ -28,7 +28,7 @@ def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> 
     """
     changes = frozenset[RowKind]().union(*(child.changes for child in children))
     if not any(child.updates for child in children):
-        carried_plan = _with_children(session, plan, [child.plan for child in children])
+        carried_plan = with_children(session, plan, [child.plan for child in children])
     else:
         _check(session, plan)
         carried_plan = _of_changes(session, plan, children)
@@ -47,14 +47,14 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
             return changelogs.expanded(plan, first.plan)
         case "Union":
             parts = [child.plan if child.updates else changelogs.added(child.plan) for child in children]
-            return _with_children(session, plan, parts)
+            return with_children(session, plan, parts)
         case "View":
             # One of an analysed plan takes no other, and an operator is to be analysed again.
             return first.plan
         case "Generate":
-            return changelogs.kindLast(_with_children(session, plan, [first.plan]), first.kind)
+            return changelogs.kindLast(with_children(session, plan, [first.plan]), first.kind)
         case _:
-            return _with_children(session, plan, [first.plan])
+            return with_children(session, plan, [first.plan])
 
 
 def _check(session: SparkSession, plan: Any) -> None:
@@ -85,7 +85,7 @@ def check_repeatable(session: SparkSession, expressions: Iterable[Any]) -> None:
             )
 
 
-def _with_children(session: SparkSession, plan: Any, children: Sequence[Any]) -> Any:
+def with_children(session: SparkSession, plan: Any, children: Sequence[Any]) -> Any:
     """Return *plan* with those children; *plan* itself if it has them."""
     before = list(scala_items(plan.children()))
     if all(new.equals(old) for new, old in zip(children, before, strict=True)):

@@ -9,7 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import count as counted
 from pyspark.sql.functions import lit
 
-from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items, scala_sequence
+from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items
+from mt_core.spark.streams.operators.stateless import with_children
 
 _names = (f"freshtable.watermark{number}" for number in count())
 
@@ -39,9 +40,8 @@ def of_all_rows(session: SparkSession, plan: Any) -> Any:
     if class_name(plan) == "EventTimeWatermark":
         rows = DataFrame(java_dataset(session, plan), session).observe(next(_names), counted(lit(1)).alias("rows"))
         return rows._jdf.queryExecution().analyzed()
-    before = list(scala_items(plan.children()))
-    after = [of_all_rows(session, child) for child in before]
-    if all(new.equals(old) for new, old in zip(after, before, strict=True)):
-        return plan
-    # One of an analysed plan takes no other child.
-    return after[0] if class_name(plan) == "View" else plan.withNewChildren(scala_sequence(session, after))
+    after = [of_all_rows(session, child) for child in scala_items(plan.children())]
+    if class_name(plan) == "View":
+        # One of an analysed plan takes no other child.
+        return plan if after[0].equals(plan.child()) else after[0]
+    return with_children(session, plan, after)

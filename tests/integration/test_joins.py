@@ -20,11 +20,8 @@ from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import OperatorState
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.inserts import query_of
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_policy
-from mt_core.spark.streams.operators.rewriting import with_operators
-from mt_core.spark.streams.operators.state_ttls import read_ttls
 from tests.depth import DEPTH
 from tests.integration.change_scripts import (
     FEW_SCRIPTS,
@@ -56,14 +53,6 @@ ALONE = {
 """Of which sides a join gives rows by themselves, as long as they match none of the other one; a semi join if they match."""
 LEFT, RIGHT = 0, 1
 COLUMNS = ("side", "k", "v")
-ORDERS_AND_SHIPMENTS = (
-    "CREATE OR REPLACE TEMPORARY VIEW Orders AS SELECT CAST(k AS STRING) AS order_id, v AS gmt_create FROM events "
-    f"WHERE side = {LEFT}",
-    "CREATE OR REPLACE TEMPORARY VIEW order_shipped AS SELECT v AS order_line_id, CAST(k AS STRING) AS order_id FROM events "
-    f"WHERE side = {RIGHT}",
-    "CREATE OR REPLACE TEMPORARY VIEW enriched_view AS SELECT tmp_b.order_line_id, tmp_a.order_id, tmp_a.gmt_create "
-    "FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id",
-)
 _streams = count(1)
 
 
@@ -321,42 +310,6 @@ def test_rows_of_each_side_expire_at_their_time_and_take_nothing_back(
     ]
     operator.wait(DAY)
     assert changes_of(operator.feed(record(LEFT, (1, 12), 0))) == [("full_outer", "+I", "12 None")]
-
-
-@pytest.mark.slow
-def test_an_order_of_flip_292_waits_for_its_shipments_for_seven_days_and_a_shipment_for_its_order_for_one(
-    stream: Callable[[Callable[[DataFrame], DataFrame]], OperatorStream],
-) -> None:
-    def planned(rows: DataFrame) -> DataFrame:
-        session = rows.sparkSession
-        rows.createOrReplaceTempView("events")
-        for view in ORDERS_AND_SHIPMENTS:
-            session.sql(view)
-        text = "SELECT * FROM enriched_view"
-        parsed = query_of(session, text)
-        ttls = read_ttls(text, parsed, {}, [["7 d", "1 d"]])
-        analysed = java_dataset(session, parsed).queryExecution().analyzed()
-        return DataFrame(java_dataset(session, with_operators(session, analysed, ttls).plan), session)
-
-    events = stream(planned)
-
-    def given(side: int, order: int, line: int = 0) -> list[tuple[Any, Any]]:
-        """Return the lines of orders that come with the next event."""
-        changes = events.feed(record(side, (order, line), 0))
-        return [(columns["order_id"], columns["order_line_id"]) for _, columns in changes]
-
-    found = [given(LEFT, 1), given(RIGHT, 2, 20), given(RIGHT, 3, 30)]
-    events.wait(DAY - HOUR)
-    found += [given(LEFT, 2)]
-    events.wait(HOUR)
-    found += [given(LEFT, 3)]
-    events.wait(6 * DAY - HOUR)
-    found += [given(RIGHT, 1, 10)]
-    events.wait(HOUR)
-    found += [given(RIGHT, 1, 11), given(RIGHT, 2, 21)]
-
-    # The order 1 came 7 days before its second shipment, and 2 not yet; the shipment 30 came a day before its order.
-    assert found == [[], [], [], [("2", 20)], [], [("1", 10)], [], [("2", 21)]]
 
 
 def test_a_state_takes_another_ttl_after_a_restart(stream: Callable[[Joined], OperatorStream]) -> None:

@@ -149,8 +149,8 @@ class StorageMetadata:
 class MetadataChange:
     """One strict compare-and-set of a table's metadata.
 
-    `epoch` and `last_run` are set when not None; `publish` (a snapshot id) becomes main; `branch` is made at main (before
-    `publish`); `drop` are branches to remove.
+    `epoch` and `last_run` are set when not None; `publish` (a snapshot id) becomes main; `branch` is made or set at what is main
+    then; `drop` are branches to remove. `held` is the engine's form of the snapshot to publish, if the metadata does not have it.
     """
 
     epoch: int | None = None
@@ -158,6 +158,7 @@ class MetadataChange:
     publish: str | None = None
     branch: str | None = None
     drop: tuple[str, ...] = ()
+    held: Any | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +179,7 @@ class Maintenance:
 class Write:
     """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting exactly *scope*.
 
-    With `maintenance` only what changed is computed, with the same result.
+    With `maintenance` only what changed is computed, with the same result. `may_hold`: publish may add the snapshot, not the write.
 
     `summary` goes into the snapshot; `options` are the dynamic options of the write; `query_types` are the types that the
     columns of the query had when it was defined (empty: an earlier release did not record them).
@@ -195,14 +196,19 @@ class Write:
     options: Mapping[str, str] = field(default_factory=dict)
     query_types: Mapping[str, str] = field(default_factory=dict)
     maintenance: Maintenance | None = None
+    may_hold: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Staged:
-    """What was written: the branch's snapshot, and the table's metadata as read after that."""
+    """What was written: the branch's snapshot, and the table's metadata as read after that.
+
+    `held`: the branch does not have the snapshot, which a publish adds to exactly this metadata.
+    """
 
     snapshot: Snapshot
     metadata: StorageMetadata
+    held: Any | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

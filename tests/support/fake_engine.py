@@ -59,6 +59,8 @@ class FakeEngine(FakeSources):
         self.shape: QueryShape | str | None = None
         self.poisoned: set[PartitionSpec] = set()
         self.writes = self.looks = 0
+        # Whether writes that may be held are: the snapshot is not committed to the branch.
+        self.holds = False
         self.on_write: Callable[[Write], None] | None = None
         self._planned: list[tuple[str, str]] = []
         self._in_flight: tuple[TableIdentifier, Any, MetadataChange] | None = None
@@ -250,9 +252,9 @@ class FakeEngine(FakeSources):
     def _apply(self, storage: FakeStorage, change: MetadataChange) -> None:
         for name in change.drop:
             storage.branches.pop(name, None)
+        storage.main = change.publish or storage.main
         if change.branch is not None:
             storage.branches[change.branch] = storage.main
-        storage.main = change.publish or storage.main
         storage.epoch = storage.epoch if change.epoch is None else change.epoch
         storage.last_run = change.last_run or storage.last_run
         storage.generation += 1
@@ -276,20 +278,8 @@ class FakeEngine(FakeSources):
             self._refuse_poisoned(write.scope)
             storage = self._storage(write.table)
             head = storage.branches.get(write.branch)  # one that was dropped is made again, empty, as Iceberg does it
-            _, source = self._source(write.query)
-            version = (write.vector.sources[0].version or {})["at"]
-            names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)
-            read = [{name: row.get(name) for name in names} for row in source.versions[version]]
             before = storage.snapshots[head].rows if head is not None else ()
-            if write.maintenance is None or write.maintenance.strategy.way is Way.PARTITIONS:
-                scope = write.scope if write.maintenance is None else self._touched(write, write.maintenance)
-                rows = tuple(row for row in read if inside(row, scope))
-                kept = tuple(row for row in before if not inside(row, scope))
-            elif write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
-                then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
-                rows, kept = tuple(read[len(then) :]), before
-            else:
-                rows, kept = tuple(read), ()
+            rows, kept = self._written(write, before)
             kept_files = storage.snapshots[head].facts.data_files if head is not None and kept else 0
             counts = {
                 "added-records": str(len(rows)),
@@ -299,10 +289,28 @@ class FakeEngine(FakeSources):
             }
             facts = Snapshot.of(self._next_id(), {**write.summary, **counts})
             storage.snapshots[facts.snapshot_id] = StoredSnapshot(facts, head, (*kept, *rows))
-            storage.branches[write.branch] = facts.snapshot_id
-            storage.generation += 1
             self.writes += 1
-            return Staged(snapshot=facts, metadata=storage.metadata())
+            held = self.holds and write.may_hold
+            if not held:
+                storage.branches[write.branch] = facts.snapshot_id
+                storage.generation += 1
+            return Staged(snapshot=facts, metadata=storage.metadata(), held=facts if held else None)
+
+    def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
+        """Return the rows that a write adds to a table with the rows *before*, and those of them that it keeps."""
+        _, source = self._source(write.query)
+        version = (write.vector.sources[0].version or {})["at"]
+        names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)
+        read = [{name: row.get(name) for name in names} for row in source.versions[version]]
+        if write.maintenance is None or write.maintenance.strategy.way is Way.PARTITIONS:
+            scope = write.scope if write.maintenance is None else self._touched(write, write.maintenance)
+            return tuple(row for row in read if inside(row, scope)), tuple(
+                row for row in before if not inside(row, scope)
+            )
+        if write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
+            then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
+            return tuple(read[len(then) :]), before
+        return tuple(read), ()
 
     def touched_partitions(
         self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance

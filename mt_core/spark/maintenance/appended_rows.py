@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 from weakref import ReferenceType, WeakKeyDictionary, ref
@@ -13,6 +13,7 @@ from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.delta import Images
 from mt_core.model.table import Column
 from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items
+from mt_core.spark.maintenance.branch_commit import BranchCommit
 from mt_core.spark.maintenance.opened_files import Nothing, OpenedFiles, is_partitioned
 from mt_core.spark.maintenance.row_images import temporary_view
 from mt_core.spark.maintenance.source_changes import pins
@@ -85,11 +86,12 @@ class AppendedRows:
         return kept
 
 
-def appended_by_driver(rows: DataFrame, table: Any, branch: str, summary: Mapping[str, str]) -> bool:
-    """Append *rows* to *branch* of Iceberg's *table* by one commit, whose snapshot has *summary*.
+def appended_by_driver(rows: DataFrame, commit: BranchCommit) -> bool:
+    """Append *rows* by *commit*.
 
-    False, and nothing is committed, if a job is to compute them, or to write them: to partitions, or in an order.
+    False, and it is not made, if a job is to compute them, or to write them: to partitions, or in an order.
     """
+    table = commit.table
     if is_partitioned(table) or not table.sortOrder().isUnsorted():
         return False
     if not _is_of_driver(rows):
@@ -100,22 +102,11 @@ def appended_by_driver(rows: DataFrame, table: Any, branch: str, summary: Mappin
     come = collected(rows)
     if len(come) > MOST_APPENDED:
         return False
-    _append(table, branch, summary, *([writer.data_file(come)] if come else []))
+    update = table.newAppend()
+    if come:
+        update.appendFile(writer.data_file(come))
+    commit.make(update)
     return True
-
-
-def append_nothing(table: Any, branch: str, summary: Mapping[str, str]) -> None:
-    """Commit a snapshot with *summary* to *branch* of Iceberg's *table* that has the rows of the one before."""
-    _append(table, branch, summary)
-
-
-def _append(table: Any, branch: str, summary: Mapping[str, str], *files: Any) -> None:
-    commit = table.newAppend().toBranch(branch)
-    for key, value in summary.items():
-        commit.set(key, value)
-    for file in files:
-        commit.appendFile(file)
-    commit.commit()
 
 
 def _is_of_driver(rows: DataFrame) -> bool:

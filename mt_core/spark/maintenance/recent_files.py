@@ -68,8 +68,8 @@ class RecentFilesOfTables:
                 self._kept.popitem(last=False)
 
 
-def add_to(commit: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None) -> RecentFiles:
-    """Add rows that *come*, an array of the JVM, and deletes of the places of rows *gone* to *commit*; return their files.
+def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None) -> RecentFiles:
+    """Add rows that *come*, an array of the JVM, and deletes of the places of rows *gone* to *update*; return their files.
 
     The files *before* are replaced if there is room in them. *gone* has no places if it has no rows.
     """
@@ -78,31 +78,31 @@ def add_to(commit: Any, writer: FileWriter, come: Any, gone: Table, before: Rece
         places = gone.select(_PLACES.names).cast(_PLACES)
     rows = static_member(session, "java.util.ArrayList")()
     if before is not None and before.has_room(len(come), places.num_rows):
-        rows, places = _together(commit, before, rows, places)
+        rows, places = _together(update, before, rows, places)
     rows.addAll(java_list(session, come))
     data = deletes = None
     if rows.size():
         data = writer.data_file(rows.toArray())
-        commit.addRows(data)
+        update.addRows(data)
     if places.num_rows:
         places = places.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
         deletes = writer.position_deletes(frame_of(session, _PLACE, places))
-        commit.addDeletes(deletes)
+        update.addDeletes(deletes)
     return RecentFiles(data=data, rows=rows, deletes=deletes, places=places)
 
 
-def _together(commit: Any, before: RecentFiles, rows: Any, places: Table) -> tuple[Any, Table]:
-    """Take the files *before* out by *commit*; return their rows that stay, in the list *rows*, and all places."""
+def _together(update: Any, before: RecentFiles, rows: Any, places: Table) -> tuple[Any, Table]:
+    """Take the files *before* out by *update*; return their rows that stay, in the list *rows*, and all places."""
     rows.addAll(before.rows)
     if before.data is not None:
         own = compute.equal(places[FILE], before.data.location())
         for position in sorted(places.filter(own)[POSITION].to_pylist(), reverse=True):
             del rows[position]
         places = places.filter(compute.invert(own))
-        commit.removeRows(before.data)
+        update.removeRows(before.data)
     if before.deletes is not None:
-        commit.removeDeletes(before.deletes)
+        update.removeDeletes(before.deletes)
     if rows.size():
-        commit.set(COPIED, str(rows.size()))
-    commit.validateDeletedFiles()
+        update.set(COPIED, str(rows.size()))
+    update.validateDeletedFiles()
     return rows, concat_tables([before.places, places])

@@ -12,6 +12,7 @@ from mt_core.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member, text_map
+from mt_core.spark.maintenance.branch_commit import BranchCommit
 from mt_core.spark.maintenance.computed_rows import Computed
 from mt_core.spark.maintenance.opened_files import is_partitioned
 from mt_core.spark.maintenance.recent_files import RecentFiles, add_to
@@ -61,25 +62,20 @@ class RowDelta:
     rows: DataFrame
     few: bool
 
-    def written_by_driver(
-        self, table: Any, branch: str, summary: Mapping[str, str], before: RecentFiles | None
-    ) -> RecentFiles | None:
-        """Carry the change out on *branch* of Iceberg's *table* as `write_into` does, but without a job; return its files.
+    def written_by_driver(self, commit: BranchCommit, before: RecentFiles | None) -> RecentFiles | None:
+        """Carry the change out by *commit* as `write_into` does, but without a job; return its files.
 
-        They replace those of the changes *before*, if they are few. None, and nothing is committed, if the change is not of few
+        They replace those of the changes *before*, if they are few. None, and the commit is not made, if the change is not of few
         rows, or the table has partitions.
         """
-        session = self.rows.sparkSession
-        if not self.few or self.gone.rows is None or is_partitioned(table):
+        if not self.few or self.gone.rows is None or is_partitioned(commit.table):
             return None
-        writer = FileWriter.of(session, table)
+        writer = FileWriter.of(self.rows.sparkSession, commit.table)
         if not writer.stores(self.rows):
             return None
-        commit = table.newRowDelta().toBranch(branch)
-        for key, value in summary.items():
-            commit.set(key, value)
-        files = add_to(commit, writer, collected(self.rows), self.gone.rows, before)
-        commit.commit()
+        update = commit.table.newRowDelta()
+        files = add_to(update, writer, collected(self.rows), self.gone.rows, before)
+        commit.make(update, removes=before is not None)
         return files
 
     def write_into(self, branch: str, summary: Mapping[str, str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
@@ -14,6 +14,7 @@ from pyspark.sql.functions import col, lit
 from mt_core.identifiers import quote
 from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import text_map
+from mt_core.spark.maintenance.branch_commit import BranchCommit
 from mt_core.spark.maintenance.computed_rows import computed
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.written_files import FileWriter, Values, collected
@@ -30,12 +31,12 @@ _NAMED = frozenset({"boolean", "int", "long", "date", "string", "decimal"})
 _NULL = "__HIVE_DEFAULT_PARTITION__"
 
 
-def upserted(table: Any, branch: str, replacement: Replacement, summary: Mapping[str, str]) -> bool:
-    """Carry *replacement* out on *branch* of Iceberg's *table* by one commit, whose snapshot has *summary*.
+def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
+    """Carry *replacement* out by *commit*.
 
-    False, and nothing is committed, if the table is not to be changed that way, or its columns or the number of rows forbid it.
+    False, and it is not made, if the table is not to be changed that way, or its columns or the number of rows forbid it.
     """
-    session = replacement.rows.sparkSession
+    session, table = replacement.rows.sparkSession, commit.table
     if not is_upserted(session, table):
         return False
     writer = FileWriter.of(session, table)
@@ -47,15 +48,13 @@ def upserted(table: Any, branch: str, replacement: Replacement, summary: Mapping
     parts = _parts(writer.partition or (), gone, replacement.rows.limit(MOST_ROWS + 1))
     if parts is None:
         return False
-    commit = table.newRowDelta().toBranch(branch)
+    update = table.newRowDelta()
     for part in parts:
         if len(part.rows):
-            commit.addRows(writer.data_file(part.rows, part.values))
+            update.addRows(writer.data_file(part.rows, part.values))
         if len(part.gone):
-            commit.addDeletes(writer.equality_deletes(part.gone, keys, part.values))
-    for key, value in summary.items():
-        commit.set(key, value)
-    commit.commit()
+            update.addDeletes(writer.equality_deletes(part.gone, keys, part.values))
+    commit.make(update)
     return True
 
 

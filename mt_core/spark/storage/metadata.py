@@ -50,7 +50,7 @@ class MetadataStore(EngineRole):
             current = base.currentSnapshot()
         while current is not None:
             with self._driver.translating():
-                snapshot = _snapshot_of(self._driver.session, current)
+                snapshot = facts_of(self._driver.session, current)
             yield snapshot
             with self._driver.translating():
                 parent = current.parentId()
@@ -85,10 +85,11 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
 def snapshot_of(session: SparkSession, metadata: StorageMetadata, snapshot_id: str) -> Snapshot:
     """Return a snapshot that *metadata* has."""
     _, base = metadata.base
-    return _snapshot_of(session, base.snapshot(int(snapshot_id)))
+    return facts_of(session, base.snapshot(int(snapshot_id)))
 
 
-def _snapshot_of(session: SparkSession, snapshot: Any) -> Snapshot:
+def facts_of(session: SparkSession, snapshot: Any) -> Snapshot:
+    """Return what a snapshot of Iceberg's says of itself."""
     # One call of the JVM: each key of the summary would take one.
     body = json.loads(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(snapshot))
     summary = body.get("summary") or {}
@@ -98,19 +99,19 @@ def _snapshot_of(session: SparkSession, snapshot: Any) -> Snapshot:
 def _changed(session: SparkSession, identifier: TableIdentifier, base: Any, change: MetadataChange) -> Any:
     """Return Iceberg's metadata *base* with *change* applied."""
     builder = static_member(session, "org.apache.iceberg.TableMetadata.buildFrom")(base)
+    if change.held is not None:
+        builder.addSnapshot(change.held)
+    current = base.ref(MAIN)
+    main = None if current is None else current.snapshotId()
+    new_branch = static_member(session, f"{_REF}.branchBuilder")
+    if change.publish is not None:
+        main = int(change.publish)
+        ref = new_branch(main) if current is None else static_member(session, f"{_REF}.builderFrom")(current, main)
+        builder.setRef(MAIN, ref.build())
     if change.branch is not None:
-        main = base.currentSnapshot()
         if main is None:
             raise EngineError(f"{identifier} has no snapshot to begin a branch at; DROP it and create it again.")
-        branch = static_member(session, f"{_REF}.branchBuilder")(main.snapshotId())
-        builder.setRef(change.branch, branch.build())
-    if change.publish is not None:
-        published, current = int(change.publish), base.ref(MAIN)
-        if current is None:
-            ref = static_member(session, f"{_REF}.branchBuilder")(published)
-        else:
-            ref = static_member(session, f"{_REF}.builderFrom")(current, published)
-        builder.setRef(MAIN, ref.build())
+        builder.setRef(change.branch, new_branch(main).build())
     for name in change.drop:
         builder.removeRef(name)
     # Every swap writes a metadata file of its own: Iceberg leaves out a commit that changes nothing, and then an earlier

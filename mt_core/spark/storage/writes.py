@@ -25,7 +25,8 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.maintenance.appended_rows import append_nothing, appended_by_driver
+from mt_core.spark.maintenance.appended_rows import appended_by_driver
+from mt_core.spark.maintenance.branch_commit import BranchCommit
 from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
 from mt_core.spark.maintenance.recent_files import RecentFiles, RecentFilesOfTables
 from mt_core.spark.maintenance.replacement import Replacement
@@ -33,7 +34,7 @@ from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.touched_rows import TableAt
 from mt_core.spark.maintenance.upserts import is_upserted, upserted
 from mt_core.spark.queries.positions import positional_part
-from mt_core.spark.storage.metadata import metadata_of, snapshot_of
+from mt_core.spark.storage.metadata import facts_of, metadata_of
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
@@ -87,17 +88,17 @@ class StagedWrites(EngineRole):
             raise cause.reworded(cause.message) from cause
 
     def _staged(self, session: SparkSession, write: Write) -> Staged:
-        """Overwrite the scope on the branch, and return the snapshot that this made."""
+        """Overwrite the scope on the branch, or hold the snapshot that does it, and return that."""
         if not write.query_types:
             # The release that stored this query did not write its stars out.
             part = positional_part(session, write.query.text)
             if part is not None:
                 raise positional_query(write.table, part)
         table = self._catalogs.load_table(write.table)
-        if table.refs().get(write.branch) is None:
-            raise EngineError(
-                f"{write.table} has no branch {write.branch} any more: another owner took the table over."
-            )
+        _head(table, write)
+        commit = BranchCommit(
+            session=session, table=table, branch=write.branch, summary=write.summary, holds=write.may_hold
+        )
         recent = None
         if write.maintenance is None:
             self._overwrite(session, write, predicate_of(write.scope, write.columns))
@@ -109,17 +110,17 @@ class StagedWrites(EngineRole):
             in_place = _in_place(session, table, write, maintenance)
             with maintained_rows(session, self._versions.lineage(write.query), write, maintenance, in_place) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
-                recent = _apply(change, write, table, in_place, before)
-        self._catalogs.refresh_table(write.table, table)
-        metadata = metadata_of(session, table)
-        snapshot_id = metadata.branches.get(write.branch)
-        snapshot = None if snapshot_id is None else snapshot_of(session, metadata, snapshot_id)
-        asked = Snapshot.of("", write.summary)
-        if snapshot is None or (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
+                recent = _apply(change, write, commit, in_place, before)
+        if commit.held is None:
+            self._catalogs.refresh_table(write.table, table)
+        head = _head(table, write)
+        made = head if commit.held is None else commit.held
+        snapshot, asked = facts_of(session, made), Snapshot.of("", write.summary)
+        if (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
             raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
         if recent is not None:
             self._recent.keep(session, write.table, snapshot.snapshot_id, recent)
-        return Staged(snapshot=snapshot, metadata=metadata)
+        return Staged(snapshot=snapshot, metadata=metadata_of(session, table), held=commit.held)
 
     def _overwrite(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> None:
         """Replace the rows of the table that are in *scope*, None for all, by those of the query."""
@@ -149,11 +150,11 @@ def _in_place(session: SparkSession, table: Any, write: Write, maintenance: Main
 
 
 def _apply(
-    change: Change, write: Write, table: Any, in_place: InPlace | None, before: RecentFiles | None
+    change: Change, write: Write, commit: BranchCommit, in_place: InPlace | None, before: RecentFiles | None
 ) -> RecentFiles | None:
-    """Write to the run's branch what applies a change; return the files that the next change may replace, if there are any.
+    """Write what applies a change to the run's branch, by *commit* if the driver does it.
 
-    *table* is Iceberg's.
+    Return the files that the next change may replace, if there are any.
     """
     assert write.maintenance is not None
     maintenance = write.maintenance
@@ -162,32 +163,40 @@ def _apply(
             assert in_place is not None
             # Who reads a table by its changes reads less of it if the files of earlier ones stay.
             before = before if in_place.by_key else None
-            files = change.written_by_driver(in_place.at.table, write.branch, write.summary, before)
+            files = change.written_by_driver(commit, before)
             if files is None:
                 change.write_into(in_place.branch, write.summary)
             return files if in_place.by_key else None
         case Replacement() if in_place is not None:
-            if not upserted(in_place.at.table, write.branch, change, write.summary):
+            if not upserted(change, commit):
                 change.write_into(in_place.branch, write.summary)
         case Replacement():
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
             _writer(whole, write).overwrite(lit(True))
         case _ if maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
-            _append(change, write, table, has_rows=maintenance.strategy.way is Way.APPEND)
+            _append(change, write, commit, has_rows=maintenance.strategy.way is Way.APPEND)
         case _:
             _writer(change, write).overwrite(lit(True))
     return None
 
 
-def _append(rows: DataFrame, write: Write, table: Any, *, has_rows: bool) -> None:
+def _append(rows: DataFrame, write: Write, commit: BranchCommit, *, has_rows: bool) -> None:
     """Append *rows* to the run's branch: by the driver, if Spark is not asked for what only its writer does."""
     if not write_options(write.options):
         if not has_rows:
-            append_nothing(table, write.branch, write.summary)
+            commit.make(commit.table.newAppend())
             return
-        if appended_by_driver(rows, table, write.branch, write.summary):
+        if appended_by_driver(rows, commit):
             return
     _writer(rows, write).append()
+
+
+def _head(table: Any, write: Write) -> Any:
+    """Return the snapshot at which the run's branch of Iceberg's *table* ends, as that was read last."""
+    branch = table.refs().get(write.branch)
+    if branch is None:
+        raise EngineError(f"{write.table} has no branch {write.branch} any more: another owner took the table over.")
+    return table.snapshot(branch.snapshotId())
 
 
 def _branch(write: Write) -> str:

@@ -74,9 +74,8 @@ class Attempt:
         self._run, self._table = claimed.run, claimed.table
         self._identifier = claimed.table.identifier
         self._branch = run_branch(self._run.run_id, self._run.attempt)
-        self._opened = False
         # Whether an attempt may have opened, be it by a commit whose answer was lost: then only close excludes later commits.
-        self._must_close = self._run.attempt > 1
+        self._opened, self._must_close = False, self._run.attempt > 1
         self._base: str | None = None
         # The storage as decide or write read it, on which nothing was committed yet: the next swap begins with it.
         self._read: StorageMetadata | None = None
@@ -87,8 +86,7 @@ class Attempt:
         # How what changed is applied to the rows of main as decide read it; None for a recomputation.
         self._maintenance: Maintenance | None = None
         self._in_vain: InVain | None = None
-        self._reason = ""
-        self._restarts = 0
+        self._reason, self._restarts = "", 0
         # What is published next of a run that publishes several times; None for one that does so once.
         self._batch: int | None = None
         # As it was at the claim.
@@ -216,14 +214,14 @@ class Attempt:
 
     # -------------------------------------------------------------------------------------------------------------- write
 
-    def _write(self) -> Generator[str, None, str]:
+    def _write(self) -> Generator[str, None, Staged]:
         yield "write"
         staged = self._stage()
         pinned = self._check_unpinned()
         yield "staged"
         self._note({**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()})
         self._read = staged.metadata
-        return staged.snapshot.snapshot_id
+        return staged
 
     def _stage(self) -> Staged:
         try:
@@ -284,6 +282,7 @@ class Attempt:
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
             maintenance=self._maintenance,
+            may_hold=not self._restarts,
         )
 
     @property
@@ -303,12 +302,16 @@ class Attempt:
 
     # ------------------------------------------------------------------------------------------------------------ publish
 
-    def _publish(self, snapshot_id: str) -> Steps:
+    def _publish(self, staged: Staged) -> Steps:
+        snapshot_id, held = staged.snapshot.snapshot_id, staged.held
+
         def change(metadata: StorageMetadata) -> MetadataChange:
             if metadata.epoch != self._run.claim:
                 raise GivenUp
             self._end_if_withdrawn()
-            if metadata.branches.get(self._branch) != snapshot_id:
+            if held is not None and metadata is not staged.metadata:
+                raise _Restart
+            if metadata.branches.get(self._branch) != (snapshot_id if held is None else self._base):
                 raise EngineError(
                     f"Branch {self._branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
@@ -321,9 +324,9 @@ class Attempt:
                         f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
                     )
                 raise _Restart
-            # Batches go on with their branch, which now ends where main does.
-            drop = (self._branch,) if self._batch is None else ()
-            return MetadataChange(publish=snapshot_id, last_run=self._publish_name, drop=drop)
+            # Batches go on with their branch, which then ends where main does.
+            drop, branch = ((self._branch,), None) if self._batch is None else ((), self._branch)
+            return MetadataChange(publish=snapshot_id, held=held, last_run=self._publish_name, drop=drop, branch=branch)
 
         yield from self._swap("publish", change)
         yield "published"

@@ -62,11 +62,13 @@ class RefreshProtocol(RuleBasedStateMachine):
     """Every rule is something that anybody may do at any time; the observer checks P1-P8 after each, `teardown` L1-L3."""
 
     partitioned = True
+    holds = False
     initial_refresh = InitialRefresh.NONE
 
     def __init__(self) -> None:
         super().__init__()
         self.world = ProtocolWorld(partitioned=self.partitioned, initial_refresh=self.initial_refresh)
+        self.world.engine.holds = self.holds
         self.budget = dict(BUDGET)
 
     @initialize(done=st.integers(0, 2), asked=st.booleans())
@@ -243,6 +245,18 @@ class WholeTableProtocol(RefreshProtocol):
     partitioned = False
 
 
+class HeldProtocol(RefreshProtocol):
+    """The same with snapshots that no branch has before they are published."""
+
+    holds = True
+
+
+class HeldWholeTableProtocol(HeldProtocol):
+    """The same on a table without partitions."""
+
+    partitioned = False
+
+
 class FilledTableProtocol(RefreshProtocol):
     """The same on a table that is due as a whole until a run of all of it has succeeded."""
 
@@ -268,7 +282,14 @@ def _settings(examples: int, *, fixed: bool) -> settings:
     )
 
 
-MACHINES = [RefreshProtocol, WholeTableProtocol, FilledTableProtocol, FilledOnScheduleProtocol]
+MACHINES = [
+    RefreshProtocol,
+    WholeTableProtocol,
+    HeldProtocol,
+    HeldWholeTableProtocol,
+    FilledTableProtocol,
+    FilledOnScheduleProtocol,
+]
 
 
 @pytest.mark.parametrize("machine", MACHINES)

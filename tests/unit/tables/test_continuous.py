@@ -443,9 +443,13 @@ def test_a_process_that_ends_at_any_step_of_a_batch_loses_and_doubles_nothing(st
 
 @pytest.mark.parametrize("number", [1, 2])
 @pytest.mark.parametrize("landed", [True, False])
+@pytest.mark.parametrize("holds", [True, False])
 @pytest.mark.parametrize("what", ["open", "publish"])
-def test_a_commit_without_an_answer_publishes_each_batch_once(what: str, landed: bool, number: int) -> None:
+def test_a_commit_without_an_answer_publishes_each_batch_once(
+    what: str, holds: bool, landed: bool, number: int
+) -> None:
     world = LiveTable()
+    world.engine.holds = holds
     world.append(10)
     if number == 2:
         world.look()

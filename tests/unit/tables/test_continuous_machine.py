@@ -36,9 +36,10 @@ STEPS = (
 class ContinuousTable(RuleBasedStateMachine):
     """Writers, commands, kills, lost answers and foreign commits, while the look-out and a worker of full refreshes look on."""
 
-    @initialize(by_days=st.booleans())
-    def begin(self, *, by_days: bool) -> None:
+    @initialize(by_days=st.booleans(), holds=st.booleans())
+    def begin(self, *, by_days: bool, holds: bool) -> None:
         self.world = LiveTable(by_days=by_days)
+        self.world.engine.holds = holds
         self.seen: list[str] = []
         self.amount = 100
 

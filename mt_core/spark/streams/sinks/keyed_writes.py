@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.spark.driver.jvm_objects import text_map
 from mt_core.spark.maintenance.bounds import bounds_of, condition_of
+from mt_core.spark.maintenance.branch_commit import BranchCommit
 from mt_core.spark.maintenance.computed_rows import Computed
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import RowDelta, delta_command
@@ -52,10 +53,13 @@ class KeyedWrite:
             gone = stack.enter_context(temporary_view(keys.frame))
             replacement = Replacement(keys=self.changes.keys, gone=gone, rows=rows, bounds=bounds)
             by_key = keys.rows is not None and is_upserted(self.session, self.table)
-            if by_key and upserted(self.table, self.branch, replacement, self.summary):
+            if by_key and upserted(replacement, self._commit()):
                 return
             if not self._in_place(keys, rows):
                 replacement.write_into(self.branch_sql, self.summary)
+
+    def _commit(self) -> BranchCommit:
+        return BranchCommit(session=self.session, table=self.table, branch=self.branch, summary=self.summary)
 
     def _append(self, rows: DataFrame) -> None:
         writer = rows.writeTo(self.branch_sql)
@@ -75,7 +79,7 @@ class KeyedWrite:
         )
         few = keys.rows is not None and touched.rows is not None
         delta = RowDelta(gone=touched, rows=rows, few=few)
-        if delta.written_by_driver(self.table, self.branch, self.summary, None) is not None:
+        if delta.written_by_driver(self._commit(), None) is not None:
             return True
         if by_job:
             delta.write_into(self.branch_sql, self.summary)

@@ -179,7 +179,7 @@ class Maintenance:
 class Write:
     """Rows to compute and to stage on a branch: the query at *vector*, restricted to *scope*, overwriting exactly *scope*.
 
-    With `maintenance` only what changed is computed, with the same result. `may_hold`: publish may add the snapshot, not the write.
+    With `maintenance` only what changed is computed, with the same result. `may_hold`: the snapshot may be left for publish to add.
 
     `summary` goes into the snapshot; `options` are the dynamic options of the write; `query_types` are the types that the
     columns of the query had when it was defined (empty: an earlier release did not record them).

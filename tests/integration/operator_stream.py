@@ -135,10 +135,15 @@ def statement(text: str, settings: Mapping[str, str] = MappingProxyType({})) -> 
     return operator
 
 
-def changelog_of(session: SparkSession, text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Changelog:
-    """Return the query of a stream with our operators in their places."""
+def changelog_of(
+    session: SparkSession,
+    text: str,
+    settings: Mapping[str, str] = MappingProxyType({}),
+    planned_ttls: Sequence[Sequence[str]] | None = None,
+) -> Changelog:
+    """Return the query of a stream with our operators in their places; *planned_ttls* are those of a plan."""
     parsed = query_of(session, text)
-    ttls = read_ttls(text, parsed, settings)
+    ttls = read_ttls(text, parsed, settings, planned_ttls)
     found = with_operators(session, java_dataset(session, parsed).queryExecution().analyzed(), ttls)
     ttls.check()
     return found

@@ -16,10 +16,10 @@ from mt_core.tables.engine import Fragments, Rewrite, Staged
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.upkeep.compaction import compact
 from tests.integration.follower import Follower
+from tests.integration.maintained_world import INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
-INCREMENTAL = "WITH ('refresh.strategy' = 'incremental')"
 
 
 @pytest.fixture

@@ -27,6 +27,7 @@ from mt_core.tables.created_functions import CreatedFunctions
 from tests.integration.stream_world import StreamWorld
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.memory_registry import MemoryRegistry
+from tests.support.plans import FIRST_EXAMPLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -171,16 +172,7 @@ def test_the_first_example_of_flip_292_runs_with_an_hour_and_a_day(gateway: Gate
 
     gateway.sql(f"""COMPILE PLAN '{uri}' FOR
 INSERT INTO Stats
-SELECT product_id,
-       COUNT(DISTINCT user_id) AS buy_uv,
-       COUNT(order_id) AS order_cnt,
-       SUM(num) AS quantity_cnt
-FROM (
-    SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS rn
-    FROM Orders
-) tmp
-WHERE rn = 1
-GROUP BY product_id""")
+{FIRST_EXAMPLE}""")
     gateway.set_ttl("1 h", "deduplicateState")
     gateway.set_ttl("24 h", "groupAggregateState")
     [[explained]] = gateway.sql(f"EXPLAIN PLAN '{uri}'")

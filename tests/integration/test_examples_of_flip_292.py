@@ -12,25 +12,13 @@ from pyspark.sql import DataFrame
 
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.inserts import query_of
-from mt_core.spark.streams.operators.rewriting import with_operators
-from mt_core.spark.streams.operators.state_ttls import read_ttls
-from tests.integration.operator_stream import OperatorStream
+from tests.integration.operator_stream import OperatorStream, changelog_of
+from tests.support.plans import FIRST_EXAMPLE
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 MINUTE, HOUR, DAY = timedelta(minutes=1), timedelta(hours=1), timedelta(days=1)
 ORDERS = "order_id STRING, user_id STRING, product_id STRING, num BIGINT"
-STATS = """SELECT product_id,
-       COUNT(DISTINCT user_id) AS buy_uv,
-       COUNT(order_id) AS order_cnt,
-       SUM(num) AS quantity_cnt
-FROM (
-    SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS rn
-    FROM Orders
-) tmp
-WHERE rn = 1
-GROUP BY product_id"""
 EVENTS = "of STRING, order_id STRING, order_line_id STRING, product_id STRING, shipment_status STRING"
 ENRICHED = (
     "CREATE OR REPLACE TEMPORARY VIEW Orders AS SELECT order_id FROM events WHERE of = 'order'",
@@ -52,10 +40,7 @@ def start(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Callable[..., 
             rows.createOrReplaceTempView("events")
             for view in views:
                 session.sql(view)
-            parsed = query_of(session, text)
-            analysed = java_dataset(session, parsed).queryExecution().analyzed()
-            found = with_operators(session, analysed, read_ttls(text, parsed, {}, ttls))
-            return DataFrame(java_dataset(session, found.plan), session)
+            return DataFrame(java_dataset(session, changelog_of(session, text, planned_ttls=ttls).plan), session)
 
         made.append(OperatorStream(session, tmp_path, columns, planned))
         return made[-1]
@@ -70,7 +55,7 @@ def test_an_order_is_a_duplicate_for_an_hour_and_the_counts_of_a_product_stay_fo
     start: Callable[..., OperatorStream],
 ) -> None:
     view = "CREATE OR REPLACE TEMPORARY VIEW Orders AS SELECT *, now() AS proctime FROM events"
-    orders = start(ORDERS, [view], STATS, ["1 h"], ["24 h"])
+    orders = start(ORDERS, [view], FIRST_EXAMPLE, ["1 h"], ["24 h"])
 
     def bought(order: str, user: str, num: int) -> list[tuple[Any, ...]]:
         """Return each change that comes with the next order: its kind, users, orders and quantity."""

@@ -9,12 +9,12 @@ import pytest
 
 from mt_core.model.run import RefreshRun
 from mt_core.tables.engine import Staged, Write
+from tests.integration.maintained_world import INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
-INCREMENTAL = "WITH ('refresh.strategy' = 'incremental')"
 QUERY = "SELECT id, id * 2 AS twice FROM o"
 
 

@@ -8,6 +8,17 @@ from mt_core.plans.compiled import CompiledPlan, PlanMode, fingerprint_of, nodes
 from mt_core.plans.operators import ALL, Operator, OperatorState
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
+FIRST_EXAMPLE = """SELECT product_id,
+       COUNT(DISTINCT user_id) AS buy_uv,
+       COUNT(order_id) AS order_cnt,
+       SUM(num) AS quantity_cnt
+FROM (
+    SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY proctime ASC) AS rn
+    FROM Orders
+) tmp
+WHERE rn = 1
+GROUP BY product_id"""
+"""The query of the first example of FLIP-292."""
 _COLUMNS = (("id", "BIGINT"), ("a `b`", "STRING"))
 
 

@@ -16,6 +16,7 @@ from pyspark.sql import DataFrame
 
 from mt_core.identifiers import quote
 from mt_core.spark.driver.jvm_objects import java_dataset, java_function, static_member, texts
+from mt_core.spark.maintenance import opened_files
 from mt_core.spark.maintenance.computed_rows import Computed, at_hand, kept
 from mt_core.spark.maintenance.file_difference import files_between
 from mt_core.spark.maintenance.jvm_rows import local_rows
@@ -144,6 +145,24 @@ def test_files_that_are_not_as_the_table_is_now_are_left_to_a_job(world: Refresh
     assert found(world, table, ("id",), "SELECT id FROM range(10)", ["id"]) is not None
     world.spark("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)")
     assert found(world, table_of(world), ("id",), values, ["id"]) is None
+
+
+def test_a_file_of_deletes_counts_once_however_many_files_it_applies_to(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create(world, f"{MERGE_ON_READ}, 'write.delete.granularity' = 'partition'")
+    world.spark(*(f"DELETE FROM t WHERE id % 1000 = {number}" for number in (1, 2)))
+    table, wanted = table_of(world), "SELECT id FROM range(1000, 1004)"
+    tasks = planned_tasks(world.session, table.newScan())
+    deletes = {str(each.location()) for task in tasks for each in task.deletes().toArray()}
+    assert len(deletes) < sum(int(task.deletes().size()) for task in tasks)
+
+    monkeypatch.setattr(opened_files, "MOST_DELETE_FILES", len(deletes))
+    rows = found(world, table, ("id",), wanted, ["id"])
+    assert rows is not None
+    assert sorted(row.id for row in rows.frame.collect()) == [1000, 1003]
+    monkeypatch.setattr(opened_files, "MOST_DELETE_FILES", len(deletes) - 1)
+    assert found(world, table, ("id",), wanted, ["id"]) is None
 
 
 def test_a_damaged_file_is_left_to_a_job_and_is_not_kept_open(world: RefreshWorld) -> None:

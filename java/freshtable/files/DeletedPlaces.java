@@ -34,26 +34,67 @@ public final class DeletedPlaces {
   private static final Map<String, Map<UTF8String, long[]>> KEPT = new LinkedHashMap<>(16, 0.75f, true);
   private static int kept;
 
-  private DeletedPlaces() {}
+  private final Object io;
+  private final Map<String, Applied> applied = new LinkedHashMap<>();
+
+  /** A file of deletes, and the files of data to which it applies by their locations. */
+  private record Applied(OpenedFile deletes, Map<UTF8String, OpenedFile> files) {}
+
+  /** Files that an object of Iceberg's FileIO opens. */
+  public DeletedPlaces(Object io) {
+    this.io = io;
+  }
 
   /**
-   * Gives the places in each Parquet file of deletes to those files, by their locations, to which it applies.
+   * Takes the files of deletes, each one of Iceberg's DeleteFile, that apply to a file of data.
    *
-   * <p>Returns false if one cannot be read here.
+   * <p>Returns false, and takes none, if one of them is not read here.
    */
-  public static boolean give(List<OpenedFile> deletes, List<Map<String, OpenedFile>> files) {
+  public boolean add(List<?> deletes, String location, OpenedFile file) {
+    for (Object each : deletes) {
+      if (!"POSITION_DELETES".equals(told(each, "content")) || !"PARQUET".equals(told(each, "format"))) {
+        return false;
+      }
+    }
+    for (Object each : deletes) {
+      applied
+          .computeIfAbsent(told(each, "location"), place -> new Applied(opened(each), new HashMap<>()))
+          .files()
+          .put(UTF8String.fromString(location), file);
+    }
+    return true;
+  }
+
+  /** Returns how many files of deletes were taken. */
+  public int count() {
+    return applied.size();
+  }
+
+  /** Gives the files of data the places in the files of deletes; returns false if one cannot be read here. */
+  public boolean give() {
     ReadingThreads.Reading<Boolean> work =
         () -> {
-          for (int number = 0; number < deletes.size(); number++) {
-            Map<UTF8String, OpenedFile> named = new HashMap<>();
-            files.get(number).forEach((location, file) -> named.put(UTF8String.fromString(location), file));
-            if (!give(deletes.get(number), named)) {
+          for (Applied each : applied.values()) {
+            if (!give(each.deletes(), each.files())) {
               return null;
             }
           }
           return true;
         };
-    return ReadingThreads.all(List.of(work)) != null;
+    return applied.isEmpty() || ReadingThreads.all(List.of(work)) != null;
+  }
+
+  private static String told(Object deletes, String name) {
+    return OpenedFile.called(deletes, "org.apache.iceberg.ContentFile", name).toString();
+  }
+
+  private OpenedFile opened(Object deletes) {
+    try {
+      Class<?>[] parameter = {OpenedFile.typeOf(io, "org.apache.iceberg.DeleteFile")};
+      return new OpenedFile(OpenedFile.called(io, "org.apache.iceberg.io.FileIO", "newInputFile", parameter, deletes));
+    } catch (ClassNotFoundException cause) {
+      throw new IllegalStateException(cause);
+    }
   }
 
   private static boolean give(OpenedFile deletes, Map<UTF8String, OpenedFile> files) throws IOException {

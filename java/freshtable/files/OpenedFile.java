@@ -4,10 +4,7 @@ import java.io.IOException;
 import java.io.InputStream;
 import java.io.UncheckedIOException;
 import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
-import java.util.ArrayList;
 import java.util.BitSet;
-import java.util.List;
 import java.util.function.LongConsumer;
 import org.apache.hadoop.conf.Configuration;
 import org.apache.parquet.HadoopReadOptions;
@@ -80,19 +77,25 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return new Stream(stream);
   }
 
-  private static Object called(Object target, String type, String name, Object... arguments) {
+  /** Calls a method of one of Iceberg's types, which has no parameters. */
+  static Object called(Object target, String type, String name) {
+    return called(target, type, name, new Class<?>[0]);
+  }
+
+  /** Calls a method of one of Iceberg's types with parameters of the given ones. */
+  static Object called(Object target, String type, String name, Class<?>[] parameters, Object... arguments) {
     try {
-      List<Class<?>> types = new ArrayList<>();
-      for (int number = 0; number < arguments.length; number++) {
-        types.add(long.class);
-      }
-      Method method = target.getClass().getClassLoader().loadClass(type).getMethod(name, types.toArray(Class<?>[]::new));
-      return method.invoke(target, arguments);
+      return typeOf(target, type).getMethod(name, parameters).invoke(target, arguments);
     } catch (InvocationTargetException cause) {
       throw new UncheckedIOException(new IOException(cause.getCause()));
     } catch (ReflectiveOperationException cause) {
       throw new IllegalStateException(cause);
     }
+  }
+
+  /** Returns one of Iceberg's types by its name, which is loaded as the class of an object is. */
+  static Class<?> typeOf(Object target, String name) throws ClassNotFoundException {
+    return target.getClass().getClassLoader().loadClass(name);
   }
 
   /** Iceberg's stream as one of Parquet's. */
@@ -112,7 +115,7 @@ public final class OpenedFile implements InputFile, LongConsumer {
 
     @Override
     public void seek(long place) {
-      called(stream, TYPE, "seek", place);
+      called(stream, TYPE, "seek", new Class<?>[] {long.class}, place);
     }
   }
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Self
 
 from pyarrow import Table
@@ -20,7 +20,7 @@ from mt_core.spark.driver.jvm_objects import (
     static_member,
 )
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed
-from mt_core.spark.maintenance.jvm_rows import PACKAGE, reader_of, rows_of, stream_of
+from mt_core.spark.maintenance.jvm_rows import reader_of, rows_of, stream_of
 
 MOST_FILES = 64
 """Files that are opened, and"""
@@ -57,19 +57,18 @@ class OpenedFiles:
         opened = reader_of(session, "OpenedFile")
         if len(tasks) > MOST_FILES or opened is None or class_name(table.encryption()) != _UNENCRYPTED:
             return None
-        files, left = static_member(session, "java.util.ArrayList")(), MOST_DELETE_FILES
+        files = static_member(session, "java.util.ArrayList")()
         io = static_member(session, f"{_OPEN}.combine")(table.io(), table.encryption())
-        deleted = _DeletedPlaces(session=session, io=io, opened=opened)
+        deleted = _DeletedPlaces.of(session, io)
         for task in tasks:
             data, deletes = task.file(), task.deletes()
-            left -= int(deletes.size())
-            if left < 0 or str(data.format()) != _PARQUET:
+            if str(data.format()) != _PARQUET:
                 return None
             file = opened(io.newInputFile(data))
             if deletes.size() and not deleted.add(deletes, str(data.location()), file):
                 return None
             files.add(file)
-        return cls(session=session, table=table, files=files) if deleted.give() else None
+        return cls(session=session, table=table, files=files) if deleted.places.give() else None
 
     def found(self, columns: StructType, values: Table, most_read: int) -> Computed | None:
         """Return the rows of which each column of *values* has one: *columns*, FILE, the number of the file, and POSITION.
@@ -127,41 +126,37 @@ class OpenedFiles:
         return Computed(session=self.session, schema=columns, rows=rows_of(self.session, columns, stream))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class _DeletedPlaces:
-    """The places of deleted rows; `files` are those to which each file of deletes, by its location, applies."""
+    """The places of deleted rows; `places` are those in Parquet files, `others` is how many other files there are."""
 
     session: SparkSession
     io: Any
-    opened: Any
-    files: dict[str, tuple[Any, Any]] = field(default_factory=dict)
+    places: Any
+    others: int = 0
+
+    @classmethod
+    def of(cls, session: SparkSession, io: Any) -> Self:
+        """Return those of no file yet."""
+        places = reader_of(session, "DeletedPlaces")
+        assert places is not None
+        return cls(session=session, io=io, places=places(io))
 
     def add(self, deletes: Any, location: str, file: Any) -> bool:
         """Take the files *deletes* that apply to *file*, which is at *location*; False if they are not read here."""
-        items = java_items(deletes)
-        if any(str(each.content()) == _EQUALITY_DELETES for each in items):
-            return False
-        if any(str(each.format()) != _PARQUET for each in items):
-            return self._load(deletes, location, file)
-        for each in items:
-            if each.location() not in self.files:
-                applies = static_member(self.session, "java.util.HashMap")()
-                self.files[each.location()] = self.opened(self.io.newInputFile(each)), applies
-            self.files[each.location()][1].put(location, file)
-        return True
+        if not self.places.add(deletes, location, file):
+            self.others += int(deletes.size())
+            if self._are_many() or not self._load(deletes, location, file):
+                return False
+        return not self._are_many()
 
-    def give(self) -> bool:
-        """Give the files of data the places in the files of deletes; False if one cannot be read."""
-        if not self.files:
-            return True
-        deletes, applies = (static_member(self.session, "java.util.ArrayList")() for _ in range(2))
-        for each, files in self.files.values():
-            deletes.add(each)
-            applies.add(files)
-        return bool(static_member(self.session, f"{PACKAGE}.DeletedPlaces.give")(deletes, applies))
+    def _are_many(self) -> bool:
+        return int(self.places.count()) + self.others > MOST_DELETE_FILES
 
     def _load(self, deletes: Any, location: str, file: Any) -> bool:
         """Give *file* the places in its *deletes* by Iceberg's own reader, which knows deletion vectors."""
+        if any(str(each.content()) == _EQUALITY_DELETES for each in java_items(deletes)):
+            return False
         opens = bound_function(self.session, f"{_OPEN}.newInputFile", f"{_ICEBERG}.DeleteFile", self.io)
         loader = static_member(self.session, f"{_ICEBERG}.data.BaseDeleteLoader")(opens)
         try:

@@ -8,11 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import static_member, text_map
-
-MOST_MANIFESTS = 16
-"""Manifests of a table up to which one thread looks for files that go in less time than Iceberg's threads take to begin."""
-_THIS_THREAD = "org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors.newDirectExecutorService"
+from mt_core.spark.maintenance.manifests import has_few_manifests, this_thread
 
 
 @dataclass(slots=True, kw_only=True)
@@ -36,15 +32,9 @@ class BranchCommit:
         for key, value in self.summary.items():
             update.set(key, value)
         # Whoever waits for another thread sees up to 10 ms later that it is done, four times in a commit.
-        if not removes or self._has_few_manifests():
-            update.scanManifestsWith(static_member(self.session, _THIS_THREAD)())
+        if not removes or has_few_manifests(self.session, self.table.currentSnapshot()):
+            update.scanManifestsWith(this_thread(self.session))
         if self.holds:
             self.held = update.apply()
         else:
             update.commit()
-
-    def _has_few_manifests(self) -> bool:
-        snapshot = self.table.currentSnapshot()
-        summary = {} if snapshot is None else text_map(self.session, snapshot.summary())
-        found = [summary.get(f"manifests-{which}") for which in ("kept", "created")]
-        return None not in found and sum(int(each or 0) for each in found) <= MOST_MANIFESTS

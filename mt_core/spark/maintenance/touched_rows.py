@@ -18,6 +18,7 @@ from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.maintenance.bounds import Bound, bounds_of, condition_of
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, at_hand, kept
 from mt_core.spark.maintenance.jvm_rows import arrow_schema
+from mt_core.spark.maintenance.manifests import has_few_manifests, this_thread
 from mt_core.spark.maintenance.opened_files import (
     FILE,
     POSITION,
@@ -94,6 +95,8 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
 
 def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> list[Any]:
     scan = at.table.newScan().useSnapshot(int(at.snapshot)).caseSensitive(False)
+    if has_few_manifests(session, at.table.snapshot(int(at.snapshot))):
+        scan = scan.planWith(this_thread(session))
     expressions = static_member(session, "org.apache.iceberg.expressions.Expressions")
     for bound in bounds:
         scan = scan.filter(bound.expression(expressions))

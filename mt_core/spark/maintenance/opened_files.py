@@ -24,8 +24,8 @@ from mt_core.spark.maintenance.jvm_rows import reader_of, rows_of, stream_of
 
 MOST_FILES = 64
 """Files that are opened, and"""
-MOST_DELETE_FILES = 16
-"""delete files of them, up to which that takes less time than a job."""
+MOST_DELETE_FILES = 24
+"""delete files of them, up to which that takes less time than a job; a table that has more than 20 is compacted."""
 FILE, POSITION = "_file", "_pos"
 _ICEBERG = "org.apache.iceberg"
 _OPEN = f"{_ICEBERG}.encryption.EncryptingFileIO"

@@ -43,6 +43,7 @@ def query(keys: dict[str, str]) -> str:
     )
 
 
+@pytest.mark.slow
 def test_keys_that_are_equal_in_sql_are_one_key_of_each_operator(module_driver: SparkDriver, tmp_path: Path) -> None:
     keys, session = {**KEYS, "map": MAP}, module_driver.new_session()
     session.conf.set("spark.sql.shuffle.partitions", "1")

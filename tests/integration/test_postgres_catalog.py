@@ -17,6 +17,7 @@ ROWS_ALONE = (
 pytestmark = [pytest.mark.spark, pytest.mark.postgres, pytest.mark.timeout(400)]
 
 
+@pytest.mark.slow
 def test_the_engine_contract_holds_with_the_catalog_on_postgresql(postgres_database: str) -> None:
     chosen = "TestSparkEngine" if DEPTH > 1 else f"TestSparkEngine and not ({ROWS_ALONE})"
     run_tests(postgres_database, "tests/contract/test_engine_spark.py", chosen)

@@ -169,6 +169,7 @@ def test_several_partitions_are_refreshed_beside_rows_whose_partition_is_null(or
     )
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_year_of_partitions_is_refreshed_at_once(orders: RefreshWorld) -> None:
     orders.spark("INSERT INTO orders SELECT 'day ' || id, CAST(NULL AS STRING), CAST(id AS INT), 'old' FROM range(400)")

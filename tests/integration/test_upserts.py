@@ -77,7 +77,7 @@ def test_groups_that_changed_are_replaced_by_their_keys_in_one_commit(orders: Re
 
 
 def test_groups_that_are_read_are_deleted_by_their_places_in_the_files_of_the_last_changes(
-    orders: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+    orders: RefreshWorld,
 ) -> None:
     query = "SELECT s, i, count(v) AS filled, count(*) AS n FROM o GROUP BY s, i"
     create(orders, "mt", query)
@@ -98,12 +98,32 @@ def test_groups_that_are_read_are_deleted_by_their_places_in_the_files_of_the_la
         assert deletes(orders, "mt") == {1: 1}, change
         counted.append((run.rows, run.rows_deleted))
         assert counted[-1] == (len(now - before), len(before - now))
+
+
+def test_files_of_changes_that_are_full_are_gathered_in_larger_ones(
+    orders: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    query = "SELECT s, i, count(v) AS filled, count(*) AS n FROM o GROUP BY s, i"
+    create(orders, "mt", query)
     files = f"SELECT content, count(*) FROM lake.{orders.namespace}.mt.files GROUP BY content"
     data = dict(orders.plain(files))[0]  # type: ignore[call-overload]
     monkeypatch.setattr(recent_files, "MOST_RECENT", 10)
-    orders.spark("INSERT INTO o SELECT * FROM o WHERE id < 30")
-    assert (orders.tick("mt").strategy, orders.rows("mt")) == ("merge", orders.plain(query))
-    assert dict(orders.plain(files)) == {0: data + 1, 1: 2}  # type: ignore[call-overload]
+
+    def change(rows: str) -> tuple[int, int]:
+        before = set(orders.rows("mt"))
+        orders.spark(f"INSERT INTO o SELECT * FROM o WHERE id {rows}")
+        run = orders.tick("mt")
+        now = set(orders.rows("mt"))
+        assert (run.error, run.strategy, orders.rows("mt")) == (None, "merge", orders.plain(query))
+        assert (run.rows, run.rows_deleted) == (len(now - before), len(before - now))
+        found = dict(orders.plain(files))  # type: ignore[call-overload]
+        return found[0] - data, found[1]
+
+    # Those of one change are full. The next change begins with new ones, and the one after it gathers both with its own.
+    assert [change(rows) for rows in ("< 30", "BETWEEN 20 AND 40", "BETWEEN 10 AND 35")] == [(1, 1), (2, 2), (1, 1)]
+    assert [change(rows) for rows in ("< 3", "< 4", "BETWEEN 4 AND 20")] == [(2, 2), (2, 2), (1, 1)]
+    monkeypatch.setattr(recent_files, "MOST_GATHERED", 20)
+    assert [change(rows) for rows in ("BETWEEN 4 AND 20", "< 3")] == [(2, 2), (3, 3)]
 
 
 @pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.slow)])

@@ -1,16 +1,18 @@
 """Recent files: what the last changes have written to a table, which the next one writes again together with its own.
 
-A reader opens one file of data and one of deletes in place of as many as there were changes.
+A reader opens one file of data and one of deletes in place of as many as there were changes. Files that are full are gathered in
+larger ones once.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Any
 
-from pyarrow import Table, compute, concat_tables, field, int64, schema, string
+from pyarrow import Table, compute, concat_tables, dictionary, field, int32, int64, schema, string
 from pyspark.sql import SparkSession
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
@@ -21,29 +23,54 @@ from mt_core.spark.maintenance.jvm_rows import frame_of
 from mt_core.spark.maintenance.written_files import FileWriter
 
 MOST_RECENT = 5_000
-"""Rows, and places of rows that went, up to which they are written again."""
+"""Rows, and places of rows that went, up to which they are written again with each change."""
 MOST_BYTES = 1024 * 1024
-"""Size of the file of data up to which that is done: its rows stay in the memory of the JVM."""
+"""Size of the file of data up to which that is done."""
+MOST_GATHERED = 50_000
+"""Rows, and places, up to which files that are full are gathered in larger ones."""
+MOST_GATHERED_BYTES = 8 * MOST_BYTES
 MOST_TABLES = 100
+MOST_HELD_BYTES = 64 * MOST_BYTES
+"""Size of the files of all tables together: their rows stay in the memory of the JVM."""
 FILE, POSITION = "_file", "_pos"
 _PLACE = StructType([StructField(FILE, StringType()), StructField(POSITION, LongType())])
 _PLACES = schema([field(FILE, string()), field(POSITION, int64())])
+# The names of files are as long as a hundred numbers, and few.
+_HELD_PLACES = schema([field(FILE, dictionary(int32(), string())), field(POSITION, int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentFiles:
-    """A file of data with `rows`, a list of the JVM in their order, and one of deletes with `places`; None for one without any."""
+    """A file of data with `rows`, a list of the JVM in their order, and one of deletes with `places`; None for one without any.
+
+    `larger` are those of the changes before, with which these are gathered when they are full.
+    """
 
     data: Any | None
     rows: Any
     deletes: Any | None
     places: Table
+    larger: RecentFiles | None = None
 
-    def has_room(self, rows: int, places: int) -> bool:
-        """Return whether so many more are written together with these."""
-        size = 0 if self.data is None else int(self.data.fileSizeInBytes())
-        counts = (int(self.rows.size()) + rows, self.places.num_rows + places)
-        return size <= MOST_BYTES and max(counts) <= MOST_RECENT
+    @property
+    def size(self) -> int:
+        """In bytes, of the file of data."""
+        return 0 if self.data is None else int(self.data.fileSizeInBytes())
+
+    @property
+    def held(self) -> int:
+        """The bytes of all files of data whose rows are held."""
+        return self.size + (0 if self.larger is None else self.larger.held)
+
+    def replaced(self, rows: int, places: int) -> tuple[RecentFiles, ...]:
+        """Return the files that so many more are written together with, the newest first: none if these are full and stay."""
+        rows, places = rows + int(self.rows.size()), places + self.places.num_rows
+        if self.size <= MOST_BYTES and max(rows, places) <= MOST_RECENT:
+            return (self,)
+        if self.larger is None or self.held > MOST_GATHERED_BYTES:
+            return ()
+        rows, places = rows + int(self.larger.rows.size()), places + self.larger.places.num_rows
+        return (self, self.larger) if max(rows, places) <= MOST_GATHERED else ()
 
 
 class RecentFilesOfTables:
@@ -64,21 +91,21 @@ class RecentFilesOfTables:
         with self._lock:
             self._kept[table] = (session._jvm, snapshot, files)
             self._kept.move_to_end(table)
-            while len(self._kept) > MOST_TABLES:
-                self._kept.popitem(last=False)
+            held = sum(each.held for _, _, each in self._kept.values())
+            while len(self._kept) > MOST_TABLES or held > MOST_HELD_BYTES:
+                _, (_, _, dropped) = self._kept.popitem(last=False)
+                held -= dropped.held
 
 
 def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None) -> RecentFiles:
     """Add rows that *come*, an array of the JVM, and deletes of the places of rows *gone* to *update*; return their files.
 
-    The files *before* are replaced if there is room in them. *gone* has no places if it has no rows.
+    The files *before* are replaced if there is room in them, or if they are gathered. *gone* has no places if it has no rows.
     """
-    session, places = writer.session, _PLACES.empty_table()
-    if gone.num_rows:
-        places = gone.select(_PLACES.names).cast(_PLACES)
-    rows = static_member(session, "java.util.ArrayList")()
-    if before is not None and before.has_room(len(come), places.num_rows):
-        rows, places = _together(update, before, rows, places)
+    session = writer.session
+    places = gone.select(_PLACES.names).cast(_PLACES) if gone.num_rows else _PLACES.empty_table()
+    replaced = () if before is None else before.replaced(len(come), places.num_rows)
+    rows, places = _together(session, update, replaced, places)
     rows.addAll(java_list(session, come))
     data = deletes = None
     if rows.size():
@@ -88,21 +115,35 @@ def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: Rece
         places = places.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
         deletes = writer.position_deletes(frame_of(session, _PLACE, places))
         update.addDeletes(deletes)
-    return RecentFiles(data=data, rows=rows, deletes=deletes, places=places)
+    return RecentFiles(
+        data=data, rows=rows, deletes=deletes, places=places.cast(_HELD_PLACES), larger=_larger(before, replaced)
+    )
 
 
-def _together(update: Any, before: RecentFiles, rows: Any, places: Table) -> tuple[Any, Table]:
-    """Take the files *before* out by *update*; return their rows that stay, in the list *rows*, and all places."""
-    rows.addAll(before.rows)
-    if before.data is not None:
-        own = compute.equal(places[FILE], before.data.location())
-        for position in sorted(places.filter(own)[POSITION].to_pylist(), reverse=True):
-            del rows[position]
-        places = places.filter(compute.invert(own))
-        update.removeRows(before.data)
-    if before.deletes is not None:
-        update.removeDeletes(before.deletes)
+def _larger(before: RecentFiles | None, replaced: Sequence[RecentFiles]) -> RecentFiles | None:
+    """Return the files that the new ones are gathered with when they are full."""
+    if not replaced:
+        return None if before is None else replace(before, larger=None)
+    return replaced[-1].larger
+
+
+def _together(session: SparkSession, update: Any, replaced: Sequence[RecentFiles], places: Table) -> tuple[Any, Table]:
+    """Take the files *replaced* out by *update*; return a list of their rows that stay, and all places."""
+    rows = static_member(session, "java.util.ArrayList")()
+    for files in replaced:
+        stay = static_member(session, "java.util.ArrayList")(files.rows)
+        if files.data is not None:
+            own = compute.equal(places[FILE], files.data.location())
+            for position in sorted(places.filter(own)[POSITION].to_pylist(), reverse=True):
+                del stay[position]
+            places = places.filter(compute.invert(own))
+            update.removeRows(files.data)
+        if files.deletes is not None:
+            update.removeDeletes(files.deletes)
+        rows.addAll(stay)
+        places = concat_tables([files.places.cast(_PLACES), places])
     if rows.size():
         update.set(COPIED, str(rows.size()))
-    update.validateDeletedFiles()
-    return rows, concat_tables([before.places, places])
+    if replaced:
+        update.validateDeletedFiles()
+    return rows, places

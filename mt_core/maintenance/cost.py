@@ -19,6 +19,8 @@ FEW_KEYS = 1000
 """Keys up to which their number does not speak for a recomputation: to know it took most of what the change takes."""
 LARGE_TABLE = 1_000_000
 """Rows of a table up to which it is rewritten sooner than changed in place."""
+SMALL_TABLE = 200_000
+"""Rows of a table up to which one task groups them in less time than an exchange of them takes."""
 MOST_IN_PLACE = 0.1
 """Share of the sources' bytes up to which a large table is changed in place."""
 
@@ -53,6 +55,11 @@ class Sizes:
     def in_place(self) -> bool:
         """Whether files of the table stay: little changed, and it is large or its rows are replaced by key."""
         return (self.upsert or self.table_rows >= LARGE_TABLE) and self.share <= MOST_IN_PLACE
+
+    @property
+    def small_table(self) -> bool:
+        """Whether one task rewrites the table."""
+        return self.table_rows <= SMALL_TABLE
 
     @property
     def most_keys(self) -> int:

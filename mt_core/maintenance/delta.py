@@ -121,8 +121,8 @@ class DeltaTexts:
     ) -> str:
         """Return the rows of *table*, whose columns are *columns*, with the aggregates of the changed rows added.
 
-        *delta* is a relation with those aggregates, if they are computed already. *few*: they and the table are few rows at hand,
-        which need not be exchanged to be grouped.
+        *delta* is a relation with those aggregates, if they are computed already. *few*: they and the table are few rows,
+        which one task groups without an exchange.
         """
         names = [quote(column) for column in columns]
         given = ", ".join(names)

@@ -165,7 +165,7 @@ class MetadataChange:
 class Maintenance:
     """How a run applies what changed since *since*, the vector whose rows the table's snapshot `base` has.
 
-    `in_place`: the files of the table that have no row of the change stay, which pays for a large table and a small change.
+    `in_place`: the files of the table that have no row of the change stay. `small`: one task rewrites it for a change of few rows.
     """
 
     strategy: Strategy
@@ -173,6 +173,7 @@ class Maintenance:
     since: SourceVector
     base: str
     in_place: bool = False
+    small: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

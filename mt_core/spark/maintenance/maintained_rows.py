@@ -179,7 +179,8 @@ class _Replaced:
         delta, following, doubtful = _changed_groups(self.appended, self.texts, names, strategy)
         certain = self._view(following)
         if self.in_place is None and doubtful is None:
-            return self._stored(self.texts.merged(self._table, names, strategy.merge, certain))
+            few = self.maintenance.small and delta.rows is not None
+            return self._stored(self.texts.merged(self._table, names, strategy.merge, certain, few=few))
         by_place = self.in_place is not None and self.in_place.by_place
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
         if self.in_place is not None and by_place:

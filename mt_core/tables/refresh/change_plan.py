@@ -55,9 +55,8 @@ def plan_change(
             return None, f"{RECOMPUTED}: {dear}"
         choice = partitions
     limited = replace(choice, most_keys=None if strategy == INCREMENTAL else sizes.most_keys)
-    return Maintenance(
-        strategy=limited, changes=changes, since=since, base=metadata.main, in_place=sizes.in_place
-    ), choice.reason
+    maintenance = Maintenance(strategy=limited, changes=changes, since=since, base=metadata.main)
+    return replace(maintenance, in_place=sizes.in_place, small=sizes.small_table), choice.reason
 
 
 def read_summary(

@@ -43,6 +43,13 @@ def test_a_large_table_is_changed_in_place_by_a_small_change(table_rows: int, ch
     assert (dearer_than_recomputing(Strategy(way=Way.SIGNED, reason=""), sizes) is None) is in_place
 
 
+@pytest.mark.parametrize(("table_rows", "small"), [(200_000, True), (200_001, False)])
+def test_one_task_rewrites_a_small_table(table_rows: int, small: bool) -> None:
+    sizes = Sizes(changed_bytes=10, changed_rows=1, source_bytes=100, table_bytes=10, table_rows=table_rows)
+
+    assert sizes.small_table is small
+
+
 @pytest.mark.parametrize(("changed", "in_place"), [(10, True), (11, False)])
 def test_a_table_of_any_size_is_changed_in_place_if_its_rows_are_replaced_by_key(changed: int, in_place: bool) -> None:
     sizes = Sizes(changed_bytes=changed, changed_rows=1, source_bytes=100, table_bytes=90, table_rows=5, upsert=True)

@@ -267,12 +267,11 @@ def _changed_groups(
         return delta, delta.frame, None
     doubt = f"_doubt_{uuid4().hex}"
     delta = kept(session.sql(texts.subtracted(names, strategy.merge, doubt)))
-    certain = delta.frame.where(f"NOT {doubt}").select(*map(quote, names))
     if delta.rows is not None and not compute.any(delta.rows[doubt]).as_py():
-        return delta, certain, None
+        return delta, delta.select(names).frame, None
     doubtful = kept(delta.frame.where(doubt))
     check_keys(strategy, doubtful.count())
-    return delta, certain, doubtful
+    return delta, delta.frame.where(f"NOT {doubt}").select(*map(quote, names)), doubtful
 
 
 def _texts(

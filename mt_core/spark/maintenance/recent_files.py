@@ -1,7 +1,7 @@
 """Recent files: what the last changes have written to a table, which the next one writes again together with its own.
 
 A reader opens one file of data and one of deletes in place of as many as there were changes. Files that are full are gathered in
-larger ones once.
+larger ones.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -211,6 +212,20 @@ def test_a_static_method_is_found_whatever_methods_of_objects_have_its_name(spar
     cache = static_value(spark_driver.session, "org.apache.iceberg.spark.SparkTableCache.get")
 
     assert cache.size() == 0
+
+
+def test_a_thread_that_begins_to_ask_the_jvm_has_the_end_of_each_answer_at_once(spark_driver: SparkDriver) -> None:
+    session = spark_driver.new_session()
+    server = session.sparkContext._gateway.java_gateway_server
+    connections = server.getClass().getSuperclass().getDeclaredField("connections")
+    connections.setAccessible(True)
+
+    def newest() -> bool:
+        found = connections.get(server)
+        return bool(found.get(found.size() - 1).getSocket().getTcpNoDelay())
+
+    with ThreadPoolExecutor(1) as thread:
+        assert thread.submit(newest).result()
 
 
 def test_a_session_finds_the_rows_that_another_one_adds_to_files_after_it_has_read_them(

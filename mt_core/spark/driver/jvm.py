@@ -16,6 +16,7 @@ from mt_core.spark import jars
 from mt_core.spark.driver import conf
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_warehouse
+from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.operator_jar import operator_jar
 from mt_core.spark.process import end_process, launch_process
 
@@ -82,6 +83,7 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
         error = translate(cause)
         kind = EngineError if isinstance(error, EngineUnavailable) else ConfigError
         raise kind(_start_failure(settings, error)) from cause
+    _answer_promptly(session, gateway)
     check_warehouse(session)
     try:
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
@@ -89,6 +91,13 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
         # The catalog's database may be away for a while.
         raise EngineError(_start_failure(settings, translate(cause))) from cause
     return session
+
+
+def _answer_promptly(session: SparkSession, gateway: Any) -> None:
+    """Let each thread that begins to ask the JVM have answers of more than 8 KiB at once: each would come 40 ms late."""
+    listener = own_class(session, "freshtable.driver.PromptAnswers")
+    if listener is not None:
+        gateway.java_gateway_server.addListener(listener())
 
 
 def _pyspark_conf(values: Mapping[str, str]) -> SparkConf:

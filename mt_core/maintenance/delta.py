@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from mt_core.identifiers import quote, string_literal
 from mt_core.maintenance.first_rows import FirstRows
@@ -27,12 +28,25 @@ class Reading:
 Piece = str | Reading
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Images:
+class Images(Protocol):
     """Relations, by their names in SQL, with the rows that one version has and a later one has not, and the other way round.
 
     `both` has every row of the two at least once. `few`: each is in one part, which need not be exchanged to be grouped.
     """
+
+    @property
+    def removed(self) -> str: ...
+    @property
+    def added(self) -> str: ...
+    @property
+    def both(self) -> str: ...
+    @property
+    def few(self) -> bool: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NamedImages:
+    """Images that are there already."""
 
     removed: str
     added: str

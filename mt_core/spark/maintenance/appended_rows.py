@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
-from weakref import ReferenceType, WeakKeyDictionary, ref
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.delta import Images
+from mt_core.maintenance.delta import Images, NamedImages
 from mt_core.model.table import Column
 from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items
 from mt_core.spark.maintenance.branch_commit import BranchCommit
+from mt_core.spark.maintenance.kept_plans import KeptPlans
 from mt_core.spark.maintenance.opened_files import Nothing, OpenedFiles, is_partitioned
 from mt_core.spark.maintenance.row_images import temporary_view
 from mt_core.spark.maintenance.source_changes import pins
@@ -31,17 +32,14 @@ Planned = Callable[[Images], DataFrame]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Kept:
+class _Plan:
     """The analysed plan of a query over rows that take the place of `nothing`."""
 
-    session: ReferenceType[SparkSession]
-    columns: tuple[Column, ...]
     nothing: Nothing
     plan: Any
 
 
-# Analysis takes longer than few rows do. A lineage holds until the columns of a source, a view or a function change.
-_kept: WeakKeyDictionary[Lineage, _Kept] = WeakKeyDictionary()
+_kept: KeptPlans[_Plan] = KeptPlans()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,23 +65,20 @@ class AppendedRows:
                 return None
             scan = source.table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
             files = OpenedFiles.of(self.session, source.table, planned_tasks(self.session, scan))
-            kept = None if files is None else self._plan(files, columns, planned, grouped=grouped)
-        if files is None or kept is None:
-            return None
+            if files is None:
+                return None
+            make = partial(self._plan, files, planned, grouped=grouped)
+            kept = _kept.of(self.session, self.lineage, columns, make)
         plan = files.rows_in(kept.plan, kept.nothing, MOST_APPENDED)
         return None if plan is None else DataFrame(java_dataset(self.session, plan), self.session)
 
-    def _plan(self, files: OpenedFiles, columns: tuple[Column, ...], planned: Planned, *, grouped: bool) -> _Kept:
-        kept = _kept.get(self.lineage)
-        if kept is None or kept.session() is not self.session or kept.columns != columns:
-            nothing = files.nothing()
-            frame = DataFrame(java_dataset(self.session, nothing.relation), self.session)
-            # In one part, rows need not be exchanged to be grouped.
-            with temporary_view(frame.coalesce(1) if grouped else frame) as view:
-                plan = planned(Images(removed=view, added=view, both=view))._jdf.queryExecution().analyzed()
-            kept = _Kept(session=ref(self.session), columns=columns, nothing=nothing, plan=plan)
-            _kept[self.lineage] = kept
-        return kept
+    def _plan(self, files: OpenedFiles, planned: Planned, *, grouped: bool) -> _Plan:
+        nothing = files.nothing()
+        frame = DataFrame(java_dataset(self.session, nothing.relation), self.session)
+        # In one part, rows need not be exchanged to be grouped.
+        with temporary_view(frame.coalesce(1) if grouped else frame) as view:
+            given = planned(NamedImages(removed=view, added=view, both=view))
+            return _Plan(nothing=nothing, plan=given._jdf.queryExecution().analyzed())
 
 
 def appended_by_driver(rows: DataFrame, commit: BranchCommit) -> bool:

@@ -41,6 +41,11 @@ def reader_of(session: SparkSession, name: str) -> Any | None:
     return own_class(session, f"{PACKAGE}.{name}")
 
 
+def java_type(session: SparkSession, columns: StructType) -> Any:
+    """Return *columns* as the JVM has them."""
+    return session._jsparkSession.parseDataType(columns.json())
+
+
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:
     """Return *columns* as Arrow has them where rows of Spark's are fetched."""
     return to_arrow_schema(columns, prefers_large_types=session._jconf.arrowUseLargeVarTypes())
@@ -51,17 +56,20 @@ def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
     return ipc.open_stream(b64decode(stream)).read_all().cast(arrow_schema(session, columns))
 
 
+def are_sent(columns: StructType, rows: Table) -> bool:
+    """Return whether *rows* of *columns* go to the JVM by one call of ours."""
+    return rows.nbytes <= MOST_SENT and all(type(each.dataType) in _SENT for each in columns.fields)
+
+
 def frame_of(session: SparkSession, columns: StructType, rows: Table) -> DataFrame:
     """Return *rows* of *columns* as a relation whose rows Spark has at hand.
 
     Few of them go to the JVM by one call of ours, which spares them a file and a conversion of each value.
     """
     reader = reader_of(session, "ArrowRows")
-    if reader is None or rows.nbytes > MOST_SENT or any(type(each.dataType) not in _SENT for each in columns.fields):
+    if reader is None or not are_sent(columns, rows):
         return session.createDataFrame(rows, schema=columns)
-    relation = reader.relation(
-        session._jsparkSession.parseDataType(columns.json()), stream_of(rows.cast(arrow_schema(session, columns)))
-    )
+    relation = reader.relation(java_type(session, columns), stream_of(rows.cast(arrow_schema(session, columns))))
     return DataFrame(java_dataset(session, relation), session)
 
 

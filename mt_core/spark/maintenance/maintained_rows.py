@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from uuid import uuid4
@@ -14,17 +14,19 @@ from pyspark.sql.functions import col
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.delta import DeltaTexts, Images, counted_again, ordered, readings, touched
+from mt_core.maintenance.delta import DeltaTexts, counted_again, ordered, touched
 from mt_core.maintenance.first_rows import FirstRows
-from mt_core.maintenance.strategy import Strategy, Ties, ValueChanged, Way, check_keys
+from mt_core.maintenance.strategy import Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
 from mt_core.spark.maintenance.appended_rows import AppendedRows
 from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of, named_values
+from mt_core.spark.maintenance.changed_groups import ChangedGroups, added_over
 from mt_core.spark.maintenance.computed_rows import Computed, computed, kept
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.row_images import (
+    ImageViews,
     difference,
     images_of,
     is_small,
@@ -56,13 +58,13 @@ def maintained_rows(
     names = [column.name for column in changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     with ExitStack() as stack:
-        texts = _texts(session, lineage, write.vector, maintenance, stack)
+        texts, images = _texts(session, lineage, write.vector, maintenance, stack)
         appended = AppendedRows(session=session, lineage=lineage, maintenance=maintenance, vector=write.vector)
         match strategy.way:
             case Way.NOTHING:
                 yield _stored(session, texts.full(), names, write).limit(0)
             case Way.APPEND:
-                few = appended.few(write.columns, lambda each: _stored(session, _added_over(texts, each), names, write))
+                few = appended.few(write.columns, lambda each: _stored(session, added_over(texts, each), names, write))
                 yield _stored(session, texts.added(), names, write) if few is None else few
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
@@ -75,6 +77,7 @@ def maintained_rows(
                     session=session,
                     appended=appended,
                     texts=texts,
+                    images=images,
                     write=write,
                     maintenance=maintenance,
                     in_place=in_place,
@@ -104,7 +107,7 @@ def touched_values(
     if known is not None:
         return known
     with ExitStack() as stack:
-        texts = _texts(session, lineage, vector, maintenance, stack)
+        texts, _ = _texts(session, lineage, vector, maintenance, stack)
         keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
         values = keys.select(*(col(quote(each)).cast("string") for each in keys.columns)).distinct()
         return frozenset(tuple(row) for row in values.collect())
@@ -145,6 +148,7 @@ class _Replaced:
     session: SparkSession
     appended: AppendedRows
     texts: DeltaTexts
+    images: Mapping[str, ImageViews]
     write: Write
     maintenance: Maintenance
     in_place: InPlace | None
@@ -176,8 +180,8 @@ class _Replaced:
         strategy, names = self.maintenance.strategy, self._names
         keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
         grouping = tuple(names[position] for position in keys)
-        delta, following, doubtful = _changed_groups(self.appended, self.texts, names, strategy)
-        certain = self._view(following)
+        found = ChangedGroups.of(self.appended, self.texts, self.images, names, strategy)
+        delta, certain, doubtful = found.every, self._view(found.certain), found.doubtful
         if self.in_place is None and doubtful is None:
             few = self.maintenance.small and delta.rows is not None
             return self._stored(self.texts.merged(self._table, names, strategy.merge, certain, few=few))
@@ -250,34 +254,10 @@ def _gone(net: Computed, copies: str) -> Computed:
     return replace(net, rows=rows.set_column(place, rows.schema.field(copies), compute.negate(rows[copies])))
 
 
-def _added_over(texts: DeltaTexts, images: Images) -> str:
-    """Return what rows of *images* add to the result, whichever source they are of."""
-    return replace(texts, images={reading.source: images for reading in readings(texts.pieces)}).added()
-
-
-def _changed_groups(
-    appended: AppendedRows, texts: DeltaTexts, names: list[str], strategy: Strategy
-) -> tuple[Computed, DataFrame, Computed | None]:
-    """Return the groups that changed: all with the change of their aggregates, those in no doubt, the others if there are any."""
-    session = appended.session
-    if not texts.images:
-        columns = appended.maintenance.changes.columns
-        few = appended.few(columns, lambda each: session.sql(_added_over(texts, each)).toDF(*names), grouped=True)
-        delta = kept(session.sql(texts.added()).toDF(*names) if few is None else few)
-        return delta, delta.frame, None
-    doubt = f"_doubt_{uuid4().hex}"
-    delta = kept(session.sql(texts.subtracted(names, strategy.merge, doubt)))
-    if delta.rows is not None and not compute.any(delta.rows[doubt]).as_py():
-        return delta, delta.select(names).frame, None
-    doubtful = kept(delta.frame.where(doubt))
-    check_keys(strategy, doubtful.count())
-    return delta, delta.frame.where(f"NOT {doubt}").select(*map(quote, names)), doubtful
-
-
 def _texts(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
-) -> DeltaTexts:
-    """Return the texts of a refresh, with the images of the sources of which rows were changed, until *stack* closes."""
+) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
+    """Return the texts of a refresh, and the images of the sources of which rows were changed, until *stack* closes."""
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
     changed = {n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows}
     values = maintenance.strategy.values
@@ -288,16 +268,14 @@ def _texts(
         _check_values(session, texts, values)
     read = {changed[number] for number in texts.changed}
     grouped = maintenance.strategy.way is not Way.SIGNED
-    return replace(
-        texts,
-        images={
-            source.name: stack.enter_context(
-                source_images(session, lineage, source, old[source.name], new[source.name], grouped=grouped)
-            )
-            for source in lineage.sources
-            if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
-        },
-    )
+    images = {
+        source.name: stack.enter_context(
+            source_images(session, lineage, source, old[source.name], new[source.name], grouped=grouped)
+        )
+        for source in lineage.sources
+        if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
+    }
+    return replace(texts, images=images), images
 
 
 def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import reduce
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from typing import Any
 from uuid import uuid4
 
@@ -16,7 +17,6 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StructField, Stru
 
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
-from mt_core.maintenance.delta import Images
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, at_hand, kept, local
 from mt_core.spark.maintenance.file_difference import FileDifference, files_between
 from mt_core.spark.maintenance.jvm_rows import arrow_schema, local_rows
@@ -39,7 +39,7 @@ _nets: Known[tuple[StructType, Table]] = Known(4)
 @contextmanager
 def source_images(
     session: SparkSession, lineage: Lineage, source: Source, old: str, new: str, *, grouped: bool = True
-) -> Iterator[Images]:
+) -> Iterator[ImageViews]:
     """Give the images of a source between two of its snapshots, as temporary views of the session."""
     with ExitStack() as stack:
         with lineage.lock:
@@ -161,23 +161,62 @@ def _has_nested(frame: DataFrame) -> bool:
     return any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in frame.schema.fields)
 
 
-@contextmanager
-def images_of(net: Computed, copies: str, *, grouped: bool = True) -> Iterator[Images]:
-    """Give the rows of a `difference` as temporary views, as many of each as its column *copies* says.
+@dataclass(frozen=True, kw_only=True)
+class ImageViews:
+    """The rows of a `difference` as temporary views, as many of each as its column `copies` says.
 
-    *grouped*: they are going to be; else Spark projects and filters those at hand while it plans.
+    A view is made when it is asked for, and goes when `stack` closes. `grouped`: the rows are going to be; else Spark projects and
+    filters those at hand while it plans.
     """
-    removed, added = (repeated(net, copies, sign) for sign in (-1, 1))
-    if net.rows is not None and grouped:
+
+    net: Computed
+    copies: str
+    grouped: bool
+    stack: ExitStack
+
+    @cached_property
+    def removed(self) -> str:
+        return self._view(self._rows(-1))
+
+    @cached_property
+    def added(self) -> str:
+        return self._view(self._rows(1))
+
+    @cached_property
+    def both(self) -> str:
+        return self._view(self._rows(-1).unionAll(self._rows(1)))
+
+    @property
+    def few(self) -> bool:
+        return self.net.rows is not None and self.grouped
+
+    @property
+    def schema(self) -> StructType:
+        """The columns of the source."""
+        return StructType([field for field in self.net.schema.fields if field.name != self.copies])
+
+    def sides(self) -> tuple[Table, Table] | None:
+        """Return the rows that only the older version has, and those that only the newer one has; None if they are not at hand."""
+        if self.net.rows is None:
+            return None
+        names = self.schema.names
+        removed, added = (as_many(self.net.rows, self.copies, sign).select(names) for sign in (-1, 1))
+        return removed, added
+
+    def _rows(self, sign: int) -> DataFrame:
+        rows = repeated(self.net, self.copies, sign)
         # In one part, which need not be exchanged to be grouped.
-        removed, added = removed.coalesce(1), added.coalesce(1)
+        return rows.coalesce(1) if self.few else rows
+
+    def _view(self, rows: DataFrame) -> str:
+        return self.stack.enter_context(temporary_view(rows))
+
+
+@contextmanager
+def images_of(net: Computed, copies: str, *, grouped: bool = True) -> Iterator[ImageViews]:
+    """Give the views of a `difference`."""
     with ExitStack() as stack:
-        yield Images(
-            removed=stack.enter_context(temporary_view(removed)),
-            added=stack.enter_context(temporary_view(added)),
-            both=stack.enter_context(temporary_view(removed.unionAll(added))),
-            few=net.rows is not None and grouped,
-        )
+        yield ImageViews(net=net, copies=copies, grouped=grouped, stack=stack)
 
 
 def repeated(net: Computed, copies: str, sign: int) -> DataFrame:

@@ -2,13 +2,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mt_core.maintenance.delta import DeltaTexts, Images, Reading, counted_again
+from mt_core.maintenance.delta import DeltaTexts, NamedImages, Reading, counted_again
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.shape import Occurrence, QueryShape
 
 ORDERS, CUSTOMERS = Reading(name="o", source="o", alias=None), Reading(name="c", source="c", alias="c")
 SHAPE = QueryShape(occurrences={0: Occurrence(), 1: Occurrence()}, lineage=(), keys=(), merge="")
-IMAGES = Images(removed="gone", added="come", both="touched")
+IMAGES = NamedImages(removed="gone", added="come", both="touched")
 APPENDED = "WITH ('start-snapshot-id' = '1', 'end-snapshot-id' = '2')"
 JOIN = DeltaTexts(
     pieces=("SELECT * FROM ", ORDERS, " AS x JOIN ", CUSTOMERS),

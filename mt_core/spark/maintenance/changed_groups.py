@@ -82,13 +82,12 @@ def _subtracted(
     if len(changes.readings) != 1:
         return None
     (views,) = images.values()
-    found = contributions(
-        session, appended.lineage, changes.columns, lambda each: session.sql(added_over(texts, each)), views
-    )
-    if found is None or not found.are_summed(strategy.merge):
+    query, merge = (lambda each: session.sql(added_over(texts, each))), strategy.merge
+    found = contributions(session, appended.lineage, changes.columns, query, views, merge)
+    if found is None:
         return None
     counted = texts.shape.row_count is not None
-    rows = subtracted(found.removed, found.added, strategy.merge, counted=counted, doubt=doubt)
+    rows = subtracted(found.removed, found.added, merge, counted=counted, doubt=doubt)
     if rows is None:
         return None
     fields = [StructField(name, field.dataType) for name, field in zip(names, found.schema.fields, strict=True)]

@@ -42,7 +42,18 @@ _KEYS = {*_INTEGERS, BooleanType, DecimalType, DateType, TimestampType, Timestam
 _SUMS = {LongType, DecimalType}
 _MOST_DIGITS = 38
 _SIGN = "sign"
-_kept: KeptPlans[Any] = KeptPlans()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Plan:
+    """What gives the contributions of rows in the JVM, and their columns."""
+
+    rows: Any
+    schema: StructType
+
+
+# None for a query of which a job computes them.
+_kept: KeptPlans[_Plan | None] = KeptPlans()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,14 +64,6 @@ class Contributions:
     removed: Table
     added: Table
 
-    def are_summed(self, merge: Merge) -> bool:
-        """Return whether `subtracted` gives what Spark would."""
-        kinds = [field.dataType for field in self.schema.fields]
-        return all(
-            _is_key(kind) if function is None else type(kind) in _SUMS
-            for kind, function in zip(kinds, merge, strict=True)
-        )
-
 
 def contributions(
     session: SparkSession,
@@ -68,30 +71,37 @@ def contributions(
     columns: tuple[Column, ...],
     query: Callable[[Images], DataFrame],
     images: ImageViews,
+    merge: Merge,
 ) -> Contributions | None:
     """Return those of *images*, which *query*, of *columns*, reads and nothing else; None if a job is to compute them."""
     own, sides, schema = reader_of(session, "Contributions"), images.sides(), images.schema
     if own is None or sides is None or not all(are_sent(schema, each) for each in sides):
         return None
-
-    def plan() -> Any:
-        nothing = own.nothing(session._jsparkSession, java_type(session, schema))
-        with temporary_view(DataFrame(nothing, session)) as view:
-            return own.of(query(NamedImages(removed=view, added=view, both=view))._jdf)
-
-    kept = _kept.of(session, lineage, columns, plan)
-    if kept is None:
+    plan = _kept.of(session, lineage, columns, lambda: _plan(session, own, schema, query))
+    if plan is None or not _are_summed(plan.schema, merge):
         return None
-    columns_given = StructType.fromJson(json.loads(kept.columns().json()))
+    streams = [stream_of(each.cast(arrow_schema(session, schema))) for each in sides]
     try:
-        removed, added = (
-            rows_of(session, columns_given, kept.rows(stream_of(each.cast(arrow_schema(session, schema)))))
-            for each in sides
-        )
+        removed, added = (rows_of(session, plan.schema, plan.rows.rows(each)) for each in streams)
     except SPARK_ERRORS:
         # The job says what is wrong with a value.
         return None
-    return Contributions(schema=columns_given, removed=removed, added=added)
+    return Contributions(schema=plan.schema, removed=removed, added=added)
+
+
+def _plan(session: SparkSession, own: Any, schema: StructType, query: Callable[[Images], DataFrame]) -> _Plan | None:
+    nothing = own.nothing(session._jsparkSession, java_type(session, schema))
+    with temporary_view(DataFrame(nothing, session)) as view:
+        rows = own.of(query(NamedImages(removed=view, added=view, both=view))._jdf)
+    return None if rows is None else _Plan(rows=rows, schema=StructType.fromJson(json.loads(rows.columns().json())))
+
+
+def _are_summed(schema: StructType, merge: Merge) -> bool:
+    """Return whether `subtracted` gives what Spark would."""
+    return all(
+        _is_key(field.dataType) if function is None else type(field.dataType) in _SUMS
+        for field, function in zip(schema.fields, merge, strict=True)
+    )
 
 
 def _is_key(kind: DataType) -> bool:

@@ -12,7 +12,7 @@ from pyspark.sql.types import BooleanType, StructField, StructType
 
 from mt_core.identifiers import quote
 from mt_core.maintenance.delta import DeltaTexts, Images, readings
-from mt_core.maintenance.strategy import Strategy, check_keys
+from mt_core.maintenance.strategy import check_keys
 from mt_core.spark.maintenance.appended_rows import AppendedRows
 from mt_core.spark.maintenance.computed_rows import Computed, kept
 from mt_core.spark.maintenance.contributions import contributions, subtracted
@@ -36,15 +36,15 @@ class ChangedGroups:
         appended: AppendedRows,
         texts: DeltaTexts,
         images: Mapping[str, ImageViews],
-        names: Sequence[str],
-        strategy: Strategy,
     ) -> ChangedGroups:
-        """Return the groups of the query, whose columns have *names*; raises TooManyKeys if more are in doubt than are computed."""
+        """Return the groups of the query; raises TooManyKeys if more are in doubt than are computed."""
+        strategy = appended.maintenance.strategy
+        names = [column.name for column in appended.maintenance.changes.columns]
         if not images:
             delta = _added(appended, texts, names)
             return cls(every=delta, certain=delta.frame)
         doubt = f"_doubt_{uuid4().hex}"
-        here = _subtracted(appended, texts, images, names, strategy, doubt)
+        here = _subtracted(appended, texts, images, names, doubt)
         delta = kept(appended.session.sql(texts.subtracted(names, strategy.merge, doubt))) if here is None else here
         if delta.rows is None:
             doubtful = kept(delta.frame.where(doubt))
@@ -74,7 +74,6 @@ def _subtracted(
     texts: DeltaTexts,
     images: Mapping[str, ImageViews],
     names: Sequence[str],
-    strategy: Strategy,
     doubt: str,
 ) -> Computed | None:
     """Return what `DeltaTexts.subtracted` does if it takes no job: from rows at hand of the only relation that the query reads."""
@@ -82,7 +81,7 @@ def _subtracted(
     if len(changes.readings) != 1:
         return None
     (views,) = images.values()
-    query, merge = (lambda each: session.sql(added_over(texts, each))), strategy.merge
+    query, merge = (lambda each: session.sql(added_over(texts, each))), appended.maintenance.strategy.merge
     found = contributions(session, appended.lineage, changes.columns, query, views, merge)
     if found is None:
         return None

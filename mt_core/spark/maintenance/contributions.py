@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -11,34 +10,19 @@ from typing import Any
 
 from pyarrow import ChunkedArray, Table, chunked_array, compute, concat_tables, decimal128, nulls, repeat, types
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.types import (
-    BinaryType,
-    BooleanType,
-    ByteType,
-    DataType,
-    DateType,
-    DecimalType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import DataType, DecimalType, DoubleType, FloatType, LongType, StringType, StructType
 
 from mt_core.maintenance.delta import Images, NamedImages
 from mt_core.maintenance.merging import Merge
 from mt_core.model.table import Column
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.maintenance.jvm_rows import are_sent, arrow_schema, java_type, reader_of, rows_of, stream_of
+from mt_core.spark.maintenance.jvm_rows import SENT, are_sent, columns_of, java_type, reader_of, rows_of, stream_as
 from mt_core.spark.maintenance.kept_plans import KeptPlans
 from mt_core.spark.maintenance.row_images import ImageViews, temporary_view
 from mt_core.spark.queries.lineage import Lineage
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-# Not those of which Arrow tells values apart that GROUP BY does not: 0.0 and -0.0, texts by a collation.
-_KEYS = {*_INTEGERS, BooleanType, DecimalType, DateType, TimestampType, TimestampNTZType, BinaryType}
+# Arrow tells 0.0 and -0.0 apart, which GROUP BY does not.
+_KEYS = SENT - {FloatType, DoubleType}
 _SUMS = {LongType, DecimalType}
 _MOST_DIGITS = 38
 _SIGN = "sign"
@@ -80,7 +64,7 @@ def contributions(
     plan = _kept.of(session, lineage, columns, lambda: _plan(session, own, schema, query))
     if plan is None or not _are_summed(plan.schema, merge):
         return None
-    streams = [stream_of(each.cast(arrow_schema(session, schema))) for each in sides]
+    streams = [stream_as(session, schema, each) for each in sides]
     try:
         removed, added = (rows_of(session, plan.schema, plan.rows.rows(each)) for each in streams)
     except SPARK_ERRORS:
@@ -93,7 +77,7 @@ def _plan(session: SparkSession, own: Any, schema: StructType, query: Callable[[
     nothing = own.nothing(session._jsparkSession, java_type(session, schema))
     with temporary_view(DataFrame(nothing, session)) as view:
         rows = own.of(query(NamedImages(removed=view, added=view, both=view))._jdf)
-    return None if rows is None else _Plan(rows=rows, schema=StructType.fromJson(json.loads(rows.columns().json())))
+    return None if rows is None else _Plan(rows=rows, schema=columns_of(rows.columns()))
 
 
 def _are_summed(schema: StructType, merge: Merge) -> bool:
@@ -105,6 +89,7 @@ def _are_summed(schema: StructType, merge: Merge) -> bool:
 
 
 def _is_key(kind: DataType) -> bool:
+    # By a collation, different texts may be equal.
     return kind == StringType() if isinstance(kind, StringType) else type(kind) in _KEYS
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from base64 import b64decode
 from typing import Any
 
@@ -30,10 +31,13 @@ from mt_core.spark.driver.jvm_objects import java_dataset, own_class
 PACKAGE = "freshtable.files"
 MOST_SENT = 4 * 1024 * 1024
 """Bytes of rows up to which they go to the JVM by one call, as text in base 64."""
-_SENT = {
-    *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType),
-    *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
-}
+SENT = frozenset(
+    {
+        *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType),
+        *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
+    }
+)
+"""The types of columns of which rows go that way."""
 
 
 def reader_of(session: SparkSession, name: str) -> Any | None:
@@ -44,6 +48,11 @@ def reader_of(session: SparkSession, name: str) -> Any | None:
 def java_type(session: SparkSession, columns: StructType) -> Any:
     """Return *columns* as the JVM has them."""
     return session._jsparkSession.parseDataType(columns.json())
+
+
+def columns_of(java: Any) -> StructType:
+    """Return columns that the JVM has."""
+    return StructType.fromJson(json.loads(java.json()))
 
 
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:
@@ -58,7 +67,7 @@ def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
 
 def are_sent(columns: StructType, rows: Table) -> bool:
     """Return whether *rows* of *columns* go to the JVM by one call of ours."""
-    return rows.nbytes <= MOST_SENT and all(type(each.dataType) in _SENT for each in columns.fields)
+    return rows.nbytes <= MOST_SENT and all(type(each.dataType) in SENT for each in columns.fields)
 
 
 def frame_of(session: SparkSession, columns: StructType, rows: Table) -> DataFrame:
@@ -69,7 +78,7 @@ def frame_of(session: SparkSession, columns: StructType, rows: Table) -> DataFra
     reader = reader_of(session, "ArrowRows")
     if reader is None or not are_sent(columns, rows):
         return session.createDataFrame(rows, schema=columns)
-    relation = reader.relation(java_type(session, columns), stream_of(rows.cast(arrow_schema(session, columns))))
+    relation = reader.relation(java_type(session, columns), stream_as(session, columns, rows))
     return DataFrame(java_dataset(session, relation), session)
 
 
@@ -79,6 +88,11 @@ def stream_of(rows: Table) -> bytes:
     with ipc.new_stream(sink, rows.schema) as writer:
         writer.write_table(rows.combine_chunks())
     return bytes(sink.getvalue())
+
+
+def stream_as(session: SparkSession, columns: StructType, rows: Table) -> bytes:
+    """Return `stream_of` rows as the JVM has those of *columns*."""
+    return stream_of(rows.cast(arrow_schema(session, columns)))
 
 
 def local_rows(frame: DataFrame) -> Table | None:

@@ -180,7 +180,7 @@ class _Replaced:
         strategy, names = self.maintenance.strategy, self._names
         keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
         grouping = tuple(names[position] for position in keys)
-        found = ChangedGroups.of(self.appended, self.texts, self.images, names, strategy)
+        found = ChangedGroups.of(self.appended, self.texts, self.images)
         delta, certain, doubtful = found.every, self._view(found.certain), found.doubtful
         if self.in_place is None and doubtful is None:
             few = self.maintenance.small and delta.rows is not None

@@ -20,7 +20,7 @@ from mt_core.spark.driver.jvm_objects import (
     static_member,
 )
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed
-from mt_core.spark.maintenance.jvm_rows import reader_of, rows_of, stream_of
+from mt_core.spark.maintenance.jvm_rows import columns_of, java_type, reader_of, rows_of, stream_of
 
 MOST_FILES = 64
 """Files that are opened, and"""
@@ -116,7 +116,7 @@ class OpenedFiles:
         ]
         ids = {field["name"].lower(): int(field["id"]) for field in fields}
         return (
-            self.session._jsparkSession.parseDataType(columns.json()),
+            java_type(self.session, columns),
             java_integers(self.session, [ids[name.lower()] for name in columns.names]),
         )
 
@@ -175,4 +175,4 @@ def is_partitioned(table: Any) -> bool:
 def stored_schema(session: SparkSession, table: Any) -> StructType:
     """Return the columns of Iceberg's *table* as Spark has them."""
     schema = static_member(session, f"{_ICEBERG}.spark.SparkSchemaUtil.convert")(table.schema())
-    return StructType.fromJson(json.loads(schema.json()))
+    return columns_of(schema)

@@ -1,4 +1,4 @@
-"""Modules have one noun, a docstring that says it, and stay small; the core asks for nothing behind its callers' backs."""
+"""Modules have one noun and a docstring that says it; the core asks for nothing behind its callers' backs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("mt_core", "scheduler_plugins", "tests/support")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 CORE = ("model", "sql", "workflow", "tables", "sessions")
-LONGEST_MODULE, LONGEST_FUNCTION, MOST_ARGUMENTS = 400, 40, 6
+MOST_ARGUMENTS = 6
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Threads that must outlive what they do: statements, requests, ticks, refreshes.
 MAY_CATCH_ALL = {
@@ -61,18 +61,6 @@ def test_every_module_says_what_it_is() -> None:
     silent = [name_of(path) for path in MODULES if not ast.get_docstring(tree_of(path))]
 
     assert silent == []
-
-
-def test_every_module_is_short() -> None:
-    lengths = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in MODULES}
-
-    assert {name: length for name, length in lengths.items() if length > LONGEST_MODULE} == {}
-
-
-def test_every_function_is_short() -> None:
-    lengths = {name: (each.end_lineno or each.lineno) - each.lineno + 1 for name, each in functions()}
-
-    assert {name: length for name, length in lengths.items() if length > LONGEST_FUNCTION} == {}
 
 
 def test_no_function_takes_many_arguments() -> None:

@@ -52,5 +52,5 @@ def log_to(folder: Path, *, verbose: bool) -> None:
     console.setLevel(logging.INFO if verbose else logging.WARNING)
     console.setFormatter(PlainLines("%(asctime)s %(levelname)s %(message)s"))
     logging.basicConfig(level=logging.INFO, handlers=[file, console], force=True)
-    for noisy in ("py4j", "httpx", "alembic", "uvicorn.access"):
+    for noisy in ("py4j", "httpx", "urllib3", "alembic", "uvicorn.access"):
         logging.getLogger(noisy).setLevel(logging.WARNING)

@@ -128,7 +128,7 @@ class Dags:
 
     def search(self, prefix: str, *, paused: bool = False) -> list[Dag]:
         """Return every DAG that is in a file; or those that are *paused*, also the stale ones."""
-        only = {"paused": True, "exclude_stale": False} if paused else {}
+        only = {"paused": "true", "exclude_stale": "false"} if paused else {}
         dags: list[Dag] = []
         while True:
             window = {"order_by": "dag_id", "limit": PAGE, "offset": len(dags)}

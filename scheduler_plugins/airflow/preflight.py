@@ -78,6 +78,8 @@ class Preflight:
         dag_id = anchor_of(self.settings.dag_id_prefix, 0)
         answer = self.client.get(f"/dags/{dag_id}", accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
+            # An Airflow that cannot list DAGs either lacks no plug-in: it is ill, and this call says so.
+            self.client.get("/dags", {"limit": 1})
             return Lack(
                 text=f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: install {PACKAGE} where the "
                 "api-server runs, and start it again",

@@ -34,6 +34,7 @@ EXTRAS = {
     "mt_core.setup.doctor": ("gateway",),
     "mt_core.state": ("state",),
     "mt_core.testing": ("testing",),
+    "scheduler_plugins.airflow": ("gateway",),
 }
 
 

@@ -67,11 +67,12 @@ class FakeDag:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """How the next requests with *part* in "METHOD path" are answered."""
+    """How the next requests with *part* in "METHOD path" are answered; *location* is where a redirect leads."""
 
     part: str
     status: int
     body: Mapping[str, Any]
+    location: str = ""
 
 
 class FakeAirflow:
@@ -112,6 +113,10 @@ class FakeAirflow:
     def fail(self, part: str, status: int = 500, body: Mapping[str, Any] = DATABASE_ERROR, *, times: int = 1) -> None:
         """Answer the next *times* requests with *part* in "METHOD path" so."""
         self._failures += [Failure(part=part, status=status, body=body)] * times
+
+    def redirect(self, part: str, target: str) -> None:
+        """Answer the next request with *part* in "METHOD path" by a redirect to *target*."""
+        self._failures.append(Failure(part=part, status=302, body={}, location=target))
 
     def expire_tokens(self) -> None:
         """Let every token given out so far be too old."""

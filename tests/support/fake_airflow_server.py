@@ -14,6 +14,8 @@ from tests.support.fake_airflow import FakeAirflow, FakeDag
 
 Body = Mapping[str, Any]
 Reply = tuple[int, Body]
+LOCATION = "Location"
+"""The key of a redirect's body, which is sent as its header."""
 LONGEST_PAGE = 100
 ACTIVE = ("running", "queued")
 
@@ -46,7 +48,7 @@ class Api:
         parts = urlsplit(target)
         failure = self._airflow.planned(f"{method} {parts.path}")
         if failure is not None:
-            return failure.status, failure.body
+            return failure.status, {LOCATION: failure.location} if failure.location else failure.body
         if parts.path == "/auth/token":
             given = self._airflow.log_in(body.get("username", ""), body.get("password", ""))
             return (201, {"access_token": given}) if given else (401, {"detail": "Invalid credentials"})
@@ -152,10 +154,12 @@ def _active(dag: FakeDag) -> bool:
 
 
 class FakeAirflowServer:
-    """Serves a FakeAirflow on a free port of the loopback."""
+    """Serves a FakeAirflow on a free port of the loopback; counts its answers, and notes the cookies that it is sent."""
 
     def __init__(self, airflow: FakeAirflow) -> None:
         self.airflow = airflow
+        self.served = 0
+        self.cookies: list[str] = []
         self._port = 0
         self._server: _Server | None = None
 
@@ -165,7 +169,7 @@ class FakeAirflowServer:
 
     def start(self) -> None:
         """Listen, on the same port as before if it was stopped."""
-        self._server = _Server(Api(self.airflow), self._port)
+        self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.01,), name="fake-airflow", daemon=True).start()
 
@@ -181,8 +185,8 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, api: Api, port: int) -> None:
-        self.api = api
+    def __init__(self, owner: FakeAirflowServer, port: int) -> None:
+        self.owner, self.api = owner, Api(owner.airflow)
         super().__init__(("127.0.0.1", port), _Requests)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
@@ -199,7 +203,13 @@ class _Requests(BaseHTTPRequestHandler):
         token = self.headers.get("Authorization", "").removeprefix("Bearer ")
         status, answer = self.server.api.answer(self.command, self.path, token, body)
         content = b"" if status == 204 else json.dumps(answer).encode()
+        self.server.owner.served += 1
+        self.server.owner.cookies += self.headers.get_all("Cookie", [])
         self.send_response(status)
+        # As Airflow's api-server does, which keeps sessions of its UI in a cookie.
+        self.send_header("Set-Cookie", "session=of-the-ui; Path=/; HttpOnly")
+        if LOCATION in answer:
+            self.send_header(LOCATION, str(answer[LOCATION]))
         self.send_header("Content-Type", "application/json")
         self.send_header("Content-Length", str(len(content)))
         self.end_headers()

@@ -6,8 +6,10 @@ import pytest
 
 from mt_core.errors import WorkflowError
 from scheduler_plugins.airflow import mt_workflow_schedulers
+from scheduler_plugins.airflow.client import AirflowClient
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
 from scheduler_plugins.airflow.settings import read_settings
+from tests.support.fake_airflow_server import FakeAirflowServer
 from tests.unit.airflow.airflow_world import DAG, AirflowWorld
 
 
@@ -108,6 +110,66 @@ def test_a_parse_that_waits_already_is_as_good(opened: AirflowWorld) -> None:
     handler = opened.create()
 
     assert (handler.location["dag_id"], opened.dag.is_paused, opened.airflow.asked("PUT")) == (DAG, False, 2)
+
+
+def test_a_redirect_is_refused_and_its_target_never_sees_the_token(world: AirflowWorld) -> None:
+    elsewhere = FakeAirflowServer(world.airflow)
+    elsewhere.start()
+    world.open()
+    handler = world.create()
+    world.airflow.redirect("PATCH", f"{elsewhere.url}/api/v2/dags/{DAG}")
+
+    error = world.refused(world.suspend, handler)
+    elsewhere.stop()
+
+    assert f"with 302, a redirect to {elsewhere.url}/api/v2/dags/{DAG}" in str(error)
+    assert "set workflow-scheduler.airflow.endpoint to the URL at which Airflow itself answers" in str(error)
+    assert elsewhere.served == 0
+    assert not world.dag.is_paused
+
+
+def test_a_client_that_is_closed_sends_nothing_more(world: AirflowWorld) -> None:
+    settings = read_settings({"endpoint": world.server.url, "user-name": "svc", "password": "s3cret-svc"})
+    client = AirflowClient(settings, world.clock)
+    client.get("/dags")
+    before = world.server.served
+
+    client.close()
+
+    with pytest.raises(WorkflowError, match="is closed"):
+        client.get("/dags")
+    assert world.server.served == before
+
+
+def test_a_client_keeps_no_cookie_of_an_answer(world: AirflowWorld) -> None:
+    settings = read_settings({"endpoint": world.server.url, "user-name": "svc", "password": "s3cret-svc"})
+    client = AirflowClient(settings, world.clock)
+
+    client.get("/dags")
+    client.get("/dags")
+    client.close()
+
+    assert world.server.cookies == []
+
+
+def test_a_proxy_of_the_environment_is_not_used(world: AirflowWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("HTTP_PROXY", "http_proxy", "ALL_PROXY"):
+        monkeypatch.setenv(name, "http://127.0.0.1:1")
+
+    world.open()
+
+    assert world.airflow.logins == 1
+
+
+@pytest.mark.parametrize("part", ["POST /auth/token", "PATCH"])
+def test_an_airflow_that_answers_500_is_tried_again(opened: AirflowWorld, part: str) -> None:
+    handler = opened.create()
+    opened.airflow.expire_tokens()
+    opened.airflow.fail(part, 500, {"detail": "Internal Server Error"}, times=2)
+
+    opened.suspend(handler)
+
+    assert opened.dag.is_paused
 
 
 def test_a_dag_that_the_api_server_cannot_show_is_traced_to_the_missing_plug_in(opened: AirflowWorld) -> None:

@@ -51,10 +51,28 @@ def test_an_airflow_that_is_away_does_not_keep_the_gateway_from_starting(
     world.create()
 
     [record] = caplog.records
-    assert "cannot be reached" in record.getMessage()
+    assert (
+        "cannot be reached (Failed to establish a new connection: [Errno 111] Connection refused); see"
+        in record.getMessage()
+    )
     assert waited.total_seconds() < 5
     assert world.server.url in str(error)
     assert not world.dag.is_paused
+
+
+@pytest.mark.parametrize("part", ["POST /auth/token", "GET /api/v2/dags", "GET /api/v2/monitor/health"])
+def test_an_airflow_that_answers_500_does_not_keep_the_gateway_from_starting(
+    world: AirflowWorld, caplog: pytest.LogCaptureFixture, part: str
+) -> None:
+    world.airflow.fail(part, 500, {"detail": "Internal Server Error"}, times=1000)
+    before = world.clock.now()
+
+    with caplog.at_level(logging.WARNING):
+        world.open()
+
+    [record] = caplog.records
+    assert "with 500" in record.getMessage()
+    assert (world.clock.now() - before).total_seconds() < 5
 
 
 @pytest.mark.parametrize("version", ["2.11.2", "3.2.1"])

@@ -10,21 +10,21 @@ from airflow.timetables.base import Timetable
 
 from freshtable_airflow.errors import DefinitionBroken
 from freshtable_airflow.grid import FIRST_MONDAY
-from freshtable_airflow.timetable import GridTimetable
+from freshtable_airflow.timetable import ExpressionTimetable, GridTimetable
 
-SCHEDULE_VERSION = 2
+INTERVAL_VERSION, EXPRESSION_VERSION = 2, 3
 
 
 @dataclass(frozen=True)
 class Workflow:
-    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id."""
+    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id, `cadence` when the table is refreshed, in words."""
 
     name: str
     workflow_id: str
     identifier: str
     description: str
     timetable: Timetable
-    freshness: str
+    cadence: str
     zone: str
     paused: bool
     init_config: Mapping[str, str]
@@ -37,14 +37,13 @@ class Workflow:
     def of(cls, body: Mapping[str, Any]) -> Workflow:
         """Return the workflow of a served definition; raises DefinitionBroken naming the field that is wrong."""
         try:
-            freshness = body["freshness"]
             return cls(
                 name=_text(body, "name"),
                 workflow_id=_text(body, "workflow_id"),
                 identifier=_text(body, "identifier"),
                 description=str(body.get("description") or ""),
                 timetable=_timetable(body),
-                freshness=f"{freshness['amount']} {freshness['unit']}",
+                cadence=_cadence(body),
                 zone=_text(body, "zone"),
                 paused=bool(body.get("paused")),
                 init_config=_texts(body, "init_config"),
@@ -60,15 +59,19 @@ class Workflow:
 
 
 def _timetable(body: Mapping[str, Any]) -> Timetable:
-    """Return the timetable of the served grid; gateways of the release before had none in `schedule`, but in `freshness`."""
+    """Return the timetable of the served schedule; gateways of the release before had no grid in `schedule`, but in `freshness`."""
     schedule = body["schedule"]
     version = schedule.get("version", 1)
-    if version not in (1, SCHEDULE_VERSION):
+    if version == EXPRESSION_VERSION:
+        return ExpressionTimetable(
+            _text(schedule, "cron"), timezone=_text(schedule, "zone"), since=_text(body, "since")
+        )
+    if version not in (1, INTERVAL_VERSION):
         raise DefinitionBroken(
             f"schedule: version {version} is newer than this freshtable-airflow; upgrade the package in Airflow "
             "and restart its components."
         )
-    if version == SCHEDULE_VERSION and schedule["anchor"] != FIRST_MONDAY.isoformat():
+    if version == INTERVAL_VERSION and schedule["anchor"] != FIRST_MONDAY.isoformat():
         raise DefinitionBroken(f"schedule: the anchor {schedule['anchor']} is not {FIRST_MONDAY}.")
     grid = body["freshness"] if version == 1 else schedule
     return GridTimetable(
@@ -78,6 +81,13 @@ def _timetable(body: Mapping[str, Any]) -> Timetable:
         since=_text(body, "since"),
         cron=str(schedule.get("cron") or ""),
     )
+
+
+def _cadence(body: Mapping[str, Any]) -> str:
+    freshness = body["freshness"]
+    if freshness is None:
+        return f"refreshed by cron {body['schedule']['cron']}"
+    return f"fresh to {freshness['amount']} {freshness['unit']}"
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:

@@ -119,7 +119,7 @@ def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowO
 
 
 def _documentation(workflow: Workflow) -> str:
-    parts = [f"Materialized table `{workflow.identifier}`, fresh to {workflow.freshness} in {workflow.zone}."]
+    parts = [f"Materialized table `{workflow.identifier}`, {workflow.cadence} in {workflow.zone}."]
     if workflow.definition:
         # A fence that the statement cannot close.
         longest = max((len(run) for run in re.findall("~+", workflow.definition)), default=0)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from airflow.plugins_manager import AirflowPlugin
 
-from freshtable_airflow.timetable import CronTimetable, GridTimetable
+from freshtable_airflow.timetable import CronTimetable, ExpressionTimetable, GridTimetable
 
 
 class FreshtablePlugin(AirflowPlugin):
     """Registered by the entry point `airflow.plugins`."""
 
     name = "freshtable"
-    timetables = [CronTimetable, GridTimetable]  # noqa: RUF012 (the base class declares a plain list)
+    timetables = [CronTimetable, ExpressionTimetable, GridTimetable]  # noqa: RUF012 (the base class declares a plain list)

@@ -16,6 +16,7 @@ from airflow.exceptions import AirflowTimetableInvalid
 from airflow.timetables.base import DagRunInfo, DataInterval, TimeRestriction, Timetable
 from airflow.timetables.trigger import CronTriggerTimetable
 
+from freshtable_airflow.cron import CronGrid, cron_grid_of
 from freshtable_airflow.grid import Grid, grid_of
 
 _FRACTION = re.compile(r"(?<=:\d\d)\.\d+")
@@ -32,7 +33,7 @@ FORMER_CRONS = {
 
 
 def plan(
-    grid: Grid, since: datetime, last: DataInterval | None, restriction: TimeRestriction, now: datetime
+    grid: Grid | CronGrid, since: datetime, last: DataInterval | None, restriction: TimeRestriction, now: datetime
 ) -> pendulum.DateTime | None:
     """Return the point to run next, or None if it is later than the restriction's end.
 
@@ -55,7 +56,38 @@ def plan(
     return pendulum.instance(following)
 
 
-class GridTimetable(Timetable):
+class _TableTimetable(Timetable):
+    """What the timetables of tables have in common: runs at the points of a grid, none before the instant *since*."""
+
+    since: str | None
+
+    def grid(self) -> Grid | CronGrid:
+        """Return the schedule times; raises ValueError naming what does not fit."""
+        raise NotImplementedError
+
+    def validate(self) -> None:
+        try:
+            self.grid()
+        except ValueError as cause:
+            raise AirflowTimetableInvalid(str(cause)) from cause
+        if self.since is not None:
+            _instant(self.since)
+
+    def infer_manual_data_interval(self, *, run_after: pendulum.DateTime) -> DataInterval:
+        return DataInterval.exact(run_after)
+
+    def next_dagrun_info(
+        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
+    ) -> DagRunInfo | None:
+        if self.since is None:
+            return None
+        point = plan(
+            self.grid(), _instant(self.since), last_automated_data_interval, restriction, pendulum.now("UTC")
+        )
+        return None if point is None else DagRunInfo.exact(point)
+
+
+class GridTimetable(_TableTimetable):
     """Every so many units on the grid that a table's freshness has in its zone; with no `since` it is never due.
 
     `cron` is the label that people read in place of the interval; no point is computed from it.
@@ -92,25 +124,31 @@ class GridTimetable(Timetable):
             data["amount"], data["unit"], timezone=data["timezone"], since=data["since"], cron=data.get("cron", "")
         )
 
-    def validate(self) -> None:
-        try:
-            grid_of(self.amount, self.unit, self.zone)
-        except ValueError as cause:
-            raise AirflowTimetableInvalid(str(cause)) from cause
-        if self.since is not None:
-            _instant(self.since)
+    def grid(self) -> Grid:
+        return grid_of(self.amount, self.unit, self.zone)
 
-    def infer_manual_data_interval(self, *, run_after: pendulum.DateTime) -> DataInterval:
-        return DataInterval.exact(run_after)
 
-    def next_dagrun_info(
-        self, *, last_automated_data_interval: DataInterval | None, restriction: TimeRestriction
-    ) -> DagRunInfo | None:
-        if self.since is None:
-            return None
-        grid, now = grid_of(self.amount, self.unit, self.zone), pendulum.now("UTC")
-        point = plan(grid, _instant(self.since), last_automated_data_interval, restriction, now)
-        return None if point is None else DagRunInfo.exact(point)
+class ExpressionTimetable(_TableTimetable):
+    """The points of a cron expression on the wall clock of a table's zone."""
+
+    def __init__(self, expression: str, *, timezone: str, since: str) -> None:
+        self.expression, self.zone, self.since = expression, timezone, since
+        self.description = CronTriggerTimetable(expression, timezone="UTC").description
+
+    @property
+    def summary(self) -> str:
+        """The schedule as Airflow's lists show it, with whole seconds; the gateway compares it with the schedule it serves."""
+        return f"{self.expression} ({self.zone}) since {_FRACTION.sub('', self.since or '')}"
+
+    def serialize(self) -> dict[str, Any]:
+        return {"expression": self.expression, "timezone": self.zone, "since": self.since}
+
+    @classmethod
+    def deserialize(cls, data: dict[str, Any]) -> Timetable:
+        return cls(data["expression"], timezone=data["timezone"], since=data["since"])
+
+    def grid(self) -> CronGrid:
+        return cron_grid_of(self.expression, self.zone)
 
 
 class CronTimetable(Timetable):

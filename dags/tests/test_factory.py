@@ -25,7 +25,7 @@ BROKEN = [
     definition("lake.bad.zone", zone="Europe/Atlantis"),
     definition("lake.bad.grid", every=(0, "MINUTE"), cron=""),
     definition("lake.bad.unit", every=(1, "FORTNIGHT")),
-    definition("lake.bad.version", schedule=SCHEDULE | {"version": 3}),
+    definition("lake.bad.version", schedule=SCHEDULE | {"version": 4}),
     definition("lake.bad.anchor", schedule=SCHEDULE | {"anchor": "1970-01-01"}),
     definition("lake.bad.since", since="yesterday"),
     definition("lake.bad.name", name="mt__lake bad name"),

@@ -12,10 +12,12 @@ from airflow.serialization.decoders import decode_timetable
 from airflow.serialization.encoders import encode_timetable
 from airflow.timetables.base import DataInterval, TimeRestriction
 
+from freshtable_airflow.cron import cron_grid_of
 from freshtable_airflow.grid import grid_of
-from freshtable_airflow.timetable import FORMER_CRONS, GridTimetable, plan
+from freshtable_airflow.timetable import FORMER_CRONS, ExpressionTimetable, GridTimetable, plan
 
 GOLDEN = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "grid.json").read_text())
+CRONS = json.loads((Path(__file__).parents[2] / "tests" / "golden" / "cron.json").read_text())
 SINCE = "2026-11-21T17:00:00+00:00"
 # What the release before stored in Airflow: a cron, which stood for an interval.
 STORED = json.loads((Path(__file__).parent / "stored_timetables.json").read_text())
@@ -46,6 +48,25 @@ def test_grid_has_the_points_of_the_gateway(case: dict[str, Any]) -> None:
 
     assert grid.after(utc(case["instant"])) == utc(case["after"])
     assert grid.at_or_before(utc(case["instant"])) == utc(case["at_or_before"])
+
+
+@pytest.mark.parametrize("case", CRONS, ids=lambda case: f"{case['cron']} {case['zone']} {case['instant']}")
+def test_a_cron_has_the_points_of_the_gateway(case: dict[str, Any]) -> None:
+    grid = cron_grid_of(case["cron"], case["zone"])
+
+    assert grid.after(utc(case["instant"])) == utc(case["after"])
+    assert grid.at_or_before(utc(case["instant"])) == utc(case["at_or_before"])
+
+
+def test_a_cron_runs_at_its_points_after_the_table_was_created() -> None:
+    weekdays = ExpressionTimetable("0 6 * * MON-FRI", timezone="Europe/Berlin", since="2026-11-20T12:00:00+00:00")
+    friday = DataInterval.exact(utc("2999-11-22T05:00:00Z"))
+
+    info = weekdays.next_dagrun_info(last_automated_data_interval=friday, restriction=free())
+
+    assert info is not None
+    assert info.run_after == utc("2999-11-25T05:00:00Z")
+    assert info.data_interval == DataInterval.exact(utc("2999-11-25T05:00:00Z"))
 
 
 @pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored["summary"])
@@ -90,6 +111,16 @@ def test_a_timetable_survives_what_airflow_does_to_store_it(cron: str) -> None:
 
     assert stored.serialize() == timetable.serialize()
     assert (stored.summary, stored.description) == (timetable.summary, timetable.description)
+
+
+def test_a_cron_survives_what_airflow_does_to_store_it() -> None:
+    timetable = ExpressionTimetable("0 6 * * MON-FRI", timezone="Europe/Berlin", since=SINCE)
+
+    stored = decode_timetable(encode_timetable(timetable))
+
+    assert stored.serialize() == timetable.serialize()
+    assert stored.summary == f"0 6 * * MON-FRI (Europe/Berlin) since {SINCE}"
+    assert (stored.description, stored.periodic) == (timetable.description, True)
 
 
 def test_a_schedule_without_a_cron_is_stored_as_it_was_by_the_release_before() -> None:
@@ -147,6 +178,9 @@ def test_a_grid_without_a_beginning_is_never_due() -> None:
         (lambda: GridTimetable(1, "DAY", since="yesterday"), "yesterday"),
         (lambda: GridTimetable(1, "DAY", timezone="Europe/Atlantis", since=SINCE, cron="0 0 * * *"), "Europe/Atlantis"),
         (lambda: GridTimetable(1, "DAY", since="2026-01-01T00:00:00"), "offset"),
+        (lambda: ExpressionTimetable("0 0 30 2 *", timezone="UTC", since=SINCE), "0 0 30 2"),
+        (lambda: ExpressionTimetable("0 0 0 * * *", timezone="UTC", since=SINCE), "five fields"),
+        (lambda: ExpressionTimetable("0 6 * * *", timezone="Europe/Atlantis", since=SINCE), "Europe/Atlantis"),
     ],
 )
 def test_a_timetable_that_cannot_be_says_why(timetable: Any, named: str) -> None:

@@ -51,8 +51,18 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
     A wall clock that a change to summer time skips means the first instant after the gap.
     """
-    first = wall.replace(tzinfo=zone, fold=0).astimezone(UTC)
+    return instants_at(wall, zone)[0]
+
+
+def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
+    """Return the UTC instants at which the naive *wall* clock is seen in the zone: two where it is put back over *wall*.
+
+    A wall clock that is skipped means the first instant after the gap.
+    """
+    first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
+    if first == second:
+        return (first,)
     if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
-        return first
-    other = wall.replace(tzinfo=zone, fold=1).astimezone(UTC)
-    return instant_of(transition_between(seconds_of(other), seconds_of(first), zone))
+        return (first, second)
+    # In a gap fold 0 has the offset from before it, with which the clock shows a time after it; fold 1 the reverse.
+    return (instant_of(transition_between(seconds_of(second), seconds_of(first), zone)),)

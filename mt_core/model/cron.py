@@ -1,0 +1,238 @@
+"""Cron: a schedule by a cron expression of five fields, and the grid of its schedule times in a zone.
+
+The problem: the dialects of cron differ where they look alike, and none of them says what a clock that is put forward or back means.
+The idea: an expression is taken only if POSIX, Vixie's cron, Airflow and croniter read the same points in it; any other one is refused
+with the form that says it plainly. croniter computes on the wall clock, without a zone, and `zone.py` maps each local time to the
+instants that it means. A local time that is skipped means the first instant after the gap, so that several of them are one point. One
+that occurs twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs through the day, and
+takes both.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cache, lru_cache
+from zoneinfo import ZoneInfo
+
+from croniter import CroniterBadDateError, croniter
+
+from mt_core.errors import DefinitionInvalid
+from mt_core.model.zone import instant_at, instants_at, zone_named
+
+KEY = "SCHEDULE CRON"
+FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
+# Of all dates February 29 has the longest way to the next one: from 2096 to 2104.
+LONGEST_GAP_YEARS = 9
+_CHECKED_FROM = datetime(2024, 3, 1)
+_SECOND = timedelta(seconds=1)
+_NAMES: tuple[tuple[str, ...], ...] = (
+    (),
+    (),
+    (),
+    ("JAN", "FEB", "MAR", "APR", "MAY", "JUN", "JUL", "AUG", "SEP", "OCT", "NOV", "DEC"),
+    ("SUN", "MON", "TUE", "WED", "THU", "FRI", "SAT"),
+)
+_LIMITS = ((0, 59), (0, 23), (1, 31), (1, 12), (0, 7))
+_ALIASES = {
+    "@YEARLY": "0 0 1 1 *",
+    "@ANNUALLY": "0 0 1 1 *",
+    "@MONTHLY": "0 0 1 * *",
+    "@WEEKLY": "0 0 * * 0",
+    "@DAILY": "0 0 * * *",
+    "@MIDNIGHT": "0 0 * * *",
+    "@HOURLY": "0 * * * *",
+}
+_ITEM = re.compile(r"(?:\*|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[0-9]+))?", re.ASCII)
+_NUMBER = re.compile("[0-9]{1,2}")
+_FOREIGN = re.compile("[0-9]*(?P<letter>[#LWHR])[^A-Z]*|(?P<both>L)W")
+_DIALECTS = {
+    "#": "the 5 of 5#2 is Thursday in Quartz and Friday elsewhere; write days of the month beside no weekday, or each weekday",
+    "L": "not every cron has L, the last day; write a day of the month",
+    "W": "not every cron has W, the nearest working day; write days of the week",
+    "H": "H is a time that Jenkins draws; write the time",
+    "R": "R is a time that is drawn again at each start; write the time",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Cron:
+    """A cron expression, with one blank between its fields and names in capitals; raises DefinitionInvalid saying what to write."""
+
+    expression: str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "expression", " ".join(self.expression.upper().split()))
+        fields = self.expression.split(" ")
+        if len(fields) != len(FIELDS) or "?" in self.expression:
+            raise self._foreign(fields)
+        for number, text in enumerate(fields):
+            for item in text.split(","):
+                self._check(number, item)
+        self._check_days(*fields)
+        if _local_after(self.expression, _CHECKED_FROM) is None:
+            raise self._refused("no date fits it", "correct the day of the month or the month")
+
+    @property
+    def words(self) -> str:
+        """The schedule for people."""
+        return f"cron {self.expression}"
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a reader of the expression may not expect."""
+        _, _, day, _, weekday = self.expression.split(" ")
+        if "*" in (day, weekday):
+            return ()
+        return (
+            f"{KEY} '{self.expression}' names days of the month and days of the week: a day that is one of either is due, as in "
+            "POSIX and in Airflow.",
+        )
+
+    def grid(self, zone: str) -> CronGrid:
+        """Return the schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone."""
+        return CronGrid(self.expression, zone_named(zone))
+
+    def __str__(self) -> str:
+        return f"CRON '{self.expression}'"
+
+    def _check(self, number: int, item: str) -> None:
+        names, (lowest, highest) = _NAMES[number], _LIMITS[number]
+        found = _ITEM.fullmatch(item)
+        values = (found["first"], found["last"]) if found else (item,)
+        for value in values:
+            if value is None or value in names or (_NUMBER.fullmatch(value) and lowest <= int(value) <= highest):
+                continue
+            foreign = _FOREIGN.fullmatch(value)
+            allowed = f"{lowest} to {highest}" + (f", {names[0]} to {names[-1]}" if names else "")
+            way_out = f"write *, or a list of {allowed}, their ranges and steps"
+            if foreign:
+                way_out = _DIALECTS[foreign["letter"] or foreign["both"]]
+            raise self._refused(f"{item} does not go into the field {FIELDS[number]}", way_out)
+        if found and found["step"] and not 0 < int(found["step"]) <= highest:
+            raise self._refused(
+                f"{item} does not go into the field {FIELDS[number]}", f"write a step from 1 to {highest}"
+            )
+
+    def _check_days(self, _minute: str, _hour: str, day: str, _month: str, weekday: str) -> None:
+        """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both, croniter those that are either."""
+        for starred, other in ((day, weekday), (weekday, day)):
+            if starred.startswith("*") and starred != "*" and other != "*":
+                raise self._refused(
+                    f"some crons take the days that fit both {starred} and {other}, others those that fit either",
+                    f"write the days of {starred} as a list, or * for one of the two fields",
+                )
+
+    def _foreign(self, fields: list[str]) -> DefinitionInvalid:
+        """Return the error for an expression of another dialect, with its form of five fields where that is certain."""
+        ours, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
+        what = "? is a word of Quartz's" if count == len(FIELDS) else f"it has {count} field{'' if count == 1 else 's'}, not 5"
+        return self._refused(
+            what,
+            f"write '{ours}'"
+            if ours
+            else "write minute, hour, day of the month, month and day of the week (a name, or 0 for Sunday), with no seconds, no "
+            "years and * for any",
+        )
+
+    def _refused(self, what: str, way_out: str) -> DefinitionInvalid:
+        return DefinitionInvalid(f"{KEY} '{self.expression}': {what}; {way_out}.", key=KEY, value=self.expression)
+
+
+def _five_fields(expression: str, fields: list[str]) -> str | None:
+    """Return the form of five fields, None where it is not certain: Quartz, which begins with seconds, counts weekdays from 1."""
+    if expression in _ALIASES:
+        return _ALIASES[expression]
+    if len(fields) == len(FIELDS):
+        five = fields
+    elif fields[0] == "0" and (len(fields) == 6 or (len(fields) == 7 and fields[6] in ("*", "?"))):
+        five = fields[1:6]
+    else:
+        return None
+    if re.search("[0-9]", five[4]):
+        return None
+    try:
+        return Cron(" ".join(five).replace("?", "*")).expression
+    except DefinitionInvalid:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class CronGrid:
+    """The schedule times of a checked expression in a zone: aware UTC datetimes without end."""
+
+    expression: str
+    zone: ZoneInfo
+
+    def after(self, instant: datetime) -> datetime:
+        """Return the first point strictly later than *instant*."""
+        wall = self._wall(instant)
+        local = self._local_after(wall)
+        while (point := instant_at(local, self.zone)) <= instant:
+            local = self._local_after(local)
+        shown = instants_at(wall, self.zone)
+        if len(shown) == 1 or not self._takes_both:
+            return point
+        # The local times of this hour come again. In its first course that is from its beginning on, at most its length ago.
+        first, second = shown
+        local = self._local_after(wall if instant >= second else wall - (second - first))
+        while local <= wall and len(instants_at(local, self.zone)) == 1:
+            local = self._local_after(local)
+        return min(point, instants_at(local, self.zone)[-1])
+
+    def at_or_before(self, instant: datetime) -> datetime:
+        """Return the last point that is not later than *instant*."""
+        wall = self._wall(instant)
+        local = self._local_at_or_before(wall)
+        shown = instants_at(local, self.zone)
+        points = [point for point in shown if point <= instant] if self._takes_both else [shown[0]]
+        first, *second = instants_at(wall, self.zone)
+        if second and instant >= second[0]:
+            # All local times of this hour have been shown once, those that come again later too.
+            local = self._local_at_or_before(wall + (second[0] - first))
+            while local > wall and len(instants_at(local, self.zone)) == 1:
+                local = self._local_at_or_before(local - _SECOND)
+            points.append(instant_at(local, self.zone))
+        return max(points)
+
+    @property
+    def _takes_both(self) -> bool:
+        return self.expression.split(" ")[1].startswith("*")
+
+    def _wall(self, instant: datetime) -> datetime:
+        return instant.astimezone(self.zone).replace(tzinfo=None, fold=0, microsecond=0)
+
+    def _local_after(self, wall: datetime) -> datetime:
+        local = _local_after(self.expression, wall)
+        assert local is not None, "an expression without a date is refused"
+        return local
+
+    def _local_at_or_before(self, wall: datetime) -> datetime:
+        return _local_at_or_before(self.expression, wall)
+
+
+@cache
+def _parsed(expression: str) -> croniter:
+    """Return the expression as croniter has read it, to be copied: it moves as it is asked."""
+    return croniter(expression, _CHECKED_FROM, max_years_between_matches=LONGEST_GAP_YEARS)
+
+
+# A refresh asks for hundreds of points, all but the last of which the one before it has asked for.
+@lru_cache(maxsize=4_096)
+def _local_after(expression: str, wall: datetime) -> datetime | None:
+    """Return the first local time of the expression later than *wall*, None if there is none for years."""
+    places = copy.copy(_parsed(expression))
+    places.set_current(wall, force=True)
+    try:
+        return places.get_next(datetime)
+    except CroniterBadDateError:
+        return None
+
+
+@lru_cache(maxsize=4_096)
+def _local_at_or_before(expression: str, wall: datetime) -> datetime:
+    places = copy.copy(_parsed(expression))
+    places.set_current(wall + _SECOND, force=True)
+    return places.get_prev(datetime)

@@ -17,7 +17,7 @@ INTERVAL_VERSION, EXPRESSION_VERSION = 2, 3
 
 @dataclass(frozen=True)
 class Workflow:
-    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id, `cadence` when the table is refreshed, in words."""
+    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id, `cadence` how often it runs, in words."""
 
     name: str
     workflow_id: str

@@ -81,9 +81,7 @@ class _TableTimetable(Timetable):
     ) -> DagRunInfo | None:
         if self.since is None:
             return None
-        point = plan(
-            self.grid(), _instant(self.since), last_automated_data_interval, restriction, pendulum.now("UTC")
-        )
+        point = plan(self.grid(), _instant(self.since), last_automated_data_interval, restriction, pendulum.now("UTC"))
         return None if point is None else DagRunInfo.exact(point)
 
 

@@ -217,7 +217,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.DURATION,
         help="How long a scheduled refresh waits at most for the scheduled refreshes of the materialized tables that it reads; 0: "
         "not at all. A table can have its own: `WITH ('materialized-table.upstream-wait' = '10 min')`.",
-        shown="half the table's freshness",
+        shown="half the table's freshness, or half the time between the schedule times of its cron",
     ),
     Setting(
         key="materialized-table.refresh.history",

@@ -163,7 +163,7 @@ def _asked_to_suspend(job: Job) -> Job:
 
 def _interval_ms(table: MaterializedTable) -> int:
     """Return how often new rows are looked for: twice within the freshness."""
-    return table.definition.freshness.seconds * 1000 // 2
+    return table.definition.interval.seconds * 1000 // 2
 
 
 def _with_interval(job: Job, *, interval_ms: int) -> Job:

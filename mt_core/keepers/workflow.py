@@ -28,12 +28,13 @@ class WorkflowKeeper:
 
     def objection(self, table: MaterializedTable) -> str:
         try:
-            self.scheduler.check_schedule(str(table.identifier), schedule_of(table))
+            self._check(table)
         except WorkflowError as error:
             return str(error)
         return ""
 
     def create(self, table: MaterializedTable, *, active: bool) -> str:
+        self._check(table)
         identifier, schedule = str(table.identifier), schedule_of(table)
         workflow = CreatePeriodicRefreshWorkflow(
             workflow_id=table.table_id,
@@ -60,7 +61,19 @@ class WorkflowKeeper:
             self.scheduler.modify_refresh_workflow(operation)
         return state
 
+    def _check(self, table: MaterializedTable) -> None:
+        """Raise WorkflowError, with the way out, for a schedule that the scheduler does not run."""
+        schedule, identifier = schedule_of(table), table.identifier
+        if schedule.kind not in self.scheduler.kinds:
+            raise WorkflowError(
+                f"The scheduler {self.scheduler.identifier} does not run SCHEDULE {schedule.kind}; write FRESHNESS = INTERVAL 'n' "
+                f"unit for {identifier}, or set workflow-scheduler.type to one that does, such as memory or airflow; a table that "
+                f"exists is mended by ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = INTERVAL 'n' unit."
+            )
+        self.scheduler.check_schedule(str(identifier), schedule)
+
     def reschedule(self, table: MaterializedTable) -> None:
+        self._check(table)
         if self.observe([table])[table.table_id].state is KeeperState.MISSING:
             self.create(table, active=table.status is not RefreshStatus.SUSPENDED)
             return
@@ -93,7 +106,7 @@ class WorkflowKeeper:
                 next_run=workflow.next_run,
                 changed_by=workflow.changed_by,
                 changed_at=workflow.changed_at,
-                on_schedule=None if ticks is None else (ticks.freshness, ticks.zone) == (wanted.freshness, wanted.zone),
+                on_schedule=None if ticks is None else (ticks.cadence, ticks.zone) == (wanted.cadence, wanted.zone),
             )
         return reports
 
@@ -107,4 +120,4 @@ class WorkflowKeeper:
 def schedule_of(table: MaterializedTable) -> Schedule:
     """Return when the workflow of *table* ticks."""
     definition = table.definition
-    return Schedule(freshness=definition.freshness, zone=definition.zone, since=table.created_at)
+    return Schedule(freshness=definition.freshness, cron=definition.cron, zone=definition.zone, since=table.created_at)

@@ -1,11 +1,11 @@
 """Cron: a schedule by a cron expression of five fields, and the grid of its schedule times in a zone.
 
-The problem: the dialects of cron differ where they look alike, and none of them says what a clock that is put forward or back means.
-The idea: an expression is taken only if POSIX, Vixie's cron, Airflow and croniter read the same points in it; any other one is refused
-with the form that says it plainly. croniter computes on the wall clock, without a zone, and `zone.py` maps each local time to the
-instants that it means. A local time that is skipped means the first instant after the gap, so that several of them are one point. One
-that occurs twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs through the day, and
-takes both.
+The problem: the dialects of cron differ where they look alike, and none of them says what it means that a clock is put forward or
+back. The idea: an expression is accepted only if POSIX, Vixie's cron, Airflow and croniter read the same points in it; any other is
+refused with the form that says it plainly. croniter computes on the wall clock, without a zone, and `zone.py` maps each local time
+to the instants that it means. A local time that is skipped means the first instant after the gap, so that several of them are one
+point. One that occurs twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs through the
+day, and takes both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ KEY = "SCHEDULE CRON"
 FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
 # Of all dates February 29 has the longest way to the next one: from 2096 to 2104.
 LONGEST_GAP_YEARS = 9
-_CHECKED_FROM = datetime(2024, 3, 1)
+_CHECKED_FROM = datetime.fromisoformat("2024-03-01")
 _SECOND = timedelta(seconds=1)
 _NAMES: tuple[tuple[str, ...], ...] = (
     (),
@@ -76,9 +76,9 @@ class Cron:
             raise self._refused("no date fits it", "correct the day of the month or the month")
 
     @property
-    def words(self) -> str:
-        """The schedule for people."""
-        return f"cron {self.expression}"
+    def every(self) -> str:
+        """How often, for people."""
+        return f"by cron {self.expression}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class Cron:
             )
 
     def _check_days(self, _minute: str, _hour: str, day: str, _month: str, weekday: str) -> None:
-        """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both, croniter those that are either."""
+        """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both, croniter either."""
         for starred, other in ((day, weekday), (weekday, day)):
             if starred.startswith("*") and starred != "*" and other != "*":
                 raise self._refused(
@@ -128,7 +128,11 @@ class Cron:
     def _foreign(self, fields: list[str]) -> DefinitionInvalid:
         """Return the error for an expression of another dialect, with its form of five fields where that is certain."""
         ours, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
-        what = "? is a word of Quartz's" if count == len(FIELDS) else f"it has {count} field{'' if count == 1 else 's'}, not 5"
+        what = (
+            "? is a word of Quartz's"
+            if count == len(FIELDS)
+            else f"it has {count} field{'' if count == 1 else 's'}, not 5"
+        )
         return self._refused(
             what,
             f"write '{ours}'"

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from datetime import UTC, datetime
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import UTC, datetime, time, timedelta
 from functools import cache, lru_cache
 
 from babel.core import Locale
 from babel.dates import format_datetime
 
 from mt_core.errors import DefinitionInvalid, RequestInvalid
+from mt_core.model.cadence import Cadence
 from mt_core.model.freshness import Freshness, before
 from mt_core.model.partition import PartitionSpec
-from mt_core.model.zone import instant_at, zone_named
+from mt_core.model.zone import instant_at, instants_at, zone_named
 
 SCHEDULE_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
 # The most letters in a row for which SimpleDateFormat and LDML mean the same; None: any number.
@@ -26,6 +27,7 @@ _TWO_DIGITS = {
     "s": "({zero}[0-9]|[1-5][0-9])",
 }
 _PARTS = re.compile(r"(?P<literal>'(?:[^']|'')*')|(?P<field>(?P<letter>[A-Za-z])(?P=letter)*)|(?P<quote>')")
+_MICROSECOND = timedelta(microseconds=1)
 _SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2})?", re.ASCII)
 
 
@@ -85,19 +87,69 @@ def is_formatted(text: str, pattern: str) -> bool:
 
 
 def partitions_of(
-    schedule_time: datetime, freshness: Freshness, zone: str, formatters: Mapping[str, str]
-) -> PartitionSpec:
-    """Return the partition of *schedule_time*: schedule time - freshness, formatted for each column of *formatters*."""
-    return _partitions_of(schedule_time, freshness, zone, tuple(formatters.items()))
+    schedule_time: datetime, cadence: Cadence, zone: str, formatters: Mapping[str, str], *, most: int | None = None
+) -> tuple[PartitionSpec, ...]:
+    """Return the partitions of *schedule_time*, formatted for each column of *formatters*.
+
+    With a freshness that is one, schedule time - freshness. With a cron they are those of all instants from the schedule time
+    before it, without its own; if they are more than *most*, at least one more than that.
+    """
+    return _partitions_of(schedule_time, cadence, zone, tuple(formatters.items()), most)
 
 
 # Each refresh asks for those of the same hundreds of schedule times as the one before it.
 @lru_cache(maxsize=4_096)
 def _partitions_of(
-    schedule_time: datetime, freshness: Freshness, zone: str, formatters: tuple[tuple[str, str], ...]
-) -> PartitionSpec:
-    start = before(schedule_time, freshness, zone)
-    return PartitionSpec.of({column: format_instant(start, pattern, zone) for column, pattern in formatters})
+    schedule_time: datetime, cadence: Cadence, zone: str, formatters: tuple[tuple[str, str], ...], most: int | None
+) -> tuple[PartitionSpec, ...]:
+    if isinstance(cadence, Freshness):
+        instants: Iterable[datetime] = (before(schedule_time, cadence, zone),)
+    else:
+        start = cadence.grid(zone).at_or_before(schedule_time - _MICROSECOND)
+        instants = _units_between(start, schedule_time, zone, "".join(pattern for _, pattern in formatters))
+    specs = dict[PartitionSpec, None]()
+    for instant in instants:
+        specs[PartitionSpec.of({column: format_instant(instant, pattern, zone) for column, pattern in formatters})] = (
+            None
+        )
+        if most is not None and len(specs) > most:
+            break
+    return tuple(specs)
+
+
+def _units_between(start: datetime, end: datetime, zone: str, pattern: str) -> Iterator[datetime]:
+    """Yield *start*, and an instant for each local unit after it and before *end* that *pattern* can tell from others."""
+    letters = {str(part["letter"]) for part in _PARTS.finditer(pattern) if part["letter"]}
+    named = zone_named(zone)
+    wall = start.astimezone(named).replace(tzinfo=None, fold=0)
+    first, *second = instants_at(wall, named)
+    if second and start < second[0]:
+        # The clock is going to be put back, to times before this one.
+        wall -= second[0] - first
+    yield start
+    while True:
+        wall = _next_unit(wall, letters)
+        shown = instants_at(wall, named)
+        if shown[0] >= end:
+            return
+        if shown[-1] >= start:
+            yield shown[0]
+
+
+def _next_unit(wall: datetime, letters: set[str]) -> datetime:
+    """Return the beginning of the next unit, of the shortest that *letters* name; a year without any."""
+    if letters & {"s", "S"}:
+        return wall + timedelta(seconds=1)
+    if "m" in letters:
+        return wall.replace(second=0) + timedelta(minutes=1)
+    if "H" in letters:
+        return wall.replace(minute=0, second=0) + timedelta(hours=1)
+    midnight = datetime.combine(wall.date(), time())
+    if "d" in letters:
+        return midnight + timedelta(days=1)
+    if "M" in letters:
+        return (midnight.replace(day=1) + timedelta(days=32)).replace(day=1)
+    return midnight.replace(year=wall.year + 1, month=1, day=1)
 
 
 def parse_schedule_time(text: str, zone: str) -> datetime:

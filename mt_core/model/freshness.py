@@ -74,6 +74,15 @@ class Freshness:
         """The length for people: 10 seconds, 1 day."""
         return f"{self.amount} {self.unit.lower()}{'' if self.amount == 1 else 's'}"
 
+    @property
+    def every(self) -> str:
+        """How often, for people."""
+        return f"every {self.words}"
+
+    def grid(self, zone: str) -> FreshnessGrid:
+        """Return its schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone."""
+        return grid_of(self, zone)
+
     def __str__(self) -> str:
         return f"INTERVAL '{self.amount}' {self.unit}"
 
@@ -103,7 +112,7 @@ def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime
     return instant_at(wall - timedelta(days=freshness.days), named)
 
 
-def grid_of(freshness: Freshness, zone: str) -> Grid:
+def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
     """Return the grid of *freshness* in the IANA zone *zone*: its schedule times, aware UTC datetimes without end.
 
     Raises DefinitionInvalid naming an unknown zone.
@@ -205,4 +214,4 @@ class _WallClockGrid:
         return (wall - FIRST_INSTANT) // self.step * self.step + FIRST_INSTANT
 
 
-Grid = _CalendarGrid | _WallClockGrid
+FreshnessGrid = _CalendarGrid | _WallClockGrid

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
 from mt_core.errors import IllegalStatus
 from mt_core.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
+from mt_core.model.cadence import Cadence, Grid, period_at
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 
 DEFINITION_VERSION = 1
 FORMATTER_PREFIX = "partition.fields."
 FORMATTER_SUFFIX = ".date-formatter"
-_RECORDED = frozenset({"query_types", "sources", "streams"})
+_RECORDED = frozenset({"query_types", "sources", "streams", "cron"})
 
 
 class RefreshMode(StrEnum):
@@ -92,10 +94,12 @@ class TableDefinition:
     columns: tuple[Column, ...]
     original_query: str
     expanded_query: str
-    freshness: Freshness
+    # One of both: how stale the table may be, or when it is refreshed.
+    freshness: Freshness | None
     refresh_mode: RefreshMode
     logical_refresh_mode: str
     zone: str
+    cron: Cron | None = None
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
@@ -105,6 +109,25 @@ class TableDefinition:
     query_types: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
+
+    @property
+    def cadence(self) -> Cadence:
+        """How often the table is refreshed."""
+        return self.cron if self.cron is not None else self.interval
+
+    @property
+    def interval(self) -> Freshness:
+        """The freshness of a table that has no cron, as each CONTINUOUS table."""
+        assert self.freshness is not None, "a table with a cron is FULL, and asked for its cadence"
+        return self.freshness
+
+    def grid(self) -> Grid:
+        """Return the schedule times of the table."""
+        return self.cadence.grid(self.zone)
+
+    def period_at(self, instant: datetime) -> timedelta:
+        """Return the time between the schedule times around *instant*."""
+        return period_at(self.cadence, self.zone, instant)
 
     @property
     def date_formatters(self) -> dict[str, str]:
@@ -123,7 +146,9 @@ class TableDefinition:
     def to_json(self) -> dict[str, Any]:
         body = asdict(self)
         body["version"] = DEFINITION_VERSION
-        body["freshness"] = {"amount": self.freshness.amount, "unit": self.freshness.unit}
+        freshness = self.freshness
+        body["freshness"] = None if freshness is None else {"amount": freshness.amount, "unit": freshness.unit}
+        body["cron"] = None if self.cron is None else self.cron.expression
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
         body["namespace"] = namespace_text(self.namespace)
         # Left out when empty, as earlier releases wrote it.
@@ -139,7 +164,8 @@ class TableDefinition:
         facts["namespace"] = namespace_of(facts.get("namespace", ""))
         facts["sources"] = tuple(facts.get("sources", ()))
         facts["streams"] = tuple(facts.get("streams", ()))
-        facts["freshness"] = Freshness(**facts["freshness"])
+        facts["freshness"] = Freshness(**facts["freshness"]) if facts["freshness"] else None
+        facts["cron"] = Cron(facts["cron"]) if facts.get("cron") else None
         facts["refresh_mode"] = RefreshMode(facts["refresh_mode"])
         return cls(**facts)
 

@@ -11,13 +11,13 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 
 
-def zone_named(name: str) -> ZoneInfo:
-    """Return the IANA zone *name*; raises DefinitionInvalid naming one that is not known."""
+def zone_named(name: str, where: str = "table.local-time-zone") -> ZoneInfo:
+    """Return the IANA zone *name*; raises DefinitionInvalid naming one that is not known, and *where* it is written."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
         raise DefinitionInvalid(
-            f"table.local-time-zone: '{name}' is not a known time zone; use an IANA name such as Europe/Berlin or UTC."
+            f"{where}: '{name}' is not a known time zone; use an IANA name such as Europe/Berlin or UTC."
         ) from cause
 
 

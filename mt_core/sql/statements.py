@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from mt_core.identifiers import Namespace
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionValues
 from mt_core.model.run import RunStatus
@@ -45,6 +46,7 @@ class ColumnSpec:
 class CreateMaterializedTable:
     """CREATE [OR ALTER] MATERIALIZED TABLE; None for an absent clause.
 
+    `cron` and `zone` are those of SCHEDULE CRON '…' AT TIME ZONE '…'.
     `query` is the text after AS, unchanged; `query_line` and `query_column` are its position in the statement.
     """
 
@@ -55,6 +57,8 @@ class CreateMaterializedTable:
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     freshness: Freshness | None = None
+    cron: Cron | None = None
+    zone: str | None = None
     refresh_mode: RefreshMode | None = None
     query: str
     query_line: int
@@ -98,6 +102,15 @@ class SetFreshness:
 
     name: Name
     freshness: Freshness
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SetSchedule:
+    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…']; `zone` is None without AT TIME ZONE."""
+
+    name: Name
+    cron: Cron
+    zone: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -222,6 +235,7 @@ Statement = (
     | ResumeTable
     | RefreshTable
     | SetFreshness
+    | SetSchedule
     | SetRefreshMode
     | AlterOptions
     | AlterQuery

@@ -9,7 +9,14 @@ from mt_core.identifiers import display_name
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
-from mt_core.tables.commands.alter import alter_options, alter_query, create_or_alter, set_freshness, set_refresh_mode
+from mt_core.tables.commands.alter import (
+    alter_options,
+    alter_query,
+    create_or_alter,
+    set_freshness,
+    set_refresh_mode,
+    set_schedule,
+)
 from mt_core.tables.commands.create import create
 from mt_core.tables.commands.drop import drop_with_readers
 from mt_core.tables.commands.explain_create import explain_create
@@ -32,6 +39,7 @@ _Named = (
     | sql.ResumeTable
     | sql.RefreshTable
     | sql.SetFreshness
+    | sql.SetSchedule
     | sql.SetRefreshMode
     | sql.AlterOptions
     | sql.AlterQuery
@@ -49,6 +57,7 @@ _CHANGES = (
     sql.ResumeTable,
     sql.RefreshTable,
     sql.SetFreshness,
+    sql.SetSchedule,
     sql.SetRefreshMode,
     sql.AlterOptions,
     sql.AlterQuery,
@@ -129,6 +138,8 @@ class TableManager:
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(freshness=freshness):
                 return set_freshness(services, identifier, freshness, context)
+            case sql.SetSchedule():
+                return set_schedule(services, identifier, statement)
             case sql.SetRefreshMode(mode=mode):
                 return set_refresh_mode(services, identifier, mode)
             case sql.AlterOptions(options=options, removed=removed):

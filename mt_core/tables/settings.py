@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from mt_core.config import SETTINGS, value_of
@@ -33,7 +33,8 @@ class ManagerSettings:
     """Defaults and limits of materialized tables. `owner` names this process in leases; `warehouse` is where storage is created.
 
     `observe_wait_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are how
-    long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait` None is half the freshness of a table.
+    long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait` None is half the time between
+    the schedule times of a table.
     """
 
     owner: str
@@ -87,14 +88,14 @@ def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) ->
     return settings.verify_interval if own is None else timedelta(seconds=own)
 
 
-def upstream_wait_of(definition: TableDefinition, settings: ManagerSettings) -> timedelta:
-    """Return how long a scheduled refresh waits for those of the tables that it reads; raises ConfigError."""
+def upstream_wait_of(definition: TableDefinition, settings: ManagerSettings, schedule_time: datetime) -> timedelta:
+    """Return how long a refresh for *schedule_time* waits for those of the tables that it reads; raises ConfigError."""
     own = _duration(UPSTREAM_WAIT_KEY, definition.options)
     if own is not None:
         return timedelta(seconds=own)
     if settings.upstream_wait is not None:
         return settings.upstream_wait
-    return timedelta(seconds=definition.freshness.seconds) / 2
+    return definition.period_at(schedule_time) / 2
 
 
 def check_durations(options: Mapping[str, str]) -> None:

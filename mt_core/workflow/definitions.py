@@ -11,10 +11,11 @@ from hashlib import sha256
 from typing import Any
 
 from mt_core.errors import WorkflowError
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, Schedule
 
-DEFINITION_VERSION = 1
+DEFINITION_VERSION, CRON_DEFINITION_VERSION = 1, 2
 SHARDS = 32
 
 
@@ -43,11 +44,10 @@ class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
 
     def to_json(self) -> dict[str, Any]:
         return {
-            "version": DEFINITION_VERSION,
             "workflow_id": self.workflow_id,
             "identifier": self.identifier,
             "description": self.description,
-            "freshness": {"amount": self.schedule.freshness.amount, "unit": self.schedule.freshness.unit},
+            **_cadence_json(self.schedule),
             "zone": self.schedule.zone,
             "since": self.schedule.since.isoformat(),
             "paused": self.paused,
@@ -61,7 +61,8 @@ class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> WorkflowDefinition:
         schedule = Schedule(
-            freshness=Freshness(**body["freshness"]),
+            freshness=Freshness(**body["freshness"]) if body["freshness"] else None,
+            cron=Cron(body["cron"]) if body.get("cron") else None,
             zone=body["zone"],
             since=datetime.fromisoformat(body["since"]),
         )
@@ -77,6 +78,17 @@ class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
             token=body["token"],
             name=body.get("name", ""),
         )
+
+
+def _cadence_json(schedule: Schedule) -> dict[str, Any]:
+    freshness = schedule.freshness
+    if freshness is None:
+        return {
+            "version": CRON_DEFINITION_VERSION,
+            "freshness": None,
+            "cron": None if schedule.cron is None else schedule.cron.expression,
+        }
+    return {"version": DEFINITION_VERSION, "freshness": {"amount": freshness.amount, "unit": freshness.unit}}
 
 
 def shard_of(workflow_id: str) -> int:

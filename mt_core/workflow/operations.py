@@ -5,22 +5,60 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from enum import StrEnum
 
+from mt_core.errors import WorkflowError
+from mt_core.model.cadence import Cadence, Grid
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.workflow.handlers import RefreshHandler
 
 
+class ScheduleKind(StrEnum):
+    """What a table declares about its refreshes."""
+
+    FRESHNESS = "FRESHNESS"
+    CRON = "CRON"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When a workflow ticks: the grid of *freshness* in *zone*, from the instant *since* (exclusive) on."""
+    """When a workflow ticks: at the points of `grid()`, from the instant *since* (exclusive) on.
 
-    freshness: Freshness
+    A schedule has a *freshness* or a *cron*, by its kind; a scheduler gets only kinds that it declares.
+    """
+
+    freshness: Freshness | None = None
+    cron: Cron | None = None
     zone: str
     since: datetime
 
+    def __post_init__(self) -> None:
+        if (self.freshness is None) is (self.cron is None):
+            raise WorkflowError("A schedule has a freshness or a cron, one of both.")
+
+    @property
+    def kind(self) -> ScheduleKind:
+        return ScheduleKind.FRESHNESS if self.cron is None else ScheduleKind.CRON
+
+    @property
+    def cadence(self) -> Cadence:
+        """The freshness or the cron."""
+        return self.cron if self.cron is not None else self.interval
+
+    @property
+    def interval(self) -> Freshness:
+        """The freshness of a schedule of that kind."""
+        assert self.freshness is not None, "a schedule of the kind CRON has no freshness"
+        return self.freshness
+
+    def grid(self) -> Grid:
+        """Return the schedule times, aware UTC datetimes without end."""
+        return self.cadence.grid(self.zone)
+
     def description(self, identifier: str) -> str:
         """Return, for people, what a workflow on this schedule does for the table *identifier*."""
-        return f"Refresh materialized table {identifier} every {self.freshness.words}"
+        return f"Refresh materialized table {identifier} {self.cadence.every}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,7 @@ from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
 from mt_core.workflow.operations import Schedule
 
 PUBLISHED_VERSION = 1
-SCHEDULE_VERSION = 2
+SCHEDULE_VERSION, CRON_SCHEDULE_VERSION = 2, 3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,12 +26,21 @@ class PublishedShard:
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """Return the grid of *schedule*, with its cron, which is a label for people, where the interval has one.
+    """Return the schedule as it is served.
+
+    A cron expression has version 3. A freshness has its grid, with a cron as a label for people where the interval has one.
 
     Packages that read schedules of version 1, which had no `version`, find what they read there: the `kind`, and by it either
     the `cron` or `amount` and `unit`.
     """
-    freshness, cron = schedule.freshness, cron_of(schedule.freshness)
+    if schedule.cron is not None:
+        return {
+            "version": CRON_SCHEDULE_VERSION,
+            "kind": "cron",
+            "cron": schedule.cron.expression,
+            "zone": schedule.zone,
+        }
+    freshness, cron = schedule.interval, cron_of(schedule.interval)
     return {
         "version": SCHEDULE_VERSION,
         "amount": freshness.amount,

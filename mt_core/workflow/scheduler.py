@@ -22,6 +22,7 @@ from mt_core.workflow.operations import (
     DeleteRefreshWorkflow,
     ModifyRefreshWorkflow,
     Schedule,
+    ScheduleKind,
 )
 
 ENTRY_POINT_GROUP = "mt_core"
@@ -101,6 +102,8 @@ class WorkflowScheduler(ABC):
 
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()
+    kinds: ClassVar[frozenset[ScheduleKind]] = frozenset({ScheduleKind.FRESHNESS})
+    """The kinds of schedules that it runs; a table with another one is refused."""
 
     @abstractmethod
     def open(self, context: SchedulerContext) -> None:

@@ -13,6 +13,7 @@ from mt_core.clock import Clock
 from mt_core.errors import WorkflowError
 from mt_core.model.freshness import cron_of
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
+from mt_core.workflow.operations import Schedule
 from scheduler_plugins.airflow.dags import Dag, Dags
 from scheduler_plugins.airflow.names import anchor_of
 from scheduler_plugins.airflow.settings import PREFIX, PUBLISH_TIMEOUT, AirflowSettings
@@ -33,6 +34,14 @@ _LONGEST_DOC = 600
 _STATE = re.compile(r"State: (\w{16,})")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
+
+
+def _label(schedule: Schedule) -> str:
+    """Return what freshtable-airflow calls a schedule in the summary of its timetable."""
+    if schedule.cron is not None:
+        return schedule.cron.expression
+    interval = schedule.interval
+    return cron_of(interval) or f"every {interval.amount} {interval.unit}"
 
 
 class Publisher:
@@ -65,7 +74,7 @@ class Publisher:
         """Return the DAG of *definition* as soon as Airflow shows it with its schedule."""
 
         schedule = definition.schedule
-        interval = cron_of(schedule.freshness) or f"every {schedule.freshness.amount} {schedule.freshness.unit}"
+        interval = _label(schedule)
         # REST has no field of a timetable but this text, which freshtable-airflow makes of the schedule that it was served.
         summary = f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"
 

@@ -23,6 +23,7 @@ from mt_core.workflow.operations import (
     ModifyRefreshWorkflowSchedule,
     ResumeRefreshWorkflow,
     Schedule,
+    ScheduleKind,
     SuspendRefreshWorkflow,
 )
 from mt_core.workflow.scheduler import (
@@ -50,6 +51,7 @@ class AirflowScheduler(WorkflowScheduler):
     """
 
     identifier: ClassVar[str] = IDENTIFIER
+    kinds: ClassVar[frozenset[ScheduleKind]] = frozenset(ScheduleKind)
     options: ClassVar[tuple[SchedulerOption, ...]] = OPTIONS
     shortest: ClassVar[timedelta] = timedelta(minutes=1)
 
@@ -86,7 +88,8 @@ class AirflowScheduler(WorkflowScheduler):
             connection.client.close()
 
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:
-        if schedule.freshness.seconds < self.shortest.total_seconds():
+        # A cron is due once a minute at most.
+        if schedule.freshness is not None and schedule.freshness.seconds < self.shortest.total_seconds():
             raise WorkflowError(
                 f"FRESHNESS = {schedule.freshness} is too often for Airflow, which begins {identifier} once a minute at most: "
                 "use INTERVAL '1' MINUTE or more, or set workflow-scheduler.type to memory; a table that exists is mended by "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from mt_core.model.freshness import Freshness, grid_of
+from mt_core.model.cadence import Cadence
 from mt_core.workflow.operations import Schedule
 
 
@@ -22,19 +22,19 @@ class GridCache:
     """The points around *now*; schedules with one grid share one calculation, as thousands may be due at once."""
 
     now: datetime
-    _points: dict[tuple[Freshness, str], tuple[datetime, datetime]] = field(default_factory=dict)
+    _points: dict[tuple[Cadence, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
     def around(self, schedule: Schedule, *, done: datetime | None = None) -> Points:
         """Return the next point, and the latest one if it is later than the schedule's beginning and than *done*.
 
         Raises MtError if the schedule has no grid, such as for an unknown zone.
         """
-        key = (schedule.freshness, schedule.zone)
+        key = (schedule.cadence, schedule.zone)
         if key not in self._points:
-            grid = grid_of(*key)
+            grid = schedule.grid()
             self._points[key] = grid.at_or_before(self.now), grid.after(self.now)
         passed, following = self._points[key]
         if following <= schedule.since:
-            following = grid_of(*key).after(schedule.since)
+            following = schedule.grid().after(schedule.since)
         due = passed > schedule.since and (done is None or passed > done)
         return Points(passed=passed if due else None, next=following)

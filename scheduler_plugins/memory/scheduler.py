@@ -19,6 +19,7 @@ from mt_core.workflow.operations import (
     ModifyRefreshWorkflow,
     ModifyRefreshWorkflowSchedule,
     ResumeRefreshWorkflow,
+    ScheduleKind,
     SuspendRefreshWorkflow,
 )
 from mt_core.workflow.scheduler import (
@@ -62,6 +63,7 @@ class MemoryScheduler(WorkflowScheduler):
     """
 
     identifier: ClassVar[str] = IDENTIFIER
+    kinds: ClassVar[frozenset[ScheduleKind]] = frozenset(ScheduleKind)
     options: ClassVar[tuple[SchedulerOption, ...]] = (MAX_IN_FLIGHT, CATCH_UP_RATE)
 
     def __init__(self) -> None:

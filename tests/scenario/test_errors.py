@@ -141,8 +141,8 @@ BAD_STATEMENTS = {
     "clause that does not exist": (
         "ALTER MATERIALIZED TABLE daily BREAK",
         'Encountered "BREAK"; expected SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL '
-        "'n' unit, SET REFRESH_MODE = FULL | CONTINUOUS, SET ('key' = 'value', …), RESET ('key', …), or AS query "
-        "(line 1, column 32)",
+        "'n' unit, SET SCHEDULE CRON '…', SET REFRESH_MODE = FULL | CONTINUOUS, SET ('key' = 'value', …), RESET ('key', …), "
+        "or AS query (line 1, column 32)",
     ),
 }
 

@@ -173,3 +173,26 @@ def test_a_failed_tick_leaves_the_old_rows_and_the_next_one_heals(whole: WholeGa
     assert (failed, after) == (("FAILED", "write failed: division by zero"), before)
     assert whole.show("status", name="often")[1:] == ["FAILED", "SUCCEEDED"]
     assert whole.amounts("often") == [("2026-03-01", 7)]
+
+
+def test_a_schedule_by_cron_ticks_at_its_times_and_takes_the_days_of_the_weekend(whole: WholeGateway) -> None:
+    days = [f"2026-03-{day:02}" for day in range(1, 10)]
+    whole.sql(
+        "CREATE MATERIALIZED TABLE weekdays PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd') "
+        "SCHEDULE CRON '0 6 * * MON-FRI' AT TIME ZONE 'Europe/Rome' AS SELECT * FROM orders"
+    )
+
+    # From Sunday noon to the Saturday after it, and over the weekend, to Monday.
+    next_runs = [whole.facts("weekdays")["next run"]]
+    for hours in (24, 4 * 24, 3 * 24):
+        whole.engine.commit(ORDERS, [{"ds": day, "amount": hours} for day in days])
+        whole.pass_time(seconds=hours * 3_600)
+        next_runs.append(whole.facts("weekdays")["next run"])
+
+    assert next_runs == [f"2026-03-{day:02} 06:00:00" for day in (2, 3, 9, 10)]
+    shown = whole.show("schedule time", "partitions", "status", name="weekdays")[1:]
+    assert shown[0][:2] == ("2026-03-02 06:00:00", "ds=2026-02-27, ds=2026-02-28, ds=2026-03-01, ds=2026-03-02")
+    assert shown[-1][0] == "2026-03-09 06:00:00"
+    # Earlier days come with it as late rows.
+    assert str(shown[-1][1]).endswith("ds=2026-03-06, ds=2026-03-07, ds=2026-03-08, ds=2026-03-09")
+    assert {status for *_, status in shown} <= {"SUCCEEDED", "COALESCED"}

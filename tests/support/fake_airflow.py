@@ -14,7 +14,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mt_core.clock import Clock
-from mt_core.model.freshness import Grid, grid_of
+from mt_core.model.cadence import Grid
 from mt_core.workflow.definitions import SHARDS, DefinitionStore, WorkflowDefinition, shard_of
 from mt_core.workflow.publishing import schedule_json
 from tests.support.tick import gateway_client, send_tick
@@ -39,8 +39,7 @@ class FakeDag:
 
     @property
     def grid(self) -> Grid:
-        schedule = self.definition.schedule
-        return grid_of(schedule.freshness, schedule.zone)
+        return self.definition.schedule.grid()
 
     def next_run(self, now: datetime) -> datetime:
         """Return the next point. Airflow plans it when it parses a DAG and when it has run it, and keeps to that."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import datetime
 
 from mt_core.errors import WorkflowError
-from mt_core.model.freshness import Grid, grid_of
+from mt_core.model.cadence import Grid
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
@@ -16,6 +16,7 @@ from mt_core.workflow.operations import (
     ModifyRefreshWorkflow,
     ModifyRefreshWorkflowSchedule,
     ResumeRefreshWorkflow,
+    ScheduleKind,
     SuspendRefreshWorkflow,
 )
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowDescription, WorkflowScheduler, WorkflowState
@@ -30,6 +31,7 @@ class FakeScheduler(WorkflowScheduler):
     """
 
     identifier = "fake"
+    kinds = frozenset(ScheduleKind)
 
     def __init__(self) -> None:
         self.workflows: dict[str, CreatePeriodicRefreshWorkflow] = {}
@@ -117,4 +119,4 @@ def _modified(known: CreatePeriodicRefreshWorkflow, workflow: ModifyRefreshWorkf
 
 
 def _grid(workflow: CreatePeriodicRefreshWorkflow) -> Grid:
-    return grid_of(workflow.schedule.freshness, workflow.schedule.zone)
+    return workflow.schedule.grid()

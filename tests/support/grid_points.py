@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from mt_core.model.freshness import Grid
+from mt_core.model.cadence import Grid
 
 
 def points_between(grid: Grid, after: datetime, until: datetime) -> list[datetime]:

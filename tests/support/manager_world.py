@@ -11,7 +11,6 @@ from typing import Any
 
 from mt_core.app.wiring import wire_tables
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.freshness import grid_of
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.catalog import CatalogStatement
@@ -129,7 +128,7 @@ class ManagerWorld:
     def latest_point(self, name: str = "daily") -> datetime:
         """Return the latest schedule time that has passed."""
         definition = self.table(name).definition
-        return grid_of(definition.freshness, definition.zone).at_or_before(self.clock.now())
+        return definition.grid().at_or_before(self.clock.now())
 
     def pass_days(self, days: int) -> None:
         """Move the clock."""

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from mt_core.errors import MtError
-from mt_core.model.freshness import grid_of
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.refresh.attempt import Steps
@@ -166,7 +165,7 @@ class ProtocolWorld:
     def pass_point(self) -> datetime:
         """Move the clock to the next point of the grid; the leases of live workers are renewed."""
         definition = self.table.definition
-        point = grid_of(definition.freshness, definition.zone).after(self.world.clock.now())
+        point = definition.grid().after(self.world.clock.now())
         self.world.clock.advance(point - self.world.clock.now())
         for worker in self.workers:
             if not worker.zombie:

@@ -66,7 +66,9 @@ def test_a_local_time_that_occurs_twice_counts_once_unless_the_hour_field_begins
     assert hourly.at_or_before(utc("2026-10-25T01:29")) == utc("2026-10-25T00:30")
 
 
-def minutes_of(zone: ZoneInfo, start: datetime, end: datetime) -> Iterator[tuple[datetime, datetime, bool, list[datetime]]]:
+def minutes_of(
+    zone: ZoneInfo, start: datetime, end: datetime
+) -> Iterator[tuple[datetime, datetime, bool, list[datetime]]]:
     """Yield each minute with its wall clock, whether that is shown for the second time, and the ones skipped before it."""
     instant, last = start, None
     while instant < end:
@@ -89,7 +91,9 @@ def values_of(text: str, lowest: int, count: int) -> frozenset[int]:
         first, _, last = ("", "", "") if span == "*" else span.partition("-")
         low = lowest if span == "*" else int(NAMES.get(first, first))
         high = lowest + count - 1 if span == "*" else int(NAMES.get(last or first, last or first))
-        values |= {(value - lowest) % count + lowest for value in range(low, high + 1 + count * (high < low), int(step or 1))}
+        values |= {
+            (value - lowest) % count + lowest for value in range(low, high + 1 + count * (high < low), int(step or 1))
+        }
     return frozenset(values)
 
 

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mt_core.errors import DefinitionInvalid, RequestInvalid
+from mt_core.model.cron import Cron
 from mt_core.model.formatter import (
     check_pattern,
     format_instant,
@@ -113,7 +114,45 @@ def test_the_partition_of_a_schedule_time_is_schedule_time_minus_freshness(
 ) -> None:
     instant = parse_schedule_time(schedule_time, zone)
 
-    assert partitions_of(instant, freshness, zone, formatters) == PartitionSpec.of(expected)
+    assert partitions_of(instant, freshness, zone, formatters) == (PartitionSpec.of(expected),)
+
+
+@pytest.mark.parametrize(
+    ("schedule_time", "expression", "pattern", "expected"),
+    [
+        (
+            "2026-03-30 06:00:00",
+            "0 6 * * MON-FRI",
+            "yyyy-MM-dd",
+            ["2026-03-27", "2026-03-28", "2026-03-29", "2026-03-30"],
+        ),
+        ("2026-03-31 00:00:00", "0 0 * * *", "yyyy-MM-dd", ["2026-03-30"]),
+        ("2026-03-01 00:00:00", "0 0 1 * *", "yyyy-MM", ["2026-02"]),
+        ("2026-03-29 04:00:00", "0 0-4/4 * * *", "HH", ["00", "01", "03"]),
+        ("2026-10-25 04:00:00", "0 0-4/4 * * *", "HH", ["00", "01", "02", "03"]),
+        ("2026-10-25 03:15:00", "15 3 25 10 *", "yyyy", ["2025", "2026"]),
+        ("2026-01-01 00:01:00", "* * * * *", "HH:mm", ["00:00"]),
+        ("2026-01-01 00:01:00", "* * * * *", "'all'", ["all"]),
+    ],
+)
+def test_a_schedule_time_of_a_cron_stands_for_all_partitions_since_the_one_before_it(
+    schedule_time: str, expression: str, pattern: str, expected: list[str]
+) -> None:
+    instant = parse_schedule_time(schedule_time, "Europe/Berlin")
+
+    specs = partitions_of(instant, Cron(expression), "Europe/Berlin", {"ds": pattern})
+
+    assert list(specs) == [PartitionSpec.of({"ds": value}) for value in expected]
+
+
+def test_partitions_by_minute_between_the_two_courses_of_a_repeated_hour_are_all_named() -> None:
+    # 02:30 is shown at 00:30Z and 01:30Z.
+    second = datetime(2026, 10, 25, 1, 30, tzinfo=UTC)
+
+    specs = partitions_of(second, Cron("30 * * * *"), "Europe/Berlin", {"ds": "HH:mm"})
+
+    minutes = [f"02:{minute:02}" for minute in range(60)]
+    assert sorted(specs) == [PartitionSpec.of({"ds": minute}) for minute in minutes]
 
 
 # ------------------------------------------------------------------------------------------------------- schedule times

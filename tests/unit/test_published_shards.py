@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.operations import Schedule
@@ -56,6 +57,20 @@ def has_all_of(body: Any, former: Any) -> bool:
 
 def test_a_served_shard_is_golden() -> None:
     assert shard() == json.loads((GOLDEN / "shard_schedules_v2.json").read_text())
+
+
+def test_a_cron_is_served_as_version_3_which_older_packages_refuse_by_its_number() -> None:
+    schedule = Schedule(cron=Cron("0 6 * * MON-FRI"), zone="Europe/Berlin", since=SINCE)
+    definition = WorkflowDefinition(
+        workflow_id="w", identifier="lake.sales.daily", description="", schedule=schedule, name="mt__lake.sales.daily"
+    )
+
+    body = workflow_json(definition)
+
+    assert body["schedule"] == {"version": 3, "kind": "cron", "cron": "0 6 * * MON-FRI", "zone": "Europe/Berlin"}
+    # Packages that read a freshness find that there is none, and go on to the version.
+    assert (body["freshness"], body["since"]) == (None, SINCE.isoformat())
+    assert WorkflowDefinition.from_json(definition.to_json()) == definition
 
 
 def test_a_reader_of_schedules_of_version_1_finds_all_that_it_found_before() -> None:

@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import RefreshMode, TableIdentifier
 from mt_core.sql.parser import parse, parse_name
@@ -24,6 +25,7 @@ from mt_core.sql.statements import (
     SetFreshness,
     SetProperty,
     SetRefreshMode,
+    SetSchedule,
     ShowCreateTable,
     ShowMaterializedTables,
     ShowRefreshes,
@@ -55,6 +57,11 @@ ALTER = "ALTER MATERIALIZED TABLE t"
         (f"{ALTER} SET REFRESH_MODE = FULL", SetRefreshMode(name=("t",), mode=RefreshMode.FULL)),
         (f"{ALTER} SET ('a' = 'b', 'c' = 'd')", AlterOptions(name=("t",), options={"a": "b", "c": "d"})),
         (f"{ALTER} RESET ('a', 'c')", AlterOptions(name=("t",), removed=("a", "c"))),
+        (f"{ALTER} SET SCHEDULE CRON '0 6 * * mon'", SetSchedule(name=("t",), cron=Cron("0 6 * * MON"))),
+        (
+            f"{ALTER} SET SCHEDULE CRON '0 6 * * *' AT TIME ZONE 'Europe/Rome'",
+            SetSchedule(name=("t",), cron=Cron("0 6 * * *"), zone="Europe/Rome"),
+        ),
         (f"{ALTER} SET FRESHNESS = INTERVAL '2' DAYS", SetFreshness(name=("t",), freshness=Freshness(2, "DAY"))),
         (f"{ALTER} AS SELECT 1", AlterQuery(name=("t",), query="SELECT 1", query_line=1, query_column=31)),
         ("DROP MATERIALIZED TABLE t", DropTable(name=("t",))),
@@ -401,7 +408,7 @@ def test_a_freshness_that_does_not_fit_is_refused_with_what_does_not(interval: s
 @pytest.mark.parametrize(
     ("rest", "reason"),
     [
-        ("", 'Encountered "<EOF>"; expected COMMENT, PARTITIONED, WITH, FRESHNESS, REFRESH_MODE or AS'),
+        ("", 'Encountered "<EOF>"; expected COMMENT, PARTITIONED, WITH, FRESHNESS, SCHEDULE, REFRESH_MODE or AS'),
         ("USING parquet AS SELECT 1", 'Encountered "USING"; expected COMMENT, .*the clauses are, in this order'),
         ("COMMENT 'a' COMMENT 'b' AS SELECT 1", "COMMENT is given twice"),
         ("WITH ('a'='b') COMMENT 'c' AS SELECT 1", "COMMENT cannot come after WITH; the clauses are, in this order"),
@@ -419,6 +426,10 @@ def test_a_freshness_that_does_not_fit_is_refused_with_what_does_not(interval: s
         ("FRESHNESS INTERVAL '1' DAY AS SELECT 1", "expected ="),
         ("FRESHNESS = '1' DAY AS SELECT 1", "only interval FRESHNESS is supported"),
         ("FRESHNESS = 5 AS SELECT 1", "only interval FRESHNESS is supported"),
+        ("FRESHNESS = INTERVAL '1' DAY SCHEDULE CRON '0 6 * * *' AS SELECT 1", "FRESHNESS or SCHEDULE CRON, not both"),
+        ("SCHEDULE EVERY 1 HOUR AS SELECT 1", "expected CRON; an interval is FRESHNESS = INTERVAL 'n' unit"),
+        ("SCHEDULE CRON AS SELECT 1", 'Encountered "AS"; expected a cron expression in quotes'),
+        ("SCHEDULE CRON '0 6 * * *' AT TIME ZONE AS SELECT 1", "expected a time zone in quotes"),
         ("FRESHNESS = INTERVAL 1 DAY AS SELECT 1", 'Encountered "1"; expected a number in quotes'),
         ("FRESHNESS = INTERVAL '1'", 'Encountered "<EOF>"; expected a unit'),
         ("REFRESH_MODE = AUTOMATIC AS SELECT 1", 'Encountered "AUTOMATIC"; expected FULL or CONTINUOUS'),

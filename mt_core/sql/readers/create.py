@@ -7,17 +7,30 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
+from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness, FreshnessUnit
 from mt_core.model.table import RefreshMode
+from mt_core.model.zone import zone_named
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
 from mt_core.tokens import TokenKind
 
 # The empty word stands for the beginning, before the first clause.
-CLAUSES = ("", "COMMENT", "DISTRIBUTED", "PARTITIONED", "WITH", "START_MODE", "FRESHNESS", "REFRESH_MODE", "AS")
+CLAUSES = (
+    "",
+    "COMMENT",
+    "DISTRIBUTED",
+    "PARTITIONED",
+    "WITH",
+    "START_MODE",
+    "FRESHNESS",
+    "SCHEDULE",
+    "REFRESH_MODE",
+    "AS",
+)
 CLAUSE_ORDER = (
     "the clauses are, in this order: (columns), COMMENT '…', PARTITIONED BY (…), WITH ('key' = 'value', …), "
-    "FRESHNESS = INTERVAL 'n' unit, REFRESH_MODE = FULL | CONTINUOUS, AS query"
+    "FRESHNESS = INTERVAL 'n' unit or SCHEDULE CRON '…' [AT TIME ZONE '…'], REFRESH_MODE = FULL | CONTINUOUS, AS query"
 )
 _REFUSED = {
     "DISTRIBUTED": "DISTRIBUTED is not supported: storage tables have no buckets; leave the clause out, or use PARTITIONED BY.",
@@ -35,6 +48,8 @@ class _Clauses:
     partition_keys: tuple[str, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     freshness: Freshness | None = None
+    cron: Cron | None = None
+    zone: str | None = None
     refresh_mode: RefreshMode | None = None
 
 
@@ -73,6 +88,8 @@ def create_named(cursor: TokenCursor, text: str, *, or_alter: bool) -> CreateMat
         partition_keys=clauses.partition_keys,
         options=clauses.options,
         freshness=clauses.freshness,
+        cron=clauses.cron,
+        zone=clauses.zone,
         refresh_mode=clauses.refresh_mode,
         query=query,
         query_line=line,
@@ -113,9 +130,26 @@ def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
         case "FRESHNESS":
             cursor.expect("=")
             clauses.freshness = read_interval(cursor)
+        case "SCHEDULE":
+            if clauses.freshness is not None:
+                raise cursor.refusal("a table has FRESHNESS or SCHEDULE CRON, not both")
+            clauses.cron, clauses.zone = read_cron(cursor)
         case _:
             cursor.expect("=")
             clauses.refresh_mode = read_mode(cursor)
+
+
+def read_cron(cursor: TokenCursor) -> tuple[Cron, str | None]:
+    """Read what follows SCHEDULE: the expression, and the time zone if one is given."""
+    if cursor.word() in {"EVERY", "REFRESH"}:
+        raise cursor.refusal("expected CRON; an interval is FRESHNESS = INTERVAL 'n' unit")
+    cursor.expect("CRON")
+    cron = Cron(cursor.string("a cron expression in quotes, such as '0 6 * * MON-FRI'"))
+    if not cursor.accept("AT", "TIME", "ZONE"):
+        return cron, None
+    zone = cursor.string("a time zone in quotes, such as 'Europe/Berlin'")
+    zone_named(zone, "AT TIME ZONE")
+    return cron, zone
 
 
 def read_mode(cursor: TokenCursor) -> RefreshMode:

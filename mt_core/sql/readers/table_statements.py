@@ -10,7 +10,7 @@ from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.catalog_statements import read_explain
-from mt_core.sql.readers.create import create_named, is_view, read_interval, read_mode
+from mt_core.sql.readers.create import create_named, is_view, read_cron, read_interval, read_mode
 from mt_core.sql.statements import (
     AlterOptions,
     AlterQuery,
@@ -23,6 +23,7 @@ from mt_core.sql.statements import (
     ResumeTable,
     SetFreshness,
     SetRefreshMode,
+    SetSchedule,
     ShowCreateTable,
     ShowMaterializedTables,
     ShowRefreshes,
@@ -58,7 +59,7 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
         if refused := _REFUSED_ACTIONS.get(cursor.word()):
             raise _no_action(name, *refused)
         raise cursor.error(
-            "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, "
+            "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, SET SCHEDULE CRON '…', "
             "SET REFRESH_MODE = FULL | CONTINUOUS, SET ('key' = 'value', …), RESET ('key', …), or AS query"
         )
     cursor.take()
@@ -84,13 +85,18 @@ def _set(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
     if cursor.accept("FRESHNESS"):
         cursor.expect("=")
         return SetFreshness(name=name, freshness=read_interval(cursor))
+    if cursor.accept("SCHEDULE"):
+        cron, zone = read_cron(cursor)
+        return SetSchedule(name=name, cron=cron, zone=zone)
     if cursor.accept("REFRESH_MODE"):
         cursor.expect("=")
         return SetRefreshMode(name=name, mode=read_mode(cursor))
     if cursor.word() == "TBLPROPERTIES":
         raise _no_action(name, "SET TBLPROPERTIES", "use SET ('key' = 'value', …)")
     if cursor.word() != "(":
-        raise cursor.error("FRESHNESS = INTERVAL 'n' unit, REFRESH_MODE = FULL | CONTINUOUS, or ('key' = 'value', …)")
+        raise cursor.error(
+            "FRESHNESS = INTERVAL 'n' unit, SCHEDULE CRON '…', REFRESH_MODE = FULL | CONTINUOUS, or ('key' = 'value', …)"
+        )
     options = cursor.properties()
     if not options:
         raise cursor.refusal("SET names at least one option")

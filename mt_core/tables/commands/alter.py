@@ -11,17 +11,19 @@ from mt_core.errors import DefinitionInvalid, TableBusy
 from mt_core.model.freshness import Freshness
 from mt_core.model.storage import UPSERT
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
-from mt_core.sql.statements import CreateMaterializedTable
+from mt_core.sql.statements import CreateMaterializedTable, SetSchedule
 from mt_core.tables.commands.create import declared
 from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
 from mt_core.tables.commands.upserts import refuse_read
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
 from mt_core.tables.definition.table_definition import (
+    cadence_fields,
     check_appended,
+    check_partitions_of_cron,
     derive,
-    formatter_warnings,
     recorded_types,
+    schedule_warnings,
     settings_of,
     zone_of,
 )
@@ -63,6 +65,7 @@ def create_or_alter(
 ) -> CommandOutcome:
     """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options, comment and freshness."""
     identifier = table.identifier
+    _refuse_other_zone(identifier, table.definition, statement.zone)
     warnings = (*check_table_options(statement.options, str(identifier)), *_zone_warnings(services, table, context))
     new = declared(services, statement, identifier, context)
     if new.partition_keys != table.definition.partition_keys:
@@ -102,7 +105,7 @@ def _redefine(
 ) -> CommandOutcome:
     refuse_impossible(services, seen.identifier, new, services.engine.read_vector(query_of(new)))
     old = seen.definition
-    detail = {"reschedules": (new.freshness, new.refresh_mode) != (old.freshness, old.refresh_mode)}
+    detail = {"reschedules": (new.cadence, new.refresh_mode) != (old.cadence, old.refresh_mode)}
     run_id: str | None = None
 
     def redefined(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
@@ -126,8 +129,8 @@ def _redefine(
         if detail["reschedules"]:
             services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))
         command.finish(redefined)
-    if (old.freshness, old.date_formatters) != (new.freshness, new.date_formatters):
-        warnings = (*warnings, *formatter_warnings(seen.identifier, new))
+    if (old.cadence, old.date_formatters) != (new.cadence, new.date_formatters):
+        warnings = (*warnings, *schedule_warnings(seen.identifier, new))
     return CommandOutcome(wait_for=run_id, warnings=warnings)
 
 
@@ -196,7 +199,35 @@ def set_freshness(
     declared_mode = old.logical_refresh_mode
     asked = RefreshMode(declared_mode) if declared_mode in set(RefreshMode) else None
     _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
-    return _keep_fresh(services, identifier, replace(old, freshness=freshness, refresh_mode=mode))
+    return _keep_fresh(services, identifier, replace(old, **cadence_fields(freshness), refresh_mode=mode))
+
+
+def set_schedule(services: TableServices, identifier: TableIdentifier, statement: SetSchedule) -> CommandOutcome:
+    """Refresh the table by a cron from now on, in place of its freshness; its time zone stays."""
+    old = services.intents.current(identifier).definition
+    _refuse_other_zone(identifier, old, statement.zone)
+    if old.logical_refresh_mode == RefreshMode.CONTINUOUS:
+        raise DefinitionInvalid(
+            f"{identifier} is declared with REFRESH_MODE = CONTINUOUS, and a schedule means FULL; ALTER MATERIALIZED TABLE "
+            f"{identifier} SET REFRESH_MODE = FULL first.",
+            table=str(identifier),
+            key="REFRESH_MODE",
+            value=old.logical_refresh_mode,
+        )
+    new = replace(old, **cadence_fields(statement.cron), refresh_mode=RefreshMode.FULL)
+    check_partitions_of_cron(identifier, new, services.settings)
+    return _keep_fresh(services, identifier, new)
+
+
+def _refuse_other_zone(identifier: TableIdentifier, definition: TableDefinition, zone: str | None) -> None:
+    if zone is not None and zone != definition.zone:
+        raise DefinitionInvalid(
+            f"AT TIME ZONE '{zone}': {identifier} has the time zone {definition.zone}, in which its query runs and its partitions "
+            "are named; leave AT TIME ZONE out, or DROP and CREATE the table.",
+            table=str(identifier),
+            key="AT TIME ZONE",
+            value=zone,
+        )
 
 
 def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
@@ -207,16 +238,25 @@ def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
 def set_refresh_mode(services: TableServices, identifier: TableIdentifier, mode: RefreshMode) -> CommandOutcome:
     """Refresh in *mode* from now on, whatever the freshness: what the table shows stays, only who refreshes it changes."""
     old = services.intents.current(identifier).definition
+    if old.cron is not None and mode is RefreshMode.CONTINUOUS:
+        raise DefinitionInvalid(
+            f"{identifier} has SCHEDULE {old.cron}, which means REFRESH_MODE = FULL; ALTER MATERIALIZED TABLE {identifier} SET "
+            "FRESHNESS = INTERVAL 'n' unit first.",
+            table=str(identifier),
+            key="REFRESH_MODE",
+            value=mode.value,
+        )
     return _keep_fresh(services, identifier, replace(old, refresh_mode=mode, logical_refresh_mode=mode.value))
 
 
 def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: TableDefinition) -> CommandOutcome:
-    """Give the table the freshness and the mode of *new*; the keeper follows."""
+    """Give the table the cadence and the mode of *new*; the keeper follows."""
 
     def changed(tx: Transaction, now: MaterializedTable) -> MaterializedTable:
         definition = replace(
             now.definition,
             freshness=new.freshness,
+            cron=new.cron,
             refresh_mode=new.refresh_mode,
             logical_refresh_mode=new.logical_refresh_mode,
         )
@@ -229,7 +269,7 @@ def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: Table
         if not continuous:
             services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))
         command.finish(changed)
-    return CommandOutcome(warnings=formatter_warnings(identifier, new))
+    return CommandOutcome(warnings=schedule_warnings(identifier, new))
 
 
 def _rescheduled(

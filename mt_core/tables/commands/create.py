@@ -13,7 +13,7 @@ from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
 from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
-from mt_core.tables.definition.table_definition import define, formatter_warnings, settings_of, zone_of
+from mt_core.tables.definition.table_definition import define, schedule_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.refresh.late_data import late_warnings
 from mt_core.tables.refresh.outlook import recomputed_warnings
@@ -68,14 +68,14 @@ def _outcome(
     recomputed = () if definition.streams else recomputed_warnings(services.engine, identifier, definition, vector)
     warnings = (
         *without_effect,
-        *formatter_warnings(identifier, definition),
+        *schedule_warnings(identifier, definition),
         *late_warnings(services.engine, identifier, definition),
         *recomputed,
     )
     return CommandOutcome(
         wait_for=run_id,
         created=identifier if run_id else None,
-        recomputed=definition.freshness if recomputed else None,
+        recomputed=definition.interval if recomputed else None,
         warnings=warnings,
     )
 
@@ -85,6 +85,7 @@ def declared(
 ) -> TableDefinition:
     """Return the definition that the statement declares, checked against query, catalog and storage; changes nothing."""
     services.engine.check_catalog(identifier)
+    context = replace(context, zone=statement.zone or context.zone)
     query = Query(
         text=statement.query,
         catalog=context.catalog,

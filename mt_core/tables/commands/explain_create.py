@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from mt_core.errors import TableExists
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.freshness import grid_of
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared, initializing
@@ -81,16 +80,17 @@ def _stream_lines(definition: TableDefinition, vector: SourceVector) -> Iterator
 def _why_mode(services: TableServices, definition: TableDefinition, context: CommandContext) -> str:
     if definition.logical_refresh_mode in set(RefreshMode):
         return "declared"
+    if definition.cron is not None:
+        return "derived: it has a schedule"
     threshold = services.settings.in_session(context.properties).freshness_threshold_s
     than = "at least" if definition.refresh_mode is RefreshMode.FULL else "under"
-    return f"derived: FRESHNESS = {definition.freshness} is {than} {THRESHOLD_KEY}, {threshold} s"
+    return f"derived: FRESHNESS = {definition.interval} is {than} {THRESHOLD_KEY}, {threshold} s"
 
 
 def _schedule(services: TableServices, definition: TableDefinition) -> str:
     if definition.streams:
-        return f"within {definition.freshness.words} of a new row"
+        return f"within {definition.interval.words} of a new row"
     if definition.refresh_mode is not RefreshMode.FULL:
-        return f"within {definition.freshness.words} of a change"
-    grid = grid_of(definition.freshness, definition.zone)
-    first = grid.after(in_transaction(services.registry, lambda tx: tx.now()))
-    return f"every {definition.freshness.words} in {definition.zone}, first at {show_schedule_time(first, definition.zone)}"
+        return f"within {definition.interval.words} of a change"
+    first = definition.grid().after(in_transaction(services.registry, lambda tx: tx.now()))
+    return f"{definition.cadence.every} in {definition.zone}, first at {show_schedule_time(first, definition.zone)}"

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from mt_core.errors import IllegalStatus, StorageMissing
-from mt_core.model.freshness import grid_of
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
@@ -76,8 +75,8 @@ def resume(
             now = now.advance(RefreshStatus.ACTIVATED, by=by, at=tx.now())
         now = trusted(replace(now, dynamic_options=given or now.dynamic_options))
         if catch_up == "none":
-            grid = grid_of(now.definition.freshness, now.definition.zone)
-            now = replace(now, covered_until=max(now.covered_until, grid.at_or_before(tx.now())))
+            latest = now.definition.grid().at_or_before(tx.now())
+            now = replace(now, covered_until=max(now.covered_until, latest))
         if now.rebuild_due is None:
             return now
         services.request_rebuild(tx, replace(now, intent=None), requested_by)

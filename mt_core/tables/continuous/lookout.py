@@ -167,7 +167,7 @@ class LookOut:
             # Sources without versions may have changed at any time.
             kept.due, kept.is_due = sources, sources is None or sources != kept.seen
             at_rest = kept.stretch is None and not kept.is_due
-            kept.look_at = next_look(kept.table.definition.freshness, now, at_rest=at_rest)
+            kept.look_at = next_look(kept.table.definition.interval, now, at_rest=at_rest)
             if not kept.is_due:
                 self._services.fresh_at[kept.table.table_id] = now
 
@@ -191,7 +191,7 @@ class LookOut:
         began = self._services.clock.now()
         stretch = kept.stretch or self._begun(kept)
         if stretch is None:
-            kept.batch_at = began + look_every(kept.table.definition.freshness)
+            kept.batch_at = began + look_every(kept.table.definition.interval)
             return
         kept.stretch, kept.idle_since, stretch.way = stretch, None, None
         goes_on = False
@@ -218,7 +218,7 @@ class LookOut:
 
     def _note_end(self, kept: _Kept, stretch: Stretch, began: datetime) -> None:
         """Note when the next batch may begin, after the end of one."""
-        services, freshness, table = self._services, kept.table.definition.freshness, kept.table
+        services, freshness, table = self._services, kept.table.definition.interval, kept.table
         run = services.ledger.shown(stretch.claimed.run.run_id) if kept.stretch is None else None
         if run is not None and run.status is RunStatus.FAILED:
             kept.failures += 1

@@ -21,7 +21,10 @@ def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
         clauses.append(f"PARTITIONED BY ({', '.join(quote(key) for key in definition.partition_keys)})")
     if definition.options:
         clauses.append("WITH (\n  " + property_list(masked(definition.options), ",\n  ") + "\n)")
-    clauses.append(f"FRESHNESS = {definition.freshness}")
+    if definition.cron is not None:
+        clauses.append(f"SCHEDULE {definition.cron} AT TIME ZONE {string_literal(definition.zone)}")
+    else:
+        clauses.append(f"FRESHNESS = {definition.interval}")
     clauses.append(f"REFRESH_MODE = {definition.refresh_mode}")
     clauses.append(f"AS {definition.expanded_query}")
     return "\n".join(clauses) + "\n"

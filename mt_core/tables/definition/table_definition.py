@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import TypedDict
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import quote
-from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of
-from mt_core.model.freshness import Freshness, grid_of
+from mt_core.model.cadence import Cadence
+from mt_core.model.cron import Cron
+from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of, show_schedule_time
+from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
@@ -20,6 +23,15 @@ from mt_core.tables.table_commands import CommandContext
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 _SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
 _MOMENT = timedelta(seconds=1)
+# Enough for two weekends of a schedule that is due each hour, and for ten years of one that is due each month.
+_POINTS_CHECKED = 120
+
+
+class CadenceFields(TypedDict):
+    """The fields of a definition of which one is None."""
+
+    freshness: Freshness | None
+    cron: Cron | None
 
 
 def define(
@@ -32,9 +44,9 @@ def define(
 ) -> TableDefinition:
     """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object and the way out."""
     settings = settings.in_session(context.properties)
-    freshness, mode = derive(statement.freshness, statement.refresh_mode, settings)
+    cadence, mode = derive(statement.cron or statement.freshness, statement.refresh_mode, settings)
     zone = zone_of(context, settings)
-    grid_of(freshness, zone)
+    cadence.grid(zone)
     columns, query = _columns(statement.columns, analysed, identifier)
     partition_keys = _partition_keys(statement.partition_keys, columns, identifier)
     options = dict(statement.options)
@@ -42,7 +54,7 @@ def define(
         columns=columns,
         original_query=statement.query,
         expanded_query=query,
-        freshness=freshness,
+        **cadence_fields(cadence),
         refresh_mode=mode,
         logical_refresh_mode=statement.refresh_mode.value if statement.refresh_mode else "AUTOMATIC",
         zone=zone,
@@ -55,7 +67,9 @@ def define(
         query_types=recorded_types(columns, analysed),
         sources=analysed.sources,
     )
-    return replace(definition, options=_checked_formatters(definition, identifier))
+    definition = replace(definition, options=_checked_formatters(definition, identifier))
+    check_partitions_of_cron(identifier, definition, settings)
+    return definition
 
 
 def settings_of(context: CommandContext) -> dict[str, str]:
@@ -78,17 +92,53 @@ def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[s
     return {column.name: produced[column.name.lower()] for column in columns}
 
 
-def derive(
-    freshness: Freshness | None, mode: RefreshMode | None, settings: ManagerSettings
-) -> tuple[Freshness, RefreshMode]:
-    """Return freshness and refresh mode with their defaults: one decides the other, by the threshold."""
-    if freshness is None:
+def derive(cadence: Cadence | None, mode: RefreshMode | None, settings: ManagerSettings) -> tuple[Cadence, RefreshMode]:
+    """Return cadence and refresh mode with their defaults: a freshness and the mode decide each other, a cron means FULL."""
+    if isinstance(cadence, Cron):
+        if mode is RefreshMode.CONTINUOUS:
+            raise DefinitionInvalid(
+                f"SCHEDULE {cadence}: a table with a schedule is refreshed in REFRESH_MODE = FULL; leave REFRESH_MODE out, "
+                "or write FRESHNESS = INTERVAL 'n' unit for a table that follows its sources.",
+                key="REFRESH_MODE",
+                value=mode.value,
+            )
+        return cadence, RefreshMode.FULL
+    if cadence is None:
         full = mode is RefreshMode.FULL
-        freshness = settings.default_freshness_full if full else settings.default_freshness_continuous
+        cadence = settings.default_freshness_full if full else settings.default_freshness_continuous
     if mode is None:
-        short = freshness.seconds < settings.freshness_threshold_s
+        short = cadence.seconds < settings.freshness_threshold_s
         mode = RefreshMode.CONTINUOUS if short else RefreshMode.FULL
-    return freshness, mode
+    return cadence, mode
+
+
+def cadence_fields(cadence: Cadence) -> CadenceFields:
+    """Return the fields of a definition that say how often; one replaces the other."""
+    if isinstance(cadence, Cron):
+        return {"freshness": None, "cron": cadence}
+    return {"freshness": cadence, "cron": None}
+
+
+def check_partitions_of_cron(
+    identifier: TableIdentifier, definition: TableDefinition, settings: ManagerSettings
+) -> None:
+    """Raise DefinitionInvalid for a cron one of whose schedule times stands for more partitions than a refresh takes."""
+    formatters, grid = definition.date_formatters, definition.grid()
+    if definition.cron is None or not formatters:
+        return
+    point = grid.at_or_before(_SOME_DAY)
+    for _ in range(_POINTS_CHECKED):
+        point = grid.after(point)
+        count = len(partitions_of(point, definition.cron, definition.zone, formatters, most=settings.max_partitions))
+        if count > settings.max_partitions:
+            raise DefinitionInvalid(
+                f"SCHEDULE {definition.cron}: the schedule time {show_schedule_time(point, definition.zone)} of {identifier} "
+                f"stands for more than {settings.max_partitions} partitions, all those since the one before it; use a coarser "
+                "date-formatter, or a schedule that is due more often.",
+                table=str(identifier),
+                key="SCHEDULE CRON",
+                value=definition.cron.expression,
+            )
 
 
 def _columns(
@@ -189,19 +239,21 @@ def is_string(type_name: str) -> bool:
     return lowered == "string" or lowered.startswith(("char", "varchar", "string collate"))
 
 
-def formatter_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
-    """Warn when the schedule refreshes one partition a point, and several partitions lie between two points."""
+def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
+    """Warn when the schedule is not what it may seem: several partitions lie between two points, of which each refreshes one."""
+    if definition.cron is not None:
+        # A point of a cron stands for all partitions since the one before it.
+        return definition.cron.warnings
     formatters = definition.date_formatters
     if not formatters:
         return ()
-    grid = grid_of(definition.freshness, definition.zone)
-    point = grid.at_or_before(_SOME_DAY)
-    first = partitions_of(point, definition.freshness, definition.zone, formatters)
+    point = definition.grid().at_or_before(_SOME_DAY)
+    (first,) = partitions_of(point, definition.interval, definition.zone, formatters)
     last = {key: format_instant(point - _MOMENT, pattern, definition.zone) for key, pattern in formatters.items()}
     if first == PartitionSpec.of(last):
         return ()
     return (
-        f"Each schedule time of {identifier} refreshes one partition ({first}), but with FRESHNESS = {definition.freshness} "
+        f"Each schedule time of {identifier} refreshes one partition ({first}), but with FRESHNESS = {definition.interval} "
         f"its data lie in several (up to {PartitionSpec.of(last)}): use a coarser date-formatter or a shorter freshness, "
         "or the others are refreshed by hand only.",
     )

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from mt_core.maintenance.strategy import Way
-from mt_core.model.freshness import grid_of
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
@@ -85,7 +84,7 @@ def plan_refresh(
     if not partitions and not scope.whole:
         rows = LateRows(ledger=services.ledger, engine=services.engine, table=table, metadata=metadata, vector=vector)
         now = in_transaction(services.registry, lambda tx: tx.now())
-        latest = grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)
+        latest = table.definition.grid().at_or_before(now)
         late = rows.found(scope, until=latest, most=services.settings.max_partitions, job_id=services.new_id())
     decision = decide(
         kind=RunKind.PERIODIC,
@@ -166,5 +165,5 @@ def _scope_now(
     share = due_share(current, now, max_partitions=services.settings.max_partitions, without=table.failing)
     if share.points:
         return scope_of(table, share.points), f"{len(share.points)} grid points are due"
-    latest = grid_of(table.definition.freshness, table.definition.zone).at_or_before(now)
+    latest = table.definition.grid().at_or_before(now)
     return scope_of(table, [latest]), "nothing is due; the latest grid point again"

@@ -15,7 +15,7 @@ from functools import lru_cache
 from mt_core.errors import QueryFailed, SourcesChanged
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.strategy import Way
-from mt_core.model.freshness import Freshness, grid_of
+from mt_core.model.cadence import Cadence
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
@@ -161,7 +161,7 @@ class LateRows:
         """Return the partitions of the next schedule times after *until*."""
         definition, points = self.table.definition, [until]
         while len(points) <= POINTS_AHEAD:
-            points.append(_point_after(points[-1], definition.freshness, definition.zone))
+            points.append(_point_after(points[-1], definition.cadence, definition.zone))
         return scope_of(self.table, points[1:]).specs or frozenset()
 
     def _refreshed(self, specs: _Specs, until: datetime) -> _Specs:
@@ -183,8 +183,8 @@ class LateRows:
 
 # Each refresh asks for hundreds of points, all but the last of which the one before it has asked for.
 @lru_cache(maxsize=4_096)
-def _point_after(point: datetime, freshness: Freshness, zone: str) -> datetime:
-    return grid_of(freshness, zone).after(point)
+def _point_after(point: datetime, cadence: Cadence, zone: str) -> datetime:
+    return cadence.grid(zone).after(point)
 
 
 def handling_of(definition: TableDefinition) -> str:

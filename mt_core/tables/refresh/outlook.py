@@ -183,7 +183,7 @@ def recomputed_warnings(
     """Warn when a continuous refresh computes all rows again and again, with the reason."""
     if definition.refresh_mode is not RefreshMode.CONTINUOUS:
         return ()
-    within = definition.freshness.words
+    within = definition.interval.words
     if vector.unstable or vector.unversioned:
         why = (
             vector.unstable

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
+from mt_core.model.cadence import Grid
 from mt_core.model.formatter import partitions_of
-from mt_core.model.freshness import Grid, grid_of
-from mt_core.model.partition import WHOLE, Scope
+from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, Span
 
@@ -35,7 +35,9 @@ def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
     if not formatters:
         return WHOLE
     definition = table.definition
-    return Scope.of(partitions_of(point, definition.freshness, definition.zone, formatters) for point in points)
+    return Scope.of(
+        spec for point in points for spec in partitions_of(point, definition.cadence, definition.zone, formatters)
+    )
 
 
 def due_share(
@@ -43,15 +45,16 @@ def due_share(
 ) -> Share:
     """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions, and none of *without*."""
     taken: list[datetime] = []
-    partitions: set[object] = set()
+    partitions: set[PartitionSpec] = set()
     for point in _downwards(table, until):
         if point in without:
             continue
-        partition = scope_of(table, [point])
-        full = len(partitions) >= max_partitions and partition not in partitions
+        more = partitions | (scope_of(table, [point]).specs or frozenset())
+        # A schedule time of a cron may stand for several partitions; one alone is always taken.
+        full = bool(taken) and len(more) > max(max_partitions, len(partitions))
         if full or len(taken) >= MAX_POINTS:
             return Share(points=tuple(taken), rest=point)
-        partitions.add(partition)
+        partitions = more
         taken.append(point)
     return Share(points=tuple(taken))
 
@@ -115,4 +118,4 @@ def _downwards(table: MaterializedTable, until: datetime) -> Iterator[datetime]:
 
 
 def _grid(table: MaterializedTable) -> Grid:
-    return grid_of(table.definition.freshness, table.definition.zone)
+    return table.definition.grid()

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.freshness import grid_of
 from mt_core.model.run import OPEN, RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.sql.parser import parse_name
@@ -32,8 +31,10 @@ class Upstream:
 
     def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
         """Return *run*, which no worker has claimed yet, with the runs that it has to wait for now, and until when at most."""
-        wait = upstream_wait_of(table.definition, self.settings)
-        if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None or not wait:
+        if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None:
+            return run
+        wait = upstream_wait_of(table.definition, self.settings, run.schedule_time)
+        if not wait:
             return run
         awaited = {
             upstream.table_id: f"{upstream.identifier} at {show_schedule_time(point, table.definition.zone)}"
@@ -54,7 +55,7 @@ class Upstream:
         waiting, requested = self._requests_of(table)
         if points := {point for point in waiting if point <= until}:
             return max(points)
-        passed = grid_of(table.definition.freshness, table.definition.zone).at_or_before(until)
+        passed = table.definition.grid().at_or_before(until)
         if passed <= table.status_at or not is_due(table, passed):
             return None
         return passed if requested is None or requested < passed else None

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 
-from mt_core.model.freshness import grid_of
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode
 
@@ -36,10 +35,10 @@ class Lateness:
 
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
     """Return of which instant a table that is fresh shows its sources at least: one on a schedule, of the last point but one."""
-    freshness = table.definition.freshness
-    if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-        return now - timedelta(seconds=freshness.seconds)
-    grid = grid_of(freshness, table.definition.zone)
+    definition = table.definition
+    if definition.refresh_mode is RefreshMode.CONTINUOUS:
+        return now - timedelta(seconds=definition.interval.seconds)
+    grid = definition.grid()
     return grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
 
 
@@ -59,22 +58,29 @@ def lateness_of(
     nothing.
     """
     allowed = oldest_allowed(table, now)
-    freshness = timedelta(seconds=table.definition.freshness.seconds)
+
+    def late_by(instant: datetime) -> timedelta:
+        return now - instant - table.definition.period_at(instant)
+
     if read_at < allowed:
-        return Lateness(by=now - read_at - freshness, fault=_own_fault(table, list(runs), freshness, now))
+        return Lateness(by=late_by(read_at), fault=_own_fault(table, list(runs), now))
     if shows < allowed:
-        return Lateness(by=now - shows - freshness, fault=Fault.SOURCE)
+        return Lateness(by=late_by(shows), fault=Fault.SOURCE)
     if written_at is not None and written_at < allowed:
-        return Lateness(by=now - written_at - freshness, fault=Fault.WRITER)
+        return Lateness(by=late_by(written_at), fault=Fault.WRITER)
     return None
 
 
-def _own_fault(table: MaterializedTable, runs: list[RefreshRun], freshness: timedelta, now: datetime) -> Fault:
+def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime) -> Fault:
     ended = next((run for run in runs if run.status not in OPEN), None)
     running = next((run for run in runs if run.status is RunStatus.RUNNING), None)
     waiting = any(run.status is RunStatus.QUEUED for run in runs)
     if running is not None and running.recent:
-        return Fault.QUERY if timedelta(seconds=running.recent[-1].seconds) > freshness / 2 else Fault.QUEUE
+        return (
+            Fault.QUERY
+            if timedelta(seconds=running.recent[-1].seconds) > table.definition.period_at(now) / 2
+            else Fault.QUEUE
+        )
     if running is not None and running.started_at is not None:
         waited = running.started_at - running.requested_at
         return Fault.QUEUE if waited > now - running.started_at else Fault.QUERY

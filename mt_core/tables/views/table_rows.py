@@ -67,7 +67,7 @@ def _table_row(view: TableView) -> list[object]:
         table.identifier.name,
         display_name(table.identifier.parts[:-1]),
         table.definition.refresh_mode.value,
-        str(table.definition.freshness),
+        str(table.definition.cadence),
         table.status.value,
         show_schedule_time(done.published_at, zone) if done and done.published_at else None,
         _staleness(view),
@@ -149,7 +149,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "status": f"{table.status}, by {table.status_by} at {show_schedule_time(table.status_at, zone)}"
         + (f": {table.status_reason}" if table.status_reason else ""),
         "refresh mode": f"{definition.refresh_mode} ({definition.logical_refresh_mode})",
-        "freshness": str(definition.freshness),
+        "freshness": str(definition.cadence),
         "schedule": _schedule_text(definition),
         "next run": show_schedule_time(report.next_run, zone) if report and report.next_run else "none",
         "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
@@ -176,10 +176,10 @@ def _facts(details: TableDetails) -> dict[str, str]:
 
 def _schedule_text(definition: TableDefinition) -> str:
     if definition.streams:
-        return f"within {definition.freshness.words} of a new row"
+        return f"within {definition.interval.words} of a new row"
     if definition.refresh_mode is RefreshMode.CONTINUOUS:
-        return f"within {definition.freshness.words} of a change"
-    return f"every {definition.freshness.words} in {definition.zone}"
+        return f"within {definition.interval.words} of a change"
+    return f"{definition.cadence.every} in {definition.zone}"
 
 
 def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) -> str:

@@ -119,7 +119,7 @@ def _correct(services: TableServices, observation: Observation, table: Materiali
     wanted = KeeperState.PAUSED if table.status is RefreshStatus.SUSPENDED else KeeperState.ACTIVE
     done = [f"the workflow of {table.identifier} is {wanted} again"] if sets_back else []
     if scheduled is False:
-        done.append(f"the workflow of {table.identifier} ticks every {table.definition.freshness.words} again")
+        done.append(f"the workflow of {table.identifier} ticks {table.definition.cadence.every} again")
     return done
 
 

@@ -56,7 +56,7 @@ airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow, an Airflow with our package, fo
 $(AIRFLOW_STAMP): $(AIRFLOW_CONSTRAINTS) dags/pyproject.toml
 	@echo "Installing Airflow into $(AIRFLOW_VENV), for the tests; the first time takes a few minutes."
 	$(PYTHON) -m venv $(AIRFLOW_VENV)
-	$(AIRFLOW_VENV)/bin/python -m pip install --quiet -c $(AIRFLOW_CONSTRAINTS) apache-airflow psycopg2-binary asyncpg pytest
+	$(AIRFLOW_VENV)/bin/python -m pip install --quiet -c $(AIRFLOW_CONSTRAINTS) apache-airflow psycopg2-binary asyncpg pytest types-croniter
 	$(AIRFLOW_VENV)/bin/python -m pip install --quiet --no-deps --editable ./dags
 	@touch $@
 

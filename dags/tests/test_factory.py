@@ -57,6 +57,15 @@ def test_a_definition_becomes_a_dag_as_the_scheduler_needs_it() -> None:
     assert "(http://gateway/lake.sales.daily)" in dag.doc_md
 
 
+def test_a_definition_with_a_cron_becomes_a_dag_of_its_expression() -> None:
+    schedule = {"version": 3, "kind": "cron", "cron": "0 6 * * MON-FRI", "zone": "Europe/Berlin"}
+
+    dag = dag_of(definition("lake.sales.daily", schedule=schedule, freshness=None), SETTINGS)
+
+    assert dag.timetable.summary == "0 6 * * MON-FRI (Europe/Berlin) since 2026-11-01T12:00:00+00:00"
+    assert "refreshed by cron 0 6 * * MON-FRI in Europe/Berlin" in dag.doc_md
+
+
 def test_its_task_asks_for_the_table_with_what_the_gateway_served() -> None:
     served = definition("lake.sales.daily")
 

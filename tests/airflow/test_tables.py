@@ -36,6 +36,8 @@ def test_a_table_lives_as_a_dag_from_create_to_drop(airflow: AirflowStack, gatew
     suspended = airflow.rest.dag(DAG)
     gateway.sql("ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '90' MINUTE")
     rescheduled = airflow.rest.dag(DAG)
+    gateway.sql("ALTER MATERIALIZED TABLE daily SET SCHEDULE CRON '0 6 * * MON-FRI'")
+    by_cron = airflow.rest.dag(DAG)
     gateway.sql("ALTER MATERIALIZED TABLE daily RESUME WITH ('format' = 'orc')")
     resumed = airflow.rest.dag(DAG)
     facts = gateway.facts("daily")
@@ -49,8 +51,9 @@ def test_a_table_lives_as_a_dag_from_create_to_drop(airflow: AirflowStack, gatew
         False,
     )
     assert rescheduled["timetable_summary"].startswith("every 90 MINUTE (UTC) since ")
+    assert by_cron["timetable_summary"].startswith("0 6 * * MON-FRI (UTC) since ")
     assert facts["workflow"] == "ACTIVE in airflow"
-    assert facts["next run"] != "none"
+    assert str(facts["next run"]).endswith(" 06:00:00")
     assert outcome.warnings == ()
     assert airflow.rest.dag(DAG) == {}
 

@@ -108,10 +108,9 @@ class DoubtedPartitions:
         return self.scope != NOTHING
 
     def __str__(self) -> str:
-        if self.scope.specs is not None:
-            return named(sorted(self.scope.specs, reverse=True))
+        scope = "every partition" if self.scope.specs is None else named(sorted(self.scope.specs, reverse=True))
         others = sorted(self.besides.specs or (), reverse=True)
-        return f"every partition{f' but {named(others)}' if others else ''}"
+        return f"{scope} but {named(others)}" if others else scope
 
     def covers(self, spec: PartitionSpec) -> bool:
         """Return whether the partitions of *spec* are in doubt."""
@@ -121,10 +120,10 @@ class DoubtedPartitions:
         """Return those that are still in doubt once *refreshed* was computed."""
         if refreshed.specs is None:
             return NOT_DOUBTED
-        if self.scope.specs is not None:
-            return replace(self, scope=Scope.of(spec for spec in self.scope.specs if not refreshed.covers(spec)))
-        besides = sorted((self.besides.specs or frozenset()) | refreshed.specs, reverse=True)
-        return replace(self, besides=Scope.of(besides[:MOST_BESIDES]))
+        specs = self.scope.specs
+        left = self.scope if specs is None else Scope.of(spec for spec in specs if not refreshed.covers(spec))
+        parts = {spec for spec in refreshed.specs | (self.besides.specs or frozenset()) if left.overlaps(spec)}
+        return replace(self, scope=left, besides=Scope.of(sorted(parts, reverse=True)[:MOST_BESIDES]))
 
     def to_json(self) -> dict[str, Any]:
         """Shape: the scopes as those of runs, and the reason."""

@@ -133,6 +133,8 @@ def test_partitions_are_in_doubt_until_each_is_refreshed() -> None:
     assert str(every) == "every partition but ds=2026-03-02"
     assert [named.without(Scope.of([first])).covers(each) for each in (first, second)] == [False, True]
     assert [every.covers(each) for each in (first, second)] == [True, False]
+    hour = Scope.of([PartitionSpec.of({"ds": "2026-03-01", "hh": "1"})])
+    assert str(named.without(hour)) == "ds=2026-03-02, ds=2026-03-01 but ds=2026-03-01/hh=1"
     assert not named.without(Scope.of([first])).without(Scope.of([second]))
     assert every.without(Scope.of([first]))
     assert not every.without(WHOLE)

@@ -187,8 +187,9 @@ class LateRows:
         found = self._written()
         if found.specs is not None:
             return DoubtedPartitions(scope=found, reason=reason)
-        uncovered = scope_of(self.table, self.ledger.uncovered(self.table, until))
-        return DoubtedPartitions(scope=WHOLE, reason=reason).without(uncovered)
+        uncovered = scope_of(self.table, self.ledger.uncovered(self.table, until)).specs or frozenset()
+        besides = Scope.of(uncovered - self._refreshed(uncovered, until))
+        return DoubtedPartitions(scope=WHOLE, reason=reason).without(besides)
 
     def _written(self) -> Scope:
         """Return the partitions that refreshes wrote; all if one wrote them, or the history does not go back to the first."""

@@ -11,7 +11,6 @@ from mt_core.maintenance.plan import TRANSPARENT, Node, read_plan
 # Operators whose columns are those of the operator below, by their ids.
 _PASSING = TRANSPARENT | {"Filter", "Join", "GlobalLimit", "LocalLimit", "Window"}
 _RELATION = "DataSourceV2Relation"
-_STRUCTURE = frozenset({"class", "num-children", "child", "left", "right"})
 
 
 def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
@@ -85,5 +84,5 @@ def _attributes(body: Any) -> Iterator[tuple[int, Sequence[Mapping[str, Any]] | 
         for key, value in body.items():
             if key == "plan" and isinstance(value, list) and value and "class" in value[0]:
                 yield 0, value
-            elif key not in _STRUCTURE:
+            else:
                 yield from _attributes(value)

@@ -294,7 +294,7 @@ def _relations(
     with lineage.lock:
         for source in lineage.sources:
             for version in {old.get(source.name), new.get(source.name)} - {None}:
-                relation = relation_at(session, source, str(version))
+                relation = relation_at(session, lineage, source, str(version))
                 if relation is None:
                     raise SourcesChanged(
                         f"The columns of {source.name} cannot be told in snapshot {version}; run it again."

@@ -72,11 +72,10 @@ class SourceLogs(EngineRole):
             shape = self._shape(query, lineage)
             if isinstance(shape, str):
                 return shape
-            session = self._contexts.session(query)
             with lineage.lock:
                 for source in lineage.sources:
                     if source.name in new:
-                        change, size = self._change(session, source, old[source.name], new[source.name])
+                        change, size = self._change(lineage, source, old[source.name], new[source.name])
                         changes[source.name] = change
                         source_bytes += size
         return SourceChanges(
@@ -116,7 +115,7 @@ class SourceLogs(EngineRole):
             self._shapes[lineage] = shape
         return shape
 
-    def _change(self, session: Any, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
+    def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
         """Return what happened to a source between two of its versions, and its size in bytes at the newer one."""
         if old == new:
             return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
@@ -127,7 +126,11 @@ class SourceLogs(EngineRole):
             return change_from_nothing(log, new), self._size(source, new)
         log = self._log(source.table, old, new)
         change = change_between(log, old, new)
-        if change.kind.changes_rows and change.base_live and relation_at(session, source, old) is None:
+        if (
+            change.kind.changes_rows
+            and change.base_live
+            and relation_at(self._driver.session, lineage, source, old) is None
+        ):
             return _unknown(f"its columns cannot be told in snapshot {old}"), 0
         if change.kind is ChangeKind.ROWS:
             change = self._row_change(change, source.table, old, new)

@@ -78,7 +78,7 @@ class Lineage:
     where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables, and
     `functions` the hashes of the functions, when the query was analysed; `columns` are hashes of what the query reads of each
     table: ids, names and types of columns. `unstable` and `unpinnable` are reasons, None without one. `lock` guards the sources'
-    tables.
+    tables, and `plain`: snapshots of them, by the names of the tables, that are known to have the columns of now.
     """
 
     sources: tuple[Source, ...]
@@ -91,6 +91,7 @@ class Lineage:
     shapes: Mapping[str, Shape]
     columns: Mapping[str, str]
     lock: threading.Lock = field(default_factory=threading.Lock)
+    plain: set[tuple[str, str]] = field(default_factory=set)
 
 
 def text_of(pieces: Iterable[Piece], relations: Mapping[str, str]) -> str:

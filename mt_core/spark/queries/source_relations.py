@@ -16,24 +16,31 @@ from mt_core.identifiers import quote, sql_name
 from mt_core.model.storage import EMPTY
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import static_member
-from mt_core.spark.queries.lineage import Source, fields_of
+from mt_core.spark.queries.lineage import Lineage, Source, fields_of
 
+MOST_PLAIN = 1000
+"""Snapshots that a lineage keeps as known."""
 _CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 
 
-def relation_at(session: SparkSession, source: Source, snapshot: str) -> str | None:
-    """Return *source* at a snapshot with its columns of now, in brackets if it is a query; None if they cannot be told there.
+def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapshot: str) -> str | None:
+    """Return a source of *lineage* at a snapshot with its columns of now, in brackets if it is a query.
 
-    Its table is as of its last refresh; the snapshot is live.
+    None if they cannot be told there. The caller holds the lock of *lineage*.
     """
     name = sql_name(source.parts)
     if snapshot == EMPTY:
         return f"(SELECT * FROM {name} WHERE false)"
     table, at = source.table, f"{name} VERSION AS OF {snapshot}"
+    if (source.name, snapshot) in lineage.plain:
+        return at
     found = table.snapshot(int(snapshot))
     then = None if found is None else found.schemaId()
     # One that has expired is refused by Spark when the text is read.
     if then is None or int(then) == int(table.schema().schemaId()):
+        if len(lineage.plain) >= MOST_PLAIN:
+            lineage.plain.clear()
+        lineage.plain.add((source.name, snapshot))
         return at
     before = table.schemas().get(then)
     return None if before is None else _with_columns_of_now(session, table.schema(), before, at)

@@ -147,7 +147,7 @@ class SourceVersions:
                 for source in lineage.sources:
                     pin = pin_of(versions.get(source.name, {}))
                     if source.table is not None and pin is not None:
-                        relations[source.name] = self._relation(session, source, pin)
+                        relations[source.name] = self._relation(session, lineage, source, pin)
         except SPARK_ERRORS as cause:
             raise translate(cause) from cause
         if any(map(is_query, relations.values())) and not self._can_replace(session, lineage):
@@ -156,8 +156,8 @@ class SourceVersions:
             )
         return text_of(lineage.pieces, relations)
 
-    def _relation(self, session: Any, source: Source, pin: str) -> str:
-        relation = relation_at(session, source, pin)
+    def _relation(self, session: Any, lineage: Lineage, source: Source, pin: str) -> str:
+        relation = relation_at(session, lineage, source, pin)
         if relation is None:
             raise SourcesChanged(f"The columns of {source.name} changed while the refresh was starting; run it again.")
         return relation
@@ -266,7 +266,7 @@ class SourceVersions:
         )
         if snapshot.schemaId() == version[SCHEMA]:
             return version, None
-        relation = relation_at(session, source, version[PIN])
+        relation = relation_at(session, lineage, source, version[PIN])
         if relation is None or (is_query(relation) and not self._can_replace(session, lineage)):
             return version, f"the columns of {source.name} changed after its last commit"
         return version, None

@@ -107,7 +107,7 @@ def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> s
     if not snapshot.pinned:
         return (
             f"{table} cannot be compared with its query: its last refresh could not read all sources at fixed versions; "
-            f"EXPLAIN REFRESH {table} says why."
+            f"EXPLAIN REFRESH {table} says why, and ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again."
         )
     return None
 

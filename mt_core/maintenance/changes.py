@@ -59,7 +59,8 @@ class SourceChange:
     """What happened to a source: rows added and deleted, bytes added; None where the log does not tell them.
 
     `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version can be read; `since`:
-    when the oldest of the commits was made that changed rows, None where that is not known.
+    when the oldest of the commits was made that changed rows, None where that is not known. `from_nothing`: nobody had committed
+    to the source before, and all its rows are appended ones.
     """
 
     kind: ChangeKind
@@ -68,6 +69,7 @@ class SourceChange:
     base_live: bool = True
     reason: str | None = None
     since: datetime | None = None
+    from_nothing: bool = False
 
     def __str__(self) -> str:
         """What happened, in words."""
@@ -113,6 +115,20 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
         size=sum(commit.count("added-files-size") for commit in changing),
         base_live=old in log,
         since=min((commit.at for commit in changing if commit.at is not None), default=None),
+    )
+
+
+def change_from_nothing(log: Mapping[str, Commit], new: str) -> SourceChange:
+    """Return what happened to a source that had no snapshot before *new*: all its rows came."""
+    if new not in log:
+        return _unknown(new)
+    rows = log[new].count("total-records")
+    return SourceChange(
+        kind=ChangeKind.APPENDS if rows else ChangeKind.COMPACTION,
+        rows=rows,
+        size=log[new].count("total-files-size"),
+        since=log[new].at,
+        from_nothing=True,
     )
 
 

@@ -72,6 +72,8 @@ class DeltaTexts:
     """The texts of one refresh. `old` and `new` are the snapshots of each source, `changed` the numbers of changed readings.
 
     `images` are those of the sources, by name, of which rows were changed or deleted; the others were only appended to.
+    `relations` has for a source what is to be read at a version of it, in SQL, where that is not `VERSION AS OF`; a query is in
+    brackets. What was appended to a source `from_nothing` is all of it.
 
     Spark takes the options of the first relation of a name for all relations of that name in a statement (SPARK-58330), so every
     reading but the one with a range names its version, and one statement has one range of a table.
@@ -83,12 +85,14 @@ class DeltaTexts:
     new: Mapping[str, str]
     changed: frozenset[int]
     images: Mapping[str, Images] = field(default_factory=dict)
+    relations: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    from_nothing: frozenset[str] = frozenset()
 
     def full(self, *, older: Collection[int] = ()) -> str:
         """Return the query at the new versions, with the readings *older* at the old ones."""
         return _rendered(
             self.pieces,
-            lambda number, reading: _at(reading, (self.old if number in older else self.new)[reading.source]),
+            lambda number, reading: self._at(reading, (self.old if number in older else self.new)[reading.source]),
         )
 
     def added(self) -> str:
@@ -208,8 +212,8 @@ class DeltaTexts:
             older = other in self.changed and other > number
             version = (self.old if older else self.new)[reading.source]
             if other in empty:
-                return _aliased(f"(SELECT * FROM {reading.name} VERSION AS OF {version} WHERE false)", reading)
-            return _at(reading, version)
+                return _aliased(f"(SELECT * FROM {self._relation(reading, version)} WHERE false)", reading)
+            return self._at(reading, version)
 
         return _rendered(self.pieces, text)
 
@@ -218,8 +222,17 @@ class DeltaTexts:
         images = self.images.get(reading.source)
         if images is not None:
             return _aliased(image(images), reading)
+        if reading.source in self.from_nothing:
+            return self._at(reading, self.new[reading.source])
         old, new = (string_literal(versions[reading.source]) for versions in (self.old, self.new))
         return f"{reading.name} WITH ('start-snapshot-id' = {old}, 'end-snapshot-id' = {new})"
+
+    def _at(self, reading: Reading, version: str) -> str:
+        relation = self._relation(reading, version)
+        return _aliased(relation, reading) if relation.startswith("(") else relation
+
+    def _relation(self, reading: Reading, version: str) -> str:
+        return self.relations.get((reading.source, version), f"{reading.name} VERSION AS OF {version}")
 
 
 def _both(images: Images) -> str:
@@ -260,10 +273,6 @@ def _rendered(pieces: Iterable[Piece], text: Callable[[int, Reading], str]) -> s
             written.append(text(number, piece))
             number += 1
     return "".join(written)
-
-
-def _at(reading: Reading, version: str) -> str:
-    return f"{reading.name} VERSION AS OF {version}"
 
 
 def _aliased(text: str, reading: Reading) -> str:

@@ -87,6 +87,9 @@ def choose(
     *columns* are the names of the result's columns, *relations* those of the relations, both by position.
     """
     changed = {number: change for number, change in changes.items() if change.kind.changes_rows}
+    for number, change in changed.items():
+        if change.from_nothing:
+            return Strategy(way=Way.RECOMPUTE, reason=f"{relations[number]} had no rows before")
     values = frozenset(number for number, change in changed.items() if number in shape.values and change.base_live)
     others = {number: change for number, change in changed.items() if number not in values}
     choice = _chosen(shape, others, columns, relations)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 
@@ -90,3 +90,55 @@ class Scope:
 
 
 WHOLE, NOTHING = Scope(), Scope(frozenset())
+
+MOST_BESIDES = 1000
+"""Partitions that are named as refreshed since the others are in doubt; older ones are in doubt again."""
+_NAMED = 10
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DoubtedPartitions:
+    """Partitions of which nobody knows whether they have the rows of the query: those of `scope`, but for `besides`; and why."""
+
+    scope: Scope
+    besides: Scope = NOTHING
+    reason: str = ""
+
+    def __bool__(self) -> bool:
+        return self.scope != NOTHING
+
+    def __str__(self) -> str:
+        scope = "every partition" if self.scope.specs is None else named(sorted(self.scope.specs, reverse=True))
+        others = sorted(self.besides.specs or (), reverse=True)
+        return f"{scope} but {named(others)}" if others else scope
+
+    def covers(self, spec: PartitionSpec) -> bool:
+        """Return whether the partitions of *spec* are in doubt."""
+        return self.scope.covers(spec) and not self.besides.covers(spec)
+
+    def without(self, refreshed: Scope) -> DoubtedPartitions:
+        """Return those that are still in doubt once *refreshed* was computed."""
+        if refreshed.specs is None:
+            return NOT_DOUBTED
+        specs = self.scope.specs
+        left = self.scope if specs is None else Scope.of(spec for spec in specs if not refreshed.covers(spec))
+        parts = {spec for spec in refreshed.specs | (self.besides.specs or frozenset()) if left.overlaps(spec)}
+        return replace(self, scope=left, besides=Scope.of(sorted(parts, reverse=True)[:MOST_BESIDES]))
+
+    def to_json(self) -> dict[str, Any]:
+        """Shape: the scopes as those of runs, and the reason."""
+        return {"scope": self.scope.to_json(), "besides": self.besides.to_json(), "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> DoubtedPartitions:
+        scopes = {key: Scope.from_json(body[key]) for key in ("scope", "besides")}
+        return cls(**scopes, reason=str(body["reason"]))
+
+
+NOT_DOUBTED = DoubtedPartitions(scope=NOTHING)
+
+
+def named(specs: Sequence[PartitionSpec]) -> str:
+    """Return the names of the first of *specs*, and how many more there are."""
+    more = len(specs) - _NAMED
+    return ", ".join(map(str, specs[:_NAMED])) + (f" and {more} more" if more > 0 else "")

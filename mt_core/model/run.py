@@ -9,7 +9,7 @@ from enum import StrEnum
 from typing import Any
 
 from mt_core.errors import IllegalStatus
-from mt_core.model.partition import Scope
+from mt_core.model.partition import DoubtedPartitions, Scope
 
 
 class RunKind(StrEnum):
@@ -126,6 +126,8 @@ class RefreshRun:
     # The source vector that it read, and whether it is certain that it read exactly these versions.
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None
+    # The partitions that were in doubt before it wrote any; None: it did not look for late rows.
+    doubted: DoubtedPartitions | None = None
     # The fingerprint of the definition when a worker claimed the run.
     fingerprint: str | None = None
     # refresh, skip or suspended, and why.

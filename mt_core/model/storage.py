@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any
 
-from mt_core.model.partition import Scope
+from mt_core.model.partition import DoubtedPartitions, Scope
 
 # Properties of the table.
 TABLE_ID = "freshtable.table-id"
@@ -36,6 +36,7 @@ SCHEDULE_TIME = "freshtable.schedule-time"
 STRATEGY = "freshtable.strategy"
 BYTES_READ = "freshtable.bytes-read"
 LATE = "freshtable.late"
+DOUBTED = "freshtable.doubted"
 IN_VAIN = "freshtable.in-vain"
 COPIED = "freshtable.copied-rows"
 
@@ -43,8 +44,15 @@ COPIED = "freshtable.copied-rows"
 # versions with the same rows.
 PIN = "at"
 COMMITTED = "committed"
+# A hash of the columns that the query reads of a source; the id of all its columns, which were all that earlier releases recorded.
+COLUMNS = "columns"
+SCHEMA = "schema"
+# The version of a table to which nobody has committed.
+EMPTY = ""
 
-_REPEATED = frozenset({RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE, IN_VAIN})
+_REPEATED = frozenset(
+    {RUN_ID, BATCH, PARTITIONS, SOURCES, FINGERPRINT, SCHEDULE_TIME, STRATEGY, LATE, DOUBTED, IN_VAIN}
+)
 _BRANCH_PREFIX = "run_"
 
 
@@ -71,6 +79,7 @@ class Snapshot:
     those of the sources, None if not known. `deleted_keys` are those of which it deleted all rows, whose number no snapshot tells.
     `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
     are the partitions whose rows were not those of the query at `sources` after the run, None if it did not look for them.
+    `doubted` are those of which that was not known then, None if there were none, or it did not look.
     `in_vain` is the last try to apply a change instead, None since one was applied.
     """
 
@@ -90,6 +99,7 @@ class Snapshot:
     total_rows: int = 0
     total_bytes: int = 0
     late: Scope | None = None
+    doubted: DoubtedPartitions | None = None
     data_files: int = 0
     delete_files: int = 0
     deleted_keys: int = 0
@@ -129,6 +139,7 @@ class Snapshot:
             total_rows=count("total-records"),
             total_bytes=count("total-files-size"),
             late=Scope.from_json(json.loads(summary[LATE])) if LATE in summary else None,
+            doubted=DoubtedPartitions.from_json(json.loads(summary[DOUBTED])) if DOUBTED in summary else None,
             data_files=count("total-data-files"),
             delete_files=count("total-delete-files"),
             deleted_keys=count("added-equality-deletes"),
@@ -169,9 +180,14 @@ def batch_summary(batch: int | None) -> dict[str, str]:
     return {} if batch is None else {BATCH: str(batch)}
 
 
-def late_summary(late: Scope | None) -> dict[str, str]:
-    """Return what the snapshot of a run says of the partitions that it leaves behind; None: it did not look for them."""
-    return {} if late is None else {LATE: json.dumps(late.to_json())}
+def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -> dict[str, str]:
+    """Return what the snapshot of a run says of the partitions that it leaves behind, and of those that are in doubt.
+
+    None: it did not look for them.
+    """
+    if late is None:
+        return {}
+    return {LATE: json.dumps(late.to_json())} | ({DOUBTED: json.dumps(doubted.to_json())} if doubted else {})
 
 
 def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:

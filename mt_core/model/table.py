@@ -14,6 +14,7 @@ from mt_core.identifiers import Namespace, display_name, namespace_of, namespace
 from mt_core.model.cadence import Cadence, Grid, period_at
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
+from mt_core.model.partition import DoubtedPartitions
 
 DEFINITION_VERSION = 1
 FORMATTER_PREFIX = "partition.fields."
@@ -224,6 +225,9 @@ class MaterializedTable:
     rebuild_due: str | None = None
     # Why its rows are not trusted, so that each refresh computes all of them (None: they are).
     doubt: str | None = None
+    # The partitions in doubt as the last refresh knew them, and the snapshot up to which a verification has cleared them.
+    doubted: DoubtedPartitions | None = None
+    cleared: str | None = None
     intent: Intent | None = None
     # Until when a late call of a failed command may still change the workflow (None: it cannot).
     repair_until: datetime | None = None

@@ -16,7 +16,7 @@ from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, Func
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.kafka_topic import KafkaTopic
-from mt_core.model.partition import Scope
+from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamState
 from mt_core.model.table import (
@@ -131,7 +131,7 @@ def _stored(value: Any) -> Any:
             return instant_text(value)
         case Enum():
             return value.value
-        case Scope() | TableDefinition() | TableIdentifier():
+        case Scope() | DoubtedPartitions() | TableDefinition() | TableIdentifier():
             return value.to_json()
         case StreamDefinition():
             return json.dumps(value.to_json(), sort_keys=True)
@@ -176,6 +176,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         readers={
             "identifier": TableIdentifier.from_json,
             "definition": TableDefinition.from_json,
+            "doubted": DoubtedPartitions.from_json,
             "status": RefreshStatus,
             "intent": lambda body: _fact(Intent, body, f"a command {body.get('command')}"),
             **dict.fromkeys(
@@ -196,6 +197,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         readers={
             "kind": RunKind,
             "scope": Scope.from_json,
+            "doubted": DoubtedPartitions.from_json,
             "status": RunStatus,
             "vector": tuple,
             **dict.fromkeys(

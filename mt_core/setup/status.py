@@ -27,7 +27,8 @@ _IN_UTC = {"table.local-time-zone": "UTC"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrouble:
-    """A table that is LATE, whose refreshes are FAILING, or that was SUSPENDED because they did; `trouble` says which.
+    """A table that is LATE, whose refreshes are FAILING, that was SUSPENDED because they did, or of which partitions are DOUBTED;
+    `trouble` says which.
 
     `fault` says whose fault it is that it is late, one of FAULTS.
     """
@@ -113,8 +114,8 @@ def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTroub
     if row["status"] == "SUSPENDED":
         by = row["status by"] or ""
         return TableTrouble(table=name, trouble="SUSPENDED", reason=by) if _BY_FAILURES.match(by) else None
-    if health == "FAILING":
-        return TableTrouble(table=name, trouble="FAILING", reason=error or "see SHOW REFRESHES")
+    if health in ("FAILING", "DOUBTED"):
+        return TableTrouble(table=name, trouble=health, reason=error or "see SHOW REFRESHES")
     fault = late_by.rpartition("(")[2].rstrip(")") if late_by else ""
     if late_by and fault not in ignored:
         return TableTrouble(table=name, trouble="LATE", reason=f"by {late_by}", fault=fault)

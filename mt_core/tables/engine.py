@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -82,6 +83,11 @@ class SourceVector:
     def from_json(cls, sources: Iterable[Mapping[str, Any]]) -> SourceVector:
         """Return the vector that `to_json()` has written; why it was unstable or could not be pinned is not in it."""
         return cls(sources=tuple(SourceVersion(**source) for source in sources))
+
+    @classmethod
+    def of_text(cls, text: str) -> SourceVector:
+        """Return the vector that a snapshot has in its summary."""
+        return cls.from_json(json.loads(text))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from mt_core.model.table import TableIdentifier
+from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from tests.support.engine_contract import EngineContract
-from tests.support.engine_steps import Row
+from tests.support.engine_steps import COLUMNS, Row
 from tests.support.fake_engine import FakeEngine
 
 
@@ -23,9 +23,15 @@ class SparkSources:
         self.session.sql(f"CREATE TABLE {name} (ds STRING, k INT, v INT) USING iceberg")
         self.append(name, rows)
 
+    def create_without_commit(self, name: str) -> None:
+        self.session.sql(f"CREATE TABLE {name} (ds STRING, k INT, v INT) USING iceberg")
+
+    def add_column(self, name: str) -> None:
+        self.session.sql(f"ALTER TABLE {name} ADD COLUMN more DATE FIRST")
+
     def append(self, name: str, rows: Sequence[Row]) -> None:
         values = ", ".join(f"('{row['ds']}', {row['k']}, {row['v']})" for row in rows)
-        self.session.sql(f"INSERT INTO {name} VALUES {values}")
+        self.session.sql(f"INSERT INTO {name} (ds, k, v) VALUES {values}")
 
     def compact(self, name: str) -> None:
         table = name.removeprefix("lake.")
@@ -52,6 +58,12 @@ class FakeSources:
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
         self.engine.create_source(name, rows)
+
+    def create_without_commit(self, name: str) -> None:
+        self.engine.create_source(name, [], columns=COLUMNS)
+
+    def add_column(self, name: str) -> None:
+        self.engine.alter_source(name, (Column(name="more", type="date"), *self.engine.sources[name].columns))
 
     def append(self, name: str, rows: Sequence[Row]) -> None:
         source = self.engine.sources[name]

@@ -25,9 +25,13 @@ FORMATS = (COPY_ON_WRITE, f"'format-version' = '2', {MERGE_ON_READ}", f"'format-
 """How sources keep changed rows: in files written again, with delete files, with deletion vectors."""
 OTHER_VALUE = "a scalar subquery gives another value"
 KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")
-EXPIRY, RESHAPE = LOSSES = ("expiry", "reshape")
-"""What leaves nobody able to tell how the rows of a source changed: its old version is gone, or had other columns."""
-RESHAPES = ("ADD COLUMN more INT", "ALTER COLUMN more TYPE BIGINT", "RENAME COLUMN more TO most", "DROP COLUMN most")
+RESHAPES = (
+    "ADD COLUMN more INT",
+    "ALTER COLUMN more TYPE BIGINT",
+    "ALTER COLUMN more FIRST",
+    "RENAME COLUMN more TO most",
+    "DROP COLUMN most",
+)
 """Changes of the columns of a source that no query reads, of which one follows the other."""
 PARTS = 4
 """Into how many tests the queries are divided."""
@@ -122,17 +126,18 @@ class Maintained:
             case _:
                 raise AssertionError(kind)
 
-    def lose(self, source: str, kind: str) -> str:
-        """Let what tells the changes of a source get lost: *kind* is one of `LOSSES`; return what a refresh says of it."""
-        if kind == EXPIRY:
-            table = f"table => '{self.world.namespace}.{source}'"
-            self.world.spark(
-                f"CALL lake.system.expire_snapshots({table}, older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
-            )
-            return "has expired"
+    def expire(self, source: str) -> str:
+        """Let the old versions of a source go, which tell how its rows changed; return what a refresh says of it."""
+        table = f"table => '{self.world.namespace}.{source}'"
+        self.world.spark(
+            f"CALL lake.system.expire_snapshots({table}, older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+        )
+        return "has expired"
+
+    def reshape(self, source: str) -> None:
+        """Change a column of a source that no query reads, without a commit."""
         self.world.spark(f"ALTER TABLE {source} {RESHAPES[self._reshaped[source] % len(RESHAPES)]}")
         self._reshaped[source] += 1
-        return f"lake.{self.world.namespace}.{source} is new, was recreated or has other columns"
 
     def refresh(self) -> dict[str, str]:
         """Refresh all tables on schedule; assert that each has the rows of its query; return how each got them, by query."""

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from mt_core import __version__
 from mt_core.cli import app
 from mt_core.model.partition import PartitionSpec
-from tests.support.gateway.whole import EVERY_10_S, WholeGateway
+from tests.support.gateway.whole import DAILY, EVERY_10_S, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 
@@ -50,6 +50,24 @@ def test_a_table_whose_refreshes_fail_is_trouble_until_one_succeeds(whole: Whole
 
     assert (failing[0], [each["trouble"] for each in failing[1]["troubles"]]) == (1, ["FAILING"])
     assert failing[1]["troubles"][0]["table"] == "lake.default.often"
+    assert (healed[0], healed[1]["troubles"]) == (0, [])
+
+
+def test_partitions_in_doubt_are_trouble_until_they_are_computed(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    whole.pass_time(days=1)
+    source = whole.engine.sources["lake.default.orders"]
+    source.expired.add(source.current)
+    whole.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 30}])
+
+    whole.pass_time(days=1)
+    doubted = monitored(whole, ["--ignore", "writer"])
+    whole.restart()
+    whole.sql("ALTER MATERIALIZED TABLE daily REFRESH")
+    healed = monitored(whole, ["--ignore", "writer"])
+
+    assert (doubted[0], [each["trouble"] for each in doubted[1]["troubles"]]) == (1, ["DOUBTED"])
+    assert "changed in every partition but ds=2026-03-02" in doubted[1]["troubles"][0]["reason"]
     assert (healed[0], healed[1]["troubles"]) == (0, [])
 
 

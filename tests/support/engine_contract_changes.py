@@ -10,6 +10,7 @@ from mt_core.maintenance.changes import ChangeKind
 from mt_core.maintenance.strategy import TooManyKeys
 from mt_core.model.storage import late_summary
 from mt_core.tables.engine import MetadataChange
+from mt_core.tables.runs.decide import has_same
 from tests.support.engine_steps import EngineSteps, day, row
 
 
@@ -26,6 +27,45 @@ class ChangesContract:
         changed = steps.changes(second).changes[steps.source_name]
 
         assert (appended.kind, appended.rows, changed.kind) == (ChangeKind.APPENDS, 2, ChangeKind.ROWS)
+
+    def test_a_source_without_a_commit_is_a_version_without_rows_and_all_come_after_it(
+        self, steps: EngineSteps
+    ) -> None:
+        steps.source_name = f"{steps.source_name}_new"
+        steps.query = replace(steps.query, text=f"SELECT ds, k, v FROM {steps.source_name}")
+        steps.source.create_without_commit(steps.source_name)
+        first = steps.engine.read_vector(steps.query)
+        steps.source.append(steps.source_name, [row("c", 3, 30), row("d", 4, 40)])
+        change = steps.changes(first).changes[steps.source_name]
+        staged = steps.stage("r1", vector=first)
+
+        assert first.unpinnable is None
+        assert (change.kind, change.rows, change.from_nothing) == (ChangeKind.APPENDS, 2, True)
+        assert steps.touched(first) == {("c",), ("d",)}
+        assert staged.snapshot.added_rows == 0
+        assert steps.engine.source_bytes(steps.query, first) == 0
+
+    def test_columns_that_a_query_does_not_read_keep_versions_comparable_and_the_same(self, steps: EngineSteps) -> None:
+        steps.query = replace(steps.query, text=f"SELECT ds, k, v FROM {steps.source_name}")
+        first = steps.engine.read_vector(steps.query)
+        steps.source.add_column(steps.source_name)
+        altered = steps.engine.read_vector(steps.query)
+        steps.source.append(steps.source_name, [row("c", 3, 30)])
+        rows = [steps.stage(run, vector=vector).snapshot.added_rows for run, vector in (("r1", first), ("r2", altered))]
+
+        assert has_same(first, altered)
+        assert altered.unpinnable is None
+        assert [steps.changes(since).changes[steps.source_name].rows for since in (first, altered)] == [1, 1]
+        assert steps.touched(first) == steps.touched(altered) == {("c",)}
+        assert rows == [2, 2]
+
+    def test_another_column_of_those_that_a_query_reads_makes_its_changes_unknown(self, steps: EngineSteps) -> None:
+        first = steps.engine.read_vector(steps.query)
+        steps.source.add_column(steps.source_name)
+
+        changes = steps.engine.changes_since(steps.query, first, steps.engine.read_vector(steps.query))
+
+        assert changes == f"the query reads other columns of {steps.source_name} than before"
 
     def test_the_size_of_what_a_query_reads_at_a_vector_is_known(self, steps: EngineSteps) -> None:
         first = steps.engine.read_vector(steps.query)

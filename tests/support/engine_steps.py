@@ -39,6 +39,12 @@ class SourceTables(Protocol):
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Make a source table with *rows*."""
 
+    def create_without_commit(self, name: str) -> None:
+        """Make a source table to which nobody has committed."""
+
+    def add_column(self, name: str) -> None:
+        """Give a source one more column, before the others and without a commit."""
+
     def append(self, name: str, rows: Sequence[Row]) -> None:
         """Commit more rows to a source."""
 

@@ -9,12 +9,14 @@ from mt_core.errors import Incomparable
 from mt_core.rowset import BIGINT, RowSet
 from mt_core.rowset import Column as ResultColumn
 from mt_core.tables.engine import Compared, Comparison
-from tests.support.fake_tables import FakeSource, FakeStorage, Row, inside
+from tests.support.fake_tables import FakeSource, FakeStorage, Row, inside, version_at
 
 
 def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSource) -> Compared:
     """Return how the rows of a table differ from those of its source; each row is a bucket of its own."""
-    version = source.versions.get((comparison.vector.sources[0].version or {})["at"])
+    seen = comparison.vector.sources[0].version or {}
+    is_there = seen.get("uuid") == source.uuid and version_at(seen) not in source.expired
+    version = source.versions.get(version_at(seen)) if is_there else None
     if version is None:
         raise Incomparable(f"A version that {comparison.table} has read expired; REFRESH it.", source=source.uuid)
     names = [column.name for column in comparison.columns]

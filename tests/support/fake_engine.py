@@ -46,7 +46,16 @@ from mt_core.tables.engine import (
 from tests.support.fake_comparison import compare_rows
 from tests.support.fake_queries import parsed, selected
 from tests.support.fake_sources import FakeSources
-from tests.support.fake_tables import FakeStorage, Row, StoredSnapshot, inside, shape_of_columns, text_of
+from tests.support.fake_tables import (
+    NO_COMMIT,
+    FakeStorage,
+    Row,
+    StoredSnapshot,
+    inside,
+    shape_of_columns,
+    text_of,
+    version_at,
+)
 
 
 class FakeEngine(FakeSources):
@@ -137,9 +146,11 @@ class FakeEngine(FakeSources):
     def read_vector(self, query: Query) -> SourceVector:
         self._check("read_vector")
         name, source = self._source(query)
-        selected(query, source)
-        version = {"uuid": source.uuid, "snapshot": source.data_version(), "schema": 0, "at": source.current}
-        if source.committed:
+        columns = {column.name: column.type for column in selected(query, source)}
+        version: dict[str, Any] = {"uuid": source.uuid, "snapshot": None, "schema": source.schema, "columns": columns}
+        if source.current != NO_COMMIT:
+            version |= {"snapshot": source.data_version(), "at": source.current}
+        if source.committed and source.current != NO_COMMIT:
             version["committed"] = source.committed[source.data_version()].isoformat(timespec="milliseconds")
         path = self._path(query)
         views = [SourceVersion(name=view, kind="view", version={"hash": self.views[view]}) for view in path[:-1]]
@@ -167,8 +178,10 @@ class FakeEngine(FakeSources):
         name, source = self._source(query)
         then, now = (each.sources[0].version or {} for each in (since, vector))
         if since.sources[0].name != name or then.get("uuid") != now.get("uuid"):
-            return f"{name} is new, was recreated or has other columns"
-        old, new = then["at"], now["at"]
+            return f"{name} was created again"
+        if then.get("columns", now["columns"]) != now["columns"]:
+            return f"the query reads other columns of {name} than before"
+        old, new = version_at(then), version_at(now)
         shaped = self.read_shape(query)
         if isinstance(shaped, str):
             return shaped
@@ -182,7 +195,7 @@ class FakeEngine(FakeSources):
 
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
         _, source = self._source(query)
-        return len(source.versions[(vector.sources[0].version or {})["at"]])
+        return len(source.versions[version_at(vector.sources[0].version)])
 
     def relation_exists(self, identifier: TableIdentifier) -> bool:
         return identifier in self.storages or str(identifier) in self.sources
@@ -299,7 +312,7 @@ class FakeEngine(FakeSources):
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
         """Return the rows that a write adds to a table with the rows *before*, and those of them that it keeps."""
         _, source = self._source(write.query)
-        version = (write.vector.sources[0].version or {})["at"]
+        version = version_at(write.vector.sources[0].version)
         names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)
         read = [{name: row.get(name) for name in names} for row in source.versions[version]]
         if write.maintenance is None or write.maintenance.strategy.way is Way.PARTITIONS:
@@ -308,7 +321,7 @@ class FakeEngine(FakeSources):
                 row for row in before if not inside(row, scope)
             )
         if write.maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
-            then = source.versions[(write.maintenance.since.sources[0].version or {})["at"]]
+            then = source.versions[version_at(write.maintenance.since.sources[0].version)]
             return tuple(read[len(then) :]), before
         return tuple(read), ()
 
@@ -317,7 +330,7 @@ class FakeEngine(FakeSources):
     ) -> frozenset[tuple[str | None, ...]]:
         self._check("touched_partitions")
         names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
-        old, new = ((each.sources[0].version or {})["at"] for each in (maintenance.since, vector))
+        old, new = (version_at(each.sources[0].version) for each in (maintenance.since, vector))
         rows = self._source(query)[1].changed_rows(old, new)
         return frozenset(tuple(text_of(row.get(name)) for name in names) for row in rows)
 

@@ -12,7 +12,7 @@ from mt_core.model.table import Column
 from mt_core.tables.engine import Query
 from tests.support.fake_housekeeping import FakeHousekeeping
 from tests.support.fake_queries import full_source
-from tests.support.fake_tables import FakeSource, Row
+from tests.support.fake_tables import NO_COMMIT, FakeSource, Row
 
 
 class FakeSources(FakeHousekeeping):
@@ -27,7 +27,7 @@ class FakeSources(FakeHousekeeping):
         self.now: Callable[[], datetime] = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)
 
     def create_source(self, name: str, rows: Sequence[Row], columns: Sequence[Column] | None = None) -> None:
-        """Add a source table."""
+        """Add a source table; without rows nobody has committed to it."""
         number = next(self._numbers)
         guessed = columns or [
             Column(name=key, type="int" if isinstance(rows[0][key], int) else "string") for key in rows[0]
@@ -35,11 +35,17 @@ class FakeSources(FakeHousekeeping):
         self.sources[name] = FakeSource(
             uuid=f"source-{number}",
             columns=tuple(guessed),
-            versions={number: tuple(rows)},
-            current=number,
+            versions={NO_COMMIT: (), number: tuple(rows)} if rows else {NO_COMMIT: ()},
+            current=number if rows else NO_COMMIT,
             parents={number: None},
             committed={number: self.now()},
         )
+
+    def alter_source(self, name: str, columns: Sequence[Column]) -> None:
+        """Give a source other columns, without a commit; those that stay are told by their names."""
+        with self._lock:
+            self.sources[name].columns = tuple(columns)
+            self.sources[name].schema += 1
 
     def commit(self, name: str, rows: Sequence[Row], *, compaction: bool = False) -> int:
         """Give a source new rows, all of them; return the version."""

@@ -11,11 +11,13 @@ from typing import Any
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.shape import Occurrence, QueryShape
 from mt_core.model.partition import Scope
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import PIN, Snapshot
 from mt_core.model.table import Column
 from mt_core.tables.engine import StorageMetadata, StorageSpec
 
 Row = Mapping[str, Any]
+NO_COMMIT = 0
+"""The version of a source to which nobody has committed: it has no rows."""
 
 
 @dataclass
@@ -30,6 +32,8 @@ class FakeSource:
     replaces: set[int] = field(default_factory=set)
     committed: dict[int, datetime] = field(default_factory=dict)
     expired: set[int] = field(default_factory=set)
+    # Grows with every change of its columns.
+    schema: int = 0
 
     def data_version(self) -> int:
         """Return the nearest version that was not a compaction."""
@@ -42,6 +46,10 @@ class FakeSource:
 
     def change(self, old: int, new: int) -> SourceChange:
         """Return what happened between two versions; each row counts as one byte."""
+        if old == NO_COMMIT:
+            rows = len(self.versions[new])
+            kind = ChangeKind.APPENDS if rows else ChangeKind.NOTHING
+            return SourceChange(kind=kind, rows=rows, size=rows, from_nothing=True)
         if old in self.expired:
             reason = f"snapshot {old} has expired"
             return SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, base_live=False, reason=reason)
@@ -113,6 +121,11 @@ class FakeStorage:
             current=int(self.main),
             parents={number: int(each.parent) if each.parent else None for number, each in snapshots.items()},
         )
+
+
+def version_at(version: Mapping[str, Any] | None) -> int:
+    """Return the number of a version as a vector has it."""
+    return int((version or {}).get(PIN, NO_COMMIT))
 
 
 def shape_of_columns(columns: Sequence[Column]) -> QueryShape:

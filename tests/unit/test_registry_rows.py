@@ -13,7 +13,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.freshness import Freshness
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
-from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.partition import NOT_DOUBTED, WHOLE, DoubtedPartitions, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.stream import StopRequest, StreamState
 from mt_core.model.table import (
@@ -243,6 +243,25 @@ def test_why_a_table_was_suspended_is_stored_with_what_failed() -> None:
 
     assert rows.fact_of(MaterializedTable, rows.row_of(table)) == table
     assert rows.fact_of(RefreshRun, rows.row_of(run)) == run
+
+
+def test_partitions_in_doubt_are_stored_with_tables_and_runs() -> None:
+    day = Scope.of([PartitionSpec.of({"ds": "2026-02-28"})])
+    doubted = DoubtedPartitions(scope=WHOLE, besides=day, reason="it has expired")
+    facts = (
+        replace(TABLE, doubted=doubted, cleared="7"),
+        replace(RUN, doubted=doubted),
+        replace(RUN, doubted=NOT_DOUBTED),
+    )
+
+    stored = [rows.row_of(fact) for fact in facts]
+
+    assert [rows.fact_of(type(fact), row) for fact, row in zip(facts, stored, strict=True)] == list(facts)
+    assert json.loads(stored[0]["body"])["doubted"] == {
+        "scope": None,
+        "besides": [{"ds": "2026-02-28"}],
+        "reason": "it has expired",
+    }
 
 
 def test_a_run_written_before_solo_was_a_column_can_still_be_read() -> None:

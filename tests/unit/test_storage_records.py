@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
-from mt_core.model.partition import WHOLE
+from mt_core.model.partition import WHOLE, DoubtedPartitions, PartitionSpec, Scope
 from mt_core.model.storage import (
     CREATED,
     EPOCH,
@@ -16,6 +17,7 @@ from mt_core.model.storage import (
     InVain,
     Snapshot,
     in_vain_summary,
+    late_summary,
     repeated_summary,
     run_branch,
     run_branches,
@@ -108,3 +110,31 @@ def test_the_properties_and_branches_of_a_table_keep_their_names() -> None:
     )
     assert branch == "run_0d9f8a4e111142228333444455556666_2"
     assert run_branches(["main", "run_b", "audit", branch]) == (branch, "run_b")
+
+
+def test_a_snapshot_says_which_partitions_a_run_left_behind_and_which_are_in_doubt() -> None:
+    day = Scope.of([PartitionSpec.of({"ds": "2026-03-01"})])
+    doubted = DoubtedPartitions(scope=WHOLE, besides=day, reason="snapshot 5 has expired")
+    summary = {**SUMMARY, **late_summary(day, doubted)}
+
+    snapshots = [Snapshot.of("42", each) for each in (summary, {**SUMMARY, **repeated_summary(summary)})]
+
+    assert [(each.late, each.doubted) for each in snapshots] == [(day, doubted)] * 2
+    assert late_summary(None, doubted) == {}
+    assert late_summary(day, doubted.without(WHOLE)) == late_summary(day)
+
+
+def test_partitions_are_in_doubt_until_each_is_refreshed() -> None:
+    first, second = (PartitionSpec.of({"ds": f"2026-03-0{number}"}) for number in (1, 2))
+    named = DoubtedPartitions(scope=Scope.of([first, second]), reason="it has expired")
+    every = replace(named, scope=WHOLE).without(Scope.of([second]))
+
+    assert str(named) == "ds=2026-03-02, ds=2026-03-01"
+    assert str(every) == "every partition but ds=2026-03-02"
+    assert [named.without(Scope.of([first])).covers(each) for each in (first, second)] == [False, True]
+    assert [every.covers(each) for each in (first, second)] == [True, False]
+    hour = Scope.of([PartitionSpec.of({"ds": "2026-03-01", "hh": "1"})])
+    assert str(named.without(hour)) == "ds=2026-03-02, ds=2026-03-01 but ds=2026-03-01/hh=1"
+    assert not named.without(Scope.of([first])).without(Scope.of([second]))
+    assert every.without(Scope.of([first]))
+    assert not every.without(WHOLE)

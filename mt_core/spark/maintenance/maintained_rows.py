@@ -37,6 +37,7 @@ from mt_core.spark.maintenance.row_images import (
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
 from mt_core.spark.maintenance.touched_rows import Wanted, touched_rows
 from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.source_versions import agrees
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
@@ -124,7 +125,8 @@ def _values_in_manifests(
     tables, found = {source.name: source.table for source in lineage.sources}, set[tuple[str | None, ...]]()
     for number, columns in maintenance.strategy.key_columns.items():
         source = changes.readings[number]
-        if columns is None or changes.changes[source].kind is not ChangeKind.APPENDS:
+        change = changes.changes[source]
+        if columns is None or change.kind is not ChangeKind.APPENDS or change.from_nothing:
             return None
         with lineage.lock:
             values = appended_values(session, tables[source], old[source], new[source], columns)
@@ -262,7 +264,13 @@ def _texts(
     changed = {n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows}
     values = maintenance.strategy.values
     texts = DeltaTexts(
-        pieces=pieces_of(lineage), shape=changes.shape, old=old, new=new, changed=frozenset(changed) - values
+        pieces=pieces_of(lineage),
+        shape=changes.shape,
+        old=old,
+        new=new,
+        changed=frozenset(changed) - values,
+        relations=_relations(session, lineage, old, new),
+        from_nothing=frozenset(name for name, change in changes.changes.items() if change.from_nothing),
     )
     if values:
         _check_values(session, texts, values)
@@ -276,6 +284,24 @@ def _texts(
         if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
     }
     return replace(texts, images=images), images
+
+
+def _relations(
+    session: SparkSession, lineage: Lineage, old: Mapping[str, str], new: Mapping[str, str]
+) -> dict[tuple[str, str], str]:
+    """Return what is read of each source at its two versions, for those whose columns are other ones now, or that have no rows."""
+    relations: dict[tuple[str, str], str] = {}
+    with lineage.lock:
+        for source in lineage.sources:
+            for version in {old.get(source.name), new.get(source.name)} - {None}:
+                relation = relation_at(session, lineage, source, str(version))
+                if relation is None:
+                    raise SourcesChanged(
+                        f"The columns of {source.name} cannot be told in snapshot {version}; run it again."
+                    )
+                if is_query(relation):
+                    relations[source.name, str(version)] = relation
+    return relations
 
 
 def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:

@@ -10,10 +10,17 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from mt_core.identifiers import sql_name
-from mt_core.maintenance.changes import ChangeKind, Commit, SourceChange, can_be_told_apart, change_between
+from mt_core.maintenance.changes import (
+    ChangeKind,
+    Commit,
+    SourceChange,
+    can_be_told_apart,
+    change_between,
+    change_from_nothing,
+)
 from mt_core.maintenance.delta import Piece, Reading, numbered, readings
 from mt_core.maintenance.shape import QueryShape
-from mt_core.model.storage import COMMITTED, PIN
+from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import columns_of
@@ -23,10 +30,11 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.maintenance.file_difference import files_between
 from mt_core.spark.maintenance.query_shapes import shape_of_query
-from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.lineage import Reading as SourceReading
-from mt_core.spark.queries.source_versions import is_plain, not_plain
-from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector, SourceVersion
+from mt_core.spark.queries.source_relations import relation_at
+from mt_core.spark.queries.source_versions import is_plain, not_plain, pin_of
+from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector
 
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
@@ -67,14 +75,9 @@ class SourceLogs(EngineRole):
             with lineage.lock:
                 for source in lineage.sources:
                     if source.name in new:
-                        log = self._log(source.table, old[source.name], new[source.name])
-                        change = change_between(log, old[source.name], new[source.name])
-                        if change.kind is ChangeKind.ROWS:
-                            change = self._row_change(change, source.table, old[source.name], new[source.name])
+                        change, size = self._change(lineage, source, old[source.name], new[source.name])
                         changes[source.name] = change
-                        source_bytes += (
-                            log[new[source.name]].count("total-files-size") if new[source.name] in log else 0
-                        )
+                        source_bytes += size
         return SourceChanges(
             shape=shape[0],
             columns=shape[1],
@@ -94,9 +97,10 @@ class SourceLogs(EngineRole):
                 for source in lineage.sources:
                     version = versions.get(source.name, {})
                     # A source at a version that the text names has no other to pin.
-                    at = version.get(PIN, version.get("snapshot"))
-                    snapshot = None if source.table is None or at is None else source.table.snapshot(int(at))
-                    sizes.append(None if snapshot is None else snapshot.summary().get("total-files-size"))
+                    at = version.get("snapshot") if (pin := pin_of(version)) is None else pin
+                    snapshot = None if source.table is None or not at else source.table.snapshot(int(at))
+                    size = "0" if pin == EMPTY else None
+                    sizes.append(size if snapshot is None else snapshot.summary().get("total-files-size"))
         return None if None in sizes else sum(int(size or 0) for size in sizes)
 
     def _shape(self, query: Query, lineage: Lineage) -> _Understood | str:
@@ -110,6 +114,31 @@ class SourceLogs(EngineRole):
                 shape = "a relation of it cannot be replaced in the text"
             self._shapes[lineage] = shape
         return shape
+
+    def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
+        """Return what happened to a source between two of its versions, and its size in bytes at the newer one."""
+        if old == new:
+            return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
+        if new == EMPTY:
+            return _unknown(f"{source.name} was replaced by a table without rows"), 0
+        if old == EMPTY:
+            log = self._log(source.table, new, new)
+            return change_from_nothing(log, new), self._size(source, new)
+        log = self._log(source.table, old, new)
+        change = change_between(log, old, new)
+        if (
+            change.kind.changes_rows
+            and change.base_live
+            and relation_at(self._driver.session, lineage, source, old) is None
+        ):
+            return _unknown(f"its columns cannot be told in snapshot {old}"), 0
+        if change.kind is ChangeKind.ROWS:
+            change = self._row_change(change, source.table, old, new)
+        return change, log[new].count("total-files-size") if new in log else 0
+
+    def _size(self, source: Source, snapshot: str) -> int:
+        found = None if snapshot == EMPTY else source.table.snapshot(int(snapshot))
+        return 0 if found is None else int(found.summary().get("total-files-size") or 0)
 
     def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
         """Return a change of rows with its size, which is read from the files that differ."""
@@ -148,8 +177,9 @@ class SourceLogs(EngineRole):
 
 
 def pins(vector: SourceVector) -> dict[str, str]:
-    """Return the snapshot that a vector names for each of its sources that has versions."""
-    return {each.name: str(each.version[PIN]) for each in vector.sources if each.version and PIN in each.version}
+    """Return the snapshot that a vector names for each of its sources that has versions, EMPTY for a table without one."""
+    found = {each.name: pin_of(each.version or {}) for each in vector.sources}
+    return {name: pin for name, pin in found.items() if pin is not None}
 
 
 def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
@@ -211,16 +241,32 @@ def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
     then = {each.name: each for each in since.sources}
     for each in vector.sources:
         before = then.pop(each.name, None)
-        if before is None or before.kind != each.kind or _fixed(before) != _fixed(each):
-            return f"{each.name} is new, was recreated or has other columns"
-    if then:
-        return f"{next(iter(then))} is not read any more"
-    return None if pins(since).keys() == pins(vector).keys() else "a source was empty"
+        if before is None or before.kind != each.kind:
+            return f"{each.name} is new"
+        obstacle = _incomparable(each.name, before.version or {}, each.version or {})
+        if obstacle is not None:
+            return obstacle
+    return f"{next(iter(then))} is not read any more" if then else None
 
 
-def _fixed(source: SourceVersion) -> dict[str, Any]:
-    """Return what of a version has to be the same for its changes to be rows: the table, its schema, a view's text."""
-    version = dict(source.version or {})
-    return {key: value for key, value in version.items() if key not in (PIN, COMMITTED, "snapshot")} | (
-        {} if PIN in version else {"snapshot": version.get("snapshot")}
-    )
+def _incomparable(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Return why what happened to a source between two versions is not told by its rows; None if it is."""
+    if "uuid" not in now:
+        return None if then == now else f"{name} was replaced"
+    if then.get("uuid") != now["uuid"]:
+        return f"{name} was created again"
+    # A release that did not record what was read recorded the columns of the table.
+    key = COLUMNS if COLUMNS in then and COLUMNS in now else SCHEMA
+    if then.get(key) != now.get(key):
+        return f"the query reads other columns of {name} than before"
+    if pin_of(then) is None or pin_of(now) is None:
+        return None if _at(then) == _at(now) else f"{name} is not a table at one version"
+    return None
+
+
+def _at(version: Mapping[str, Any]) -> Any:
+    return version.get(PIN, version.get("snapshot"))
+
+
+def _unknown(reason: str) -> SourceChange:
+    return SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, base_live=False, reason=reason)

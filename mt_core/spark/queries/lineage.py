@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -10,10 +13,12 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.identifiers import display_name, quote, sql_name
+from mt_core.maintenance.read_columns import read_attributes
 from mt_core.model.function import CreatedFunction, FunctionLanguage
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.functions.function_sync import deterministic_functions, functions_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
@@ -71,8 +76,9 @@ class Lineage:
 
     `pieces` is the query's text, with its views and with WITH queries that are read several times in place of their names, cut
     where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables, and
-    `functions` the hashes of the functions, when the query was analysed; `unstable` and `unpinnable` are reasons, None without
-    one. `lock` guards the sources' tables.
+    `functions` the hashes of the functions, when the query was analysed; `columns` are hashes of what the query reads of each
+    table: ids, names and types of columns. `unstable` and `unpinnable` are reasons, None without one. `lock` guards the sources'
+    tables, and `plain`: snapshots of them, by the names of the tables, that are known to have the columns of now.
     """
 
     sources: tuple[Source, ...]
@@ -83,19 +89,35 @@ class Lineage:
     unstable: str | None
     unpinnable: str | None
     shapes: Mapping[str, Shape]
+    columns: Mapping[str, str]
     lock: threading.Lock = field(default_factory=threading.Lock)
+    plain: set[tuple[str, str]] = field(default_factory=set)
 
 
-def text_of(pieces: Iterable[Piece], pins: Mapping[str, str]) -> str:
-    """Return the text of *pieces* with a version after the name of every source in *pins*."""
+def text_of(pieces: Iterable[Piece], relations: Mapping[str, str]) -> str:
+    """Return the text of *pieces* with the relation, in SQL, that *relations* has in place of a source."""
     texts = []
     for piece in pieces:
         if isinstance(piece, str):
             texts.append(piece)
         else:
-            pin = pins.get(piece.source.name)
-            texts.append(sql_name(piece.source.parts) + ("" if pin is None else f" VERSION AS OF {pin}"))
+            relation = relations.get(piece.source.name, sql_name(piece.source.parts))
+            named = piece.aliased or not relation.startswith("(")
+            texts.append(relation if named else f"{relation} AS {quote(piece.source.parts[-1])}")
     return "".join(texts)
+
+
+def fields_of(session: SparkSession, schema: Any) -> list[dict[str, Any]]:
+    """Return the columns of an Iceberg schema, in their order, as the Iceberg specification writes them in JSON."""
+    text = static_member(session, "org.apache.iceberg.SchemaParser.toJson")(schema)
+    fields: list[dict[str, Any]] = json.loads(str(text))["fields"]
+    return fields
+
+
+def _digest(fields: Iterable[Mapping[str, Any]], names: Iterable[str]) -> str:
+    types = {each["name"]: [each["id"], each["type"]] for each in fields}
+    read = {name: types.get(name) for name in names}
+    return hashlib.sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()[:16]
 
 
 class LineageReader:
@@ -125,17 +147,31 @@ class LineageReader:
         if hidden or bool(self._unresolved) != any(base.parts is None for base in bases):
             self._refuse_pins("the query reads relations that its text does not show")
         sources = (*self._sources.values(), *hidden)
+        plan = str(analysed.toJSON())
         return Lineage(
             sources=sources,
             unnamed=tuple(dict.fromkeys(self._unresolved)),
             views=tuple(self._views.values()),
             functions={parts: self._names.function_digest(parts) for parts in self._functions},
             pieces=pieces,
-            unstable=unstable_reason(analysed.toJSON(), deterministic=deterministic_functions(self._session))
+            unstable=unstable_reason(plan, deterministic=deterministic_functions(self._session))
             or self._unstable_text(query, parsed),
             unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
+            columns=self._columns(sources, bases, plan),
         )
+
+    def _columns(self, sources: Iterable[Source], bases: Iterable[BaseRelation], plan: str) -> dict[str, str]:
+        """Return the hash of what the query reads of each table, by the table's name."""
+        read, names = read_attributes(json.loads(plan)), defaultdict[tuple[str, ...], set[str]](set)
+        for base in bases:
+            if base.parts is not None and base.leaf is not None:
+                names[base.parts] |= {name for attribute, name in base.columns().items() if attribute in read}
+        tables = ((source, source.table) for source in sources if source.table is not None)
+        return {
+            source.name: _digest(fields_of(self._session, table.schema()), names[source.parts])
+            for source, table in tables
+        }
 
     def _analysed(self, text: str) -> Any:
         return self._session.sql(text)._jdf.queryExecution().analyzed()

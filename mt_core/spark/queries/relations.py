@@ -168,10 +168,17 @@ def _json_nodes(body: Any) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelation:
-    """A leaf of an analysed plan. `parts` is None for one without a name (files by path); `table` is Iceberg's, if it is one."""
+    """A leaf of an analysed plan. `parts` is None for one without a name (files by path); `table` is Iceberg's, if it is one, and
+    `leaf` its node then."""
 
     parts: tuple[str, ...] | None
     table: Any = field(default=None, repr=False, compare=False)
+    leaf: Any = field(default=None, repr=False, compare=False)
+
+    def columns(self) -> dict[int, str]:
+        """Return the names of the columns of an Iceberg table by the ids of their attributes in the plan."""
+        [node] = json.loads(self.leaf.toJSON())
+        return {int(each["exprId"]["id"]): str(each["name"]) for [each] in node["output"]}
 
 
 def base_relations(analysed: Any) -> tuple[BaseRelation, ...]:
@@ -194,6 +201,7 @@ def _base_relation(leaf: Any) -> BaseRelation | None:
             return BaseRelation(
                 parts=(str(leaf.catalog().get().name()), *levels, str(identifier.name())),
                 table=table.table() if is_iceberg else None,
+                leaf=leaf if is_iceberg else None,
             )
         case "LogicalRelation" if leaf.catalogTable().isDefined():
             return BaseRelation(parts=_session_catalog_name(leaf.catalogTable().get()))

@@ -9,17 +9,20 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
-from mt_core.identifiers import Namespace, display_name
+from mt_core.identifiers import Namespace, display_name, sql_name
 from mt_core.maintenance.changes import ADDED_FILES, appends_nothing
-from mt_core.model.storage import COMMITTED, PIN, RUN_ID
+from mt_core.model.storage import COLUMNS, COMMITTED, EMPTY, PIN, RUN_ID, SCHEMA
+from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.glances import Glances
-from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of, text_of
+from mt_core.spark.queries.lineage import Lineage, LineageReader, Source, shape_of, text_of
+from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.views import Names
 from mt_core.tables.engine import Query, SourceVector, SourceVersion
 
@@ -46,6 +49,8 @@ class SourceVersions:
         self._contexts = contexts
         self._lock = threading.Lock()
         self._lineages: OrderedDict[_Key, Lineage] = OrderedDict()
+        # Whether queries can stand in for the tables of a text; two threads may both find it missing, and write the same.
+        self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
         # For the one thread that looks.
         self._glances = Glances()
 
@@ -136,9 +141,44 @@ class SourceVersions:
             raise SourcesChanged(
                 "A view, function or table of the query changed while the refresh was starting; run it again."
             )
-        return text_of(
-            lineage.pieces, {name: str(version[PIN]) for name, version in versions.items() if PIN in version}
-        )
+        session, relations = self._contexts.session(query), dict[str, str]()
+        try:
+            with lineage.lock:
+                for source in lineage.sources:
+                    pin = pin_of(versions.get(source.name, {}))
+                    if source.table is not None and pin is not None:
+                        relations[source.name] = self._relation(session, lineage, source, pin)
+        except SPARK_ERRORS as cause:
+            raise translate(cause) from cause
+        if any(map(is_query, relations.values())) and not self._can_replace(session, lineage):
+            raise SourcesChanged(
+                "The columns of a table of the query changed while the refresh was starting; run it again."
+            )
+        return text_of(lineage.pieces, relations)
+
+    def _relation(self, session: Any, lineage: Lineage, source: Source, pin: str) -> str:
+        relation = relation_at(session, lineage, source, pin)
+        if relation is None:
+            raise SourcesChanged(f"The columns of {source.name} changed while the refresh was starting; run it again.")
+        return relation
+
+    def _can_replace(self, session: Any, lineage: Lineage) -> bool:
+        """Return whether the query gives the same columns with queries in place of its tables: qualified ones may not be found."""
+        found = self._replaceable.get(lineage)
+        if found is None:
+            tables = [source for source in lineage.sources if source.travel is None]
+            queries = {source.name: f"(SELECT * FROM {sql_name(source.parts)})" for source in tables}
+            try:
+                with active_session(session):
+                    given = (session.sql(text_of(lineage.pieces, each)) for each in ({}, queries))
+                    before, after = (columns_of(frame._jdf.schema()) for frame in given)
+                found = before == after
+            except SPARK_ERRORS as cause:
+                if not java_classes(cause):
+                    raise
+                found = False
+            self._replaceable[lineage] = found
+        return found
 
     def lost(self, query: Query, vector: SourceVector) -> str | None:
         """Return a source of which the version that *vector* pins cannot be read any more: it was dropped, or the version expired.
@@ -151,7 +191,8 @@ class SourceVersions:
             with lineage.lock:
                 for source in lineage.sources:
                     version = versions.get(source.name, {})
-                    if source.table is not None and PIN in version and _is_lost(source, version):
+                    pin = pin_of(version)
+                    if source.table is not None and pin is not None and _is_lost(source, version["uuid"], pin):
                         return source.name
         except SPARK_ERRORS as cause:
             raise translate(cause) from cause
@@ -179,9 +220,9 @@ class SourceVersions:
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _vector(self, query: Query, lineage: Lineage) -> SourceVector:
-        sources, obstacles = [], [lineage.unpinnable]
+        sources, obstacles, session = [], [lineage.unpinnable], self._contexts.session(query)
         for source in lineage.sources:
-            version, obstacle = self._table_version(source, lineage.shapes)
+            version, obstacle = self._table_version(source, lineage, session)
             obstacles.append(obstacle)
             kind = UNVERSIONED if version is None else TABLE
             sources.append(SourceVersion(name=source.name, kind=kind, version=version, path=source.path))
@@ -191,16 +232,23 @@ class SourceVersions:
             sources=tuple(sources), unstable=lineage.unstable, unpinnable=next(filter(None, obstacles), None)
         )
 
-    def _table_version(self, source: Source, shapes: Mapping[str, Shape]) -> tuple[dict[str, Any] | None, str | None]:
+    def _table_version(
+        self, source: Source, lineage: Lineage, session: Any
+    ) -> tuple[dict[str, Any] | None, str | None]:
         """Return the version of a source, None without one, and why it cannot be pinned, None if it can."""
         table = source.table
         if table is None:
             return None, None
         table.refresh()
         shape = shape_of(table)
-        if shapes[source.name] != shape:
+        if lineage.shapes[source.name] != shape:
             raise _Outdated
-        version: dict[str, Any] = {"uuid": shape[0], "snapshot": None, "schema": shape[1]}
+        version: dict[str, Any] = {
+            "uuid": shape[0],
+            "snapshot": None,
+            SCHEMA: shape[1],
+            COLUMNS: lineage.columns[source.name],
+        }
         if source.travel is not None and source.travel.isdigit():
             return {**version, "snapshot": source.travel}, None
         if not is_plain(source):
@@ -210,14 +258,18 @@ class SourceVersions:
             return {**version, "snapshot": location}, not_plain(source)
         snapshot = table.currentSnapshot()
         if snapshot is None:
-            return version, f"source {source.name} is empty"
+            return version, None if self._can_replace(session, lineage) else f"source {source.name} is empty"
         changed = _last_row_change(table, snapshot)
         version |= {"snapshot": str(changed.snapshotId()), PIN: str(snapshot.snapshotId())}
         version[COMMITTED] = datetime.fromtimestamp(changed.timestampMillis() / 1000, UTC).isoformat(
             timespec="milliseconds"
         )
-        same_columns = snapshot.schemaId() == version["schema"]
-        return version, None if same_columns else f"the columns of {source.name} changed after its last commit"
+        if snapshot.schemaId() == version[SCHEMA]:
+            return version, None
+        relation = relation_at(session, lineage, source, version[PIN])
+        if relation is None or (is_query(relation) and not self._can_replace(session, lineage)):
+            return version, f"the columns of {source.name} changed after its last commit"
+        return version, None
 
     def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
         """Return the versions of views and functions, which are hashes of their texts."""
@@ -262,16 +314,34 @@ def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
             return False
     for source in lineage.sources:
         version = versions.get(source.name, {})
-        shape = (version["uuid"], version["schema"]) if "uuid" in version else None
-        if source.table is not None and shape != lineage.shapes.get(source.name):
+        if source.table is not None and _read_of(version) != _read_of_lineage(lineage, source.name, version):
             return False
     return True
 
 
-def _is_lost(source: Source, version: Mapping[str, Any]) -> bool:
+def _read_of(version: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the table of a version and what the query read of it; a release that did not record columns needs all the same."""
+    return version.get("uuid"), version.get(COLUMNS, version.get(SCHEMA))
+
+
+def _read_of_lineage(lineage: Lineage, name: str, version: Mapping[str, Any]) -> tuple[Any, Any]:
+    uuid, schema = lineage.shapes[name]
+    return uuid, lineage.columns[name] if COLUMNS in version else schema
+
+
+def pin_of(version: Mapping[str, Any]) -> str | None:
+    """Return the snapshot that a version of a source names, EMPTY for a table without one; None if it names none to pin."""
+    if PIN in version:
+        return str(version[PIN])
+    return EMPTY if "uuid" in version and version["snapshot"] is None else None
+
+
+def _is_lost(source: Source, uuid: str, pin: str) -> bool:
     try:
         source.table.refresh()
-        return shape_of(source.table)[0] != version["uuid"] or source.table.snapshot(int(version[PIN])) is None
+        if shape_of(source.table)[0] != uuid:
+            return True
+        return pin != EMPTY and source.table.snapshot(int(pin)) is None
     except SPARK_ERRORS as cause:
         if not java_classes(cause):
             raise

@@ -18,7 +18,7 @@ AUTO, FULL, INCREMENTAL = "auto", "full", "incremental"
 DOUBLES = "refresh.sums-of-doubles"
 EXACT, MERGED = "exact", "merged"
 LATE_DATA = "refresh.late-data"
-REFRESH, REPORT, IGNORE = "refresh", "report", "ignore"
+REFRESH, REPORT, IGNORE, RECOMPUTE = "refresh", "report", "ignore", "recompute"
 SNAPSHOT_PROPERTY = "write.snapshot-property."
 _OURS = "freshtable."
 _OURS_ALONE = (TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY, STRATEGY, DOUBLES, LATE_DATA, UPSERT)
@@ -97,7 +97,7 @@ TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys((*NAMES, *FLINK, *_OURS_ALONE), ()),
     STRATEGY: (AUTO, FULL, INCREMENTAL),
     DOUBLES: (EXACT, MERGED),
-    LATE_DATA: (REFRESH, REPORT, IGNORE),
+    LATE_DATA: (REFRESH, REPORT, IGNORE, RECOMPUTE),
     UPSERT: (EQUALITY_DELETE,),
 }
 """The options of a materialized table, each with its values if it has few; date-formatters have the names of columns in them."""
@@ -116,10 +116,11 @@ def check_table_options(options: Mapping[str, str], table: str, clause: str = "W
             f"{clause} of {table}: '{DOUBLES}' = '{options[DOUBLES]}' is neither '{EXACT}' (sums of DOUBLE and FLOAT are computed "
             f"again for the keys that changed) nor '{MERGED}' (the sum of appended rows is added to the one of the table)."
         )
-    if options.get(LATE_DATA, REFRESH) not in (REFRESH, REPORT, IGNORE):
+    if options.get(LATE_DATA, REFRESH) not in (REFRESH, REPORT, IGNORE, RECOMPUTE):
         raise RequestInvalid(
             f"{clause} of {table}: '{LATE_DATA}' = '{options[LATE_DATA]}' is none of '{REFRESH}' (refreshes on schedule "
-            f"take partitions with changed source rows too), '{REPORT}' (name them) and '{IGNORE}' (do not look for them)."
+            f"take partitions with changed source rows too), '{RECOMPUTE}' (and those in doubt), '{REPORT}' (name them) and "
+            f"'{IGNORE}' (do not look for them)."
         )
     _check_upsert(options, f"{clause} of {table}")
     check_known(options, f"{clause} of {table}")

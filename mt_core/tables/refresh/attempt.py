@@ -26,7 +26,7 @@ from mt_core.errors import (
     StorageMissing,
 )
 from mt_core.maintenance.strategy import NotApplied, Way
-from mt_core.model.partition import Scope
+from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import RunStatus
 from mt_core.model.storage import (
     InVain,
@@ -52,7 +52,7 @@ from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
 from mt_core.tables.refresh.written_rows import written_rows
-from mt_core.tables.runs.decide import comparable, decide, only_compacted
+from mt_core.tables.runs.decide import decide, has_same, only_compacted
 from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
 from mt_core.tables.services import query_of
 
@@ -83,6 +83,8 @@ class Attempt:
         self._scope: Scope = self._run.scope
         # The partitions with late rows that stay behind at the vector; None where that is not known.
         self._left: Scope | None = None
+        # Those of which that is not known, before it wrote any.
+        self._doubted: DoubtedPartitions | None = None
         # How what changed is applied to the rows of main as decide read it; None for a recomputation.
         self._maintenance: Maintenance | None = None
         self._in_vain: InVain | None = None
@@ -143,7 +145,7 @@ class Attempt:
         metadata = self._engine.load(self._identifier)
         with self._cancelable():
             late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
-        self._left, scope = late.left, self._run.scope.union(late.taken)
+        self._left, self._doubted, scope = late.left, late.doubted, self._run.scope.union(late.taken)
         decision = decide(
             kind=self._run.kind,
             scope=scope,
@@ -157,7 +159,7 @@ class Attempt:
         )
         self._in_vain = None if decision.base is None else decision.base.in_vain
         self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
-        facts = {"scope": scope, "decision": decision.name, "reason": self._reason}
+        facts = {"scope": scope, "decision": decision.name, "reason": self._reason, "doubted": late.doubted}
         self._note({"vector": self._vector.to_json(), **facts})
         if decision.scope is None:
             raise RunEnded(status=RunStatus.SKIPPED)
@@ -277,7 +279,7 @@ class Attempt:
             )
             | read_summary(self._engine, self._query, self._vector, self._scope, self._maintenance)
             | batch_summary(self._batch)
-            | late_summary(self._left)
+            | late_summary(self._left, None if self._doubted is None else self._doubted.without(self._scope))
             | in_vain_summary(self._in_vain if self._maintenance is None else None),
             options={**self._table.dynamic_options, **self._run.options},
             query_types=self._table.definition.query_types,
@@ -294,9 +296,9 @@ class Attempt:
         if not self._vector.unpinnable:
             return True
         after = self._engine.read_vector(self._query)
-        before, now = ([comparable(source) for source in vector.to_json()] for vector in (self._vector, after))
-        if before == now or self._restarts >= MAX_RESTARTS:
-            return before == now
+        same = has_same(self._vector, after)
+        if same or self._restarts >= MAX_RESTARTS:
+            return same
         self._vector, self._left = after, None
         raise _Restart
 

@@ -1,26 +1,28 @@
 """Late data: the partitions of a table whose source rows changed after they were refreshed, and what a refresh does about them.
 
-What a refresh leaves behind is written in its snapshot, so the next one looks only at what changed since. Rules:
-docs/decisions/0034-late-data.md.
+A snapshot says of every partition that the table has which version of the sources its rows are those of: its own version, but for
+those that the run left behind (`late`), which are known to be older, and those of which nobody knows (`doubted`). So the next run
+looks only at what changed since that version. It takes what it finds, or writes it down again; what it cannot find out stays in
+doubt until it is computed, or compared. Rules: docs/decisions/0034-late-data.md.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
+from itertools import takewhile
 
 from mt_core.errors import QueryFailed, SourcesChanged
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.strategy import Way
 from mt_core.model.cadence import Cadence
-from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.partition import NOT_DOUBTED, NOTHING, WHOLE, DoubtedPartitions, PartitionSpec, Scope, named
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
-from mt_core.tables.definition.options import IGNORE, LATE_DATA, REFRESH, REPORT
+from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector, StorageMetadata
 from mt_core.tables.refresh.outlook import touched_by
 from mt_core.tables.runs.due import is_due, scope_of
@@ -33,10 +35,9 @@ MOST_LEFT = 1000
 """Partitions that a snapshot names as left behind."""
 POINTS_AHEAD = 400
 """Schedule times to come whose partitions are not late yet."""
-NO_PARTITION = Scope.of(())
-_NAMED = 10
 _HANDLINGS = {
     REFRESH: "each refresh on schedule takes partitions whose source rows changed too",
+    RECOMPUTE: "each refresh on schedule takes partitions whose source rows changed, or may have changed, too",
     REPORT: "each refresh on schedule names partitions whose source rows changed",
     IGNORE: "each refresh on schedule takes its own partitions only",
 }
@@ -47,24 +48,42 @@ _Specs = frozenset[PartitionSpec]
 class LateData:
     """What a refresh on schedule takes besides its own partitions, and which late ones it leaves behind, None if it cannot tell.
 
-    `told` says in words what there is to tell.
+    `doubted` are the partitions in doubt before it takes any, None if it did not look. `told` says in words what there is to tell.
     """
 
-    taken: Scope = NO_PARTITION
+    taken: Scope = NOTHING
     left: Scope | None = None
+    doubted: DoubtedPartitions | None = None
     told: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Known:
-    """The newest refresh of which it is known which partitions were `behind` at its `vector` when it had ended.
+class Known:
+    """The newest refresh that says which partitions were `behind` at its `sources`, and which `doubted`, when it had ended.
 
-    `later` are the scopes and vectors of the refreshes after it, oldest first.
+    `later` are the scopes and sources of the refreshes after it, oldest first; sources are the JSON of their vectors.
     """
 
-    vector: SourceVector
+    sources: str
     behind: _Specs
-    later: tuple[tuple[Scope, SourceVector], ...]
+    doubted: DoubtedPartitions = NOT_DOUBTED
+    later: tuple[tuple[Scope, str], ...] = ()
+
+    @property
+    def doubted_now(self) -> DoubtedPartitions:
+        """The partitions that were in doubt and were not refreshed since."""
+        doubted = self.doubted
+        for scope, _ in self.later:
+            doubted = doubted.without(scope)
+        return doubted
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Behind:
+    """The partitions with rows that changed after the refresh that wrote them, and those of which that is not known."""
+
+    specs: _Specs
+    doubted: DoubtedPartitions
 
 
 def late_data(
@@ -93,50 +112,99 @@ class LateRows:
     def found(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
         """Return what a run of *own*, which are the partitions of schedule times up to *until*, finds.
 
-        It takes as many late partitions as make *most* with its own, the newest first.
+        It takes as many late partitions as make *most* with its own, and one at least, the newest first; 0: none.
         """
-        handling = handling_of(self.table.definition)
-        vector = self.vector
-        if handling == IGNORE or own.specs is None or vector.unstable or vector.unpinnable or vector.unversioned:
+        handling, vector = handling_of(self.table.definition), self.vector
+        if own.specs is None:
             return LateData()
-        if isinstance(late_obstacles(self.engine, self.table.definition), str):
+        if handling == IGNORE:
+            return LateData(doubted=NOT_DOUBTED)
+        if vector.unstable or vector.unversioned or isinstance(late_obstacles(self.engine, self.table.definition), str):
             return LateData()
-        known = _known(self.engine.ancestors(self.metadata))
+        known = known_of(self.engine.ancestors(self.metadata), self.table.cleared)
         if known is None:
-            return LateData(left=NO_PARTITION)
-        try:
-            behind = self._behind(known, job_id)
-        except (QueryFailed, SourcesChanged) as error:
-            return LateData(told=_unknown(str(error)))
-        if isinstance(behind, str):
-            left = self._late(known.behind, own, until)
-            return LateData(left=Scope.of(left[:MOST_LEFT]), told=_unknown(behind))
-        late = self._late(behind, own, until)
-        room = max(0, most - len(own.specs)) if handling == REFRESH else 0
-        taken, left = late[:room], late[room : room + MOST_LEFT]
-        return LateData(taken=Scope.of(taken), left=Scope.of(left), told=_told(taken, len(late) - room, late, handling))
+            return LateData(left=NOTHING, doubted=NOT_DOUBTED)
+        if isinstance(known, str):
+            behind = _Behind(specs=frozenset(), doubted=self._all_in_doubt(known, until))
+        elif vector.unpinnable:
+            return self._unseen(vector.unpinnable, own, until)
+        else:
+            try:
+                behind = self._behind(known, job_id, until)
+            except (QueryFailed, SourcesChanged) as error:
+                return self._unseen(str(error), own, until)
+        return self._taken(behind, own, until=until, most=most, handling=handling)
 
-    def _behind(self, known: _Known, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that changed after the refresh that wrote them, or why they are not known."""
-        touched = self._touched(known.vector, job_id)
+    def _unseen(self, reason: str, own: Scope, until: datetime) -> LateData:
+        """Return what a run finds that could not look: the next one looks at what changed since the same versions."""
+        doubted = self._all_in_doubt(reason, until).without(own)
+        return LateData(doubted=doubted, told=_doubted_text(doubted))
+
+    def _taken(self, behind: _Behind, own: Scope, *, until: datetime, most: int, handling: str) -> LateData:
+        doubted, late = behind.doubted.without(own), self._late(behind.specs, own, until)
+        # Where its own are as many as fit, one more is taken, so that none waits for ever.
+        room = max(1, most - len(own.specs or ())) if most and handling in (REFRESH, RECOMPUTE) else 0
+        if handling == RECOMPUTE and room and doubted:
+            return self._recomputed(doubted, late, room)
+        taken, left = late[:room], late[room:]
+        if len(left) > MOST_LEFT:
+            doubted = self._all_in_doubt(f"more than {MOST_LEFT} partitions have late rows", until).without(own)
+            left = left[:MOST_LEFT]
+        told = (_told(taken, left, handling), _doubted_text(doubted))
+        return LateData(
+            taken=Scope.of(taken), left=Scope.of(left), doubted=doubted, told="; ".join(filter(None, told)) or None
+        )
+
+    def _recomputed(self, doubted: DoubtedPartitions, late: list[PartitionSpec], room: int) -> LateData:
+        """Return what a run takes that computes partitions in doubt: all rows where any partition may be."""
+        text = f"{_unknown(doubted.reason)}; partitions in doubt are computed: {doubted}"
+        if doubted.scope.specs is None:
+            return LateData(taken=WHOLE, left=NOTHING, doubted=doubted, told=text)
+        both = [*late, *sorted(doubted.scope.specs - set(late), reverse=True)]
+        left = Scope.of(late[room:])
+        told = (_told(late[:room], late[room:], REFRESH), text)
+        return LateData(taken=Scope.of(both[:room]), left=left, doubted=doubted, told="; ".join(filter(None, told)))
+
+    def _behind(self, known: Known, job_id: str, until: datetime) -> _Behind:
+        touched, behind, doubted = self._touched(known.sources, job_id), known.behind, known.doubted
         if isinstance(touched, str):
-            return touched
-        behind = known.behind | touched
-        for scope, vector in known.later:
-            again = frozenset(spec for spec in behind if scope.covers(spec))
-            if not again:
+            doubted = self._all_in_doubt(touched, until)
+        else:
+            behind |= touched
+        for scope, sources in known.later:
+            if not doubted and not any(scope.covers(spec) for spec in behind):
                 continue
-            if len(known.later) > MOST_BETWEEN:
-                return f"{len(known.later)} refreshes since the last one that looked for them did not"
-            touched = self._touched(vector, job_id)
-            if isinstance(touched, str):
-                return touched
-            behind = (behind - again) | (again & touched)
-        return behind
+            # Of more refreshes than that the partitions stay behind, and are refreshed once more.
+            touched = "" if len(known.later) > MOST_BETWEEN else self._touched(sources, job_id)
+            if not isinstance(touched, str):
+                behind = frozenset(spec for spec in behind if not scope.covers(spec))
+                behind |= {spec for spec in touched if scope.covers(spec)}
+                doubted = doubted.without(scope)
+        return _Behind(specs=behind, doubted=doubted)
 
-    def _touched(self, since: SourceVector, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that changed between *since* and now, or why they are not known."""
-        definition = self.table.definition
+    def _all_in_doubt(self, reason: str, until: datetime) -> DoubtedPartitions:
+        """Return all partitions that some refresh wrote as partitions in doubt."""
+        found = self._written()
+        if found.specs is not None:
+            return DoubtedPartitions(scope=found, reason=reason)
+        uncovered = scope_of(self.table, self.ledger.uncovered(self.table, until)).specs or frozenset()
+        besides = Scope.of(uncovered - self._refreshed(uncovered, until))
+        return DoubtedPartitions(scope=WHOLE, reason=reason).without(besides)
+
+    def _written(self) -> Scope:
+        """Return the partitions that refreshes wrote; all if one wrote them, or the history does not go back to the first."""
+        specs: set[PartitionSpec] = set()
+        for snapshot in self.engine.ancestors(self.metadata):
+            if snapshot.created:
+                return Scope.of(specs)
+            if snapshot.scope is not None and snapshot.scope.specs is None:
+                return WHOLE
+            specs |= (snapshot.scope.specs if snapshot.scope is not None else None) or frozenset()
+        return WHOLE
+
+    def _touched(self, sources: str, job_id: str) -> _Specs | str:
+        """Return the partitions with rows that changed between a vector, given as JSON, and now, or why they are not known."""
+        definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)
         changes = self.engine.changes_since(query, since, self.vector)
         if isinstance(changes, str):
@@ -235,33 +303,67 @@ def late_warnings(engine: RefreshEngine, identifier: TableIdentifier, definition
     )
 
 
-def _known(history: Iterable[Snapshot]) -> _Known | None:
-    """Return what the history of a table says of late rows; None if nothing has been refreshed that could be late."""
-    later: list[tuple[Scope, SourceVector]] = []
-    for snapshot in history:
+def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | None:
+    """Return what the history of a table says of late rows, newest first; a text if it does not say anything any more.
+
+    None: nothing has been refreshed that could be late. No partition is in doubt up to the snapshot *cleared*.
+    """
+    later: list[tuple[Scope, str]] = []
+    snapshots, is_cleared = iter(history), False
+    for snapshot in snapshots:
+        is_cleared |= snapshot.snapshot_id == cleared
         if snapshot.created:
-            return None
+            return _first_of(later)
         if snapshot.scope is None or snapshot.sources is None:
             continue
-        vector = SourceVector.from_json(json.loads(snapshot.sources))
-        behind = NO_PARTITION if snapshot.scope.whole else snapshot.late
+        behind = NOTHING if snapshot.scope.whole else snapshot.late
         if behind is not None:
-            return _Known(vector=vector, behind=behind.specs or frozenset(), later=tuple(reversed(later)))
+            is_clear = is_cleared or snapshot.scope.whole or _repeats(snapshot, snapshots, cleared)
+            return Known(
+                sources=snapshot.sources,
+                behind=behind.specs or frozenset(),
+                doubted=NOT_DOUBTED if is_clear or snapshot.doubted is None else snapshot.doubted,
+                later=tuple(reversed(later)),
+            )
         # A compaction repeats what the snapshot before it says.
-        if (snapshot.scope, vector) not in later[-1:]:
-            later.append((snapshot.scope, vector))
-    return None
+        if (snapshot.scope, snapshot.sources) not in later[-1:]:
+            later.append((snapshot.scope, snapshot.sources))
+    return "the last refresh that looked for them is no longer in the table's history"
+
+
+def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str | None) -> bool:
+    """Return whether a snapshot, if it is one of a compaction, repeats what *snapshot_id* says; *before* are those before it."""
+    if not compaction.replace or snapshot_id is None:
+        return False
+    repeated = takewhile(lambda each: each.run_id == compaction.run_id, before)
+    return any(each.snapshot_id == snapshot_id for each in repeated)
+
+
+def _first_of(refreshes: list[tuple[Scope, str]]) -> Known | None:
+    """Return what is known of a table that has only the partitions of *refreshes*, newest first, none of which looked."""
+    if not refreshes:
+        return None
+    return Known(sources=refreshes[-1][1], behind=frozenset(), later=tuple(reversed(refreshes)))
 
 
 def _unknown(reason: str) -> str:
     return f"late rows are not known: {reason}"
 
 
-def _told(taken: list[PartitionSpec], left: int, late: list[PartitionSpec], handling: str) -> str | None:
-    if not late:
-        return None
-    named = ", ".join(map(str, late[:_NAMED])) + (f" and {len(late) - _NAMED} more" if len(late) > _NAMED else "")
-    text = f"late rows in {len(late)} earlier partition{'s' if len(late) > 1 else ''}: {named}"
-    if handling == REPORT:
-        return f"{text}; '{LATE_DATA}' = '{REPORT}' leaves them"
-    return f"{text}; {left} of them follow in the next refresh" if left > 0 and taken else text
+def _doubted_text(doubted: DoubtedPartitions) -> str | None:
+    return f"{_unknown(doubted.reason)}; in doubt: {doubted}" if doubted else None
+
+
+def _told(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) -> str | None:
+    """Return what is said of partitions with late rows: those that a run takes, and those that it leaves."""
+    if handling == REPORT and left:
+        return f"{_late_rows(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
+    if left and not taken:
+        follow = "partition with late rows follows" if len(left) == 1 else "partitions with late rows follow"
+        return f"{len(left)} earlier {follow} in the next refresh: {named(left)}"
+    rest = f"; {len(left)} more follow in the next refresh: {named(left)}" if left else ""
+    return f"{_late_rows(taken)}{rest}" if taken else None
+
+
+def _late_rows(specs: list[PartitionSpec]) -> str:
+    return f"late rows in {len(specs)} earlier partition{'s' if len(specs) > 1 else ''}: {named(specs)}"

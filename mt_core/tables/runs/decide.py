@@ -7,14 +7,14 @@ source vector and the current fingerprint, and no other writer has committed sin
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.run import RunKind
-from mt_core.model.storage import COMMITTED, PIN, Snapshot
+from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
@@ -127,24 +127,38 @@ def all_computed(history: Iterable[Snapshot]) -> bool:
     return False
 
 
+def has_same(then: SourceVector, now: SourceVector) -> bool:
+    """Return whether two vectors have the same rows, as far as their versions tell."""
+    return not _changed(then.to_json(), now.to_json())
+
+
+def _changed(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> list[str]:
+    before, after = ({source["name"]: source for source in sources} for sources in (then, now))
+    return sorted(name for name in before.keys() | after.keys() if not _is_same(before.get(name), after.get(name)))
+
+
 def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> str | None:
     if snapshot.fingerprint != fingerprint:
         return "the definition or its options changed"
-    then = {source["name"]: source for source in json.loads(snapshot.sources or "[]")}
-    now = {source["name"]: source for source in vector.to_json()}
-    changed = sorted(
-        name for name in then.keys() | now.keys() if comparable(then.get(name)) != comparable(now.get(name))
-    )
+    changed = _changed(json.loads(snapshot.sources or "[]"), vector.to_json())
     if not changed:
         return None
     return f"{changed[0]} changed" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more sources changed"
 
 
-def comparable(source: Mapping[str, Any] | None) -> Any:
-    """Return a source entry without what does not tell versions apart: the snapshot that pins it, and the time of its commit."""
+def _is_same(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
+    """Return whether two entries of a source have the same rows, as far as their versions tell.
+
+    The snapshot that pins them and the time of its commit do not tell versions apart, nor do columns that the query does not read;
+    of those that it reads nothing is known where an earlier release wrote one of the entries.
+    """
+    both = [entry for entry in (then, now) if entry is not None and entry["version"] is not None]
+    known = all(COLUMNS in entry["version"] for entry in both if "uuid" in entry["version"])
+    left_out = {PIN, COMMITTED, SCHEMA if known else COLUMNS}
+    return bool(_without(then, left_out) == _without(now, left_out))
+
+
+def _without(source: Mapping[str, Any] | None, left_out: Collection[str]) -> Any:
     if source is None or source["version"] is None:
         return source
-    return {
-        **source,
-        "version": {key: value for key, value in source["version"].items() if key not in (PIN, COMMITTED)},
-    }
+    return {**source, "version": {key: value for key, value in source["version"].items() if key not in left_out}}

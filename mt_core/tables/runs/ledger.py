@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from mt_core.errors import OperationNotFound, RequestKeyReused
-from mt_core.model.partition import WHOLE
+from mt_core.model.partition import NOT_DOUBTED, WHOLE
 from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
@@ -257,7 +257,7 @@ class Ledger:
         table = tx.tables.get(run.table_id)
         if table is not None:
             after = self._periodic.ended(tx, table, ended)
-            after = count_failures(self._settings, after, ended)
+            after = _with_doubted(count_failures(self._settings, after, ended), ended)
             if after is not table:
                 tx.tables.replace(after)
         wake(tx, run.table_id)
@@ -323,6 +323,15 @@ class Ledger:
         since = max(table.created_at, tx.now() - history) if history else table.created_at
         covered = {point for run in tx.runs.covering(table.table_id, since) for point in run.points}
         return [point for point in points_between(table, since, until) if point not in covered]
+
+
+def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
+    """Return *table* with the partitions in doubt as they are after *run*, which may not have looked for them."""
+    doubted = run.doubted if run.doubted is not None else table.doubted or NOT_DOUBTED
+    if run.status is RunStatus.SUCCEEDED:
+        doubted = doubted.without(run.scope)
+    now = doubted if doubted else None
+    return table if now == table.doubted else replace(table, doubted=now)
 
 
 def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:

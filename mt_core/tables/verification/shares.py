@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from mt_core.errors import Incomparable
-from mt_core.model.partition import NOTHING, WHOLE, PartitionSpec, Scope
+from mt_core.model.partition import NOTHING, WHOLE, DoubtedPartitions, PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import SourceVector
@@ -15,11 +15,23 @@ from mt_core.tables.engine import SourceVector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The rows of *scope*, without those of *besides*, which later runs wrote; `sources` is the JSON of the vector."""
+    """The rows of *scope*, without those of *besides*, which later runs wrote; `sources` is the JSON of the vector.
+
+    `obstacle` says why they cannot be compared with the query, None if they can. Whether the rows of `doubted` ones are those of
+    the query at the vector is what nobody knows.
+    """
 
     scope: Scope
     besides: Scope = NOTHING
     sources: str
+    obstacle: str | None = None
+    doubted: bool = False
+
+    def __str__(self) -> str:
+        """The partitions, in words."""
+        if self.scope.whole and not self.besides.specs:
+            return str(self.scope)
+        return str(DoubtedPartitions(scope=self.scope, besides=self.besides))
 
     @property
     def vector(self) -> SourceVector:
@@ -29,7 +41,7 @@ class Share:
 def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: str) -> tuple[Share, ...]:
     """Return the shares of a table from *history*, which is main and its ancestors, newest first, read lazily.
 
-    What others committed is no share: its rows belong to no query. Raises Incomparable where no vector is known.
+    What others committed is no share: its rows belong to no query. Raises Incomparable if there is none.
     """
     shares: list[Share] = []
     written: frozenset[PartitionSpec] = frozenset()
@@ -38,14 +50,14 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
             break
         if not snapshot.tells or snapshot.run_id is None or snapshot.scope is None:
             continue
-        _check(table, snapshot, fingerprint)
+        share = Share(scope=WHOLE, sources=snapshot.sources or "[]", obstacle=_obstacle(table, snapshot, fingerprint))
         if snapshot.scope.specs is None:
-            shares.append(Share(scope=WHOLE, besides=Scope(written), sources=snapshot.sources or "[]"))
+            shares.append(replace(share, besides=Scope(written)))
             break
         new = frozenset(spec for spec in snapshot.scope.specs if not Scope(written).covers(spec))
         besides = frozenset(spec for spec in written if Scope(new).overlaps(spec))
         if new:
-            _add(shares, Share(scope=Scope(new), besides=Scope(besides), sources=snapshot.sources or "[]"))
+            _add(shares, replace(share, scope=Scope(new), besides=Scope(besides)))
         written |= new
     if not shares:
         raise Incomparable(
@@ -61,25 +73,53 @@ def foreign_commit(history: Iterable[Snapshot]) -> str | None:
     return None if newest is None or newest.created or newest.run_id is not None else newest.snapshot_id
 
 
-def _check(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> None:
+def with_doubted(
+    shares: Iterable[Share], doubted: DoubtedPartitions, sources: str, late: frozenset[PartitionSpec]
+) -> tuple[Share, ...]:
+    """Return *shares* with the partitions in doubt in one of their own, at the vector *sources* of the refresh that found them so.
+
+    All others have the rows of the query at that vector or at their own, but for *late* ones, which have those of their own.
+    """
+    if not doubted:
+        return tuple(shares)
+    besides = Scope(late).union(doubted.besides)
+    found = [Share(scope=doubted.scope, besides=besides, sources=sources, doubted=True)]
+    for share in shares:
+        if share.scope.specs is not None:
+            left = [spec for spec in share.scope.specs if spec in late or not doubted.covers(spec)]
+        elif doubted.scope.specs is not None:
+            found.append(replace(share, besides=share.besides.union(doubted.scope)))
+            continue
+        else:
+            left = [spec for spec in besides.specs or () if not share.besides.covers(spec)]
+        if left:
+            found.append(replace(share, scope=Scope.of(left)))
+    return tuple(found)
+
+
+def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> str | None:
+    """Return why the rows of a refresh cannot be compared; None if they can."""
     if snapshot.fingerprint != fingerprint:
-        raise Incomparable(
+        return (
             f"{table} has rows of another definition than its present one; ALTER MATERIALIZED TABLE {table} REFRESH computes "
-            "them again.",
-            table=str(table),
+            "them again."
         )
     if not snapshot.pinned:
-        raise Incomparable(
+        return (
             f"{table} cannot be compared with its query: its last refresh could not read all sources at fixed versions; "
-            f"EXPLAIN REFRESH {table} says why.",
-            table=str(table),
+            f"EXPLAIN REFRESH {table} says why, and ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again."
         )
+    return None
 
 
 def _add(shares: list[Share], share: Share) -> None:
     """Add a share, as part of one with the same vector if no other run wrote a part of either."""
     for number, each in enumerate(shares):
-        if each.sources == share.sources and not each.besides.specs and not share.besides.specs:
+        if (
+            (each.sources, each.obstacle) == (share.sources, share.obstacle)
+            and not each.besides.specs
+            and not share.besides.specs
+        ):
             shares[number] = replace(each, scope=each.scope.union(share.scope))
             return
     shares.append(share)

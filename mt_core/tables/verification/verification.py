@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from mt_core.errors import Incomparable
@@ -12,10 +12,11 @@ from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.rowset import RowSet
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.engine import Compared, Comparison
+from mt_core.tables.engine import Compared, Comparison, StorageMetadata
+from mt_core.tables.refresh.late_data import Known, known_of
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.verification.shares import Share, foreign_commit, shares_of
+from mt_core.tables.verification.shares import Share, foreign_commit, shares_of, with_doubted
 
 MOST_DIFFERENCES = 1000
 SAMPLE = "sample"
@@ -57,27 +58,59 @@ class Verification:
         registry, engine, identifier = self.services.registry, self.services.engine, self.table.identifier
         began_at = in_transaction(registry, lambda tx: tx.now())
         metadata = engine.load(identifier)
-        shares = shares_of(identifier, engine.ancestors(metadata), fingerprint_of(self.table.definition))
+        shares = self._shares(metadata)
         if metadata.main is None:
             raise Incomparable(f"{identifier} has no rows yet.", table=str(identifier))
-        compared = [self._compare(share, metadata.main) for share in shares]
+        outcomes = [self._compared(share, metadata.main) for share in shares]
+        done = [(share, each) for share, each in zip(shares, outcomes, strict=True) if isinstance(each, Compared)]
+        left_out = [
+            (share, each) for share, each in zip(shares, outcomes, strict=True) if isinstance(each, Incomparable)
+        ]
+        if not done:
+            raise left_out[0][1]
+        compared, parts = [each for _, each in done], [share for share, _ in done]
         different = sum(each.different for each in compared)
         foreign = foreign_commit(engine.ancestors(metadata))
         certificate = self.record(
             RunStatus.FAILED if different else RunStatus.SUCCEEDED,
-            self._outcome(shares, compared, different),
-            scope=_union(shares),
+            self._outcome(parts, compared, different) + _left_out_text([share for share, _ in left_out]),
+            scope=_union(parts),
             requested_at=began_at,
-            vector=shares[0].vector.to_json() if len(shares) == 1 else None,
+            vector=parts[0].vector.to_json() if len(parts) == 1 else None,
             snapshot_id=metadata.main,
             rows=sum(each.rows for each in compared),
         )
+        if self.percent >= 100 and any(share.doubted and not each.different for share, each in done):
+            self._clear(metadata.main)
         return Verified(
             differences=_together(compared),
             certificate=certificate,
-            warnings=_warnings(compared, different, in_buckets=self.in_buckets),
+            warnings=(
+                *_warnings(compared, different, in_buckets=self.in_buckets),
+                *(f"Not compared: {share}. {error.message}" for share, error in left_out),
+            ),
             foreign=foreign,
         )
+
+    def _shares(self, metadata: StorageMetadata) -> tuple[Share, ...]:
+        history, table = self.services.engine.ancestors, self.table
+        shares = shares_of(table.identifier, history(metadata), fingerprint_of(table.definition))
+        known = known_of(history(metadata), table.cleared)
+        if not isinstance(known, Known):
+            return shares
+        return with_doubted(shares, known.doubted_now, known.sources, known.behind)
+
+    def _clear(self, snapshot_id: str) -> None:
+        """Record that no partition is in doubt up to a snapshot."""
+
+        def clear(tx: Transaction) -> None:
+            now = tx.tables.get(self.table.table_id)
+            if now is not None and fingerprint_of(now.definition) == fingerprint_of(self.table.definition):
+                # A refresh that ended since may know more.
+                doubted = None if now.doubted == self.table.doubted else now.doubted
+                tx.tables.replace(replace(now, cleared=snapshot_id, doubted=doubted))
+
+        in_transaction(self.services.registry, clear)
 
     def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:
         """Add what came of the verification to the ledger, and return it: a run that has ended, so that no refresh waits for it."""
@@ -101,6 +134,15 @@ class Verification:
             return certificate
 
         return in_transaction(self.services.registry, insert)
+
+    def _compared(self, share: Share, snapshot_id: str) -> Compared | Incomparable:
+        """Return what comes of the comparison of a share, or why its rows cannot be compared."""
+        if share.obstacle is not None:
+            return Incomparable(share.obstacle, table=str(self.table.identifier))
+        try:
+            return self._compare(share, snapshot_id)
+        except Incomparable as error:
+            return error
 
     def _compare(self, share: Share, snapshot_id: str) -> Compared:
         definition = self.table.definition
@@ -140,6 +182,10 @@ class Verification:
         if left_out:
             parts.append(f", without {', '.join(left_out)}")
         return f"{found}, {at}{''.join(parts)}"
+
+
+def _left_out_text(shares: Sequence[Share]) -> str:
+    return "".join(f"; {share} not compared" for share in shares)
 
 
 def _count(number: int, noun: str) -> str:

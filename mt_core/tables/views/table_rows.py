@@ -73,7 +73,7 @@ def _table_row(view: TableView) -> list[object]:
         _staleness(view),
         view.health.value if view.health else None,
         ended.status.value if ended else None,
-        (ended.error if ended else None) or table.doubt,
+        (ended.error if ended else None) or table.doubt or _doubted_text(table),
         table.status_by + (f": {table.status_reason}" if table.status_reason else ""),
         show_schedule_time(table.status_at, zone),
         show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
@@ -163,6 +163,7 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "storage": _storage_text(details.storage, table),
         "rebuild due": "yes" if table.rebuild_due else "no",
         **({} if table.doubt is None else {"doubt": table.doubt}),
+        **({} if (doubted := _doubted_text(table)) is None else {"partitions in doubt": doubted}),
         "options": json.dumps(masked(definition.options), sort_keys=True),
         "dynamic options": json.dumps(masked(table.dynamic_options), sort_keys=True),
         "query": definition.original_query,
@@ -172,6 +173,17 @@ def _facts(details: TableDetails) -> dict[str, str]:
     if table.intent is not None:
         facts["under way"] = f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
     return facts
+
+
+def _doubted_text(table: MaterializedTable) -> str | None:
+    """Return which partitions are in doubt and why, with the way out; None if none are."""
+    if table.doubted is None:
+        return None
+    name = f"MATERIALIZED TABLE {table.identifier}"
+    return (
+        f"it is not known whether the rows of their sources changed in {table.doubted}: {table.doubted.reason}; "
+        f"VERIFY {name} compares them, ALTER {name} REFRESH computes them again"
+    )
 
 
 def _schedule_text(definition: TableDefinition) -> str:

@@ -30,10 +30,11 @@ _RECENT = 50
 
 
 class Health(StrEnum):
-    """Whether a table is refreshed as often as it should be."""
+    """Whether a table is refreshed as often as it should be, and all its partitions are known to have the rows of the query."""
 
     OK = "OK"
     LATE = "LATE"
+    DOUBTED = "DOUBTED"
     FAILING = "FAILING"
 
 
@@ -141,6 +142,8 @@ def _health(
         return Health.FAILING
     if table.status is not RefreshStatus.ACTIVATED:
         return None
+    if table.doubted is not None:
+        return Health.DOUBTED
     since = fresh_at if fresh_at is not None else table.created_at
     return Health.LATE if max(since, table.status_at) < oldest_allowed(table, now) else Health.OK
 

@@ -49,6 +49,7 @@ def table(**facts: str | None) -> dict[str, str | None]:
         ({"health": "LATE"}, ("LATE", "no refresh since the last schedule time but one")),
         ({"health": "FAILING", "last_error": "no space", "late_by": "2 h (query)"}, ("FAILING", "no space")),
         ({"health": "FAILING"}, ("FAILING", "see SHOW REFRESHES")),
+        ({"health": "DOUBTED", "last_error": "it has expired"}, ("DOUBTED", "it has expired")),
         ({"status": "SUSPENDED", "health": None, "late_by": "2 h (schedule)"}, None),
         (
             {"status": "SUSPENDED", "health": None, "status_by": "5 failed schedule times in a row: no space"},

@@ -190,8 +190,8 @@ def test_a_run_takes_the_newest_partitions_that_fit_and_the_next_one_the_rest() 
 
     assert [run.scope for run in (first, second, third)] == [ds(3, 4), ds(2, 5), ds(1, 6)]
     assert first.reason == (
-        "lake.default.orders changed; late rows in 3 earlier partitions: ds=2026-03-03, ds=2026-03-02, ds=2026-03-01; "
-        "2 of them follow in the next refresh"
+        "lake.default.orders changed; late rows in 1 earlier partition: ds=2026-03-03; "
+        "2 more follow in the next refresh: ds=2026-03-02, ds=2026-03-01"
     )
     assert late.rows() == late.query()
 
@@ -294,7 +294,7 @@ def test_rows_that_cannot_be_compared_are_looked_at_again_by_the_next_refresh() 
 
     assert (first.scope, first.reason) == (
         ds(4),
-        "lake.default.orders changed; late rows are not known: division by zero",
+        "lake.default.orders changed; late rows are not known: division by zero; in doubt: every partition but ds=2026-03-04",
     )
     assert second.scope == ds(1, 5)
 
@@ -357,6 +357,10 @@ def test_explain_refresh_names_the_partitions_with_late_rows() -> None:
     ("handling", "line"),
     [
         ("refresh", "refresh: each refresh on schedule takes partitions whose source rows changed too"),
+        (
+            "recompute",
+            "recompute: each refresh on schedule takes partitions whose source rows changed, or may have changed, too",
+        ),
         ("report", "report: each refresh on schedule names partitions whose source rows changed"),
         ("ignore", "ignore: each refresh on schedule takes its own partitions only"),
     ],
@@ -384,7 +388,8 @@ def test_create_warns_of_a_source_whose_late_rows_are_never_known() -> None:
 
 def test_an_unknown_handling_of_late_rows_is_refused() -> None:
     with pytest.raises(
-        RequestInvalid, match=r"'refresh.late-data' = 'maybe' is none of 'refresh' .* 'report' .* 'ignore'"
+        RequestInvalid,
+        match=r"'refresh.late-data' = 'maybe' is none of 'refresh' .* 'recompute' .* 'report' .* 'ignore'",
     ):
         ManagerWorld().sql(with_option("maybe"))
 
@@ -395,3 +400,186 @@ def test_the_ledger_counts_no_run_besides_those_of_schedule_times() -> None:
     late.pass_a_day()
 
     assert [run.kind for run in late.world.runs()] == [RunKind.INITIAL, *[RunKind.PERIODIC] * 4]
+
+
+# ------------------------------------------------------------------------------------------- what can and cannot be known
+
+
+COLUMNS = (Column(name="ds", type="string"), Column(name="amount", type="int"))
+SPARE = Column(name="spare", type="int")
+DAILY_OF_TWO = DAILY.replace("SELECT *", "SELECT ds, amount")
+
+
+def lost(late: LateWorld) -> RefreshRun:
+    """Let the version expire of which the refreshes know the rows, after a row came for the first day; return the next run."""
+    late.world.engine.sources[ORDERS].expired.add(late.world.engine.sources[ORDERS].current)
+    late.add(1)
+    return late.pass_a_day()
+
+
+def test_all_rows_of_a_source_that_was_created_without_a_commit_are_late_rows_of_the_days_before() -> None:
+    world = ManagerWorld()
+    world.engine.create_source(ORDERS, [], columns=COLUMNS)
+    world.sql(DAILY)
+    world.work()
+    rows = [{"ds": "2026-02-25", "amount": 1}, {"ds": "2026-02-27", "amount": 2}]
+    world.engine.commit(ORDERS, rows)
+    world.pass_days(1)
+
+    run = world.tick(day(2))
+    world.work()
+
+    assert world.run(run.run_id).scope == Scope.of([*(ds(1).specs or ()), *(ds(-3, -1).specs or ())])
+    assert "late rows in 2 earlier partitions: ds=2026-02-27, ds=2026-02-25" in str(world.run(run.run_id).reason)
+    assert world.rows() == rows
+
+
+def test_a_point_that_was_covered_names_late_rows_as_following_and_the_next_one_takes_them() -> None:
+    late = LateWorld()
+    late.add(1)
+
+    again = late.world.tick(day(4), key=None)
+    late.world.work()
+    run, following = late.world.run(again.run_id), late.pass_a_day()
+
+    assert (
+        run.reason
+        == "lake.default.orders changed; 1 earlier partition with late rows follows in the next refresh: ds=2026-03-01"
+    )
+    assert (run.scope, following.scope) == (ds(3), ds(1, 4))
+    assert late.rows() == late.query()
+
+
+@pytest.mark.parametrize("columns", [(*COLUMNS, SPARE), (SPARE, *COLUMNS), COLUMNS])
+def test_columns_that_the_query_does_not_read_hide_no_late_rows(columns: tuple[Column, ...]) -> None:
+    late = LateWorld(DAILY_OF_TWO)
+    late.source = [late.row(1, 7), *late.source[1:]]
+    late.world.engine.commit(ORDERS, late.source)
+    late.world.engine.alter_source(ORDERS, columns)
+
+    run = late.pass_a_day()
+
+    assert (run.scope, late.world.table().doubted) == (ds(1, 4), None)
+    assert late.rows() == late.query()
+
+
+def test_late_rows_of_a_partition_refreshed_by_hand_before_the_first_schedule_time_are_found() -> None:
+    world = ManagerWorld(initial_refresh=InitialRefresh.NONE)
+    world.sql(DAILY)
+    world.engine.commit(ORDERS, [{"ds": "2026-02-11", "amount": 1}])
+    manual(world, {"ds": "2026-02-11"})
+    world.work()
+    world.engine.commit(ORDERS, [{"ds": "2026-02-11", "amount": 1}, {"ds": "2026-02-11", "amount": 2}])
+    world.pass_days(1)
+
+    run = world.tick(day(2))
+    world.work()
+
+    assert PartitionSpec.of({"ds": "2026-02-11"}) in (world.run(run.run_id).scope.specs or ())
+    assert [row["amount"] for row in world.rows()] == [1, 2]
+
+
+def test_partitions_in_doubt_are_named_by_each_refresh_and_everywhere_else_until_each_is_refreshed() -> None:
+    late = LateWorld()
+    first = lost(late)
+    second = late.pass_a_day()
+    (shown,) = late.world.show("SHOW MATERIALIZED TABLES")
+    ((explained,),) = (tuple(row.values()) for row in late.world.show("EXPLAIN REFRESH daily"))
+    manual(late.world)
+    late.world.work()
+
+    assert "; in doubt: every partition but ds=2026-03-04" in str(first.reason)
+    assert "has expired; in doubt: every partition but ds=2026-03-05, ds=2026-03-04" in str(second.reason)
+    assert shown["health"] == "DOUBTED"
+    assert "changed in every partition but ds=2026-03-05, ds=2026-03-04: the changes of lake.default" in str(
+        shown["last error"]
+    )
+    assert "; in doubt: every partition but ds=2026-03-05, ds=2026-03-04\n" in str(explained)
+    assert late.world.table().doubted is None
+    assert late.world.show("SHOW MATERIALIZED TABLES")[0]["health"] == "OK"
+    assert late.pass_a_day().reason == "lake.default.orders changed" or late.rows() == late.query()
+
+
+def test_partitions_in_doubt_are_computed_unasked_where_the_table_says_so() -> None:
+    late = LateWorld(with_option("recompute"))
+    run = lost(late)
+
+    assert run.scope.whole
+    assert str(run.reason).endswith("has expired; partitions in doubt are computed: every partition but ds=2026-03-04")
+    assert (late.rows(), late.world.table().doubted) == (late.query(), None)
+
+
+def test_partitions_of_a_table_without_a_past_are_in_doubt_by_name_and_computed_as_late_ones_are() -> None:
+    world = ManagerWorld(initial_refresh=InitialRefresh.NONE)
+    world.sql(with_option("recompute"))
+    for number in (2, 3):
+        world.pass_days(1)
+        world.tick(day(number))
+        world.work()
+    world.engine.create_source(ORDERS, [{"ds": f"2026-0{each}", "amount": 5} for each in ("2-11", "3-01", "3-02")])
+    world.pass_days(1)
+
+    run = world.tick(day(4))
+    world.work()
+
+    assert world.run(run.run_id).scope == ds(1, 2, 3)
+    assert "partitions in doubt are computed: ds=2026-03-02, ds=2026-03-01" in str(world.run(run.run_id).reason)
+    assert (len(world.rows()), world.table().doubted) == (2, None)
+
+
+def test_a_comparison_that_finds_no_difference_ends_the_doubt_and_one_that_does_shows_the_rows() -> None:
+    late = LateWorld()
+    lost(late)
+    different = late.world.show("VERIFY MATERIALIZED TABLE daily")
+    doubted = late.world.table().doubted
+    manual(late.world, {"ds": "2026-03-01"})
+    late.world.work()
+    equal = late.world.show("VERIFY MATERIALIZED TABLE daily")
+    run = late.pass_a_day()
+
+    assert [(row["difference"], row["ds"], row["amount"]) for row in different] == [("missing", "2026-03-01", 2)]
+    assert doubted is not None
+    assert (equal, late.world.table().doubted) == ([], None)
+    assert "in doubt" not in str(run.reason)
+
+
+def test_a_comparison_names_the_partitions_that_it_cannot_compare() -> None:
+    late = LateWorld()
+    late.add(4)
+    late.pass_a_day()
+    source = late.world.engine.sources[ORDERS]
+    source.expired |= source.versions.keys() - {source.current}
+
+    outcome = late.world.sql("VERIFY MATERIALIZED TABLE daily")
+
+    (warning,) = outcome.warnings
+    assert warning.startswith("Not compared: every partition but ds=2026-03-04")
+    certificate = late.world.show("SHOW REFRESHES FOR daily")[0]
+    assert str(certificate["reason"]).startswith("equal, 1 row at 1 source version in 1 partition; every")
+
+
+def test_what_was_in_doubt_is_not_again_after_a_compaction_of_a_table_that_was_compared() -> None:
+    late = LateWorld()
+    lost(late)
+    manual(late.world, {"ds": "2026-03-01"})
+    late.world.work()
+    late.pass_a_day()
+    late.world.sql("VERIFY MATERIALIZED TABLE daily")
+    storage = late.world.engine.storages[late.world.table().identifier]
+    facts = storage.snapshots[storage.main].facts
+    storage.commit(replace(facts, snapshot_id="compacted", replace=True), storage.rows)
+
+    run = late.pass_a_day()
+
+    assert facts.doubted is not None
+    assert "in doubt" not in str(run.reason)
+
+
+def test_a_table_whose_late_rows_are_ignored_has_no_partitions_in_doubt() -> None:
+    late = LateWorld()
+    lost(late)
+    late.world.sql("ALTER MATERIALIZED TABLE daily SET ('refresh.late-data' = 'ignore')")
+
+    late.pass_a_day()
+
+    assert late.world.table().doubted is None

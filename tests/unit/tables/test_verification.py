@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import Incomparable
-from mt_core.model.partition import NOTHING, WHOLE, PartitionSpec, Scope
+from mt_core.model.partition import NOT_DOUBTED, NOTHING, WHOLE, DoubtedPartitions, PartitionSpec, Scope
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.verification.shares import Share, shares_of
+from mt_core.tables.verification.shares import Share, shares_of, with_doubted
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
 ORDERS = "lake.default.orders"
@@ -147,13 +147,36 @@ def test_a_partition_that_holds_a_newer_one_is_compared_without_it() -> None:
     )
 
 
-def test_a_table_without_a_refresh_or_with_versions_that_were_not_certain_has_no_share() -> None:
+def test_a_table_without_a_refresh_has_no_share_and_versions_that_were_not_certain_are_an_obstacle() -> None:
     uncertain = Snapshot(snapshot_id="1", run_id="r", scope=WHOLE, sources="[]", fingerprint="f")
 
     with pytest.raises(Incomparable, match="REFRESH it first"):
         shares_of(TOTALS, [CREATED], "f")
-    with pytest.raises(Incomparable, match="could not read all sources at fixed versions"):
-        shares_of(TOTALS, [uncertain], "f")
+    (share,) = shares_of(TOTALS, [uncertain], "f")
+    assert "could not read all sources at fixed versions" in str(share.obstacle)
+
+
+def test_partitions_in_doubt_are_compared_at_the_versions_of_the_refresh_that_found_them_so() -> None:
+    shares = (
+        Share(scope=day("d"), sources="[3]"),
+        Share(scope=day("c", "b"), sources="[2]"),
+        Share(scope=WHOLE, besides=day("b", "c", "d"), sources="[1]"),
+    )
+    every = DoubtedPartitions(scope=WHOLE, besides=day("d"), reason="it has expired")
+    late = frozenset(day("a").specs or ())
+
+    assert with_doubted(shares, every, "[3]", late) == (
+        Share(scope=WHOLE, besides=day("a", "d"), sources="[3]", doubted=True),
+        Share(scope=day("d"), sources="[3]"),
+        Share(scope=day("a"), besides=day("b", "c", "d"), sources="[1]"),
+    )
+    assert with_doubted(shares, DoubtedPartitions(scope=day("b")), "[3]", frozenset()) == (
+        Share(scope=day("b"), sources="[3]", doubted=True),
+        Share(scope=day("d"), sources="[3]"),
+        Share(scope=day("c"), sources="[2]"),
+        Share(scope=WHOLE, besides=day("b", "c", "d"), sources="[1]"),
+    )
+    assert with_doubted(shares, NOT_DOUBTED, "[3]", late) == shares
 
 
 def test_the_kinds_of_refreshes_have_no_verification_among_them(world: ManagerWorld) -> None:

@@ -1,0 +1,159 @@
+"""Histories of tables by day, whose sources get late rows and other columns: what a refresh leaves behind is known, or in doubt."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from random import Random
+
+import pytest
+
+from mt_core.model.partition import PartitionSpec
+from mt_core.model.run import RefreshRun, RunStatus
+from tests.depth import DEPTH, dice
+from tests.integration.refresh_world import RefreshWorld
+from tests.integration.refresh_world import world as world
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(900 * DEPTH)]
+
+BY_DAY = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
+QUERIES = {
+    "counted": "SELECT ds, count(*) AS n, sum(v) AS v FROM o GROUP BY ds",
+    "joined": "SELECT o.ds, c.seg, sum(o.v) AS v FROM o JOIN c ON o.cid = c.cid GROUP BY o.ds, c.seg",
+    "ranked": "SELECT ds, CAST(v AS BIGINT) AS v, row_number() OVER (PARTITION BY ds ORDER BY v, id) AS place FROM o",
+}
+SOURCES = {"o": "id INT, ds STRING, cid INT, v INT, spare INT", "c": "cid INT, seg STRING, spare INT"}
+# Of columns that no query reads, but for the last: its values stay what they are, in a wider type.
+DDL = {
+    "add": "ADD COLUMN more{n} STRING",
+    "rename": "RENAME COLUMN spare TO spare{n}",
+    "widen": "ALTER COLUMN {spare} TYPE BIGINT",
+    "reorder": "ALTER COLUMN {spare} FIRST",
+    "drop": "DROP COLUMN {spare}",
+    "widen what is read": "ALTER COLUMN {read} TYPE BIGINT",
+}
+ROUNDS = 6 * DEPTH
+
+
+class LateHistory:
+    """Tables by day over sources that were created without a commit, and what is asked of them after each refresh."""
+
+    def __init__(self, world: RefreshWorld, random: Random) -> None:
+        self.world, self.random = world, random
+        self.number, self.is_doubtful = 0, False
+        self.spare = dict.fromkeys(SOURCES, "spare")
+        for name, columns in SOURCES.items():
+            world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+        for name, query in QUERIES.items():
+            run = world.create(name, query, clauses=BY_DAY)
+            assert run.status is RunStatus.SUCCEEDED, run.error
+
+    def day(self) -> str:
+        """Return a day before now."""
+        now = self.world.clock.now()
+        return f"{now - timedelta(days=self.random.randrange(0, 6)):%Y-%m-%d}"
+
+    def change(self) -> str:
+        """Change rows of a source; return what was done."""
+        kind = self.random.choice(("append", "append", "append", "update", "delete", "segment", "customer"))
+        self.number += 1
+        match kind:
+            case "append":
+                rows = ", ".join(
+                    f"({self.number}, '{self.day()}', {self.random.randrange(4)}, {self.random.randrange(50)})"
+                    for _ in range(2)
+                )
+                self.world.spark(f"INSERT INTO o (id, ds, cid, v) VALUES {rows}")
+            case "update":
+                self.world.spark(f"UPDATE o SET v = v + 100 WHERE ds = '{self.day()}'")
+            case "delete":
+                self.world.spark(f"DELETE FROM o WHERE ds = '{self.day()}' AND v % 2 = 0")
+            case "segment":
+                self.world.spark(f"UPDATE c SET seg = seg || 'x' WHERE cid = {self.random.randrange(4)}")
+            case _:
+                self.world.spark(f"INSERT INTO c (cid, seg) VALUES ({self.random.randrange(4)}, 's{self.number}')")
+        return kind
+
+    def reshape(self) -> str:
+        """Change the columns of a source."""
+        source, kind = self.random.choice(tuple(SOURCES)), self.random.choice(tuple(DDL))
+        self.number += 1
+        self.is_doubtful |= kind == "widen what is read"
+        spare = self.spare[source]
+        if kind == "rename":
+            self.spare[source] = f"spare{self.number}"
+        elif kind == "drop":
+            self.world.spark(f"ALTER TABLE {source} ADD COLUMN other{self.number} INT")
+            self.spare[source] = f"other{self.number}"
+        text = DDL[kind].format(n=self.number, spare=spare, read="v" if source == "o" else "cid")
+        self.world.spark(f"ALTER TABLE {source} {text.replace('COLUMN spare TO', f'COLUMN {spare} TO')}")
+        return f"{source}: {kind}"
+
+    def lose(self) -> str:
+        """Let the old versions of a source expire, or create it again with its rows."""
+        source, self.is_doubtful = self.random.choice(tuple(SOURCES)), True
+        if self.random.random() < 0.5:
+            table = (
+                f"table => '{self.world.namespace}.{source}', older_than => TIMESTAMP '2999-01-01', retain_last => 1"
+            )
+            self.world.spark(f"CALL lake.system.expire_snapshots({table})")
+            return f"{source}: expired"
+        names = "id, ds, cid, v" if source == "o" else "cid, seg"
+        kept = f"{source}_kept{self.number}"
+        self.number += 1
+        self.world.spark(
+            f"CREATE TABLE {kept} USING iceberg AS SELECT {names} FROM {source}",
+            f"DROP TABLE {source}",
+            f"CREATE TABLE {source} ({SOURCES[source]}) USING iceberg TBLPROPERTIES ('format-version' = '2')",
+            f"INSERT INTO {source} ({names}) SELECT {names} FROM {kept}",
+        )
+        self.spare[source] = "spare"
+        return f"{source}: created again"
+
+    def check(self, name: str, run: RefreshRun, told: object) -> None:
+        """Assert that each day has the rows of the query, but for those that are named as left behind or in doubt."""
+        assert run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (told, run.error)
+        table = self.world.table(name)
+        # Columns that no query reads make nothing unknown.
+        assert self.is_doubtful or table.doubted is None, (name, table.doubted, told)
+        newest = next(iter(self.world.engine.ancestors(self.world.engine.load(table.identifier))))
+        today = f"{max(run.points):%Y-%m-%d}"
+        rows, expected = (self.world.plain(text) for text in (f"SELECT * FROM {name}", QUERIES[name]))
+        for day in sorted({str(row[0]) for row in (*rows, *expected) if str(row[0]) < today}):
+            spec = PartitionSpec.of({"ds": day})
+            taken, _, follow = str(run.reason).partition("in doubt: ")[0].partition("follow")
+            excused = (
+                f"ds={day}" in follow
+                or (newest.late is not None and newest.late.covers(spec))
+                or (table.doubted is not None and table.doubted.covers(spec))
+            )
+            written = run.status is RunStatus.SUCCEEDED and run.scope.covers(spec)
+            assert written or f"ds={day}" not in taken, (name, day, run.reason, told)
+            if written or not excused:
+                assert [row for row in rows if row[0] == day] == [row for row in expected if row[0] == day], (
+                    *(name, day, run.reason, told),
+                )
+
+
+@pytest.mark.parametrize("seed", range(2 * DEPTH))
+def test_each_day_has_the_rows_of_its_query_unless_it_is_named_as_left_behind_or_in_doubt(
+    world: RefreshWorld, seed: int
+) -> None:
+    history = LateHistory(world, dice(seed))
+    told: list[str] = []
+    for _ in range(ROUNDS):
+        for _ in range(history.random.randrange(1, 4)):
+            told.append(history.change())
+        if history.random.random() < 0.5:
+            told.append(history.reshape())
+        if history.random.random() < 0.2:
+            told.append(history.lose())
+        again = history.random.random() < 0.3
+        point = world.clock.now().replace(hour=0, minute=0, second=0) if again else world.next_point()
+        told.append(f"tick {point:%m-%d}")
+        for name in QUERIES:
+            history.check(name, world.tick(name, point), told)
+        if history.random.random() < 0.3:
+            name, day = history.random.choice(tuple(QUERIES)), history.day()
+            if day < f"{world.clock.now():%Y-%m-%d}":
+                told.append(f"refresh {name} {day}")
+                world.refresh(name, ds=day)

@@ -61,6 +61,31 @@ def test_late_rows_are_found_by_a_column_of_the_source_and_by_the_query(world: R
     assert world.rows("ranked") == world.plain(RANKED)
 
 
+def test_late_rows_are_found_although_sources_had_no_commit_or_got_columns_that_no_query_reads(
+    world: RefreshWorld,
+) -> None:
+    joined = "SELECT o.ds, c.seg, sum(o.v) AS v FROM o JOIN c ON o.cid = c.cid GROUP BY o.ds, c.seg"
+    world.spark(
+        "CREATE TABLE o (ds STRING, cid INT, v INT) USING iceberg", "CREATE TABLE c (cid INT, seg STRING) USING iceberg"
+    )
+    world.create("joined", joined, clauses=PARTITIONED)
+    own = world.clock.now().strftime("%Y-%m-%d")
+    world.spark(
+        "INSERT INTO c VALUES (1, 'a'), (2, 'b')",
+        "INSERT INTO o VALUES ('2026-02-25', 1, 1), ('2026-02-26', 2, 2), ('2026-02-27', 1, 3)",
+    )
+    first = world.tick("joined")
+    after_first = world.rows("joined"), world.plain(joined)
+    world.spark("UPDATE c SET seg = 'z' WHERE cid = 1", "ALTER TABLE o ADD COLUMN note STRING FIRST")
+    second = world.tick("joined")
+
+    assert taken(first) == ["2026-02-25", "2026-02-26", "2026-02-27", own]
+    assert after_first[0] == after_first[1]
+    assert taken(second)[:2] == ["2026-02-25", "2026-02-27"]
+    assert (world.rows("joined"), second.pinned) == (world.plain(joined), True)
+    assert world.sql("VERIFY MATERIALIZED TABLE joined").warnings == ()
+
+
 @pytest.mark.parametrize(
     ("partitions", "change", "has_jobs"),
     [

@@ -288,7 +288,8 @@ def test_an_expired_ancestor_is_not_skipped(orders: RefreshWorld) -> None:
     run = orders.tick("mt")
     assert str(run.scope) == "ds=2026-03-01"
     assert refreshed(orders, "mt", "TABLE orders", run) == "its last refresh is no longer in the table's history"
-    assert verdict(orders.tick("mt")) == SKIPPED
+    again = orders.tick("mt")
+    assert (again.status, why(again)) == SKIPPED
 
 
 def test_a_new_column_below_a_star_stays_out_until_the_table_is_altered(orders: RefreshWorld) -> None:
@@ -297,7 +298,8 @@ def test_a_new_column_below_a_star_stays_out_until_the_table_is_altered(orders: 
 
     orders.spark("ALTER TABLE orders ADD COLUMN note STRING")
 
-    assert refreshed(orders, "mt", "SELECT ds, k, v FROM orders", orders.tick("mt")) != ""
+    assert verdict(orders.tick("mt")) == SKIPPED
+    assert orders.rows("mt") == orders.plain("SELECT ds, k, v FROM orders")
     assert orders.columns("mt") == columns
     orders.sql("ALTER MATERIALIZED TABLE mt AS SELECT * FROM orders")
     orders.work()

@@ -140,7 +140,7 @@ class Gateway:
         self._jobs.attempt()
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
-        self._jars.begin()
+        self._jars.begin(self._wiring.jobs.jars())
         self._function_files.remove_unused(self._functions.needed())
         self._plans.begin()
         self._driver.start()

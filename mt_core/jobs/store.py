@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -109,6 +109,10 @@ class JobStore:
         """Return the id of the detached job of this gateway that creates *table*, None if none does."""
         jobs = ((job.job_id, job.definition) for job in self.streams())
         return next((job_id for job_id, each in jobs if each and each.creates and each.creates.table == table), None)
+
+    def jars(self) -> Mapping[str, Sequence[str]]:
+        """Return the jars of the detached jobs of this gateway that have not ended, by the ids of these."""
+        return {job.job_id: job.definition.jars for job in self.streams() if job.definition is not None}
 
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:

@@ -84,9 +84,11 @@ class StreamOwner:
 
     def check_stop(self, job: Job, request: StopRequest) -> None:
         """Raise IllegalStatus with the way out if *request* would lose the rows of a table that the job creates, or saves none."""
-        definition = job.definition
+        definition, waits = job.definition, job.status is JobStatus.SUSPENDED
         if definition is not None and definition.keeps is not None:
             return
+        if waits and request.savepoint is not None:
+            raise IllegalStatus(f"Job {job.job_id} waits, and has nothing to save: {job.error}")
         if definition is None or definition.creates is None:
             if request.drop:
                 raise IllegalStatus(
@@ -99,7 +101,8 @@ class StreamOwner:
                 f"Job {job.job_id} has not created table {table} yet, and has nothing to save; STOP JOB '{job.job_id}' ends it "
                 "without a trace."
             )
-        if rows is not None and request.savepoint is None and not request.drop:
+        # Of one that waits for what is missing nothing can be saved, and its table stays unless it is dropped by name.
+        if rows is not None and request.savepoint is None and not (request.drop or waits):
             raise IllegalStatus(
                 f"Job {job.job_id} has created table {table}, which has {rows} rows: STOP JOB '{job.job_id}' WITH SAVEPOINT "
                 "keeps the table, WITH DROP drops it."
@@ -177,6 +180,10 @@ class StreamOwner:
                 work = partial(self._fail, progress)
             case Step.STOP:
                 work = partial(self._stop, progress)
+            case Step.SUSPEND:
+                work = partial(self._await_missing, progress)
+            case Step.LOOK:
+                work = self._look
             case _:
                 raise MtError(f"Job {job.job_id}: there is no step {step}.")
         return self._begin(job, work)
@@ -251,11 +258,40 @@ class StreamOwner:
         self._engine.stop(job.job_id, definition)
         self._end(job, JobStatus.FINISHED, progress)
 
-    def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+    def _await_missing(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        """Suspend a job that cannot start without what is missing; one that keeps a table goes on when that is resumed."""
         try:
             self._engine.stop(job.job_id, definition)
-            if definition.creates is not None and not self._replaced(job, definition):
-                self._engine.discard(job.job_id, definition)
+        except MtError as cause:
+            log.warning(
+                "job %s is not suspended yet: %s", job.job_id, cause, extra={"action": "stream_suspension_waits"}
+            )
+            return
+        look_at = None if definition.keeps is not None else self._clock.now() + steps.LOOK_AGAIN
+        self._interrupt(job, progress, without_passwords(progress.error or steps.LOST), look_at=look_at)
+
+    def _look(self, job: Job, definition: StreamDefinition) -> None:
+        """Let a job go on once what was missing is back."""
+        try:
+            missing = self._engine.missing(job.job_id, definition)
+        except MtError as cause:
+            log.info("job %s stays suspended: %s", job.job_id, cause, extra={"action": "stream_look_failed"})
+            missing = job.error or str(cause)
+        if missing is None:
+            self._store.update(job.job_id, steps.resumed)
+            self._woken.set()
+            return
+        look_at = self._clock.now() + steps.LOOK_AGAIN
+        self._store.update(job.job_id, partial(steps.still_missing, error=without_passwords(missing), look_at=look_at))
+
+    def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        rows = None
+        try:
+            self._engine.stop(job.job_id, definition)
+            if definition.creates is not None:
+                rows = self._engine.created_rows(job.job_id, definition)
+                if rows is None:
+                    self._engine.discard(job.job_id, definition, drop=False)
         except MtError as cause:
             # A lost engine runs nothing; but what a table left has to be removed before the end is told.
             if definition.creates is not None or not isinstance(cause, EngineUnavailable):
@@ -266,15 +302,15 @@ class StreamOwner:
         error = progress.error or steps.LOST
         if not progress.final:
             error = f"{error} (after {steps.MOST_RESTARTS} restarts without a batch)"
+        if definition.creates is not None and rows is not None:
+            # Readers have seen it.
+            table = display_name(definition.creates.table)
+            error = f"{error.rstrip('.')}. Table {table} stays, with {rows} rows; DROP TABLE {table} removes it."
         if definition.keeps is not None:
             # Its rows are right up to there, and it can go on once somebody has mended what failed.
-            self._suspend(job, progress, error=without_passwords(error))
+            self._interrupt(job, progress, without_passwords(error))
             return
         self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
-
-    def _replaced(self, job: Job, definition: StreamDefinition) -> bool:
-        """Return whether the stream has replaced a table, whose history the new one has: a failure does not drop it."""
-        return definition.replaces and self._engine.created_rows(job.job_id, definition) is not None
 
     def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
         """Carry out the request; it is repeated with the next pass while the engine is away."""
@@ -307,19 +343,26 @@ class StreamOwner:
             return JobStatus.SUSPENDED, None
         self.check_stop(job, request)
         if definition.creates is not None:
-            self._engine.discard(job.job_id, definition)
+            self._engine.discard(job.job_id, definition, drop=request.drop)
         elif definition.keeps is not None:
             self._engine.forget(job.job_id, definition)
         return JobStatus.CANCELED, None
 
-    def _suspend(self, job: Job, progress: StreamProgress, *, error: str | None = None) -> None:
+    def _suspend(self, job: Job, progress: StreamProgress) -> None:
         run = self._runs.pop(job.job_id, None)
         self._awaiting_stop.discard(job.job_id)
         before = run.before if run is not None else job
-        self._store.update(
-            job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), error or job.error)
-        )
+        self._store.update(job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), job.error))
         log.info("job %s is suspended", job.job_id, extra={"action": "stream_suspended"})
+
+    def _interrupt(self, job: Job, progress: StreamProgress, error: str, *, look_at: datetime | None = None) -> None:
+        run = self._runs.pop(job.job_id, None)
+        before = run.before if run is not None else job
+        self._store.update(
+            job.job_id,
+            lambda job: steps.interrupted(steps.recorded(job, progress, before), error, look_at=look_at),
+        )
+        log.warning("job %s is suspended: %s", job.job_id, error, extra={"action": "stream_suspended"})
 
     def _end(
         self,

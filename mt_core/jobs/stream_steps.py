@@ -14,6 +14,7 @@ FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=1)
 # A stream that ran for so long had no failure in a row with those before, also if its sources had nothing new.
 STEADY = timedelta(hours=1)
 RECORD_EVERY = timedelta(seconds=5)
+LOOK_AGAIN = timedelta(seconds=30)
 LOST = "Spark ended while the stream ran"
 _MOST_DOUBLINGS = 16
 
@@ -30,6 +31,9 @@ class Step(Enum):
     STOP = auto()
     # It goes on with another definition.
     REDEFINE = auto()
+    # It cannot start without what is missing, and waits for that.
+    SUSPEND = auto()
+    LOOK = auto()
 
 
 def next_step(
@@ -49,7 +53,7 @@ def next_step(
     if state.stop is not None:
         return Step.STOP
     if job.status is JobStatus.SUSPENDED:
-        return Step.WAIT
+        return Step.LOOK if state.start_at is not None and state.start_at <= now else Step.WAIT
     if progress is None:
         resting = state.start_at is not None and state.start_at > now
         return Step.START if may_start and not resting else Step.WAIT
@@ -57,6 +61,8 @@ def next_step(
         return Step.FINISH
     if progress.running:
         return Step.REDEFINE if redefined else Step.RECORD
+    if progress.missing:
+        return Step.SUSPEND
     if progress.final or failures_after(state, progress, ran) > MOST_RESTARTS:
         return Step.FAIL
     return Step.RESTART
@@ -120,16 +126,28 @@ def not_stopped(job: Job, reason: str) -> Job:
 
 
 def suspended(job: Job, error: str | None) -> Job:
-    """Return *job* as one that goes on where it is when its table is resumed."""
-    stream = replace(state_of(job), stop=None, failures=0, start_at=None)
-    return job.advance(JobStatus.SUSPENDED, error=error, stream=stream)
+    """Return *job*, which was asked to stop, as one that goes on where it is when its table is resumed."""
+    return _suspended(job, error, replace(state_of(job), stop=None, failures=0, start_at=None))
+
+
+def interrupted(job: Job, error: str, *, look_at: datetime | None = None) -> Job:
+    """Return *job* as one that cannot go on until its table is resumed, or what is missing is back: look for that at *look_at*.
+
+    A request to stop it is not forgotten.
+    """
+    return _suspended(job, error, replace(state_of(job), failures=0, start_at=look_at))
 
 
 def resumed(job: Job) -> Job:
     """Return the suspended *job* as one that starts again; any other as it is."""
     if job.status is not JobStatus.SUSPENDED:
         return job
-    return job.advance(JobStatus.RESTARTING, error=None, stream=replace(state_of(job), stop=None))
+    return job.advance(JobStatus.RESTARTING, error=None, stream=replace(state_of(job), stop=None, start_at=None))
+
+
+def still_missing(job: Job, error: str, look_at: datetime) -> Job:
+    """Return a suspended *job* as one for which something is still missing; any other as it is."""
+    return interrupted(job, error, look_at=look_at) if job.status is JobStatus.SUSPENDED else job
 
 
 def stop_requested(job: Job, request: StopRequest) -> Job:
@@ -143,6 +161,12 @@ def stop_requested(job: Job, request: StopRequest) -> Job:
 def state_of(job: Job) -> StreamState:
     """Return the state of the stream of *job*."""
     return job.stream or StreamState()
+
+
+def _suspended(job: Job, error: str | None, stream: StreamState) -> Job:
+    if job.status is JobStatus.SUSPENDED:
+        return replace(job, error=error, stream=stream)
+    return job.advance(JobStatus.SUSPENDED, error=error, stream=stream)
 
 
 def _sum(before: int | None, since: int | None) -> int | None:

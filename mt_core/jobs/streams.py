@@ -31,7 +31,8 @@ class StreamEngine(Protocol):
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
         """Begin the stream, or go on from its checkpoint, and return at once; harmless if that attempt runs.
 
-        No earlier attempt, of any process, can publish a batch from then on.
+        No earlier attempt, of any process, can publish a batch from then on. One that does not find its checkpoint, or another
+        file that it needs, reports what is missing, and writes nothing.
         """
 
     def progress(self, job_id: str) -> StreamProgress:
@@ -44,16 +45,20 @@ class StreamEngine(Protocol):
         """Stop the stream at the end of a batch, copy its checkpoint to *folder*, and return the path of the copy.
 
         With *drain* it first reads all that its sources have by now, and gives what its windows still hold. The copy is
-        whole or not there; a repeated call completes it.
+        whole or not there; a repeated call completes it. Raises EngineError if the checkpoint is missing.
         """
 
     def created_rows(self, job_id: str, definition: StreamDefinition) -> int | None:
         """Return how many rows the table has that the stream creates, None before its first batch with rows."""
 
-    def discard(self, job_id: str, definition: StreamDefinition) -> None:
-        """Remove the table that the stream, which does not run, creates, its files and its checkpoint.
+    def missing(self, job_id: str, definition: StreamDefinition) -> str | None:
+        """Return what the stream, which does not run, needs and does not find, in words; None if all of it is there."""
 
-        A table that it was to replace stays as it is. May be repeated.
+    def discard(self, job_id: str, definition: StreamDefinition, *, drop: bool) -> None:
+        """Remove the files that the stream, which does not run, wrote for the table that it creates, and its checkpoint.
+
+        Once the table has the first batch that is done with *drop* only, and the table goes too; else all stays as it is. One that
+        it was to replace stays. May be repeated.
         """
 
     def forget(self, job_id: str, definition: StreamDefinition) -> None:

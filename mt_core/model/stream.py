@@ -127,7 +127,8 @@ class StreamProgress:
 
     The rows are those since its last start, None where they are not known. `offsets` is where its sources are, and `states` what
     its operators keep, as JSON text. A *finished* stream has read all that its sources will ever have. One that does not run, is
-    not finished and has no error was lost with the engine, or never started. No start mends an error that is *final*.
+    not finished and has no error was lost with the engine, or never started. No start mends an error that is *final*; one that
+    names what is *missing* passes when that is back.
     """
 
     batch: int | None = None
@@ -139,6 +140,7 @@ class StreamProgress:
     finished: bool = False
     error: str | None = None
     final: bool = False
+    missing: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,7 +160,8 @@ class StopRequest:
 class StreamState:
     """What the owner of a stream stores beside its definition.
 
-    `failures` counts those since the last batch; the stream is not started before `start_at`. A stored `stop` is carried out
+    `failures` counts those since the last batch; the stream is not started before `start_at`, and that of a suspended job, for
+    which something is missing then, is looked at again. A stored `stop` is carried out
     by whichever gateway owns the job, and the stream never goes on after it, unless it was *refused* for the reason there.
     """
 

@@ -45,6 +45,12 @@ class ExplainMode(StrEnum):
     JSON = "json"
 
 
+def statement_at(text: str, start: int) -> str:
+    """Return the statement inside *text* that begins at the offset *start*, with blanks before it so that its positions stay."""
+    blank = "".join("\n" if letter == "\n" else " " for letter in text[:start])
+    return blank + text[start:].rstrip().removesuffix(";")
+
+
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
     """[NOT] LIKE | ILIKE 'pattern': `%` and `*` match any text, `_` any letter."""
@@ -148,14 +154,19 @@ class StopJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(CatalogStatement):
-    """EXPLAIN [mode | PLAN FOR] statement; `statement` keeps its line and column.
+    """EXPLAIN [mode | PLAN FOR] statement; `statement`, which begins at the offset *start*, keeps its line and column.
 
     `changes` says that CHANGELOG_MODE is among the details.
     """
 
     mode: ExplainMode
     statement: str
+    start: int = 0
     changes: bool = False
+
+    def statement_in(self, text: str) -> str:
+        """Return the statement that is explained, in *text*, with blanks before it so that its positions stay."""
+        return statement_at(text, self.start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

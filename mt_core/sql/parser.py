@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from itertools import dropwhile, takewhile
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.stream import SourceHint
-from mt_core.sql.catalog import CatalogStatement
+from mt_core.sql.catalog import CatalogStatement, Explain
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.hints import HintedText, without_hints
 from mt_core.sql.kinds import Trait, reader_of, traits_of
@@ -86,7 +87,9 @@ class ReadStatement:
 
         Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid; Unsupported.
         """
-        return _read(self.text, self.head)
+        fact = _read(self.text, self.head)
+        # The hints of the statement inside are read once, with that.
+        return replace(fact, statement=fact.statement_in(self.written)) if isinstance(fact, Explain) else fact
 
     @cached_property
     def _without_hints(self) -> HintedText:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from mt_core.sql.catalog import CatalogStatement
+from mt_core.sql.catalog import CatalogStatement, statement_at
 
 
 class PlanStatement(CatalogStatement):
@@ -27,8 +27,7 @@ class CompilePlan(PlanStatement):
 
     def statement_in(self, text: str) -> str:
         """Return the statement that is compiled, in *text*, with blanks before it so that its positions stay."""
-        blank = "".join("\n" if letter == "\n" else " " for letter in text[: self.start])
-        return blank + text[self.start :].rstrip().removesuffix(";")
+        return statement_at(text, self.start)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

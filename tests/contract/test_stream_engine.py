@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,10 @@ class FakeWorld:
 
     def rows(self) -> Sequence[str]:
         return self.engine.sink
+
+    def take_checkpoint(self, definition: StreamDefinition) -> Callable[[], object]:
+        taken = self.engine.checkpoints.pop(definition.checkpoint)
+        return partial(self.engine.checkpoints.__setitem__, definition.checkpoint, taken)
 
     def work(self) -> None:
         self.engine.run_batches()

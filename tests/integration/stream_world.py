@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -126,6 +127,18 @@ class StreamWorld:
 
     def rows(self, table: str = "arrivals") -> Sequence[Any]:
         return sorted(row[0] for row in self.sql(f"SELECT * FROM {table}"))
+
+    def take_checkpoint(self, definition: StreamDefinition) -> Callable[[], object]:
+        """Take a checkpoint away, as another machine does not have it; return what puts it back."""
+        checkpoint = Path(definition.checkpoint)
+        taken = checkpoint.rename(checkpoint.with_suffix(".taken"))
+
+        def put_back() -> None:
+            # Whatever is made there meanwhile is no checkpoint of the job.
+            shutil.rmtree(checkpoint, ignore_errors=True)
+            taken.rename(checkpoint)
+
+        return put_back
 
     def work(self) -> None: ...
 

@@ -41,7 +41,7 @@ class CreatedWorld:
     def end(self) -> None:
         """Stop the stream and remove what it created, as an owner does."""
         self.engine.stop(self.job_id, self.definition)
-        self.engine.discard(self.job_id, self.definition)
+        self.engine.discard(self.job_id, self.definition, drop=True)
 
     def exists(self) -> bool:
         return bool(self.world.sql("SHOW TABLES LIKE 'copies'"))
@@ -92,7 +92,7 @@ def test_a_table_with_rows_is_discarded_with_its_files_and_its_checkpoint(create
     created.world.wait(created.exists)
 
     created.end()
-    created.engine.discard(created.job_id, created.definition)
+    created.engine.discard(created.job_id, created.definition, drop=True)
 
     assert (created.exists(), created.left()) == (False, [])
 

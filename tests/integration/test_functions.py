@@ -25,6 +25,7 @@ from mt_core.sql.parser import parse
 from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
+from tests.integration.stream_world import StreamWorld
 from tests.support.buckets import S3
 from tests.support.buckets import object_stores as object_stores
 from tests.support.function_code import LONGEST, OF_HIVE, PYTHON, TOTAL, function_jar, greeting, module_archive
@@ -353,6 +354,42 @@ def test_a_copy_that_the_home_has_lost_comes_back_from_a_file_that_is_still_the_
     answers = world.value("f()", world.other), world.value("f()")
 
     assert (answers, copy.read_text()) == ((1, 1), file.read_text())
+
+
+def test_a_stream_whose_function_has_lost_its_file_waits_for_it(
+    world: World, spark_driver: SparkDriver, tmp_path: Path
+) -> None:
+    file = tmp_path / "users.py"
+    file.write_text("def f(a: str) -> str:\n    return a + '!'\n")
+    kept = world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'")
+    copy = tmp_path / "functions" / f"{kept.files[0].content}.py"
+    streams = StreamWorld(spark_driver, tmp_path)
+    engine = streams.engine
+    job_id, definition = streams.start("INSERT INTO arrivals SELECT f(row) FROM flights")
+    streams.append("a")
+    streams.wait_rows(["a!"])
+    engine.stop(job_id, definition)
+    taken = copy.rename(tmp_path / "taken.py")
+    file.unlink()
+
+    engine.start(job_id, definition, 2)
+
+    end = streams.wait_end(job_id)
+    engine.stop(job_id, definition)
+    missing = engine.missing(job_id, definition)
+    taken.rename(copy)
+    back = engine.missing(job_id, definition)
+    streams.append("b")
+    engine.start(job_id, definition, 3)
+    streams.wait_rows(["a!", "b!"])
+    engine.stop(job_id, definition)
+    assert (end.missing, end.final, end.error) == (True, False, missing)
+    assert missing is not None
+    assert missing.startswith("Function f cannot be called: there is no file ")
+    assert missing.endswith(
+        " The job goes on once it is back; STOP JOB ends the job, and leaves the rows that it has written."
+    )
+    assert back is None
 
 
 @pytest.mark.usefixtures("object_stores")

@@ -283,6 +283,14 @@ def test_a_job_joins_what_comes_on_either_side_through_stops_and_savepoints(worl
     world.job(query.replace("7 d", "9 d"), restored_from=savepoint)
     world.sql("INSERT INTO parcels VALUES (2, 'Kyiv')")
     world.wait_sent(("pen", "Rome"), ("cup", "Oslo"), ("pad", "Rome"), ("cup", "Kyiv"))
+    # Its state has the rows of either side.
+    with pytest.raises(
+        DefinitionInvalid, match=r"orders, .*parcels, .*orders, and this one reads them in another order: "
+    ):
+        world.job(
+            "SELECT q.item, place FROM parcels AS p JOIN orders AS o ON o.id = p.id JOIN orders AS q ON o.id = q.id",
+            restored_from=savepoint,
+        )
 
 
 @pytest.mark.slow

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import shutil
 import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,8 +21,10 @@ from mt_core.errors import (
     Unsupported,
 )
 from mt_core.model.storage import TABLE_ID
-from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamMember
+from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams.needed_files import CHECKPOINT
+from mt_core.spark.streams.sources.order import SOURCES
 from tests.integration.stream_world import StreamWorld
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -400,6 +402,47 @@ def test_a_savepoint_has_nothing_twice_and_loses_nothing(world: StreamWorld) -> 
         world.engine.prepare(replace(definition, restored_from="odd://host/s"), "b" * 32)
 
 
+def test_a_savepoint_is_restored_whatever_the_order_of_the_names_of_its_sources(world: StreamWorld) -> None:
+    """The registry keeps the definition of a job with its keys sorted."""
+    for name in ("cargo", "boats"):
+        world.sql(f"CREATE TABLE {name} (row STRING)")
+        world.sql(f"INSERT INTO {name} VALUES ('{name}')")
+    cargo_first, boats_first = (
+        f"INSERT INTO arrivals SELECT row FROM {one} UNION ALL SELECT row FROM {other}"
+        for one, other in (("cargo", "boats"), ("boats", "cargo"))
+    )
+    rows, number = ["boats", "cargo"], 0
+
+    def append() -> None:
+        nonlocal number
+        number += 1
+        for name in ("cargo", "boats"):
+            world.sql(f"INSERT INTO {name} VALUES ('{name}{number}')")
+            rows.append(f"{name}{number}")
+        world.wait_rows(rows)
+
+    def saved(text: str, folder: str, restored_from: str | None = None) -> str:
+        """Run a job as the registry gives it back, and return its savepoint."""
+        unprepared = world.definition(folder, text, restored_from=restored_from)
+        prepared = world.engine.prepare(unprepared, folder)
+        stored = StreamDefinition.from_json(json.loads(json.dumps(prepared.to_json(), sort_keys=True)))
+        world.engine.start(folder, stored, 1)
+        append()
+        return world.engine.savepoint(folder, stored, world.folder(folder))
+
+    first = saved(cargo_first, "1" * 32)
+    same = saved(cargo_first, "2" * 32, first)
+    other = saved(boats_first, "3" * 32, same)
+    facts = Path(other, "savepoint.json")
+    facts.with_name(".savepoint.json.crc").unlink()
+    facts.write_text(json.dumps({key: each for key, each in json.loads(facts.read_text()).items() if key != SOURCES}))
+    saved(cargo_first, "4" * 32, other)
+
+    assert len(rows) == 10
+    with pytest.raises(DefinitionInvalid, match=r"is of a job that reads .*boats, .*cargo; this one reads .*flights\."):
+        world.engine.prepare(world.definition("5" * 32, restored_from=first), "5" * 32)
+
+
 @pytest.mark.slow
 def test_a_savepoint_before_the_first_commit_of_a_source_has_nothing_twice_beside_a_printed_table(
     world: StreamWorld,
@@ -418,21 +461,27 @@ def test_a_savepoint_before_the_first_commit_of_a_source_has_nothing_twice_besid
 
 
 @pytest.mark.slow
-def test_a_stream_whose_checkpoint_was_deleted_ends_for_good_and_loses_no_row_in_silence(world: StreamWorld) -> None:
+def test_a_stream_of_an_earlier_release_whose_checkpoint_was_deleted_waits_for_it(world: StreamWorld) -> None:
     world.append("a")
     job_id, definition = world.start()
     world.wait_rows(["a"])
     world.append("b")
     world.wait_rows(["a", "b"])
     world.engine.stop(job_id, definition)
-    shutil.rmtree(definition.checkpoint)
+    earlier = replace(definition, pinned={key: each for key, each in definition.pinned.items() if key != CHECKPOINT})
+    put_back = world.take_checkpoint(definition)
 
-    world.engine.start(job_id, definition, 2)
+    world.engine.start(job_id, earlier, 2)
 
     progress = world.wait_end(job_id)
-    assert progress.final
-    assert progress.error is not None
-    assert f"checkpoint {definition.checkpoint} does not have" in progress.error
+    world.engine.stop(job_id, earlier)
+    assert (progress.missing, progress.final) == (True, False)
+    assert f"checkpoint {definition.checkpoint} does not have: it was deleted or exchanged." in (progress.error or "")
+    assert world.engine.missing(job_id, earlier) == progress.error
+    put_back()
+    world.append("c")
+    world.engine.start(job_id, earlier, 3)
+    world.wait_rows(["a", "b", "c"])
 
 
 @pytest.mark.slow

@@ -114,10 +114,8 @@ def test_with_drop_is_refused_for_a_job_that_creates_no_table(whole: WholeGatewa
     assert whole.job(job_id)["status"] == "RUNNING"
 
 
-@pytest.mark.parametrize("rows", [[], ["x"]])
-def test_a_job_that_fails_for_good_leaves_nothing(whole: WholeGateway, rows: list[str]) -> None:
+def test_a_job_that_fails_for_good_before_its_first_batch_leaves_nothing(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    whole.run_batch(*rows)
 
     whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
     whole.watch_streams(2)
@@ -127,15 +125,75 @@ def test_a_job_that_fails_for_good_leaves_nothing(whole: WholeGateway, rows: lis
     assert nothing_left(whole)
 
 
-def test_a_replacement_that_fails_after_its_first_batch_keeps_its_rows(whole: WholeGateway) -> None:
-    whole.streams.others.add(COPIES)
-    job_id = begin(whole, REPLACE)
+@pytest.mark.parametrize("statement", [CREATE, REPLACE])
+def test_a_failure_never_drops_a_table_that_readers_have_seen(whole: WholeGateway, statement: str) -> None:
+    whole.streams.others |= {COPIES} if statement == REPLACE else set()
+    job_id = begin(whole, statement)
     whole.run_batch("x")
 
     whole.streams.fail(job_id, "Snapshot 7 of flights replaced rows.", final=True)
     whole.watch_streams(2)
 
-    assert (whole.job(job_id)["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
+    failed = whole.job(job_id)
+    assert (failed["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
+    assert failed["error"] == (
+        "Snapshot 7 of flights replaced rows. Table lake.default.copies stays, with 1 rows; DROP TABLE lake.default.copies "
+        "removes it."
+    )
+
+
+def test_a_gateway_on_another_machine_keeps_the_table_of_a_stream_and_goes_on_when_its_checkpoint_is_back(
+    whole: WholeGateway,
+) -> None:
+    job_id = begin(whole)
+    whole.run_batch("x", "y")
+    lost = take_to_another_machine(whole)
+
+    whole.watch_streams(40)
+    suspended, kept = whole.job(job_id), list(whole.streams.created[job_id])
+    whole.streams.checkpoints |= lost
+    whole.watch_streams(40)
+    whole.run_batch("z")
+
+    [checkpoint] = lost
+    assert (suspended["status"], suspended["error"]) == ("SUSPENDED", f"There is no checkpoint {checkpoint}.")
+    assert kept == ["x", "y"]
+    assert (whole.job(job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: ["x", "y", "z"]})
+
+
+def test_a_job_without_its_checkpoint_can_be_stopped_and_its_table_stays(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    whole.run_batch("x")
+    take_to_another_machine(whole)
+    whole.watch_streams(2)
+
+    refusal = whole.refused(f"STOP JOB '{job_id}' WITH SAVEPOINT")
+    whole.perform(f"STOP JOB '{job_id}'")
+
+    assert "has nothing to save: There is no checkpoint" in refusal
+    assert (whole.job(job_id)["status"], whole.streams.created) == ("CANCELED", {job_id: ["x"]})
+    assert whole.streams.savepoints == {}
+
+
+def test_with_drop_the_table_of_a_job_without_its_checkpoint_goes_too(whole: WholeGateway) -> None:
+    job_id = begin(whole)
+    whole.run_batch("x")
+    take_to_another_machine(whole)
+    whole.watch_streams(2)
+
+    whole.perform(f"STOP JOB '{job_id}' WITH DROP")
+
+    assert (whole.job(job_id)["status"], nothing_left(whole)) == ("CANCELED", True)
+
+
+def take_to_another_machine(whole: WholeGateway) -> dict[str, tuple[int, int]]:
+    """Kill the gateway and start one on the same registry with another home; return the checkpoints of the old one."""
+    lost = dict(whole.streams.checkpoints)
+    whole.streams.lose(available=True)
+    whole.streams.checkpoints.clear()
+    whole.kill()
+    whole.start()
+    return lost
 
 
 def test_a_replacement_that_fails_before_its_first_batch_leaves_nothing(whole: WholeGateway) -> None:
@@ -148,9 +206,8 @@ def test_a_replacement_that_fails_before_its_first_batch_leaves_nothing(whole: W
     assert (whole.job(job_id)["status"], nothing_left(whole)) == ("FAILED", True)
 
 
-def test_a_failure_is_told_when_its_table_is_gone(whole: WholeGateway) -> None:
+def test_a_failure_is_told_when_what_it_wrote_is_gone(whole: WholeGateway) -> None:
     job_id = begin(whole)
-    whole.run_batch("x")
     whole.streams.fail(job_id, "gone", final=True)
 
     whole.streams.available = False
@@ -166,7 +223,6 @@ def test_a_failure_is_told_when_its_table_is_gone(whole: WholeGateway) -> None:
 @pytest.mark.parametrize("cause", [EngineError("the store does not answer"), EngineUnavailable("Spark is starting.")])
 def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway, cause: MtError) -> None:
     job_id = begin(whole)
-    whole.run_batch("x")
 
     def refuse() -> None:
         raise cause

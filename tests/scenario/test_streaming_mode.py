@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from mt_core.errors import Unsupported
+from mt_core.model.stream import StreamMember
 from mt_core.rowset import RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.catalog import CreateConnectorTable
@@ -20,6 +22,11 @@ STREAMING = {"execution.runtime-mode": "streaming"}
 SELECT, INSERT = "SELECT a FROM t", "INSERT INTO lake.default.arrivals SELECT * FROM lake.default.flights"
 SET = "SET 'execution.runtime-mode' = 'Streaming'"
 DONE = StatementResult(is_query=False, rows=None)
+
+
+def read(member: StreamMember) -> tuple[str, list[tuple[str, Mapping[str, str]]]]:
+    """Return what the engine was given: the text, and the name and the options of each hint."""
+    return member.text.strip(), [(member.text[each.start : each.stop], each.options) for each in member.hints]
 
 
 def fields(body: dict[str, Any]) -> list[Any]:
@@ -115,6 +122,38 @@ def test_the_engine_gets_the_hints_and_a_text_without_them(gateway: Gateway) -> 
     assert [(query.text[each.start : each.stop], each.options) for each in query.hints] == [
         ("t", {"streaming": "false"})
     ]
+
+
+@pytest.mark.parametrize(
+    "begin", ["EXPLAIN ", "EXPLAIN PLAN FOR ", "EXPLAIN CHANGELOG_MODE, ESTIMATED_COST ", "\nEXPLAIN\nEXTENDED "]
+)
+@pytest.mark.parametrize("mode", [STREAMING, {}])
+@pytest.mark.parametrize("statement", ["SELECT", "INSERT INTO s SELECT", "CREATE TABLE s AS SELECT"])
+def test_explain_gives_the_engine_the_text_and_the_hints_that_would_run(
+    gateway: Gateway, begin: str, mode: dict[str, str], statement: str
+) -> None:
+    sent = f"{statement} /*+ STATE_TTL('a' = '1 d') */ k, sum(v) FROM a /*+ OPTIONS('streaming' = 'false') */ AS x GROUP BY k"
+    session = gateway.open(**mode)
+    gateway.run(session, sent)
+    run = [read(each) for each in gateway.engine.analysed]
+
+    gateway.engine.analysed.clear()
+    [[explained]] = gateway.rows(session, begin + sent)
+
+    assert "/*+ STATE_TTL('a' , '1 d') */" in explained
+    assert "OPTIONS" not in explained
+    assert [read(each) for each in gateway.engine.analysed] == run
+    assert [hints for _, hints in run] == ([[("a", {"streaming": "false"})]] if mode else [])
+
+
+def test_explain_refuses_the_hints_that_its_statement_would(gateway: Gateway) -> None:
+    session = gateway.open(**STREAMING)
+    statement = "CREATE VIEW v AS SELECT a FROM t /*+ OPTIONS('streaming' = 'false') */"
+
+    run, explained = (root_cause(gateway.run(session, each)) for each in (statement, f"EXPLAIN {statement}"))
+
+    assert explained == run
+    assert run.startswith("Unsupported: Table t: a view does not keep OPTIONS;")
 
 
 @pytest.mark.parametrize("begin", ["", "INSERT INTO a ", "CREATE TABLE a AS ", "EXPLAIN "])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
-from mt_core.errors import EngineUnavailable, MtError
+from mt_core.errors import EngineError, EngineUnavailable, MtError
 from mt_core.identifiers import namespace_of
 from mt_core.model.stream import StreamDefinition, StreamProgress
 from mt_core.plans.compiled import Topology
@@ -39,6 +39,8 @@ class FakeStreams:
     # The operators of statements; those without have a scan alone.
     operators: dict[str, Operator] = field(default_factory=dict)
     refusals: dict[str, MtError] = field(default_factory=dict)
+    # What streams do not find beside their checkpoints, in words, by job.
+    absent: dict[str, str] = field(default_factory=dict)
     available: bool = True
     on_start: Callable[[], object] = lambda: None
     # Called after the copy of a savepoint and before `savepoint` returns.
@@ -53,6 +55,7 @@ class FakeStreams:
         target = definition.creates.table if definition.creates is not None else SINK
         if definition.keeps is not None:
             target = namespace_of(definition.members[0].text.split()[2])
+        self._begin(definition)
         return replace(
             definition, pinned={"start": 0}, reads=(SOURCE,), writes=(target,), replaces=target in self.others
         )
@@ -76,14 +79,16 @@ class FakeStreams:
         if stream is not None and stream.attempt == attempt and stream.progress.running:
             return
         self.on_start()
-        if definition.checkpoint not in self.checkpoints:
-            begin = self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
-            self.checkpoints[definition.checkpoint] = begin
+        self._stopped.pop(job_id, None)
+        missing = self.missing(job_id, definition)
+        if missing is not None:
+            self._streams[job_id] = _Stream(definition, attempt, StreamProgress(error=missing, missing=True))
+            return
+        self._begin(definition)
         _, batches = self.checkpoints[definition.checkpoint]
         last = batches - 1 if batches else None
         progress = StreamProgress(batch=last, rows_read=0, rows_written=0, running=True)
         self._streams[job_id] = _Stream(definition, attempt, progress)
-        self._stopped.pop(job_id, None)
         self.attempts.setdefault(job_id, []).append(attempt)
 
     def progress(self, job_id: str) -> StreamProgress:
@@ -96,6 +101,9 @@ class FakeStreams:
 
     def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
         self._check_available()
+        missing = self.missing(job_id, definition)
+        if missing is not None:
+            raise EngineError(missing)
         if drain:
             self._run_batch(job_id)
         self._let_go(job_id)
@@ -107,8 +115,16 @@ class FakeStreams:
         self._check_available()
         return len(self.created[job_id]) if job_id in self.created else None
 
-    def discard(self, job_id: str, definition: StreamDefinition) -> None:
+    def missing(self, job_id: str, definition: StreamDefinition) -> str | None:
         self._check_available()
+        if definition.pinned and definition.checkpoint not in self.checkpoints:
+            return f"There is no checkpoint {definition.checkpoint}."
+        return self.absent.get(job_id)
+
+    def discard(self, job_id: str, definition: StreamDefinition, *, drop: bool) -> None:
+        self._check_available()
+        if job_id in self.created and not drop:
+            return
         self.created.pop(job_id, None)
         self.checkpoints.pop(definition.checkpoint, None)
         self.after_discard()
@@ -142,6 +158,12 @@ class FakeStreams:
     def running(self) -> set[str]:
         """Return the ids of the jobs whose stream runs."""
         return {job_id for job_id, stream in self._streams.items() if stream.progress.running}
+
+    def _begin(self, definition: StreamDefinition) -> None:
+        """Give a stream its checkpoint, unless it has one."""
+        if definition.checkpoint not in self.checkpoints:
+            begin = self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
+            self.checkpoints[definition.checkpoint] = begin
 
     def _let_go(self, job_id: str) -> None:
         stream = self._streams.pop(job_id, None)

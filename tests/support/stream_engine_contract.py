@@ -9,7 +9,7 @@ from typing import Protocol
 
 import pytest
 
-from mt_core.errors import MtError
+from mt_core.errors import EngineError, MtError
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress
 from mt_core.plans.compiled import fingerprint_of
@@ -39,6 +39,9 @@ class StreamWorld(Protocol):
 
     def rows(self) -> Sequence[str]:
         """Return the rows of the sink."""
+
+    def take_checkpoint(self, definition: StreamDefinition) -> Callable[[], object]:
+        """Take a checkpoint away, as another machine does not have it; return what puts it back."""
 
     def work(self) -> None:
         """Let an engine that does nothing by itself run batches."""
@@ -188,10 +191,52 @@ class StreamEngineContract:
         wait_for(world, lambda: world.engine.created_rows(JOB, definition) == 1)
         world.engine.stop(JOB, definition)
 
-        world.engine.discard(JOB, definition)
-        world.engine.discard(JOB, definition)
+        world.engine.discard(JOB, definition, drop=True)
+        world.engine.discard(JOB, definition, drop=True)
 
         assert world.engine.created_rows(JOB, definition) is None
+
+    @pytest.mark.parametrize("creates", [False, True])
+    def test_a_stream_without_its_checkpoint_waits_for_it_and_changes_nothing(
+        self, world: StreamWorld, creates: bool
+    ) -> None:
+        unprepared = world.creation(JOB) if creates else world.definition("c")
+        definition = world.engine.prepare(unprepared, JOB)
+        present = world.engine.missing(JOB, definition)
+        world.append("a")
+        world.engine.start(JOB, definition, 1)
+        if creates:
+            wait_for(world, lambda: world.engine.created_rows(JOB, definition) == 1)
+        else:
+            wait_rows(world, ["a"])
+        world.engine.stop(JOB, definition)
+        put_back = world.take_checkpoint(definition)
+        world.append("b")
+
+        world.engine.start(JOB, definition, 2)
+
+        wait_for(world, lambda: world.engine.progress(JOB).error is not None)
+        progress = world.engine.progress(JOB)
+        world.engine.stop(JOB, definition)
+        assert (progress.running, progress.missing, progress.final) == (False, True, False)
+        assert definition.checkpoint in (progress.error or "")
+        assert present is None
+        assert definition.checkpoint in (world.engine.missing(JOB, definition) or "")
+        with pytest.raises(EngineError, match="no checkpoint"):
+            world.engine.savepoint(JOB, definition, world.folder("s"))
+        if creates:
+            world.engine.discard(JOB, definition, drop=False)
+            assert world.engine.created_rows(JOB, definition) == 1
+
+        put_back()
+        assert world.engine.missing(JOB, definition) is None
+        world.engine.start(JOB, definition, 3)
+
+        if creates:
+            wait_for(world, lambda: world.engine.created_rows(JOB, definition) == 2)
+        else:
+            wait_rows(world, ["a", "b"])
+        world.engine.stop(JOB, definition)
 
     def test_what_cannot_be_streamed_is_refused_when_it_is_prepared(self, world: StreamWorld) -> None:
         with pytest.raises(MtError):

@@ -121,7 +121,9 @@ def test_explain_knows_whether_the_changes_are_asked_for(sql: str, changes: bool
 
 
 def test_explain_refresh_of_a_spark_statement_is_explained_as_such() -> None:
-    assert parse("EXPLAIN REFRESH TABLE t") == Explain(mode=ExplainMode.SIMPLE, statement="        REFRESH TABLE t")
+    assert parse("EXPLAIN REFRESH TABLE t") == Explain(
+        mode=ExplainMode.SIMPLE, statement="        REFRESH TABLE t", start=8
+    )
 
 
 @pytest.mark.parametrize(

@@ -43,10 +43,24 @@ def test_a_copy_is_removed_when_no_job_needs_it_and_no_session_of_the_process_ha
     before.keep([copy], "other")
 
     jars = JarCopies(folder)
-    jars.begin()
+    jars.begin({})
     jars.forget([copy], "one")
     kept = copies(folder)
     jars.forget([copy], "other")
+
+    assert (kept, list(folder.iterdir())) == ([b"first"], [])
+
+
+def test_a_copy_that_came_back_from_another_home_stays_while_a_job_needs_it(folder: Path, jar: Path) -> None:
+    copy = Path(JarCopies(folder).add(str(jar)))
+    content = copy.read_bytes()
+    copy.unlink()
+    JarCopies(folder).begin({"one": [str(copy)]})
+
+    copy.write_bytes(content)
+    JarCopies(folder).begin({"one": [str(copy)]})
+    kept = copies(folder)
+    JarCopies(folder).forget([str(copy)], "one")
 
     assert (kept, list(folder.iterdir())) == ([b"first"], [])
 
@@ -58,7 +72,7 @@ def test_a_copy_that_a_session_has_stays_until_the_next_process_begins(folder: P
     jars.forget([copy], "one")
     kept = copies(folder)
 
-    JarCopies(folder).begin()
+    JarCopies(folder).begin({})
 
     assert (kept, list(folder.iterdir())) == ([b"first"], [])
 
@@ -73,7 +87,7 @@ def test_a_remote_jar_is_fetched_and_kept_like_a_local_one(folder: Path) -> None
     copy = Path(jars.add("s3://bucket/a.jar", fetch))
     loaded_by_spark = jars.add("ivy://org:name:1.0", lambda _uri, _target: False)
     jars.keep([str(copy)], "one")
-    JarCopies(folder).begin()
+    JarCopies(folder).begin({})
     kept = copy.read_bytes()
     JarCopies(folder).forget([str(copy)], "one")
 
@@ -96,7 +110,7 @@ def test_what_is_not_local_is_its_own_copy(folder: Path, jar: Path) -> None:
     jars = JarCopies(folder)
     jars.keep(["hdfs://host/a.jar", str(jar)], "one")
     jars.forget(["hdfs://host/a.jar", str(jar)], "one")
-    jars.begin()
+    jars.begin({})
 
     assert jars.add("hdfs://host/a.jar") == "hdfs://host/a.jar"
     assert JarCopies().add(str(jar)) == str(jar)

@@ -95,6 +95,7 @@ def test_a_statement_becomes_a_job_with_all_that_it_needs_of_its_session() -> No
         "execution.state-recovery.path": "s3://b/new",
         "streaming.on-source-rewrite": "IGNORE",
     })  # fmt: skip
+    world.streams.savepoints["s3://b/new"] = (0, 0)
     world.session.jars = ("udf.jar",)
     view = "CREATE TEMPORARY VIEW late AS SELECT 1"
     late = TemporaryObject(name="late", is_function=False, text=view, catalog="lake", namespace=("default",))

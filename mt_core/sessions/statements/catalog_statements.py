@@ -22,6 +22,7 @@ from mt_core.sessions.temporary_objects import texts
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
 from mt_core.sql.functions import FunctionCommand
+from mt_core.sql.hints import check_hints
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
 from mt_core.tables.created_catalogs import CreatedCatalogs
@@ -121,6 +122,8 @@ class CatalogStatements:
         mode = statement.mode
         members = members_of(explained)
         statements = [explained] if members is None else members
+        for each in statements:
+            check_hints(each.type, each.text, each.hints)
         properties = {**request.session.properties, **context.properties}
         if may_stream(properties, statements) and (streams := stream_members(engine, context, statements)):
             temporary = texts(request.session.temporary, engine.session_state(context))

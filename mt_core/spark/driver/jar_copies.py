@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import shutil
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
@@ -55,7 +55,7 @@ class JarCopies:
         with self._lock:
             for jar in filter(self._is_copy, map(Path, jars)):
                 marks = jar.with_suffix(_JOBS)
-                marks.mkdir(exist_ok=True)
+                marks.mkdir(parents=True, exist_ok=True)
                 (marks / job_id).touch()
 
     def forget(self, jars: Iterable[str], job_id: str) -> None:
@@ -65,8 +65,13 @@ class JarCopies:
                 (jar.with_suffix(_JOBS) / job_id).unlink(missing_ok=True)
                 self._remove_unless_needed(jar)
 
-    def begin(self) -> None:
-        """Remove what earlier processes left and no job needs; to be called before any session begins."""
+    def begin(self, needed: Mapping[str, Iterable[str]]) -> None:
+        """Remove what earlier processes left and no job needs; to be called before any session begins.
+
+        *needed* are the jars of the jobs that have not ended, by id: what says so here may be of another home.
+        """
+        for job_id, jars in needed.items():
+            self.keep(jars, job_id)
         with self._lock:
             for jar in self._folder.glob("*.jar") if self._folder is not None else ():
                 self._remove_unless_needed(jar)

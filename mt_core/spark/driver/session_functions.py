@@ -10,6 +10,12 @@ from mt_core.errors import QueryFailed, Unsupported
 from mt_core.model.function import CreatedFunction
 
 
+class FunctionUncallable(QueryFailed):
+    """A query calls a function that statements created, and that no session can have now: its file may be missing."""
+
+    internal = True
+
+
 class SessionFunctions(Protocol):
     """Gives Spark sessions the functions that statements created. Any thread."""
 

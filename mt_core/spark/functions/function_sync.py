@@ -20,7 +20,7 @@ from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLangua
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_value
 from mt_core.spark.driver.remote_files import fetch_file
-from mt_core.spark.driver.session_functions import SessionFunctions
+from mt_core.spark.driver.session_functions import FunctionUncallable, SessionFunctions
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.java_functions import described, register_java
 from mt_core.spark.functions.python_functions import described_python, register_python
@@ -100,7 +100,9 @@ class FunctionSync(SessionFunctions):
         if name not in reasons:
             return error
         reason = f"Function {name} cannot be called: {reasons[name].removeprefix(f'Function {name}: ')}"
-        return error.reworded(reason, line=error.line, position=error.position)
+        return FunctionUncallable(
+            reason, error_class=error.error_class, sqlstate=error.sqlstate, line=error.line, position=error.position
+        )
 
     def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""

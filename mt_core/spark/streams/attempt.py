@@ -22,17 +22,18 @@ from mt_core.errors import (
     TableProtected,
     Unsupported,
 )
-from mt_core.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, thrown_by, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.session_functions import FunctionUncallable
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
+from mt_core.spark.streams.broken import StreamBroken, StreamFilesMissing
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
+from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches
 from mt_core.spark.streams.operators.foreign_state import foreign_state
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
@@ -166,6 +167,7 @@ class StreamAttempt:
                 finished=error is None and self._position.has_ended(self._last_offset),
                 error=None if error is None else str(error),
                 final=isinstance(error, _LASTING),
+                missing=isinstance(error, StreamFilesMissing),
             )
         return StreamProgress(batch=self._batch)
 
@@ -196,6 +198,8 @@ class StreamAttempt:
         try:
             with self._driver.run_tagged(self._job, REFRESH_POOL, "start of a stream"):
                 self._begin()
+        except FunctionUncallable as error:
+            self._failure = StreamFilesMissing.of(self._definition, error.message)
         except MtError as error:
             self._failure = error
 
@@ -206,10 +210,10 @@ class StreamAttempt:
             members = [self._sessions.member(session, each, definition.settings) for each in definition.members]
             self._rows = MemberRows.of(members, definition.pinned)
             checkpoints = Checkpoints(session)
-            if definition.restored_from is not None:
+            if definition.restored_from is not None and CHECKPOINT not in definition.pinned:
                 checkpoints.restore(definition.restored_from, definition.checkpoint)
             began, self._batch = checkpoints.batches(definition.checkpoint)
-            self._check_checkpoint(began)
+            check_batches(definition, began, {table: sink.batch for table, sink in self._sinks.items()})
             checkpoints.take_layout(definition.checkpoint)
             if self._batch is not None:
                 self._position.begin(self._batch, checkpoints.offsets(definition.checkpoint, self._batch))
@@ -219,6 +223,8 @@ class StreamAttempt:
             options = {name: start.options(definition.on_source_rewrite) for name, start in self._starts.items()}
             changelogs = [member.changelog(options) for member in members]
             frames = self._rows.streaming(changelogs)
+        except FunctionUncallable:
+            raise
         except QueryFailed as cause:
             raise Unsupported(f"The query can no longer run: {cause.message}") from cause
         self._operators = [name for sink in self._rows.sinks(changelogs) for name in sink.keeping]
@@ -288,16 +294,6 @@ class StreamAttempt:
         self._watch(step)
         if (self._ending.is_set() and step != PUBLISHED) or (self._pausing.is_set() and step == BATCH):
             raise Canceled("The stream was stopped.")
-
-    def _check_checkpoint(self, began: int | None) -> None:
-        """Raise StreamBroken if a table has a batch after the last that the checkpoint *began*: others would get its number."""
-        for table, sink in self._sinks.items():
-            has = FIRST_ROWS if sink.batch is None else sink.batch
-            if has > (FIRST_ROWS if began is None else began):
-                raise StreamBroken(
-                    f"{display_name(table)} has batch {has}, which checkpoint {self._definition.checkpoint} does not have: it was "
-                    f"deleted or exchanged. {NEW_JOB}"
-                )
 
     def _check_starts(self) -> None:
         """Raise StreamBroken unless each source of which nothing was read yet can still be read from its start."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -18,6 +18,7 @@ END_OF_TIME_MS = 253402300799000
 """The last second of the year 9999, which Spark's arithmetic on times can hold."""
 _COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
+_JOB = "job"
 # With the layout of the states of our operators.
 _LAYOUT = "operators"
 # What Spark notes of an operator of ours with state.
@@ -31,6 +32,15 @@ class Checkpoints:
 
     def __init__(self, session: SparkSession) -> None:
         self._folders = Folders(session)
+
+    def exists(self, folder: str) -> bool:
+        """Return whether there is a checkpoint."""
+        return self._folders.exists(folder)
+
+    def begin(self, folder: str, job_id: str) -> None:
+        """Make the checkpoint of a job that will run, so that its absence means that it was lost."""
+        if not self._folders.exists(f"{folder}/{_JOB}"):
+            self._folders.write(f"{folder}/{_JOB}", job_id)
 
     def batches(self, folder: str) -> tuple[int | None, int | None]:
         """Return the last batch that a stream began, and the last that it committed; None before the first."""
@@ -62,6 +72,11 @@ class Checkpoints:
     def savepoint_layout(self, savepoint: str) -> int | None:
         """Return the same of a savepoint."""
         return self.layout(f"{savepoint}/{_COPY}")
+
+    def savepoint_offsets(self, savepoint: str) -> list[Any]:
+        """Return up to where a savepoint has read each source, empty before the first batch."""
+        _, committed = self.batches(f"{savepoint}/{_COPY}")
+        return [] if committed is None else self.offsets(f"{savepoint}/{_COPY}", committed)
 
     def take_layout(self, folder: str) -> None:
         """Note that the states will have the layout of this release; raises StreamBroken if there are others."""
@@ -118,15 +133,21 @@ class Checkpoints:
         body: dict[str, Any] = json.loads(self._folders.read(facts))
         return body
 
-    def restore(self, savepoint: str, checkpoint: str) -> None:
-        """Give a new job the checkpoint of a savepoint; harmless if it has one already."""
+    def restore(self, savepoint: str, checkpoint: str, order: Sequence[int] | None = None) -> None:
+        """Give a new job the checkpoint of a savepoint; harmless if it has one already.
+
+        Its sources are those of the savepoint in another *order*: it says of each where that has it.
+        """
         if self._folders.exists(checkpoint):
             return
         self.facts(savepoint)
         part = f"{checkpoint}.part"
         self._copy(f"{savepoint}/{_COPY}", part)
-        self._folders.delete(f"{part}/{_QUERY}")
+        for name in (_QUERY, _JOB):
+            self._folders.delete(f"{part}/{name}")
         self._relocate(part, checkpoint)
+        if order is not None:
+            self._reorder(part, order)
         self._folders.move(part, checkpoint)
 
     def delete(self, folder: str) -> None:
@@ -147,6 +168,23 @@ class Checkpoints:
                     store["stateSchemaFilePaths"] = [f"{checkpoint}/state/{operator}{tail}" for tail in tails]
                 self._folders.delete(f"{notes}/{name}")
                 self._folders.write(f"{notes}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}")
+
+    def _reorder(self, part: str, order: Sequence[int]) -> None:
+        """Let each source of a checkpoint have the place that *order* says."""
+        offsets, sources = f"{part}/offsets", f"{part}/sources"
+        for name in filter(str.isdecimal, self._folders.names(offsets)):
+            version, facts, *lines = self._folders.read(f"{offsets}/{name}").splitlines()
+            self._folders.delete(f"{offsets}/{name}")
+            self._folders.write(f"{offsets}/{name}", "\n".join([version, facts, *(lines[old] for old in order)]))
+        aside = f"{part}/sources.part"
+        if self._folders.exists(sources):
+            # What a source itself notes, by its place.
+            self._folders.move(sources, aside)
+            self._folders.make(sources)
+            for new, old in enumerate(order):
+                if self._folders.exists(f"{aside}/{old}"):
+                    self._folders.move(f"{aside}/{old}", f"{sources}/{new}")
+            self._folders.delete(aside)
 
     def _last(self, folder: str) -> int | None:
         return max((int(name) for name in self._folders.names(folder) if name.isdecimal()), default=None)

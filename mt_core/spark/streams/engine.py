@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -11,7 +12,15 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import CatalogUnsupported, DefinitionInvalid, EngineError, MtError, TableNotFound, Unsupported
+from mt_core.errors import (
+    CatalogUnsupported,
+    DefinitionInvalid,
+    EngineError,
+    MtError,
+    QueryFailed,
+    TableNotFound,
+    Unsupported,
+)
 from mt_core.identifiers import display_name
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
@@ -25,15 +34,17 @@ from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.session_functions import FunctionUncallable
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
-from mt_core.spark.streams.broken import StreamBroken
+from mt_core.spark.streams.broken import StreamBroken, StreamFilesMissing
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
 from mt_core.spark.streams.member_rows import MemberRows
+from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches, check_files
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
 from mt_core.spark.streams.query import (
@@ -58,7 +69,13 @@ from mt_core.spark.streams.sinks.kinds import (
     targets_with_connector,
 )
 from mt_core.spark.streams.sinks.sink import Check, Sink, SinkAttempt
+from mt_core.spark.streams.sources.order import SOURCES, names_of, order_of
 from mt_core.spark.streams.sources.starts import start_of
+
+log = logging.getLogger(__name__)
+_KEEPS_STATE = "keeps_state"
+RESTORED_ORDER = "restored_order"
+"""What a job has pinned of the places that its sources have in the savepoint; None if they are the same."""
 
 
 class SparkStreams(EngineRole, StreamEngine):
@@ -80,6 +97,8 @@ class SparkStreams(EngineRole, StreamEngine):
         self._attempts: dict[str, StreamAttempt] = {}
         # How far the streams came that were stopped.
         self._stopped: dict[str, StreamProgress] = {}
+        # The jobs whose last attempt in this process did not find all that it needs.
+        self._lacking: set[str] = set()
         # By job: to stop one stream may take a while.
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
@@ -92,7 +111,12 @@ class SparkStreams(EngineRole, StreamEngine):
             if any(each.state_ttls is not None for each in definition.members):
                 check_policies([each.state_ttls for each in definition.members], _topology(session, prepared, members))
             self._jars.keep(definition.jars, job_id)
-            return prepared
+            checkpoints = Checkpoints(session)
+            if definition.restored_from is not None:
+                order = prepared.pinned[RESTORED_ORDER]
+                checkpoints.restore(definition.restored_from, definition.checkpoint, order)
+            checkpoints.begin(definition.checkpoint, job_id)
+            return replace(prepared, pinned={**prepared.pinned, CHECKPOINT: True})
 
     def topology(self, definition: StreamDefinition) -> Topology:
         with self._driver.translating(), self._sessions.passing(definition) as session:
@@ -126,7 +150,9 @@ class SparkStreams(EngineRole, StreamEngine):
                     f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
                     "write another table."
                 )
-        pinned = _pinned(session, members, keys) | {
+        pinned = _pinned(session, members, keys)
+        keeps_state = pinned.pop(_KEEPS_STATE)
+        pinned |= {
             "sinks": [target.to_json() for target in targets.values()],
             "targets": {name: table.uuid for name, table in tables.items()},
             "keys": {name: table.keys for name, table in tables.items()},
@@ -135,7 +161,8 @@ class SparkStreams(EngineRole, StreamEngine):
             OPERATORS: True,
         }
         if definition.restored_from is not None:
-            pinned |= _restored(session, definition.restored_from, pinned["starts"])
+            tables = {source.name: source.table for source in sources_of(members)}
+            pinned |= _restored(session, definition.restored_from, pinned, tables, keeps_state=keeps_state)
         return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces), members
 
     def check(self, definition: StreamDefinition) -> None:
@@ -153,14 +180,16 @@ class SparkStreams(EngineRole, StreamEngine):
             sinks = self._sinks(job_id, definition, attempt)
             started = StreamAttempt(self._driver, self._sessions, definition, sinks, attempt, self._watch)
             try:
-                with self._working():
+                with self._working() as session:
+                    check_files(Checkpoints(session), definition)
                     for sink in sinks.values():
                         sink.open()
                 started.start()
-            except StreamBroken as error:
+            except (StreamBroken, StreamFilesMissing) as error:
                 started.fail(error)
             self._attempts[job_id] = started
             self._stopped.pop(job_id, None)
+            self._lacking.discard(job_id)
 
     def progress(self, job_id: str) -> StreamProgress:
         attempt = self._attempts.get(job_id)
@@ -170,6 +199,8 @@ class SparkStreams(EngineRole, StreamEngine):
         with self._turns[job_id]:
             attempt = self._attempts.get(job_id)
             if attempt is not None:
+                if attempt.progress().missing:
+                    self._lacking.add(job_id)
                 attempt.stop()
             self._close(job_id, definition)
             self._let_go(job_id)
@@ -177,8 +208,9 @@ class SparkStreams(EngineRole, StreamEngine):
     def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
         with self._turns[job_id]:
             attempt = self._attempts.get(job_id)
-            if attempt is not None and drain:
-                with self._working() as session:
+            with self._working() as session:
+                check_files(Checkpoints(session), definition)
+                if attempt is not None and drain:
                     Checkpoints(session).check_writable(folder)
             if attempt is not None:
                 attempt.pause(drain=drain)
@@ -204,6 +236,8 @@ class SparkStreams(EngineRole, StreamEngine):
                 self._close(job_id, definition)
                 operators = definition.pinned.get(OPERATORS, False)
                 facts = {"starts": definition.pinned["starts"], "begun": begun, OPERATORS: operators}
+                if SOURCES in definition.pinned:
+                    facts[SOURCES] = definition.pinned[SOURCES]
                 Checkpoints(session).save(definition.checkpoint, folder, facts)
                 return folder
 
@@ -212,12 +246,34 @@ class SparkStreams(EngineRole, StreamEngine):
             created = created_by(self._attempt(job_id, definition))
             return None if created is None else created.rows()
 
-    def discard(self, job_id: str, definition: StreamDefinition) -> None:
+    def missing(self, job_id: str, definition: StreamDefinition) -> str | None:
+        try:
+            with self._working() as session:
+                checkpoints, batches = Checkpoints(session), dict[TableName, int | None]()
+                check_files(checkpoints, definition)
+                for table, sink in self._sinks(job_id, definition).items():
+                    with suppress(StreamBroken):
+                        batches[table] = sink.last_batch()
+                check_batches(definition, checkpoints.batches(definition.checkpoint)[0], batches)
+            if job_id in self._lacking:
+                # It may have been the file of a function.
+                with self._driver.translating(), self._sessions.passing(definition) as session:
+                    for member in definition.members:
+                        _ = self._sessions.member(session, member, definition.settings).analysed
+        except StreamFilesMissing as error:
+            return error.message
+        except FunctionUncallable as error:
+            return StreamFilesMissing.of(definition, error.message).message
+        except (QueryFailed, Unsupported) as error:
+            # A start says what to do about it.
+            log.info("job %s: %s", job_id, error, extra={"action": "stream_not_analysed"})
+        return None
+
+    def discard(self, job_id: str, definition: StreamDefinition, *, drop: bool) -> None:
         with self._turns[job_id], self._working() as session:
             created = created_by(self._attempt(job_id, definition))
-            if created is not None:
-                created.discard()
-            Checkpoints(session).delete(definition.checkpoint)
+            if created is None or created.discard(drop=drop):
+                Checkpoints(session).delete(definition.checkpoint)
 
     def forget(self, job_id: str, definition: StreamDefinition) -> None:
         with self._working() as session:
@@ -226,6 +282,7 @@ class SparkStreams(EngineRole, StreamEngine):
             Checkpoints(session).delete(definition.checkpoint)
         self._jars.forget(definition.jars, job_id)
         self._stopped.pop(job_id, None)
+        self._lacking.discard(job_id)
 
     # ------------------------------------------------------------------------------------------------------- internal
 
@@ -340,6 +397,8 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequenc
             ],
             "materialized": kept,
             "begun": False,
+            _KEEPS_STATE: keeps_state,
+            SOURCES: names_of([member.analysed.plan for member in members]),
         }
 
 
@@ -348,11 +407,19 @@ def _folded(table: TableName) -> TableName:
     return tuple(map(str.lower, table)) if len(table) == 1 else table
 
 
-def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a savepoint decides instead."""
-    checkpoints = Checkpoints(session)
+def _restored(
+    session: SparkSession,
+    savepoint: str,
+    pinned: Mapping[str, Any],
+    tables: Mapping[str, Any],
+    *,
+    keeps_state: bool,
+) -> dict[str, Any]:
+    """Return what a savepoint decides instead of what is *pinned* for a job that reads *tables*, which are those of Iceberg."""
+    checkpoints, starts = Checkpoints(session), pinned["starts"]
     facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)
-    if list(facts["starts"]) != list(starts):
+    # A set: the registry keeps no order of names.
+    if facts["starts"].keys() != starts.keys():
         raise DefinitionInvalid(
             f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(starts)}."
         )
@@ -361,7 +428,22 @@ def _restored(session: SparkSession, savepoint: str, starts: Mapping[str, Any]) 
             f"Savepoint {savepoint} has states of operators in layout {layout}, and this release reads layout {LAYOUT}; start "
             "the statement without it."
         )
-    return {"starts": facts["starts"], "begun": facts["begun"], OPERATORS: facts.get(OPERATORS, False)}
+    names = pinned[SOURCES]
+    stored = facts.get(SOURCES) or order_of(checkpoints.savepoint_offsets(savepoint), names, tables)
+    order = None
+    if stored != names and sorted(stored) == sorted(names):
+        if keeps_state or len(set(names)) < len(names):
+            raise DefinitionInvalid(
+                f"Savepoint {savepoint} is of a query that reads {', '.join(stored)}, and this one reads them in another order: "
+                f"{', '.join(names)}. Write them in the order of the savepoint, which its state has too."
+            )
+        order = [stored.index(name) for name in names]
+    return {
+        "starts": facts["starts"],
+        "begun": facts["begun"],
+        OPERATORS: facts.get(OPERATORS, False),
+        RESTORED_ORDER: order,
+    }
 
 
 def _no_table(table: TableIdentifier) -> TableNotFound:

@@ -24,6 +24,7 @@ from mt_core.sql.catalog import (
     ShowPartitions,
     StopJob,
     UseCatalog,
+    statement_at,
 )
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.plans import ExplainPlan
@@ -171,9 +172,7 @@ def read_explain(cursor: TokenCursor, text: str) -> Explain | ExplainPlan:
     first = cursor.peek()
     if first is None:
         raise cursor.error("a statement to explain")
-    blank = "".join("\n" if letter == "\n" else " " for letter in text[: first.start])
-    statement = blank + text[first.start :].rstrip().removesuffix(";")
-    return Explain(mode=mode, statement=statement, changes=changes)
+    return Explain(mode=mode, statement=statement_at(text, first.start), start=first.start, changes=changes)
 
 
 def _details(cursor: TokenCursor) -> list[str]:

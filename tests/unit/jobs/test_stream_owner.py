@@ -187,6 +187,58 @@ def test_an_error_that_no_start_mends_ends_the_job_at_once(world: World) -> None
     assert world.engine.attempts == {"a": [1]}
 
 
+def test_a_job_that_lacks_a_jar_is_suspended_with_the_reason_and_goes_on_when_it_is_back(world: World) -> None:
+    world.engine.source.append("x")
+    world.submit("a")
+    world.passes()
+    world.engine.run_batches()
+    world.passes(6)
+    world.engine.absent["a"] = "There is no jar /home/jars/1.jar."
+    world.engine.lose(available=True)
+    world.begin_gateway("second")
+
+    world.passes(600)
+    suspended = world.job()
+    del world.engine.absent["a"]
+    world.engine.source.append("y")
+    world.passes(33)
+    world.engine.run_batches()
+    world.passes(6)
+
+    assert (suspended.status, suspended.error) == (JobStatus.SUSPENDED, "There is no jar /home/jars/1.jar.")
+    # To look for it is no start.
+    assert (suspended.restarts, world.engine.attempts) == (1, {"a": [1, 2 + 1]})
+    assert (world.job().status, world.job().error, world.state().start_at) == (JobStatus.RUNNING, None, None)
+    assert world.engine.sink == ["x", "y"]
+
+
+def test_a_stop_that_comes_while_a_job_is_suspended_is_not_forgotten(world: World) -> None:
+    world.submit("a")
+    world.engine.absent["a"] = "There is no jar /home/jars/1.jar."
+    world.passes(2)
+    world.stop()
+
+    world.passes()
+
+    assert (world.job().status, world.engine.running()) == (JobStatus.CANCELED, set())
+
+
+def test_a_stream_that_keeps_a_table_waits_for_its_resume_when_its_checkpoint_is_gone(world: World) -> None:
+    definition = a_stream(checkpoint="checkpoints/a", keeps="t" * 32, pinned={"start": 0})
+    world.store.begin(a_job("a", status=JobStatus.CREATED, definition=definition))
+    world.passes(3)
+    suspended = world.job()
+    world.engine.checkpoints["checkpoints/a"] = (0, 0)
+    world.passes(100)
+    waiting = world.job().status
+
+    world.store.update("a", steps.resumed)
+    world.passes()
+
+    assert (suspended.status, suspended.error) == (JobStatus.SUSPENDED, "There is no checkpoint checkpoints/a.")
+    assert (waiting, world.job().status) == (JobStatus.SUSPENDED, JobStatus.RUNNING)
+
+
 def test_a_stream_that_cannot_start_is_tried_again(world: World) -> None:
     refusals = [QueryFailed("the catalog is away")]
     world.engine.on_start = lambda: _raise(refusals)

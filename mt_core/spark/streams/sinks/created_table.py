@@ -65,13 +65,19 @@ class CreatedTable(IcebergSink):
         self.open()
         return self.rows() or 0
 
-    def discard(self) -> None:
-        """Drop the table if the job has published it, and delete what it wrote; may be repeated."""
+    def discard(self, *, drop: bool) -> bool:
+        """Delete what the job wrote, and with *drop* the table that it has published; may be repeated.
+
+        Returns whether nothing is left of it: a table that was published stays as it is without *drop*.
+        """
         if self.rows() is not None:
+            if not drop:
+                return False
             catalog = self._catalogs.iceberg_catalog(self.table.catalog)
             # Files in a folder of others are deleted one by one.
             catalog.dropTable(self._catalogs.iceberg_identifier(self.table), self._reservation.folder is None)
         settle(self._session, self._reservation)
+        return True
 
     def _exists(self) -> bool:
         catalog = self._catalogs.iceberg_catalog(self.table.catalog)

@@ -1,0 +1,43 @@
+"""Needed files: what a stream has to find before it starts, besides its tables; all of them may be gone on another machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from mt_core.identifiers import display_name
+from mt_core.model.stream import StreamDefinition, TableName
+from mt_core.spark.streams.broken import StreamFilesMissing
+from mt_core.spark.streams.checkpoints import Checkpoints
+from mt_core.spark.streams.position import FIRST_ROWS
+
+CHECKPOINT = "checkpoint"
+"""What a job has pinned whose checkpoint was made with it: where it does not exist, it was lost."""
+
+
+def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
+    """Raise StreamFilesMissing unless the checkpoint of a job is there, and its jars are."""
+    if CHECKPOINT in definition.pinned and not checkpoints.exists(definition.checkpoint):
+        raise StreamFilesMissing.of(
+            definition, f"There is no checkpoint {definition.checkpoint}, where the job goes on."
+        )
+    for jar in definition.jars:
+        url = urlsplit(jar)
+        if url.scheme in {"", "file"} and not Path(unquote(url.path) if url.scheme else jar).is_file():
+            raise StreamFilesMissing.of(definition, f"There is no jar {jar}, which the job was created with.")
+
+
+def check_batches(definition: StreamDefinition, began: int | None, batches: Mapping[TableName, int | None]) -> None:
+    """Raise StreamFilesMissing if a table has a batch after the last that the checkpoint *began*: others would get its number.
+
+    *batches* are the last ones that the tables have.
+    """
+    for table, batch in batches.items():
+        has = FIRST_ROWS if batch is None else batch
+        if has > (FIRST_ROWS if began is None else began):
+            raise StreamFilesMissing.of(
+                definition,
+                f"{display_name(table)} has batch {has}, which checkpoint {definition.checkpoint} does not have: it was deleted "
+                "or exchanged.",
+            )

@@ -1,0 +1,61 @@
+"""Order of the sources of a stream: that of the lines in Spark's offset log, which have no names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from mt_core.identifiers import display_name
+from mt_core.spark.driver.jvm_objects import class_name, scala_items
+
+SOURCES = "sources"
+"""What a job, and a savepoint, has pinned of that order; what earlier releases made has not."""
+_CATALOG_RELATION, _RELATION = "StreamingRelationV2", "StreamingRelation"
+# What tells two sources of one format apart.
+_PLACES = ("subscribe", "subscribepattern", "assign", "path")
+
+
+def names_of(plans: Sequence[Any]) -> list[str]:
+    """Return the sources that the analysed *plans* of the members of a stream read, in the order of Spark's offset log.
+
+    A table in a catalog has its name, any other source its format and its place.
+    """
+    leaves = [leaf for plan in plans for leaf in scala_items(plan.collectLeaves())]
+    return [_name(leaf) for leaf in leaves if class_name(leaf) in {_CATALOG_RELATION, _RELATION}]
+
+
+def order_of(offsets: Sequence[Any], names: Sequence[str], tables: Mapping[str, Any]) -> list[str]:
+    """Return the order in which a checkpoint without names has the sources *names*, as its *offsets* tell.
+
+    *tables* are those of Iceberg by their names: an offset has the id of a snapshot, which one of them has.
+    """
+    order, rest = list[str | None](), list(names)
+    for offset in offsets:
+        snapshot = offset.get("snapshot_id", -1) if isinstance(offset, dict) else -1
+        found = next((name for name in rest if _has(tables.get(name), snapshot)), None)
+        order.append(found)
+        if found is not None:
+            rest.remove(found)
+    if len(order) != len(names):
+        return list(names)
+    return [rest.pop(0) if name is None else name for name in order]
+
+
+def _has(table: Any, snapshot: int) -> bool:
+    return table is not None and snapshot >= 0 and table.snapshot(snapshot) is not None
+
+
+def _name(leaf: Any) -> str:
+    if class_name(leaf) == _RELATION:
+        options = leaf.dataSource().options()
+        return _placed(leaf, [(place, options.get(place)) for place in _PLACES if options.contains(place)])
+    if not leaf.identifier().isDefined():
+        options = leaf.extraOptions()
+        return _placed(leaf, [(place, options.get(place)) for place in _PLACES if options.containsKey(place)])
+    identifier = leaf.identifier().get()
+    catalog = [str(leaf.catalog().get().name())] if leaf.catalog().isDefined() else []
+    return display_name((*catalog, *map(str, identifier.namespace()), str(identifier.name())))
+
+
+def _placed(leaf: Any, places: Sequence[tuple[str, Any]]) -> str:
+    return " ".join([str(leaf.sourceName()), *(f"{name} {place}" for name, place in places)])

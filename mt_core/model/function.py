@@ -142,6 +142,7 @@ class PythonDeclaration:
             all(isinstance(each, str) for each in (*texts, *(each.type for each in found.parameters or ())))
             and type(found.eval_type) is int
             and {type(found.is_made), type(found.is_deterministic)} == {bool}
+            and found.name.isprintable()
         ):
             raise ValueError("no declaration: a value of another type")
         found.python_signature()

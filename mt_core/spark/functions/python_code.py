@@ -184,6 +184,9 @@ class ModuleReader:
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Whether a process has ended; where the system can do it, it keeps its number until it is waited for."""
+    if not hasattr(os, "waitid"):
+        return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 

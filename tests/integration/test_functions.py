@@ -254,6 +254,7 @@ def test_a_temporary_function_is_of_its_session_alone(world: World) -> None:
 
 
 def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(world: World, tmp_path: Path) -> None:
+    before = set(sys.modules)
     file = tmp_path / "users.py"
     file.write_text(PYTHON.format(factor=3))
     using = f"LANGUAGE PYTHON USING FILE '{file}'"
@@ -290,7 +291,7 @@ def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(
         [5, 3],
         [10, 6],
     ]
-    assert not [name for name in sys.modules if name.startswith(("freshtable_code_", "users"))]
+    assert not [name for name in set(sys.modules) - before if name.startswith(("freshtable_code_", "users"))]
 
 
 def test_a_table_function_is_deterministic_as_its_statement_says_else_as_python_does(

@@ -26,7 +26,6 @@ from mt_core.model.function import (
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.module_reader import python_version
 from mt_core.spark.functions.python_code import Check, ModuleReader, no_check
-from mt_core.spark.functions.user_modules import UserModules
 from tests.support.function_code import PYTHON
 from tests.support.gateway.own_process import wait_until
 
@@ -168,10 +167,12 @@ def test_a_module_sees_the_environment_without_the_gateway_s_own_settings(tmp_pa
 
 
 def test_the_process_that_asks_never_has_the_module(modules: Modules) -> None:
+    before, finders = set(sys.modules), list(sys.meta_path)
+
     modules.read(VALUE)
 
-    assert not [name for name in sys.modules if name.startswith(("freshtable_code_", "users"))]
-    assert not [finder for finder in sys.meta_path if isinstance(finder, UserModules)]
+    assert not [name for name in set(sys.modules) - before if name.startswith(("freshtable_code_", "users"))]
+    assert sys.meta_path == finders
 
 
 @pytest.mark.parametrize(

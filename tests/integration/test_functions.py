@@ -59,14 +59,14 @@ class World:
         self.now_s, self.step_s = 0.0, 0.0
         self.driver, self.files = driver, FunctionFiles(folder / "functions")
         self.use(has_code=True)
-        self.statements, self.engine = SparkStatements(driver), SparkEngine(driver)
-        self.one, self.other = self.session(), self.session()
 
     def use(self, *, has_code: bool) -> None:
         """Begin as a gateway does, with its option or without it."""
         self.driver.functions = FunctionSync(
             self.shared.all, self.files, self._now, modules=READER, keep=self.shared.declare, has_code=has_code
         )
+        self.statements, self.engine = SparkStatements(self.driver), SparkEngine(self.driver)
+        self.one, self.other = self.session(), self.session()
 
     def _now(self) -> float:
         self.now_s += self.step_s

@@ -13,6 +13,7 @@ from mt_core.errors import GatewayError
 from mt_core.protocol import Refresh
 from tests.support.function_code import function_jar, greeting
 from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
+from tests.support.other_process import as_a_user, environment_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
@@ -21,6 +22,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GatewayUnderTest]:
     monkeypatch.setenv("FRESHTABLE_WORKFLOW_SCHEDULER_TYPE", "memory")
     with GatewayUnderTest(tmp_path / "home") as gateway:
+        gateway.command = as_a_user(gateway.command[1:])
         gateway.start()
         yield gateway
 
@@ -118,4 +120,6 @@ def test_a_module_that_ends_or_hangs_harms_no_gateway_also_when_that_starts_agai
     assert (called, plain) == ([{"n": 1}], [{"n": 1}])
     assert not [line for line in seen.read_text().splitlines() if line.startswith("FRESHTABLE_")]
     assert gateway.running
+    assert environment_refusal(gateway.process.pid) == "PermissionError"
+    assert environment_refusal(gateway.jvm_pid) == ""
     assert [row["function name"] for row in gateway.sql("SHOW USER FUNCTIONS")] == []

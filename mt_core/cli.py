@@ -86,6 +86,9 @@ def gateway(
     ] = None,
     home: HomeFolder = None,
     verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every log event on stderr.")] = False,
+    without_functions: Annotated[
+        bool, typer.Option("--without-functions", help="Run no code of functions; streaming jobs wait.")
+    ] = False,
 ) -> None:
     """Run the gateway with its scheduler and Spark, until it is stopped by SIGTERM or Ctrl-C."""
     import os
@@ -96,7 +99,8 @@ def gateway(
 
     is_embedded = False
     try:
-        configuration = load_config(config, os.environ, settings or (), home)
+        chosen = [*(settings or ()), *(["sql-gateway.functions.enabled=false"] if without_functions else ())]
+        configuration = load_config(config, os.environ, chosen, home)
         is_embedded = configuration.boolean("sql-gateway.embedded")
         if context.invoked_subcommand is not None:
             context.obj = configuration

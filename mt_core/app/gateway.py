@@ -44,6 +44,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.function_sync import FunctionSync
+from mt_core.spark.functions.python_code import ModuleReader
 from mt_core.spark.java import check_java
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.storage.plan_files import StoredPlans
@@ -65,6 +66,7 @@ from mt_core.workflow.loader import load_scheduler
 log = logging.getLogger(__name__)
 RECONCILE_EVERY = timedelta(seconds=30)
 MAINTAIN_EVERY = timedelta(hours=1)
+FUNCTIONS_KEY = "sql-gateway.functions.enabled"
 EXPIRE_KEY = "sql-gateway.session.check-interval"
 HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
@@ -96,6 +98,7 @@ class Gateway:
         self._connector_tables, self._jars = ConnectorTables(self._registry), JarCopies(home.jars)
         self._functions = CreatedFunctions(self._registry, self._read_now)
         self._function_files = FunctionFiles(home.functions)
+        self._has_code = config.boolean(FUNCTIONS_KEY)
         self._driver = self._spark(driver_settings(config, home, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
         self._engine = SparkEngine(self._driver, self._catalogs.settings)
@@ -191,7 +194,13 @@ class Gateway:
     def _spark(self, settings: DriverSettings) -> SparkDriver:
         return SparkDriver(
             settings,
-            functions=FunctionSync(self._functions.all, self._function_files),
+            functions=FunctionSync(
+                self._functions.all,
+                self._function_files,
+                modules=ModuleReader(settings.environ),
+                keep=self._functions.declare,
+                has_code=self._has_code,
+            ),
             on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
             on_session=lambda session: restore_tables(self._driver, session, self._connector_tables.all().values()),
         )
@@ -232,7 +241,8 @@ class Gateway:
                     self._driver, self._catalogs.settings, connectors=self._connector_tables.all, jars=self._jars
                 ),
                 defaults=stream_defaults(config),
-                most_running=config.integer("sql-gateway.job.max-concurrent"),
+                # A stream that fails again and again has failed for good: without its functions it waits in place of that.
+                most_running=config.integer("sql-gateway.job.max-concurrent") if self._has_code else 0,
             ),
             statement_threads=config.integer("sql-gateway.worker.threads.max"),
             connector_tables=self._connector_tables,

@@ -10,11 +10,12 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
-from mt_core.app.gateway import Gateway
+from mt_core.app.gateway import FUNCTIONS_KEY, Gateway
 from mt_core.app.gc_tuning import freeze_startup_objects
 from mt_core.app.home import Home
 from mt_core.app.last_client import LastClient
 from mt_core.app.logs import log_to
+from mt_core.app.process_memory import close_process_memory
 from mt_core.app.settings import EMBEDDED_KEY
 from mt_core.background import BackgroundLoop, start_thread
 from mt_core.client.presence import Presence
@@ -25,6 +26,10 @@ from mt_core.tables.refresh.workers import Watch
 
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)
+WITHOUT_FUNCTIONS = (
+    "Functions in Java, Scala and Python are left out (sql-gateway.functions.enabled = false): what calls one fails, and streaming "
+    "jobs wait"
+)
 OPEN = (
     "%s asks for no token: every user of this machine can run code as %s through it. If others work here, start it with "
     "-D sql-gateway.security.tokens=generate"
@@ -74,6 +79,7 @@ def serve(
 
     *note* receives a line when the gateway answers and Spark is starting, *say* the line with its URL when it is ready.
     """
+    close_process_memory()
     end = _End()
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda _number, _frame: end.event.set())
@@ -91,6 +97,8 @@ def serve(
                 )
                 if not config.tokens and not config.boolean(EMBEDDED_KEY):
                     log.warning(OPEN, gateway.url, getpass.getuser(), extra={"action": "gateway_open"})
+                if not config.boolean(FUNCTIONS_KEY):
+                    log.warning(WITHOUT_FUNCTIONS, extra={"action": "without_functions"})
                 start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
             with _until_the_last_client(config, gateway, end):
                 end.event.wait()

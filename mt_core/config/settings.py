@@ -127,6 +127,14 @@ SETTINGS: tuple[Setting, ...] = (
         help="The gateway gives up a Spark cluster that accepts no work for so long, and restarts Spark until one does; 0: never.",
     ),
     Setting(
+        key="sql-gateway.functions.enabled",
+        kind=Kind.BOOLEAN,
+        default="true",
+        help="Whether functions in Java, Scala and Python can be created and called. `freshtable gateway --without-functions` sets "
+        "it to false: none of their code runs, statements and refreshes that call one fail with that reason, and streaming jobs "
+        "wait.",
+    ),
+    Setting(
         key="sql-gateway.result.max-memory",
         kind=Kind.SIZE,
         default="256 mb",

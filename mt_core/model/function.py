@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from hashlib import sha256
+from inspect import Parameter, Signature
 from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -14,6 +15,13 @@ from urllib.parse import unquote, urlsplit
 from mt_core.identifiers import quote, string_literal
 
 PIN = "#sha256="
+_KINDS = (
+    Parameter.POSITIONAL_ONLY,
+    Parameter.POSITIONAL_OR_KEYWORD,
+    Parameter.VAR_POSITIONAL,
+    Parameter.KEYWORD_ONLY,
+    Parameter.VAR_KEYWORD,
+)
 
 
 class FunctionLanguage(StrEnum):
@@ -59,6 +67,101 @@ class FunctionFile:
         return PurePosixPath(unquote(url.path) if url.scheme else self.uri).stem
 
 
+class PythonForm(StrEnum):
+    """What an object of a module of Python gives when it is called."""
+
+    VALUE = "VALUE"
+    ROWS = "ROWS"
+    GENERATOR = "GENERATOR"
+    COROUTINE = "COROUTINE"
+    NOTHING = "NOTHING"
+
+
+class Analyze(StrEnum):
+    """Whether a class with rows says its columns for each call: by a static method `analyze`, as Spark needs it, or another."""
+
+    NONE = "NONE"
+    STATIC = "STATIC"
+    OTHER = "OTHER"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonParameter:
+    """A parameter of a function in Python; `kind` is `inspect`'s name of its kind, `type` Spark's type of its hint or empty."""
+
+    name: str
+    kind: str
+    type: str = ""
+    has_default: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonDeclaration:
+    """What an object in a module declares, as a process other than the gateway read it with the Python of that version.
+
+    `is_made` objects are those of PySpark's decorators, with PySpark's kind and their type: `returns_json` as Spark's JSON, else
+    `returns` as text. Of a plain function `returns` is Spark's type of its hint, and `no_hints` why its hints cannot be read.
+    `parameters` are None for a function that does not say them; `signature` is what Python shows of them.
+    """
+
+    python: str
+    form: PythonForm
+    name: str
+    is_made: bool = False
+    eval_type: int = 0
+    is_deterministic: bool = False
+    returns: str = ""
+    returns_json: str = ""
+    signature: str = ""
+    parameters: tuple[PythonParameter, ...] | None = None
+    no_hints: str = ""
+    analyze: Analyze = Analyze.NONE
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, body: Mapping[str, Any]) -> PythonDeclaration:
+        """Return the declaration that `to_json` gave; raises ValueError for anything else."""
+        try:
+            parameters = body["parameters"]
+            found = cls(
+                **{
+                    **body,
+                    "form": PythonForm(body["form"]),
+                    "analyze": Analyze(body["analyze"]),
+                    "parameters": parameters
+                    if parameters is None
+                    else tuple(PythonParameter(**each) for each in parameters),
+                }
+            )
+        except (KeyError, TypeError) as cause:
+            raise ValueError(f"no declaration: {cause}") from cause
+        texts = (found.python, found.name, found.returns, found.returns_json, found.signature, found.no_hints)
+        if not (
+            all(isinstance(each, str) for each in (*texts, *(each.type for each in found.parameters or ())))
+            and type(found.eval_type) is int
+            and {type(found.is_made), type(found.is_deterministic)} == {bool}
+            and found.name.isprintable()
+        ):
+            raise ValueError("no declaration: a value of another type")
+        found.python_signature()
+        return found
+
+    def python_signature(self) -> Signature:
+        """Return the parameters as Python has them, without their hints and values; raises ValueError if there are none such."""
+        kinds = {kind.name: kind for kind in _KINDS}
+        try:
+            return Signature(
+                [
+                    Parameter(each.name, kinds[each.kind], default=None if each.has_default else Parameter.empty)
+                    for each in self.parameters or ()
+                ]
+            )
+        except (KeyError, TypeError) as cause:
+            raise ValueError(f"no parameter: {cause}") from cause
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedFunction:
     """One function, its name in lower case.
@@ -66,6 +169,7 @@ class CreatedFunction:
     `body` is an expression or a query in SQL, else the name of a class, or in Python `module.name`. `parameters` are as
     written, None without a list; `returns` is a type of Spark's, or for a table function its columns, and empty if the code
     itself says it. `deterministic` is None if its user did not say. Names in a body of SQL are those of `catalog` and `namespace`.
+    `declared` is what the object in Python declares; None before it is read, and in what earlier releases stored.
     """
 
     name: str
@@ -79,6 +183,7 @@ class CreatedFunction:
     files: tuple[FunctionFile, ...] = ()
     catalog: str = ""
     namespace: tuple[str, ...] = ()
+    declared: PythonDeclaration | None = None
 
     @property
     def digest(self) -> str:

@@ -12,7 +12,14 @@ from typing import Any, TypeVar
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
-from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
+from mt_core.model.function import (
+    CreatedFunction,
+    FileKind,
+    FunctionFile,
+    FunctionKind,
+    FunctionLanguage,
+    PythonDeclaration,
+)
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.kafka_topic import KafkaTopic
@@ -131,7 +138,7 @@ def _stored(value: Any) -> Any:
             return instant_text(value)
         case Enum():
             return value.value
-        case Scope() | DoubtedPartitions() | TableDefinition() | TableIdentifier():
+        case Scope() | DoubtedPartitions() | TableDefinition() | TableIdentifier() | PythonDeclaration():
             return value.to_json()
         case StreamDefinition():
             return json.dumps(value.to_json(), sort_keys=True)
@@ -163,6 +170,14 @@ class _Mapping:
     noun: str = ""
     columns: tuple[str, ...] = ()
     readers: Mapping[str, Callable[[Any], Any]]
+
+
+def _declaration(body: Any) -> PythonDeclaration | None:
+    """Return what a module declares; None for one of another release, since it can be read from the module again."""
+    try:
+        return PythonDeclaration.from_json(body)
+    except ValueError:
+        return None
 
 
 def _events(stored: list[str]) -> tuple[JobEvent, ...]:
@@ -266,6 +281,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "kind": FunctionKind,
             "namespace": tuple,
             "files": lambda bodies: tuple(_fact(FunctionFile, body, "a file of a function") for body in bodies),
+            "declared": _declaration,
         },
     ),
     GatewayLease: _Mapping(noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}),

@@ -194,13 +194,17 @@ class StatementEngine(Protocol):
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
 
-    def check_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
         """Return *function* as it is kept: with its files copied, its type, and where the names in its body are looked up.
+
+        `cancel(job_id)` ends the process that loads a module of Python.
 
         Raises DefinitionInvalid for one that cannot be called, with the reason.
         """
 
-    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+    def create_temporary_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
         """Create *function* in the session alone, in place of one of its name, and return it as `check_function` does."""
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:

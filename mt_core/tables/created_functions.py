@@ -71,6 +71,16 @@ class CreatedFunctions:
         """Store *function* in place of one of its name, if there is one."""
         self._change(lambda tx: tx.functions.put(function))
 
+    def declare(self, function: CreatedFunction) -> None:
+        """Store what the module of *function* declares, unless the function has been replaced or dropped meanwhile."""
+
+        def work(tx: Transaction) -> None:
+            stored = _by_name(tx).get(function.name)
+            if stored is not None and stored == replace(function, declared=stored.declared):
+                tx.functions.put(function)
+
+        self._change(work)
+
     def drop(self, name: str) -> None:
         """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run, other functions.
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +13,7 @@ from typing import Any
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.errors import ConfigError, DefinitionInvalid, MtError, QueryFailed, Unsupported
+from mt_core.errors import Canceled, ConfigError, DefinitionInvalid, MtError, QueryFailed, Unsupported
 from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.session_functions import NoFunctions
@@ -19,6 +21,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.function_sync import FunctionSync
+from mt_core.spark.functions.python_code import ModuleReader
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import parse
@@ -29,6 +32,7 @@ from tests.integration.stream_world import StreamWorld
 from tests.support.buckets import S3
 from tests.support.buckets import object_stores as object_stores
 from tests.support.function_code import LONGEST, OF_HIVE, PYTHON, TOTAL, function_jar, greeting, module_archive
+from tests.support.gateway.own_process import wait_until
 from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
@@ -41,6 +45,9 @@ OF_PYTHON = {each: each for each in ("scaled", "joined", "marked", "doubled", "c
 }
 SCALARS = "SELECT scaled(id), marked(id), doubled(id), counted(id), tripled(id), shifted(id), kind(id) FROM range(1, 3) ORDER BY id"
 
+# As a gateway has one, which remembers what it has read of a file.
+READER = ModuleReader({})
+
 _numbers = itertools.count()
 
 
@@ -51,8 +58,15 @@ class World:
         self.shared = CreatedFunctions(MemoryRegistry(SystemClock()))
         # It stands still unless a test lets each look at it take a while.
         self.now_s, self.step_s = 0.0, 0.0
-        driver.functions = FunctionSync(self.shared.all, FunctionFiles(folder / "functions"), self._now)
-        self.statements, self.engine = SparkStatements(driver), SparkEngine(driver)
+        self.driver, self.files = driver, FunctionFiles(folder / "functions")
+        self.use(has_code=True)
+
+    def use(self, *, has_code: bool) -> None:
+        """Begin as a gateway does, with its option or without it."""
+        self.driver.functions = FunctionSync(
+            self.shared.all, self.files, self._now, modules=READER, keep=self.shared.declare, has_code=has_code
+        )
+        self.statements, self.engine = SparkStatements(self.driver), SparkEngine(self.driver)
         self.one, self.other = self.session(), self.session()
 
     def _now(self) -> float:
@@ -62,11 +76,13 @@ class World:
     def session(self) -> SessionContext:
         return SessionContext(session_id=f"functions-{next(_numbers)}", properties={})
 
-    def create(self, text: str) -> CreatedFunction:
+    def create(
+        self, text: str, context: SessionContext | None = None, *, job_id: str = "functions-create"
+    ) -> CreatedFunction:
         """Create, or replace, a function of all sessions."""
         statement = parse(text)
         assert isinstance(statement, CreateFunction)
-        kept = self.statements.check_function(self.one, statement.function)
+        kept = self.statements.check_function(context or self.one, statement.function, job_id=job_id)
         self.shared.replace(kept)
         return kept
 
@@ -150,7 +166,7 @@ def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(wor
     longest = world.create(f"CREATE FUNCTION longest AS 'shop.Longest' LANGUAGE SCALA USING JAR '{jar}'")
     total = world.create(f"CREATE FUNCTION total DETERMINISTIC AS 'shop.Total' USING JAR '{jar}'")
     first = world.rows(on_executors)
-    world.statements.create_temporary_function(world.other, replace(greet, name="old_greet"))
+    world.statements.create_temporary_function(world.other, replace(greet, name="old_greet"), job_id="functions-create")
     jar.write_bytes(other.read_bytes())
     unchanged = world.rows(on_executors)
     world.create(f"CREATE OR REPLACE FUNCTION greet AS 'shop.Greet' USING JAR '{jar}'")
@@ -228,7 +244,7 @@ def test_a_temporary_function_is_of_its_session_alone(world: World) -> None:
     statement = parse("CREATE TEMPORARY FUNCTION own(x INT) RETURN x * 10")
     assert isinstance(statement, CreateFunction)
 
-    world.statements.create_temporary_function(world.one, statement.function)
+    world.statements.create_temporary_function(world.one, statement.function, job_id="functions-create")
 
     assert world.value("own(2)") == 20
     assert world.statements.session_state(world.one).functions == {"own"}
@@ -239,6 +255,7 @@ def test_a_temporary_function_is_of_its_session_alone(world: World) -> None:
 
 
 def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(world: World, tmp_path: Path) -> None:
+    before = set(sys.modules)
     file = tmp_path / "users.py"
     file.write_text(PYTHON.format(factor=3))
     using = f"LANGUAGE PYTHON USING FILE '{file}'"
@@ -275,6 +292,7 @@ def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(
         [5, 3],
         [10, 6],
     ]
+    assert not [name for name in set(sys.modules) - before if name.startswith(("freshtable_code_", "users"))]
 
 
 def test_a_table_function_is_deterministic_as_its_statement_says_else_as_python_does(
@@ -433,22 +451,81 @@ def test_the_name_of_a_dropped_function_is_free_although_only_another_session_ca
 
 
 def test_a_function_that_fails_slowly_does_not_hold_up_each_statement(world: World, tmp_path: Path) -> None:
-    file, loads = tmp_path / "users.py", tmp_path / "loads"
+    file = tmp_path / "users.py"
     file.write_text("def f() -> int:\n    return 1\n")
     kept = world.create(f"CREATE FUNCTION slow AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'")
-    (tmp_path / "functions" / f"{'2' * 64}.py").write_text(
-        f"with open({str(loads)!r}, 'a') as loads:\n    loads.write('x')\nraise ValueError"
-    )
     world.shared.replace(replace(kept, files=(replace(kept.files[0], content="2" * 64),)))
-
     world.now_s, world.step_s = 100.0, 1.0
-    for _ in range(3):
-        world.rows("SELECT 1")
-    tried = loads.read_text()
-    world.now_s = 200.0
     world.rows("SELECT 1")
 
-    assert (tried, loads.read_text()) == ("x", "xx")
+    (tmp_path / "functions" / f"{'2' * 64}.py").write_text(file.read_text())
+
+    with pytest.raises(QueryFailed, match=r"Function slow cannot be called: .* has another content"):
+        world.value("slow()")
+    world.now_s = 200.0
+    assert world.value("slow()") == 1
+
+
+def test_a_function_of_an_earlier_release_is_read_once_at_its_first_use_and_kept(world: World, tmp_path: Path) -> None:
+    loads = tmp_path / "loads"
+    broken, file = tmp_path / "broken.py", tmp_path / "users.py"
+    file.write_text("def f() -> int:\n    return 1\n")
+    broken.write_text(file.read_text())
+    kept = world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'")
+    other = world.create(f"CREATE FUNCTION g AS 'broken.f' LANGUAGE PYTHON USING FILE '{broken}'")
+    exits = f"open({str(loads)!r}, 'a').write('x')\nimport os\nos._exit(3)\n"
+    (tmp_path / "functions" / f"{'3' * 64}.py").write_text(exits)
+    world.shared.replace(replace(kept, declared=None))
+    world.shared.replace(replace(other, declared=None, files=(replace(other.files[0], content="3" * 64),)))
+
+    values = world.value("f()"), world.value("f()", world.other)
+
+    assert (values, world.shared.get("f")) == ((1, 1), kept)
+    with pytest.raises(QueryFailed, match=r"Function g cannot be called: module broken ends the process .*exit code 3"):
+        world.value("g()", world.other)
+    assert loads.read_text() == "x"
+
+
+def test_a_module_that_hangs_holds_up_its_own_statement_alone_until_that_is_cancelled(
+    world: World, tmp_path: Path
+) -> None:
+    begun, file, errors = tmp_path / "begun", tmp_path / "users.py", list[MtError]()
+    file.write_text(f"open({str(begun)!r}, 'w').close()\nimport time\ntime.sleep(600)\n")
+
+    def create() -> None:
+        try:
+            world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'", job_id="hanging")
+        except MtError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=create)
+    thread.start()
+    wait_until(begun.exists, "the module was not loaded")
+    world.create("CREATE FUNCTION plus(x INT) RETURN x + 1", world.other)
+    meanwhile = world.value("plus(1)", world.session())
+    world.statements.cancel("hanging")
+    thread.join()
+
+    assert (meanwhile, [type(error) for error in errors], list(world.shared.all())) == (2, [Canceled], ["plus"])
+
+
+def test_without_functions_only_those_in_sql_are_called(world: World, tmp_path: Path) -> None:
+    file = tmp_path / "users.py"
+    file.write_text("def f() -> int:\n    return 1\n")
+    of_python = f"AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'"
+    world.create(f"CREATE FUNCTION f {of_python}")
+
+    # Before a session has it, as after a start.
+    world.use(has_code=False)
+    world.create("CREATE FUNCTION plus(x INT) RETURN x + 1")
+
+    assert world.value("plus(1)", world.session()) == 2
+    with pytest.raises(
+        QueryFailed, match="Function f cannot be called: the gateway was started with --without-functions"
+    ):
+        world.value("f()", world.session())
+    with pytest.raises(Unsupported, match=r"Function g cannot be created: .*--without-functions"):
+        world.create(f"CREATE FUNCTION g {of_python}", world.session())
 
 
 def test_an_error_in_python_shows_its_own_traceback(world: World, tmp_path: Path) -> None:
@@ -469,6 +546,15 @@ def test_an_error_in_python_shows_its_own_traceback(world: World, tmp_path: Path
         "           ~~^^^",
         "KeyError: 1",
     ]
+
+
+@pytest.fixture(scope="module")
+def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One file for all cases, which is read once."""
+    file = tmp_path_factory.mktemp("users") / "users.py"
+    more = "from builtins import max\n\nasync def later(x: int) -> int:\n    return x\n"
+    file.write_text(PYTHON.format(factor=3) + more)
+    return file
 
 
 @pytest.mark.parametrize(
@@ -492,11 +578,7 @@ def test_an_error_in_python_shows_its_own_traceback(world: World, tmp_path: Path
     ],
 )
 def test_python_that_cannot_be_a_function_is_refused_with_the_reason(
-    world: World, tmp_path: Path, clauses: str, reason: str
+    world: World, users: Path, clauses: str, reason: str
 ) -> None:
-    file = tmp_path / "users.py"
-    more = "from builtins import max\n\nasync def later(x: int) -> int:\n    return x\n"
-    file.write_text(PYTHON.format(factor=3) + more)
-
     with pytest.raises(MtError, match=reason):
-        world.create(f"CREATE FUNCTION f {clauses} LANGUAGE PYTHON USING FILE '{file}'")
+        world.create(f"CREATE FUNCTION f {clauses} LANGUAGE PYTHON USING FILE '{users}'")

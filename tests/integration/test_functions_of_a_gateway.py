@@ -13,13 +13,16 @@ from mt_core.errors import GatewayError
 from mt_core.protocol import Refresh
 from tests.support.function_code import function_jar, greeting
 from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
+from tests.support.other_process import as_a_user, environment_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(300)]
 
 
 @pytest.fixture
-def gateway(tmp_path: Path) -> Iterator[GatewayUnderTest]:
+def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GatewayUnderTest]:
+    monkeypatch.setenv("FRESHTABLE_WORKFLOW_SCHEDULER_TYPE", "memory")
     with GatewayUnderTest(tmp_path / "home") as gateway:
+        gateway.command = as_a_user(gateway.command[1:])
         gateway.start()
         yield gateway
 
@@ -87,3 +90,36 @@ def test_functions_are_called_by_refreshes_and_jobs_and_outlive_the_gateway_and_
     wait_until(lambda: words(gateway, "streamed") == ["hello1203", "hello202"], "the job did not go on")
     names = {row["function name"] for row in gateway.sql("SHOW USER FUNCTIONS")}
     assert {"greet", "plus", "score"} <= names
+
+
+def test_a_module_that_ends_or_hangs_harms_no_gateway_also_when_that_starts_again(
+    gateway: GatewayUnderTest, tmp_path: Path
+) -> None:
+    flag, module, seen = tmp_path / "flag", tmp_path / "bomb.py", tmp_path / "seen"
+    module.write_text(
+        f"import os\nif os.path.exists({str(flag)!r}):\n    os._exit(3)\n"
+        f"with open({str(seen)!r}, 'a') as seen:\n    print(*os.environ, sep='\\n', file=seen)\n"
+        "def bomb() -> int:\n    return 1\n"
+    )
+    gateway.sql(f"CREATE FUNCTION bomb AS 'bomb.bomb' LANGUAGE PYTHON USING FILE '{module}'")
+    called = gateway.sql("SELECT bomb() AS n")
+    crash = tmp_path / "crash.py"
+    crash.write_text("import ctypes\nctypes.string_at(0)\n")
+    with pytest.raises(GatewayError, match=r"module crash ends the process that loads it \(signal SIGSEGV\)"):
+        gateway.sql(f"CREATE FUNCTION crash AS 'crash.f' LANGUAGE PYTHON USING FILE '{crash}'")
+
+    flag.touch()
+    gateway.kill()
+    gateway.start()
+    plain = gateway.sql("SELECT 1 AS n")
+    # Its process in Spark ends; the statement fails, and nothing else does.
+    with pytest.raises(GatewayError):
+        gateway.sql("SELECT bomb() AS n")
+    gateway.sql("DROP FUNCTION bomb")
+
+    assert (called, plain) == ([{"n": 1}], [{"n": 1}])
+    assert not [line for line in seen.read_text().splitlines() if line.startswith("FRESHTABLE_")]
+    assert gateway.running
+    assert environment_refusal(gateway.process.pid) == "PermissionError"
+    assert environment_refusal(gateway.jvm_pid) == ""
+    assert [row["function name"] for row in gateway.sql("SHOW USER FUNCTIONS")] == []

@@ -225,7 +225,7 @@ class FakeStatementEngine:
             raise DefinitionInvalid(f"There is no jar {path}.")
         return f"/jars/{path}"
 
-    def check_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
         if function.name in self.broken_functions:
             raise QueryFailed(f"[UNRESOLVED_COLUMN] {function.body} cannot be resolved.")
         state = self.session_state(context)
@@ -233,8 +233,10 @@ class FakeStatementEngine:
         returns = function.returns or "INT"
         return replace(function, files=files, returns=returns, catalog=state.catalog, namespace=state.namespace)
 
-    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
-        kept = self.check_function(context, function)
+    def create_temporary_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
+        kept = self.check_function(context, function, job_id=job_id)
         self.temporary_functions |= {function.name}
         return kept
 

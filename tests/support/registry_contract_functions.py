@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionLanguage
+from mt_core.model.function import (
+    CreatedFunction,
+    FileKind,
+    FunctionFile,
+    FunctionLanguage,
+    PythonDeclaration,
+    PythonForm,
+    PythonParameter,
+)
 from mt_core.tables.registry import Registry
 
 
@@ -37,3 +45,19 @@ class FunctionsContract:
         assert found == [mask, plus]
         with registry.transaction() as transaction:
             assert transaction.functions.all() == [mask]
+
+    def test_what_a_module_declares_is_found_as_it_was_put(self, registry: Registry) -> None:
+        parameter = PythonParameter(name="x", kind="KEYWORD_ONLY", type="BIGINT", has_default=True)
+        declared = PythonDeclaration(
+            python="3.11", form=PythonForm.VALUE, name="score", returns="BIGINT", parameters=(parameter,)
+        )
+        score = CreatedFunction(
+            name="score", language=FunctionLanguage.PYTHON, body="scores.score", returns="BIGINT", declared=declared
+        )
+        rows = replace(score, name="rows", declared=PythonDeclaration(python="3.11", form=PythonForm.ROWS, name="Rows"))
+        with registry.transaction() as transaction:
+            transaction.functions.put(score)
+            transaction.functions.put(rows)
+
+        with registry.transaction() as transaction:
+            assert transaction.functions.all() == [rows, score]

@@ -75,3 +75,15 @@ def test_a_file_that_is_no_plan_is_named(tmp_path: Path) -> None:
     refused = CliRunner().invoke(app, ["plan", "diff", str(broken), str(tmp_path / "missing.json")])
 
     assert (refused.exit_code, refused.output) == (2, f"Error: Plan {broken}: version is missing.\n")
+
+
+def test_the_option_without_functions_is_stronger_than_the_setting(tmp_path: Path) -> None:
+    # Neither gateway starts, because of a setting that is read after it.
+    settings = ["-D", "sql-gateway.functions.enabled=perhaps", "-D", "sql-gateway.result.max-memory=much"]
+    arguments = ["gateway", "--home", str(tmp_path), *settings]
+
+    without = CliRunner().invoke(app, [*arguments, "--without-functions"])
+    neither = CliRunner().invoke(app, arguments)
+
+    assert ("functions.enabled" in neither.output, "functions.enabled" in without.output) == (True, False)
+    assert (without.exit_code, "sql-gateway.result.max-memory" in without.output) == (1, True)

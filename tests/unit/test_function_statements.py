@@ -16,7 +16,15 @@ from mt_core.errors import (
     SqlSyntaxError,
     Unsupported,
 )
-from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
+from mt_core.model.function import (
+    CreatedFunction,
+    FileKind,
+    FunctionFile,
+    FunctionKind,
+    FunctionLanguage,
+    PythonDeclaration,
+    PythonForm,
+)
 from mt_core.model.table import MaterializedTable
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.function_commands import FunctionCommands
@@ -292,6 +300,36 @@ def test_a_function_that_spark_refuses_is_not_kept(world: World) -> None:
     with pytest.raises(QueryFailed, match="cannot be resolved"):
         world.rows(CREATE)
 
+    assert world.shared.all() == {}
+
+
+@pytest.mark.parametrize("name", ["../x", "a/b", "a\\b", "..", "a\nb", "a\x00b"])
+@pytest.mark.parametrize("kind", ["FUNCTION", "TEMPORARY FUNCTION"])
+def test_a_name_that_reads_as_a_path_or_that_no_line_can_show_is_refused(world: World, name: str, kind: str) -> None:
+    with pytest.raises(
+        DefinitionInvalid, match=r"the name of a function has no slash, no '..' and no control character"
+    ):
+        world.rows(f"CREATE {kind} `{name}`(x INT) RETURN x")
+
+    assert (world.shared.all(), world.engine.temporary_functions) == ({}, frozenset())
+
+
+def test_what_a_module_declares_is_stored_only_of_the_function_as_it_is_now(world: World) -> None:
+    declared = PythonDeclaration(python="3.11", form=PythonForm.VALUE, name="f", returns="INT", parameters=())
+    world.rows("CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE 'users.py'")
+    old = world.shared.all()["f"]
+    world.rows("CREATE OR REPLACE FUNCTION f RETURNS BIGINT AS 'users.f' LANGUAGE PYTHON USING FILE 'users.py'")
+    new = world.shared.all()["f"]
+
+    world.shared.declare(replace(old, declared=declared))
+    after_old = world.shared.all()
+    world.shared.declare(replace(new, declared=declared))
+    after_new = CreatedFunctions(world.registry).all()
+    world.rows("DROP FUNCTION f")
+    world.shared.declare(replace(new, declared=declared))
+
+    assert (after_old, after_new) == ({"f": new}, {"f": replace(new, declared=declared)})
+    assert after_new["f"].digest == new.digest
     assert world.shared.all() == {}
 
 

@@ -11,6 +11,7 @@ import pytest
 from mt_core.errors import RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.freshness import Freshness
+from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import NOT_DOUBTED, WHOLE, DoubtedPartitions, PartitionSpec, Scope
@@ -324,3 +325,14 @@ def test_a_body_of_another_version_is_refused_by_name() -> None:
 
     with pytest.raises(RegistryError, match=f"refresh {RUN.run_id} has version 2, this release reads version 1"):
         rows.fact_of(RefreshRun, row)
+
+
+def test_a_function_in_python_of_an_earlier_or_a_later_release_is_read_without_its_declaration() -> None:
+    body = (
+        '{"version": 1, "language": "PYTHON", "body": "scores.score", "kind": "SCALAR", "returns": "INT", "files": []'
+    )
+    earlier = {"name": "score", "body": body + "}"}
+    later = {"name": "score", "body": body + ', "declared": {"python": "3.20", "form": "VALUE", "colour": "red"}}'}
+
+    assert rows.fact_of(CreatedFunction, earlier) == rows.fact_of(CreatedFunction, later)
+    assert rows.fact_of(CreatedFunction, earlier).declared is None

@@ -12,18 +12,28 @@ from pathlib import Path
 from typing import Any, Optional
 
 import pytest
-from pyspark import cloudpickle
+from pyspark import SparkFiles, cloudpickle
+from pyspark.sql import udf
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, FunctionLanguage
+from mt_core.model.function import (
+    CreatedFunction,
+    FileKind,
+    FunctionFile,
+    FunctionLanguage,
+    PythonDeclaration,
+    PythonForm,
+)
 from mt_core.spark.functions.function_files import FunctionFiles
-from mt_core.spark.functions.python_code import code_of, sent_code
+from mt_core.spark.functions.python_code import ModuleReader, SentFunction
 from mt_core.spark.functions.python_types import spark_type
 from tests.support.function_code import module_archive
 
+DECLARED = PythonDeclaration(python="3.11", form=PythonForm.VALUE, name="f")
+
 
 class World:
-    """Files of users, and those that a gateway keeps of them."""
+    """Files of users, those that a gateway keeps of them, and this process as the worker that gets these."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.files = folder, FunctionFiles(folder / "kept")
@@ -44,17 +54,34 @@ class World:
         target.write_text(self.remote[uri])
 
     def code(self, body: str, *paths: Path) -> Any:
-        """Return what a function with *body* is in the files, as they are now."""
+        """Return what a function with *body* is on a worker, in the files as they are now."""
+        return called(self.function(body, *paths))
+
+    def read(self, body: str, *paths: Path) -> PythonDeclaration:
+        """Return what a function with *body* declares in the files, as they are now."""
+        return ModuleReader({}).declared(self.function(body, *paths), self.files, {})
+
+    def function(self, body: str, *paths: Path) -> CreatedFunction:
         files = tuple(
             FunctionFile(kind=FileKind.FILE if path.suffix == ".py" else FileKind.ARCHIVE, uri=str(path))
             for path in paths
         )
         function = CreatedFunction(name="f", language=FunctionLanguage.PYTHON, body=body, files=files)
-        return code_of(self.files.kept(function, self.fetch), self.files)
+        return self.files.kept(function, self.fetch)
+
+
+def called(function: CreatedFunction) -> Any:
+    """Return what a worker calls."""
+    load, there = SentFunction(function, DECLARED).__reduce__()
+    return load(*there)
 
 
 @pytest.fixture
-def world(tmp_path: Path) -> World:
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(SparkFiles, "_root_directory", str(tmp_path / "kept"))
+    monkeypatch.setattr(SparkFiles, "_is_running_on_worker", True)
+    # What a worker changes comes back.
+    monkeypatch.setattr(udf, "_parse_datatype_string", vars(udf)["_parse_datatype_string"])
     return World(tmp_path)
 
 
@@ -137,7 +164,7 @@ def test_a_module_that_cannot_be_loaded_is_refused_with_its_error_and_its_line(
     path = world.write("users.py", text)
 
     with pytest.raises(DefinitionInvalid) as raised:
-        world.code("users.f", path)
+        world.read("users.f", path)
 
     assert raised.value.message == f"Function f: module users cannot be loaded: {reason.replace('PATH', str(path))}"
 
@@ -149,11 +176,11 @@ def test_a_file_that_has_no_such_module_is_refused_with_what_it_has(world: World
     with pytest.raises(
         DefinitionInvalid, match=r"module shop\.other cannot be loaded: .*No module named 'shop\.other'"
     ):
-        world.code("shop.other.f", archive)
+        world.read("shop.other.f", archive)
     with pytest.raises(DefinitionInvalid, match=r"module shop\.words has no f; it has shout"):
-        world.code("shop.words.f", archive)
+        world.read("shop.words.f", archive)
     with pytest.raises(DefinitionInvalid, match=r"an ARCHIVE is a zip file or a wheel"):
-        world.code("shop.words.f", not_zip)
+        world.read("shop.words.f", not_zip)
 
 
 @pytest.mark.parametrize("body", ["shop.words.shout", "one.shout"])
@@ -163,7 +190,7 @@ def test_an_archive_that_is_named_as_a_file_is_refused_with_what_to_write(world:
     function = CreatedFunction(name="f", language=FunctionLanguage.PYTHON, body=body, files=(file,))
 
     with pytest.raises(DefinitionInvalid) as raised:
-        code_of(world.files.kept(function, world.fetch), world.files)
+        ModuleReader({}).declared(world.files.kept(function, world.fetch), world.files, {})
 
     assert raised.value.message == f"Function f: {archive} is an archive; write USING ARCHIVE '{archive}'."
 
@@ -179,7 +206,7 @@ def test_a_worker_without_freshtable_gets_the_function_from_the_files_that_spark
         ),
         world.fetch,
     )
-    command = cloudpickle.dumps(sent_code(kept, code_of(kept, world.files)))  # type: ignore[no-untyped-call]
+    command = cloudpickle.dumps(SentFunction(kept, DECLARED))  # type: ignore[no-untyped-call]
     worker = (
         "import pickle, sys; sys.modules['mt_core'] = None\n"
         "from pyspark import SparkFiles; SparkFiles._root_directory, SparkFiles._is_running_on_worker = sys.argv[1], True\n"
@@ -223,7 +250,7 @@ def test_a_remote_file_is_fetched_once_and_its_name_is_the_module(world: World) 
     world.remote[uri] = "changed"
 
     assert world.kept(*kept.files) == kept
-    assert (kept.files[0].uri, code_of(kept, world.files)()) == (uri, 1)
+    assert (kept.files[0].uri, called(kept)()) == (uri, 1)
     assert world.fetched == ["Function f"]
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError
-from mt_core.identifiers import quote
+from mt_core.identifiers import display_name, quote
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage, show_create_function
 from mt_core.rowset import RowSet
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
@@ -56,6 +56,7 @@ class FunctionCommands:
 
     def _create(self, statement: sql.CreateFunction, request: CatalogRequest) -> None:
         name = statement.function.name
+        _check_name(name)
         if self.shared.get(name) is not None and not statement.or_replace:
             if statement.if_not_exists:
                 return
@@ -65,7 +66,7 @@ class FunctionCommands:
                 f"Function {name} is a temporary function of this session, which would hide it; DROP TEMPORARY "
                 f"FUNCTION {name} first."
             )
-        function = self.engine.check_function(request.context, statement.function)
+        function = self.engine.check_function(request.context, statement.function, job_id=request.job_id)
         if statement.or_replace:
             self.shared.replace(function)
         else:
@@ -73,6 +74,7 @@ class FunctionCommands:
 
     def _create_temporary(self, statement: sql.CreateFunction, request: CatalogRequest) -> None:
         name = statement.function.name
+        _check_name(name)
         if self.shared.get(name) is not None:
             raise DefinitionInvalid(
                 f"Function {name} is a function of all sessions, which a temporary one cannot hide; choose another name."
@@ -84,7 +86,7 @@ class FunctionCommands:
                 f"Temporary function {name} exists already; choose another name, DROP TEMPORARY FUNCTION {name} first, or "
                 "CREATE OR REPLACE TEMPORARY FUNCTION."
             )
-        kept = self.engine.create_temporary_function(request.context, statement.function)
+        kept = self.engine.create_temporary_function(request.context, statement.function, job_id=request.job_id)
         one = TemporaryObject(
             name=name,
             is_function=True,
@@ -101,7 +103,8 @@ class FunctionCommands:
             if statement.if_exists:
                 return
             raise _missing(statement.function.name)
-        self.shared.replace(self.engine.check_function(request.context, in_place_of(statement.function, former)))
+        function = in_place_of(statement.function, former)
+        self.shared.replace(self.engine.check_function(request.context, function, job_id=request.job_id))
 
     def _drop(self, statement: sql.DropFunction, request: CatalogRequest) -> None:
         name, is_shared = statement.name, self.shared.get(statement.name) is not None
@@ -171,6 +174,15 @@ def _is_folded(function: CreatedFunction) -> bool:
     """Whether Spark computes a call with constants once, in its plan; it never runs Python there."""
     is_evaluated = function.kind is FunctionKind.SCALAR and function.language is not FunctionLanguage.PYTHON
     return is_evaluated and function.deterministic is not False
+
+
+def _check_name(name: str) -> None:
+    """Raise DefinitionInvalid for a new name that reads as a path, or that no line can show."""
+    if "/" in name or "\\" in name or ".." in name or not name.isprintable():
+        raise DefinitionInvalid(
+            f"Function {display_name((name,))!r}: the name of a function has no slash, no '..' and no control character; choose "
+            "another name."
+        )
 
 
 def _missing(name: str) -> DefinitionInvalid:

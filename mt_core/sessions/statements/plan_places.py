@@ -72,7 +72,7 @@ class PlanPlaces:
             case CreateConnectorTable(has_statement=False) as table:
                 self.engine.create_unbounded(context, table)
             case CreateFunction(function=function):
-                self.engine.create_temporary_function(context, function)
+                self.engine.create_temporary_function(context, function, job_id=job_id)
             case _:
                 for text in in_spark(read, self.engine, context):
                     self.engine.execute(context, text, job_id=job_id)

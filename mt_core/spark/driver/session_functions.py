@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -25,8 +26,13 @@ class SessionFunctions(Protocol):
     def explained(self, error: QueryFailed) -> QueryFailed:
         """Return *error*, or why a function cannot be called if it is that Spark does not know one that statements created."""
 
-    def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
-        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
+    def checked(
+        self, session: SparkSession, function: CreatedFunction, check: Callable[[], object] = lambda: None
+    ) -> CreatedFunction:
+        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs.
+
+        *check* is called again and again meanwhile, and its error ends the work. Raises DefinitionInvalid.
+        """
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:
         """Register *function*, as it is kept, in *session*; raises Spark's errors, and MtError."""
@@ -41,7 +47,9 @@ class NoFunctions(SessionFunctions):
     def explained(self, error: QueryFailed) -> QueryFailed:
         return error
 
-    def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+    def checked(
+        self, session: SparkSession, function: CreatedFunction, check: Callable[[], object] = lambda: None
+    ) -> CreatedFunction:
         raise Unsupported(f"Function {function.name}: this driver keeps no functions.")
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:

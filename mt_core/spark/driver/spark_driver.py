@@ -204,6 +204,10 @@ class SparkDriver:
         if not self._cancels.ended(job_id, 0):
             threading.Thread(target=self._insist, args=(job_id,), name="cancel", daemon=True).start()
 
+    def check_canceled(self, job_id: str) -> None:
+        """Raise Canceled after `cancel(job_id)`, for work that is not Spark's."""
+        self._cancels.check(job_id)
+
     def _insist(self, job_id: str) -> None:
         # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query that it was planning: those
         # have to be cancelled after they have started.

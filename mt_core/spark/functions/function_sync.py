@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.errors import DefinitionInvalid, MtError, QueryFailed
+from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, Unsupported
 from mt_core.identifiers import quote
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
@@ -23,7 +23,9 @@ from mt_core.spark.driver.remote_files import fetch_file
 from mt_core.spark.driver.session_functions import FunctionUncallable, SessionFunctions
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.java_functions import described, register_java
-from mt_core.spark.functions.python_functions import described_python, register_python
+from mt_core.spark.functions.late_declarations import LateDeclarations
+from mt_core.spark.functions.python_code import Check, ModuleReader, is_current, no_check
+from mt_core.spark.functions.python_functions import decorator_settings, described_python, register_python
 from mt_core.spark.functions.sql_functions import identifier_of, register_sql, returned_type, spark_parser
 
 log = logging.getLogger(__name__)
@@ -35,6 +37,10 @@ CHEAP_S = 0.1
 """A function that cannot be called is tried again before each statement if that takes less. One that loads much before it fails
 is not: that would hold up all statements."""
 _WAITS = 10
+_LEFT_OUT = (
+    "the gateway was started with --without-functions (sql-gateway.functions.enabled = false), and runs no code of users; start it "
+    "without that option"
+)
 _NONE: Mapping[str, CreatedFunction] = {}
 _UNRESOLVED = re.compile(r"Cannot resolve routine (\S+) on search path")
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
@@ -64,11 +70,23 @@ class _Unusable:
 class FunctionSync(SessionFunctions):
     """Applies the functions of a source to sessions; safe from any thread.
 
-    Spark takes them for its own: a view may call them, where it would refuse temporary ones.
+    Spark takes them for its own: a view may call them, where it would refuse temporary ones. *keep* stores what *modules* has read
+    of one that was created without that. Where *has_code* is False, only functions in SQL can be called.
     """
 
-    def __init__(self, source: FunctionSource, files: FunctionFiles, now: Callable[[], float] = time.monotonic) -> None:
-        self._source, self._files, self._now = source, files, now
+    def __init__(
+        self,
+        source: FunctionSource,
+        files: FunctionFiles,
+        now: Callable[[], float] = time.monotonic,
+        *,
+        modules: ModuleReader | None = None,
+        keep: Callable[[CreatedFunction], object] = lambda _function: None,
+        has_code: bool = True,
+    ) -> None:
+        self._source, self._files, self._now, self._has_code = source, files, now, has_code
+        self._modules = modules or ModuleReader({})
+        self._late = LateDeclarations(keep, now)
         self._lock = threading.Lock()
         self._unusable: dict[str, _Unusable] = {}
         self._listed: set[str] = set()
@@ -78,6 +96,10 @@ class FunctionSync(SessionFunctions):
         wanted = self._source()
         if _applied.get(session, _NONE) is wanted:
             return
+        if self._has_code and (late := [each for each in wanted.values() if _is_undeclared(each)]):
+            # Before the lock: other sessions go on meanwhile.
+            self._late.read(late, partial(self._late_declaration, session))
+            wanted = self._source()
         with self._lock:
             self._unlist(session, wanted)
             applied = functions_of(session)
@@ -104,8 +126,10 @@ class FunctionSync(SessionFunctions):
             reason, error_class=error.error_class, sqlstate=error.sqlstate, line=error.line, position=error.position
         )
 
-    def checked(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+    def checked(self, session: SparkSession, function: CreatedFunction, check: Check = no_check) -> CreatedFunction:
         """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
+        if not self._has_code and function.language is not FunctionLanguage.SQL:
+            raise Unsupported(f"Function {function.name} cannot be created: {_LEFT_OUT}.")
         scalar, table = _builtin(session)
         present = self._source()
         with self._lock:
@@ -114,7 +138,7 @@ class FunctionSync(SessionFunctions):
             name = identifier_of(session, function.name)
             if scalar.functionExists(name) or table.functionExists(name):
                 raise DefinitionInvalid(f"Function {function.name} is one of Spark's own; choose another name.")
-        kept = self._typed(session, self._files.kept(function, partial(fetch_file, session)))
+        kept = self._typed(session, self._files.kept(function, partial(fetch_file, session)), check)
         self.register(session, kept)
         if kept.language is FunctionLanguage.SQL:
             _try_call(session, kept)
@@ -131,14 +155,23 @@ class FunctionSync(SessionFunctions):
                 case FunctionLanguage.PYTHON:
                     register_python(session, function, self._files)
 
-    def _typed(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+    def _typed(self, session: SparkSession, function: CreatedFunction, check: Check) -> CreatedFunction:
         match function.language:
             case FunctionLanguage.SQL:
                 return function if function.returns else replace(function, returns=returned_type(session, function))
             case FunctionLanguage.PYTHON:
-                return described_python(session, function, self._files)
+                return described_python(session, self._with_declaration(session, function, check))
             case _:
                 return described(session, function, self._files)
+
+    def _with_declaration(
+        self, session: SparkSession, function: CreatedFunction, check: Check = no_check
+    ) -> CreatedFunction:
+        settings = decorator_settings(session)
+        return replace(function, declared=self._modules.declared(function, self._files, settings, check))
+
+    def _late_declaration(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+        return self._with_declaration(session, self._files.kept(function, partial(fetch_file, session)))
 
     def _unlist(self, session: SparkSession, wanted: Mapping[str, CreatedFunction]) -> None:
         """Take dropped functions from the list of Spark's own, also if each session that called them has ended."""
@@ -163,6 +196,10 @@ class FunctionSync(SessionFunctions):
             _drop(session, name)
             return False
         try:
+            if not self._has_code and wanted.language is not FunctionLanguage.SQL:
+                raise Unsupported(f"Function {name}: {_LEFT_OUT}.")
+            if _is_undeclared(wanted):
+                raise self._late.reason(wanted)
             # A copy that the home has lost comes back from the file, if that is still the same.
             self.register(session, self._files.kept(wanted, partial(fetch_file, session)))
             _show_as_builtin(session, wanted)
@@ -177,6 +214,10 @@ class FunctionSync(SessionFunctions):
             return False
         self._unusable.pop(name, None)
         return True
+
+
+def _is_undeclared(function: CreatedFunction) -> bool:
+    return function.language is FunctionLanguage.PYTHON and not is_current(function.declared)
 
 
 def _said(error: BaseException) -> str:

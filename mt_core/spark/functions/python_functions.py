@@ -1,32 +1,34 @@
-"""Functions in Python: objects of PySpark's, and plain functions, of files or of installed modules."""
+"""Functions in Python: objects of PySpark's, and plain functions, of files or of installed modules.
+
+Only what such an object declares is here: PySpark's own objects are made of that, with `SentFunction` in the place of users' code.
+"""
 
 from __future__ import annotations
 
 import inspect
+import json
 import sys
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, get_type_hints
+from typing import Any
 
-from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import udtf
-from pyspark.sql.pandas.typehints import infer_eval_type_for_udf
-from pyspark.sql.types import StructType
+from pyspark.sql.types import DataType, StructType, _parse_datatype_json_value
 from pyspark.sql.udf import UserDefinedFunction
 from pyspark.sql.udtf import UserDefinedTableFunction
 from pyspark.util import PythonEvalType
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote
-from mt_core.model.function import CreatedFunction, FunctionKind
+from mt_core.model.function import Analyze, CreatedFunction, FunctionKind, PythonDeclaration, PythonForm
 from mt_core.spark.driver.cluster import is_cluster
 from mt_core.spark.driver.jvm_objects import state_of
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.java_functions import ship, users_functions
-from mt_core.spark.functions.python_code import code_of, sent_code
-from mt_core.spark.functions.python_types import spark_type
+from mt_core.spark.functions.module_reader import has_users_type
+from mt_core.spark.functions.python_code import SentFunction
 from mt_core.spark.functions.sql_functions import identifier_of, no_columns, spark_parser
-from mt_core.spark.functions.user_modules import bare
 
 _KINDS = {
     PythonEvalType.SQL_BATCHED_UDF: FunctionKind.SCALAR,
@@ -38,21 +40,28 @@ _KINDS = {
     PythonEvalType.SQL_GROUPED_AGG_PANDAS_UDF: FunctionKind.AGGREGATE,
     PythonEvalType.SQL_GROUPED_AGG_ARROW_UDF: FunctionKind.AGGREGATE,
 }
-_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+_POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY.name, inspect.Parameter.POSITIONAL_OR_KEYWORD.name)
+# What PySpark's decorators ask a session for.
+_OF_DECORATORS = ("spark.sql.execution.pythonUDF.arrow.enabled", "spark.sql.execution.pythonUDTF.arrow.enabled")
 _EXECUTABLE = "spark.pyspark.python"
 # What PySpark takes without the environment variable PYSPARK_PYTHON.
 _DEFAULT = "python3"
 _ANY = "VOID"
 
 
-def described_python(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
-    """Return a function with the kind and the type that its object has.
+def decorator_settings(session: SparkSession) -> Mapping[str, str]:
+    """Return the settings of Spark that PySpark's decorators read."""
+    return {key: str(session.conf.get(key)) for key in _OF_DECORATORS}
 
-    Raises DefinitionInvalid for an object that is not there or that does not say its type; Unsupported for one of another kind.
+
+def described_python(session: SparkSession, function: CreatedFunction) -> CreatedFunction:
+    """Return a function, of which is known what its object declares, with the kind and the type of that.
+
+    Raises DefinitionInvalid for an object that does not say its type; Unsupported for one of another kind.
     """
-    target = code_of(function, files)
-    if _is_table(target):
-        return _described_table(session, function, _table(function, target))
+    declared = _declaration(function)
+    if declared.form is PythonForm.ROWS:
+        return _described_table(session, function, _table(function, declared))
     if function.kind is FunctionKind.TABLE:
         raise DefinitionInvalid(
             f"Function {function.name}: {function.body} gives a value, not a table; write RETURNS and a type, or a class "
@@ -61,45 +70,60 @@ def described_python(session: SparkSession, function: CreatedFunction, files: Fu
     parser = spark_parser(session)
     # Spark's parser says what is wrong in a type, where PySpark's does not.
     written = str(parser.parseDataType(function.returns).sql()) if function.returns else ""
-    made = _scalar(function, target)
+    made = _scalar(function, declared)
     kind = _KINDS.get(made.evalType)
     if kind is None:
         raise Unsupported(
             f"Function {function.name}: {function.body} changes whole groups or tables, which SQL cannot call; write a udf, "
             "a pandas_udf or an arrow_udf of columns, or a class with eval."
         )
-    _check_parameters(session, function, made.func)
+    _check_parameters(session, function, declared)
     java: Any = session._jsparkSession
-    declared = str(java.parseDataType(made.returnType.json()).sql())
-    _check_same(function, written or declared, declared)
-    return replace(function, kind=kind, returns=declared)
+    returned = str(java.parseDataType(made.returnType.json()).sql())
+    _check_same(function, written or returned, returned)
+    return replace(function, kind=kind, returns=returned)
 
 
 def register_python(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
     """Register a function in *session*, in place of one of its name; raises Spark's errors, and DefinitionInvalid."""
+    declared = _declaration(function)
     ship(session, function, files)
     _set_python(session)
-    target = code_of(function, files)
-    sent = sent_code(function, target)
     java: Any = session._jsparkSession
     name = function.name
-    if _is_table(target):
-        table = _table(function, target)
-        table.func = sent
+    if declared.form is PythonForm.ROWS:
+        table = _table(function, declared)
+        table.func = SentFunction(function, declared)
         if function.deterministic is not None:
             table.deterministic = function.deterministic
         state_of(session).tableFunctionRegistry().dropFunction(identifier_of(session, name))
         java.udtf().registerPython(name, table._judtf)
         return
-    made = _scalar(function, target)
-    is_deterministic = made.deterministic and function.deterministic is not False
-    python = UserDefinedFunction(sent, made.returnType, name, made.evalType, is_deterministic)
-    builder = users_functions(session).python(
-        name, python._judf, *_signature(session, function, made.func, is_plain=made is not target)
-    )
+    python = _scalar(function, declared)
+    python.deterministic = python.deterministic and function.deterministic is not False
+    builder = users_functions(session).python(name, python._judf, *_signature(session, function, declared))
     registry = state_of(session).functionRegistry()
     registry.dropFunction(identifier_of(session, name))
     registry.createOrReplaceTempFunction(name, builder, "python_udf")
+
+
+def _declaration(function: CreatedFunction) -> PythonDeclaration:
+    if function.declared is None:
+        raise DefinitionInvalid(f"Function {function.name}: what {function.body} declares has not been read yet.")
+    return function.declared
+
+
+def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> DataType | str | None:
+    """Return the type that an object of PySpark's declares; raises DefinitionInvalid for none that Spark has."""
+    if not declared.returns_json:
+        return declared.returns or None
+    try:
+        value = json.loads(declared.returns_json)
+        if has_users_type(value):
+            raise ValueError("a class of users")
+        return _parse_datatype_json_value(value)
+    except (ValueError, KeyError, TypeError, AttributeError) as cause:
+        raise DefinitionInvalid(f"Function {function.name}: {function.body} declares no type of Spark's.") from cause
 
 
 def _set_python(session: SparkSession) -> None:
@@ -115,58 +139,48 @@ def _set_python(session: SparkSession) -> None:
 # ----------------------------------------------------------------------------------------------------------------- values
 
 
-def _scalar(function: CreatedFunction, target: Any) -> Any:
-    """Return an object of PySpark's: *target* itself, or one of a plain function."""
-    if hasattr(target, "evalType"):
-        return target
-    if not callable(target) or isinstance(target, type):
+def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
+    """Return an object of PySpark's in whose place users have one, or a plain function."""
+    sent = SentFunction(function, declared)
+    if declared.is_made:
+        returned = _declared_type(function, declared) or ""
+        return UserDefinedFunction(sent, returned, function.name, declared.eval_type, declared.is_deterministic)
+    if declared.form is PythonForm.NOTHING:
         raise DefinitionInvalid(
             f"Function {function.name}: {function.body} is no function; name a function, a udf or udtf object, or a class "
             "with a method eval."
         )
-    if inspect.isgeneratorfunction(target):
+    if declared.form is PythonForm.GENERATOR:
         raise DefinitionInvalid(
             f"Function {function.name}: {function.body} yields several values; make it the method eval of a class, and write "
             "RETURNS TABLE (columns)."
         )
-    if inspect.iscoroutinefunction(target):
+    if declared.form is PythonForm.COROUTINE:
         raise DefinitionInvalid(f"Function {function.name}: {function.body} is asynchronous; write def, without async.")
-    returns = function.returns or spark_type(_hints(function, target).get("return"))
-    if returns is None:
+    returns = function.returns or declared.returns
+    if not returns:
+        _check_hints(function, declared)
         raise DefinitionInvalid(
             f"Function {function.name}: {function.body} has no type hint of what it returns that is a type of Spark; add "
             "RETURNS and a type, or a hint such as -> int."
         )
-    return UserDefinedFunction(target, returns, function.name, _eval_type(function, target))
+    _python_signature(function, declared)
+    return UserDefinedFunction(sent, returns, function.name, declared.eval_type)
 
 
-def _eval_type(function: CreatedFunction, target: Any) -> Any:
-    """Return PySpark's kind of a plain function, by its hints: of columns of pandas or Arrow, else of one value after the other."""
-    _python_signature(function, target)
-    try:
-        return infer_eval_type_for_udf(target) or PythonEvalType.SQL_BATCHED_UDF
-    except (PySparkException, AttributeError, SyntaxError, TypeError):
-        # Hints of neither pandas nor Arrow, or of nothing: where they are needed, they are read again.
-        return PythonEvalType.SQL_BATCHED_UDF
-
-
-def _python_signature(function: CreatedFunction, target: Any) -> inspect.Signature:
-    try:
-        return inspect.signature(target)
-    except (TypeError, ValueError) as cause:
-        # Some functions of C have none, such as max.
+def _python_signature(function: CreatedFunction, declared: PythonDeclaration) -> inspect.Signature:
+    if declared.parameters is None:
         raise DefinitionInvalid(
             f"Function {function.name}: {function.body} does not say its parameters; write a function in Python that calls it."
-        ) from cause
+        )
+    return declared.python_signature()
 
 
-def _hints(function: CreatedFunction, target: Any) -> dict[str, Any]:
-    try:
-        return get_type_hints(target)
-    except (AttributeError, NameError, SyntaxError, TypeError) as cause:
+def _check_hints(function: CreatedFunction, declared: PythonDeclaration) -> None:
+    if declared.no_hints:
         raise DefinitionInvalid(
-            f"Function {function.name}: the type hints of {function.body} cannot be read: {cause}."
-        ) from cause
+            f"Function {function.name}: the type hints of {function.body} cannot be read: {declared.no_hints}."
+        )
 
 
 def _check_same(function: CreatedFunction, written: str, declared: str) -> None:
@@ -177,7 +191,7 @@ def _check_same(function: CreatedFunction, written: str, declared: str) -> None:
         )
 
 
-def _check_parameters(session: SparkSession, function: CreatedFunction, plain: Any) -> None:
+def _check_parameters(session: SparkSession, function: CreatedFunction, declared: PythonDeclaration) -> None:
     """Raise DefinitionInvalid for declared parameters that the function in Python does not take."""
     if function.parameters is None:
         return
@@ -186,12 +200,11 @@ def _check_parameters(session: SparkSession, function: CreatedFunction, plain: A
         raise DefinitionInvalid(
             f"Function {function.name}: write the default of a parameter in Python, and leave it out."
         )
-    signature = _python_signature(function, plain)
     try:
-        signature.bind(*fields)
+        _python_signature(function, declared).bind(*fields)
     except TypeError as cause:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body}{signature} does not take the {len(fields)} parameters "
+            f"Function {function.name}: {function.body}{declared.signature} does not take the {len(fields)} parameters "
             f"({function.parameters}): {cause}."
         ) from cause
 
@@ -200,17 +213,20 @@ def _declared(session: SparkSession, function: CreatedFunction) -> Any:
     return spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else no_columns(session)
 
 
-def _signature(session: SparkSession, function: CreatedFunction, plain: Any, *, is_plain: bool) -> tuple[Any, int, int]:
+def _signature(session: SparkSession, function: CreatedFunction, declared: PythonDeclaration) -> tuple[Any, int, int]:
     """Return the parameters, those of no certain type as VOID, and how many arguments there are at least and at most."""
     if function.parameters is not None:
-        declared = _declared(session, function)
-        return declared, declared.size(), declared.size()
-    hints = _hints(function, plain) if is_plain else {}
+        written = _declared(session, function)
+        return written, written.size(), written.size()
+    if not declared.is_made:
+        _check_hints(function, declared)
+    _python_signature(function, declared)
     columns, least, is_open = [], 0, False
-    for each in _python_signature(function, plain).parameters.values():
+    for each in declared.parameters or ():
         if each.kind in _POSITIONAL:
-            columns.append(f"{quote(each.name)} {spark_type(hints.get(each.name)) or _ANY}")
-            least += each.default is inspect.Parameter.empty
+            # A decorated function takes what Spark gives it, as with PySpark.
+            columns.append(f"{quote(each.name)} {(not declared.is_made and each.type) or _ANY}")
+            least += not each.has_default
         else:
             is_open = True
     schema = spark_parser(session).parseTableSchema(", ".join(columns)) if columns else no_columns(session)
@@ -220,22 +236,27 @@ def _signature(session: SparkSession, function: CreatedFunction, plain: Any, *, 
 # ------------------------------------------------------------------------------------------------------------------- rows
 
 
-def _is_table(target: Any) -> bool:
-    return isinstance(target, UserDefinedTableFunction) or (isinstance(target, type) and hasattr(target, "eval"))
-
-
-def _table(function: CreatedFunction, target: Any) -> Any:
+def _table(function: CreatedFunction, declared: PythonDeclaration) -> Any:
     """Return an object of PySpark's of its own, with the columns that CREATE FUNCTION or Python declares."""
-    if not isinstance(target, UserDefinedTableFunction):
-        if not function.returns and not hasattr(target, "analyze"):
-            raise DefinitionInvalid(
-                f"Function {function.name}: class {function.body} does not say its columns; add RETURNS TABLE (columns), or "
-                "@udtf(returnType=…) in Python."
-            )
-        return udtf(target, returnType=function.returns or None)
-    return UserDefinedTableFunction(
-        bare(target), target._returnType, function.name, target.evalType, target.deterministic
-    )
+    handler = _handler(declared)
+    if declared.is_made:
+        columns: Any = _declared_type(function, declared)
+        return UserDefinedTableFunction(handler, columns, function.name, declared.eval_type, declared.is_deterministic)
+    if not function.returns and declared.analyze is Analyze.NONE:
+        raise DefinitionInvalid(
+            f"Function {function.name}: class {function.body} does not say its columns; add RETURNS TABLE (columns), or "
+            "@udtf(returnType=…) in Python."
+        )
+    return udtf(handler, returnType=function.returns or None)
+
+
+def _handler(declared: PythonDeclaration) -> Any:
+    """Return a class with the methods of users' class that PySpark looks at."""
+    methods: dict[str, Any] = {"eval": SentFunction.__call__}
+    if declared.analyze is not Analyze.NONE:
+        analyze = SentFunction.__call__
+        methods["analyze"] = staticmethod(analyze) if declared.analyze is Analyze.STATIC else analyze
+    return type(declared.name, (), methods)
 
 
 def _described_table(session: SparkSession, function: CreatedFunction, table: Any) -> CreatedFunction:

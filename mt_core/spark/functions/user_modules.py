@@ -1,4 +1,4 @@
-"""User modules: the modules of a function's files, under names of their own, on the driver and on the workers of Python.
+"""User modules: the modules of a function's files, under names of their own, in the process that reads them and on workers.
 
 Spark sends this module to the workers with its code, since they need not have Freshtable: it uses PySpark and Python alone.
 """
@@ -37,12 +37,13 @@ def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
 
 
 def load_on_worker(root: str, parts: Sequence[Part], body: str) -> Any:
-    """Return the function or the class `module.name` that a worker calls, from files that Spark has sent there."""
+    """Return the function or the class `module.name` that a worker calls, from files that Spark has sent there, or installed."""
     # A decorator of PySpark's reads the text of a type with the driver's JVM; a worker has none, and needs no type.
     vars(udf)["_parse_datatype_string"] = _any_type
     sent = [(module, str(SparkFiles.get(path)), shown) for module, path, shown in parts]
     module, _, name = body.rpartition(".")
-    return bare(getattr(load_module(root, sent, module), name))
+    found = load_module(root, sent, module) if sent else importlib.import_module(module)
+    return bare(getattr(found, name))
 
 
 def _any_type(text: str) -> DataType:

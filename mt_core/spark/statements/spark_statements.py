@@ -240,7 +240,7 @@ class SparkStatements(StatementEngine):
             self._sessions.jars(context.session_id)[path] = copy
             return path
 
-    def check_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
+    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
         with self._session(context) as session:
             catalog, namespace = Names(session).current()
             # In a session that is forgotten: one that has the function would show it before it is kept.
@@ -250,12 +250,14 @@ class SparkStatements(StatementEngine):
                     scratch.sql(f"USE {sql_name((catalog, *namespace))}")
                 placed = replace(function, catalog=catalog, namespace=namespace)
                 try:
-                    return self._driver.functions.checked(scratch, placed)
+                    return self._driver.functions.checked(scratch, placed, partial(self._driver.check_canceled, job_id))
                 finally:
                     close_plugins(scratch, self._driver.session)
 
-    def create_temporary_function(self, context: SessionContext, function: CreatedFunction) -> CreatedFunction:
-        kept = self.check_function(context, function)
+    def create_temporary_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
+        kept = self.check_function(context, function, job_id=job_id)
         with self._session(context) as session:
             self._driver.functions.register(session, kept)
         return kept

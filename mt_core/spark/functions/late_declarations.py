@@ -1,0 +1,85 @@
+"""Late declarations: what modules declare of functions that were created before that was stored, or with another Python.
+
+Each is read once, in a thread of its own, at the first use after a start. A statement waits for all of them together for some
+seconds, and goes on without those that are not there yet: a module that hangs holds up nobody for long.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+
+from mt_core.background import start_thread
+from mt_core.errors import DefinitionInvalid
+from mt_core.model.function import CreatedFunction
+from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+
+log = logging.getLogger(__name__)
+
+PATIENCE_S = 5.0
+AGAIN_S = 300.0
+_AT_A_TIME = 2
+
+Read = Callable[[CreatedFunction], CreatedFunction]
+"""Returns a function with its declaration; raises Spark's errors, MtError and OSError."""
+
+
+@dataclass(slots=True)
+class _Reading:
+    ended: threading.Event = field(default_factory=threading.Event)
+    failure: str = ""
+    again_at: float = 0.0
+
+
+class LateDeclarations:
+    """Reads declarations and hands each function with its own to *keep*. Any thread."""
+
+    def __init__(self, keep: Callable[[CreatedFunction], object], now: Callable[[], float]) -> None:
+        self._keep, self._now = keep, now
+        self._lock, self._turns = threading.Lock(), threading.Semaphore(_AT_A_TIME)
+        # By function as it was stored: one that is replaced is another.
+        self._readings: dict[CreatedFunction, _Reading] = {}
+
+    def read(self, functions: Iterable[CreatedFunction], read: Read, patience_s: float = PATIENCE_S) -> None:
+        """Begin to read those of *functions* that are not being read, and wait for these; a failure is tried again later."""
+        began = list[_Reading]()
+        for function in functions:
+            with self._lock:
+                reading = self._readings.get(function)
+                if reading is not None and (not reading.ended.is_set() or self._now() < reading.again_at):
+                    continue
+                reading = self._readings[function] = _Reading()
+            began.append(reading)
+            start_thread(
+                f"declaration of {function.name}",
+                partial(self._read, function, reading, read),
+                partial(self._failed, function, reading),
+            )
+        until = time.monotonic() + patience_s
+        for reading in began:
+            reading.ended.wait(max(0.0, until - time.monotonic()))
+
+    def reason(self, function: CreatedFunction) -> DefinitionInvalid:
+        """Return why *function* has no declaration."""
+        reading = self._readings.get(function)
+        if reading is not None and reading.ended.is_set() and reading.failure:
+            return DefinitionInvalid(reading.failure)
+        return DefinitionInvalid(
+            f"Function {function.name}: its module is being loaded for the first time since the gateway was upgraded; repeat the "
+            "statement in a few seconds."
+        )
+
+    def _read(self, function: CreatedFunction, reading: _Reading, read: Read) -> None:
+        with self._turns:
+            self._keep(read(function))
+        reading.ended.set()
+
+    def _failed(self, function: CreatedFunction, reading: _Reading, error: Exception) -> None:
+        said = translate(error) if isinstance(error, SPARK_ERRORS) and not isinstance(error, OSError) else error
+        reading.failure, reading.again_at = str(said), self._now() + AGAIN_S
+        reading.ended.set()
+        log.warning("function %s cannot be called: %s", function.name, said, extra={"action": "function_unusable"})

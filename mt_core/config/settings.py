@@ -127,6 +127,13 @@ SETTINGS: tuple[Setting, ...] = (
         help="The gateway gives up a Spark cluster that accepts no work for so long, and restarts Spark until one does; 0: never.",
     ),
     Setting(
+        key="sql-gateway.engine.allow-unauthenticated",
+        kind=Kind.BOOLEAN,
+        default="false",
+        help="Let Spark start although its ports ask for no secret (`spark.authenticate`): whoever reaches them can run code as "
+        "the gateway's user.",
+    ),
+    Setting(
         key="sql-gateway.result.max-memory",
         kind=Kind.SIZE,
         default="256 mb",

@@ -14,6 +14,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError, EngineError, EngineUnavailable, MtError
 from mt_core.spark import jars
 from mt_core.spark.driver import conf
+from mt_core.spark.driver.callbacks import serve_callbacks
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_warehouse
 from mt_core.spark.driver.jvm_objects import own_class
@@ -78,6 +79,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
 
 def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gateway: Any) -> SparkSession:
     try:
+        serve_callbacks(gateway)
         session = SparkSession(SparkContext(gateway=gateway, conf=_pyspark_conf(wanted)))
     except SPARK_ERRORS as cause:
         error = translate(cause)

@@ -36,7 +36,7 @@ from mt_core.spark.streams.member_rows import MemberRows, packed
 from mt_core.spark.streams.operators.foreign_state import foreign_state
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
-from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
+from mt_core.spark.streams.query import StreamSessions, check_streamable, sources_of
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
 from mt_core.spark.streams.sources.breakage import breakage, loss
 from mt_core.spark.streams.sources.columns import SourceColumns
@@ -228,7 +228,7 @@ class StreamAttempt:
         tags = tagged(session.sparkContext, self._job, REFRESH_POOL, "stream")
         with active_session(session), tags, state_store_for(rows):
             self._query = (
-                each_batch(rows, self._take)
+                rows.writeStream.foreachBatch(self._take)
                 .option("checkpointLocation", definition.checkpoint)
                 .trigger(processingTime=f"{definition.interval_ms} milliseconds")
                 .start()

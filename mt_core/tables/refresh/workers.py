@@ -1,4 +1,5 @@
-"""Worker threads: they claim runs of the ledger, carry them out, renew their leases, and recover those of lost processes."""
+"""Worker threads: they claim runs of the ledger, carry them out, renew their leases and those of commands, and recover the runs of
+lost processes."""
 
 from __future__ import annotations
 
@@ -27,6 +28,7 @@ class Workers:
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
+        self._intents = services.intents
         self._published = services.published
         self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
@@ -73,6 +75,7 @@ class Workers:
         self._signal.wait(lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S)
 
     def _renew(self) -> None:
+        self._intents.renew()
         self.look_after(list(self._active.values()))
         if self._ledger.recover():
             self._signal.set()

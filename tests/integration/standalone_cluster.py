@@ -103,13 +103,14 @@ class StandaloneCluster:
     def _wait(self, line: str, count: int) -> None:
         deadline = time.monotonic() + UP_S
         while self._count(line) < count:
-            assert time.monotonic() < deadline, f"the cluster did not come up: {self._log()[-2000:]}"
+            assert time.monotonic() < deadline, f"the cluster did not come up: {self.log()[-2000:]}"
             time.sleep(0.1)
 
     def _count(self, line: str) -> int:
-        return self._log().count(line)
+        return self.log().count(line)
 
-    def _log(self) -> str:
+    def log(self) -> str:
+        """Return what all processes of the cluster have logged."""
         return (self._folder / "cluster.log").read_text(encoding="utf-8", errors="replace")
 
 

@@ -64,7 +64,7 @@ class StreamAttempt:
         self._driver, self._sessions, self._definition = driver, sessions, definition
         self._sinks = sinks
         self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
-        self._job, self._generation = uuid4().hex, driver.generation
+        self._job, self._generation, self._jobs = uuid4().hex, driver.generation, driver.jobs_at_work()
         self._session: SparkSession | None = None
         # Spark's copy of the session, in which its batches run.
         self._batches: SparkSession | None = None
@@ -150,7 +150,7 @@ class StreamAttempt:
     def progress(self) -> StreamProgress:
         """Return how far the stream is; never raises."""
         if self._is_lost:
-            return StreamProgress(batch=self._batch)
+            return self._lost()
         with suppress(MtError), self._driver.translating():
             running = self._thread.is_alive() or (self._query is not None and self._query.isActive)
             self._advance()
@@ -167,7 +167,10 @@ class StreamAttempt:
                 error=None if error is None else str(error),
                 final=isinstance(error, _LASTING),
             )
-        return StreamProgress(batch=self._batch)
+        return self._lost()
+
+    def _lost(self) -> StreamProgress:
+        return StreamProgress(batch=self._batch, bystander=not self._jobs.had(self._job))
 
     @property
     def keeps_state(self) -> bool:
@@ -252,7 +255,7 @@ class StreamAttempt:
     def _take(self, rows: DataFrame, number: int) -> None:
         """Write a batch; Spark calls this, and repeats it after a failure."""
         try:
-            with self._driver.translating():
+            with self._driver.at_work(self._job), self._driver.translating():
                 self._check(BATCH)
                 if self._batches is None:
                     self._batches = rows.sparkSession

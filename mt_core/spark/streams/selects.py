@@ -152,9 +152,10 @@ class _Feed:
         except MtError as error:
             self._failure = error
             raise
-        for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
-            if batch is not None:
-                self._hand_over(batch)
+        with self._driver.at_work(self._job.job_id):
+            for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
+                if batch is not None:
+                    self._hand_over(batch)
         self._hand_over(None)
 
     def _hand_over(self, batch: pa.RecordBatch | None) -> None:

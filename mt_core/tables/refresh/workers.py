@@ -4,13 +4,15 @@ lost processes."""
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from mt_core.background import BackgroundLoop
 from mt_core.model.run import RunStatus
 from mt_core.tables.refresh.attempt import Attempt
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import Claimed, must_be_alone
 from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
@@ -32,6 +34,7 @@ class Workers:
         self._published = services.published
         self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
+        self._claiming = threading.Lock()
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
         ]
@@ -58,17 +61,33 @@ class Workers:
 
     def run_next(self) -> bool:
         """Claim one run and carry it out in this thread; False if there was none."""
-        claimed = self._ledger.claim() if self._engine.ready() else None
+        claimed = self._claim() if self._engine.ready() else None
         if claimed is None:
             return False
-        self._active[claimed.run.run_id] = claimed
+        end = partial(self._end, claimed.run.run_id)
         try:
-            for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=self._signal.set).steps():
+            for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=end).steps():
                 self._watch(claimed, step)
         finally:
-            self._active.pop(claimed.run.run_id, None)
+            end()
         self._log_end(claimed)
         return True
+
+    def _claim(self) -> Claimed | None:
+        """Claim a run, or none while one that must be alone is at work."""
+        with self._claiming:
+            active = list(self._active.values())
+            if any(must_be_alone(each.run) for each in active):
+                return None
+            claimed = self._ledger.claim(beside_others=bool(active))
+            if claimed is not None:
+                self._active[claimed.run.run_id] = claimed
+            return claimed
+
+    def _end(self, run_id: str) -> None:
+        """Let those go on that wait for the end of a run; harmless when called twice."""
+        if self._active.pop(run_id, None) is not None:
+            self._signal.set()
 
     def _work(self) -> None:
         """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import psutil
 import pytest
 from pyspark.sql import DataFrame
+from pyspark.sql.functions import udf
 
 from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.conftest import START_TIMEOUT_S
@@ -49,6 +51,20 @@ def test_every_port_of_the_jvm_refuses_who_has_no_secret_while_a_stream_runs(
     assert refusals(spark_driver.pid or 0) == [SASL, SASL, TOKEN]
 
     batches.wait_next()
+
+
+def test_the_port_of_the_workers_of_python_functions_refuses_who_has_no_secret(spark_driver: SparkDriver) -> None:
+    session = spark_driver.new_session()
+    one_more = udf(lambda number: number + 1, "long")
+    counted = session.range(3).select(one_more("id").alias("n")).toArrow().column("n").to_pylist()
+    daemons = [each for each in psutil.Process(spark_driver.pid).children() if "pyspark.daemon" in each.cmdline()]
+
+    asked = [refusals(daemon.pid) for daemon in daemons]
+
+    assert counted == [1, 2, 3]
+    assert asked
+    assert asked == [[TOKEN]] * len(daemons)
+    assert session.range(3).select(one_more("id").alias("n")).toArrow().column("n").to_pylist() == counted
 
 
 def test_the_port_that_foreach_batch_calls_refuses_who_has_no_token(

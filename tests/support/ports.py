@@ -8,15 +8,16 @@ import struct
 import psutil
 
 ANSWER_S = 60.0
-TOKEN, SASL, HANGS_UP = "asks for the token of py4j", "asks for the secret of Spark", "hangs up"
+TOKEN, SASL, HANGS_UP = "asks for the token of py4j or PySpark", "asks for the secret of Spark", "hangs up"
 # py4j: call a method of the first object that the other side was lent.
 _CALL = b"c\np0\ncall\nro1\nle\ne\n"
 # Message types of Spark's transport, and of the messages to a block manager in it.
 _RPC_REQUEST = 3
 _OPEN_BLOCKS, _UPLOAD_BLOCK = 0, 1
 _EMPTY = struct.pack(">i", 0)
-# PySpark's accumulators: no updates, which a server acknowledges.
+# PySpark's accumulators: no updates, which a server acknowledges. Its workers take it for an empty secret.
 _UPDATES = struct.pack(">i", 0)
+_NOT_THE_SECRET = struct.pack(">i", 3) + b"err"
 
 
 def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
@@ -38,7 +39,8 @@ def refusal(port: int) -> str:
     if not any(asked):
         # py4j's server in Python hangs up on a call, and answers only a wrong token.
         answers = _ask(port, b"A\nwrong\ne\n"), _ask(port, _UPDATES)
-        return {(b"!xn\n", b""): TOKEN, (b"", b""): HANGS_UP}.get(answers, f"{port} answers {answers!r}")
+        known = {(b"!xn\n", b""): TOKEN, (b"", _NOT_THE_SECRET): TOKEN, (b"", b""): HANGS_UP}
+        return known.get(answers, f"{port} answers {answers!r}")
     unasked = [answer for answer in asked if b"Expected SaslMessage" not in answer]
     return f"{port} answers a request for blocks: {unasked!r}" if unasked else SASL
 

@@ -290,11 +290,18 @@ class StatementTimedOut(MtError):
 
 
 class EngineUnavailable(MtError):
-    """Spark is starting, or restarting after its process ended."""
+    """Spark is starting, or restarting after its process ended.
+
+    `alone` is True for work that was in the process when that ended, if no other work was: nothing else can be the cause.
+    """
 
     code = "ENGINE_UNAVAILABLE"
     http_status = 503
     retry_after_s = 5
+
+    def __init__(self, message: str, *, alone: bool = False) -> None:
+        super().__init__(message)
+        self.alone = alone
 
 
 class ClusterLost(EngineUnavailable):

@@ -25,7 +25,7 @@ from mt_core.sessions.properties.stream_properties import (
     SAVEPOINTS_KEY,
     StreamDefaults,
 )
-from mt_core.spark.driver.conf import DriverSettings
+from mt_core.spark.driver.conf import ALLOW_UNAUTHENTICATED, DriverSettings, check_authentication
 from mt_core.spark.jars import default_jars_dir
 from mt_core.spark.results.spool import Spools
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
@@ -69,11 +69,14 @@ def _freshness(length: timedelta) -> Freshness:
 
 
 def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> DriverSettings:
-    """Return the settings of the Spark driver of the gateway that holds *home*."""
+    """Return the settings of the Spark driver of the gateway that holds *home*.
+
+    Raises ConfigError where the ports of Spark would ask for no secret and no setting allows that.
+    """
     url = config.catalog_url.reveal()
     if url.startswith("sqlite:///"):
         url = f"jdbc:sqlite:file:{url.removeprefix('sqlite:///')}"
-    return DriverSettings(
+    settings = DriverSettings(
         catalog_url=url,
         warehouse=config.warehouse,
         jars_dir=default_jars_dir(environ),
@@ -83,7 +86,10 @@ def driver_settings(config: Config, home: Home, environ: Mapping[str, str]) -> D
         spark_conf=config.spark,
         environ=environ,
         lost_after_s=config.duration("sql-gateway.engine.lost-after").total_seconds(),
+        allow_unauthenticated=config.boolean(ALLOW_UNAUTHENTICATED),
     )
+    check_authentication(settings)
+    return settings
 
 
 def spools(config: Config, folder: Path) -> Spools:

@@ -135,6 +135,13 @@ SETTINGS: tuple[Setting, ...] = (
         "wait.",
     ),
     Setting(
+        key="sql-gateway.engine.allow-unauthenticated",
+        kind=Kind.BOOLEAN,
+        default="false",
+        help="Let Spark start although its ports ask for no secret (`spark.authenticate`): whoever reaches them can run code as "
+        "the gateway's user.",
+    ),
+    Setting(
         key="sql-gateway.result.max-memory",
         kind=Kind.SIZE,
         default="256 mb",

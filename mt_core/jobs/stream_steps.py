@@ -69,7 +69,9 @@ def next_step(
 
 
 def failures_after(state: StreamState, progress: StreamProgress, ran: timedelta) -> int:
-    """Return how many failures in a row there are with the one that *progress* reports."""
+    """Return how many failures in a row there are with the end that *progress* reports, which of a bystander is none."""
+    if progress.bystander:
+        return state.failures
     went_on = progress.batch is not None and progress.batch != state.batch
     return 1 if went_on or ran >= STEADY else state.failures + 1
 

@@ -75,6 +75,15 @@ class Batch:
     bytes_read: int | None = None
 
 
+class Loss(StrEnum):
+    """How a run lost Spark, or its gateway: alone, so that nothing else can be the cause; beside other work, any of which can; or
+    because the cluster went away."""
+
+    ALONE = "ALONE"
+    SHARED = "SHARED"
+    OF_CLUSTER = "OF_CLUSTER"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRun:
     """One row of the ledger; instants are UTC."""
@@ -102,6 +111,8 @@ class RefreshRun:
     attempt: int = 1
     # How many attempts ended because Spark's cluster did, not through the run.
     excused: int | None = None
+    # How many ended with a process of Spark in which other work ran too, any of which may be the cause.
+    shared: int | None = None
     # 0 until a worker claims the run.
     claim: int = 0
     # The gateway that carries it out, while its lease is renewed.

@@ -127,8 +127,8 @@ class StreamProgress:
 
     The rows are those since its last start, None where they are not known. `offsets` is where its sources are, and `states` what
     its operators keep, as JSON text. A *finished* stream has read all that its sources will ever have. One that does not run, is
-    not finished and has no error was lost with the engine, or never started. No start mends an error that is *final*; one that
-    names what is *missing* passes when that is back.
+    not finished and has no error was lost with the engine, or never started; a *bystander* had no batch at work then, so that it
+    was not the cause. No start mends an error that is *final*; one that names what is *missing* passes when that is back.
     """
 
     batch: int | None = None
@@ -141,6 +141,7 @@ class StreamProgress:
     error: str | None = None
     final: bool = False
     missing: bool = False
+    bystander: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,7 +6,19 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
 from mt_core.model.finding import Finding, Level
-from mt_core.setup.checks import clock, databases, gateway, home, jars, java, port, scheduler, settings, warehouse
+from mt_core.setup.checks import (
+    authentication,
+    clock,
+    databases,
+    gateway,
+    home,
+    jars,
+    java,
+    port,
+    scheduler,
+    settings,
+    warehouse,
+)
 from mt_core.setup.machine import Machine
 from mt_core.setup.outcomes import outcomes
 
@@ -18,6 +30,7 @@ CHECKS: Mapping[str, Check] = {
     "settings": settings.check,
     "java": java.check,
     "jars": jars.check,
+    "spark ports": authentication.check,
     "port": port.check,
     "home": home.check,
     "gateway": gateway.check,

@@ -1,12 +1,14 @@
 """Intents: a command on a table is recorded before its first effect, step by step, and cleared with its last.
 
 The holder of the intent's token may proceed; another command waits a little for the intent to be cleared, then refuses, naming
-it. Only DROP replaces any intent.
+it. Only DROP replaces any intent. The lease of an intent is renewed for as long as its command is at work in this process,
+however long its calls of Spark and of the scheduler take; others may settle the command once the lease has ended.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from functools import partial
@@ -31,6 +33,29 @@ class Intents:
 
     def __init__(self, registry: Registry, settings: ManagerSettings, signal: Signal) -> None:
         self.registry, self._settings, self._signal = registry, settings, signal
+        # The token of each intent whose command is at work here, by table.
+        self._at_work: dict[str, int] = {}
+
+    @contextmanager
+    def at_work(self, table: MaterializedTable) -> Iterator[None]:
+        """Keep the intent of *table*, which this process has written, until the block ends."""
+        assert table.intent is not None
+        self._at_work[table.table_id] = table.intent.token
+        try:
+            yield
+        finally:
+            # A DROP may have replaced the intent, and another CREATE has another table.
+            if self._at_work.get(table.table_id) == table.intent.token:
+                del self._at_work[table.table_id]
+
+    def is_at_work(self, table: MaterializedTable) -> bool:
+        """Return whether the command of the table's intent is at work in this process."""
+        return table.intent is not None and self._at_work.get(table.table_id) == table.intent.token
+
+    def renew(self) -> None:
+        """Extend the leases of the intents whose commands are at work in this process."""
+        for table_id, token in list(self._at_work.items()):
+            in_transaction(self.registry, partial(_renew, table_id, token))
 
     def new(self, tx: Transaction, command: str, step: str, token: int, detail: Mapping[str, Any]) -> Intent:
         """Return an intent of this process, leased from now."""
@@ -143,14 +168,17 @@ class Command:
     take: Callable[[], MaterializedTable]
     table: MaterializedTable = field(init=False)
     finished: bool = False
+    _at_work: ExitStack = field(init=False, default_factory=ExitStack)
 
     def __enter__(self) -> Self:
         self.table = self.take()
+        self._at_work.enter_context(self.intents.at_work(self.table))
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._at_work.close()
         ends_process = error is not None and not isinstance(error, Exception)
         if self.finished or ends_process:
             return
@@ -164,6 +192,12 @@ class Command:
         """
         self.finished = True
         return self.intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
+
+
+def _renew(table_id: str, token: int, tx: Transaction) -> None:
+    table = tx.tables.get(table_id)
+    if table is not None and table.intent is not None and table.intent.token == token:
+        tx.tables.replace(replace(table, intent=replace(table.intent, lease_until=tx.now() + LEASE)))
 
 
 def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import socket
 import subprocess
@@ -27,6 +28,9 @@ class StandaloneCluster:
     def __init__(self, folder: Path, *, workers: int = 2) -> None:
         self._folder, self._workers = folder, workers
         folder.mkdir(parents=True, exist_ok=True)
+        self.secret = secrets.token_urlsafe()
+        self._properties = folder / "cluster.conf"
+        self._properties.write_text(f"spark.authenticate true\nspark.authenticate.secret {self.secret}\n")
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
@@ -42,6 +46,7 @@ class StandaloneCluster:
         """Settings with which a gateway works on this cluster, with one executor of one core on each worker."""
         return (
             f"spark.master={self.url}",
+            f"spark.authenticate.secret={self.secret}",
             "spark.driver.host=127.0.0.1",
             "spark.driver.bindAddress=127.0.0.1",
             "spark.executor.memory=512m",
@@ -84,7 +89,8 @@ class StandaloneCluster:
 
     def _launch(self, main: str, *arguments: str) -> None:
         java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
-        command = [str(java), *SMALL, "-cp", f"{SPARK_HOME}/jars/*", f"{PACKAGE}.{main}", *arguments]
+        command = [str(java), *SMALL, "-cp", f"{SPARK_HOME}/jars/*", f"{PACKAGE}.{main}"]
+        command += ["--properties-file", str(self._properties), *arguments]
         environ = {
             **os.environ,
             "SPARK_HOME": str(SPARK_HOME),
@@ -97,13 +103,14 @@ class StandaloneCluster:
     def _wait(self, line: str, count: int) -> None:
         deadline = time.monotonic() + UP_S
         while self._count(line) < count:
-            assert time.monotonic() < deadline, f"the cluster did not come up: {self._log()[-2000:]}"
+            assert time.monotonic() < deadline, f"the cluster did not come up: {self.log()[-2000:]}"
             time.sleep(0.1)
 
     def _count(self, line: str) -> int:
-        return self._log().count(line)
+        return self.log().count(line)
 
-    def _log(self) -> str:
+    def log(self) -> str:
+        """Return what all processes of the cluster have logged."""
         return (self._folder / "cluster.log").read_text(encoding="utf-8", errors="replace")
 
 

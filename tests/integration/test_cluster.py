@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import httpx
+import psutil
 import pytest
 
 from mt_core.client.http import GatewayClient, Refresh
@@ -18,6 +19,7 @@ from tests.integration.standalone_cluster import StandaloneCluster
 from tests.support.added_jar import words_jar
 from tests.support.function_code import function_jar, greeting
 from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, Row, rows_of, wait_until
+from tests.support.ports import SASL, TOKEN, refusals
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 LOST_AFTER_S = 5
@@ -99,6 +101,24 @@ def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
     assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1)
     assert gateway.published("kept", handle) == 1
     assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
+
+
+def test_driver_and_executors_ask_for_the_secret_of_the_cluster_which_is_shown_nowhere(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster
+) -> None:
+    wait_until(lambda: len(cluster.executors()) == 2, "no executors")
+    pids = [gateway.jvm_pid, *(executor.pid for executor in cluster.executors())]
+
+    asked = [refusals(pid) for pid in pids]
+    commands = [" ".join(psutil.Process(pid).cmdline()) for pid in pids]
+    sets = ("SET", "SET -v", "SET spark.authenticate.secret")
+    rows = [str(row) for statement in sets for row in gateway.sql(statement)]
+    logs = [path.read_text(encoding="utf-8", errors="replace") for path in gateway.home.glob("logs/*.log")]
+
+    assert asked == [[SASL, SASL, TOKEN], [SASL], [SASL]]
+    assert rows
+    assert logs
+    assert not [text for text in (*commands, *rows, *logs, cluster.log()) if cluster.secret in text]
 
 
 def test_a_large_partition_comes_from_executors_in_parts(gateway: GatewayUnderTest) -> None:

@@ -158,8 +158,8 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "needed")
     generation, pid = spark_driver.generation, spark_driver.pid
     spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
-    work = Work(spark_driver, "doomed", SLOW)
-    assert eventually(lambda: spark_driver.progress("doomed") is not None)
+    works = [Work(spark_driver, job_id, SLOW) for job_id in ("doomed", "beside")]
+    assert eventually(lambda: None not in [spark_driver.progress(job_id) for job_id in ("doomed", "beside")])
     temporary = spark_driver.settings.temporary
     assert temporary is not None
     left = {path.name for path in temporary.iterdir()}
@@ -167,8 +167,10 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
 
-    assert work.ended(ENDS_S)
-    assert isinstance(work.error, EngineUnavailable)
+    for work in works:
+        assert work.ended(ENDS_S)
+        assert isinstance(work.error, EngineUnavailable)
+        assert not work.error.alone
     assert eventually(lambda: spark_driver.state is not DriverState.READY)
     with pytest.raises(EngineUnavailable):
         spark_driver.new_session()
@@ -190,9 +192,10 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
     generation = spark_driver.generation
     spark_driver.session.sparkContext._jsc.sc().stop()
 
-    with pytest.raises(EngineUnavailable), spark_driver.translating():
+    with pytest.raises(EngineUnavailable) as lost, spark_driver.run_tagged("only", INTERACTIVE_POOL, "work"):
         spark_driver.session.sql("SELECT count(*) FROM range(10)").toArrow()
 
+    assert lost.value.alone
     assert eventually(lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1)
 
 

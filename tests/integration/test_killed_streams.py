@@ -82,9 +82,18 @@ class KilledWorld:
             # A batch that began before this commit may end the JVM in the middle of it.
             self.grow(1)
         self._reconnect(after=generation)
+        assert not self.engine.progress(self.job_id).bystander
         is_half_done = self.world.rows("arrivals") != self.world.rows("departures")
         self.go_on()
         return is_half_done
+
+    def kill_idle(self) -> None:
+        """Kill the JVM between two batches."""
+        wait_until(lambda: (self.engine.progress(self.job_id).rows_read or 0) >= self.written, "no batch was committed")
+        generation, pid = self.world.driver.generation, self.world.driver.pid
+        assert pid is not None
+        os.kill(pid, signal.SIGKILL)
+        self._reconnect(after=generation)
 
     def _reconnect(self, *, after: int) -> None:
         driver = self.world.driver
@@ -146,6 +155,18 @@ def test_a_batch_whose_jvm_is_killed_is_in_each_table_once(killed: KilledWorld, 
 
     killed.kill(step, table)
 
+    killed.grow(1)
+    killed.expect_all()
+
+
+def test_a_stream_that_had_no_batch_when_its_jvm_was_killed_was_a_bystander(killed: KilledWorld) -> None:
+    killed.expect_all()
+
+    killed.kill_idle()
+
+    progress = killed.engine.progress(killed.job_id)
+    assert (progress.running, progress.bystander, progress.error) == (False, True, None)
+    killed.go_on()
     killed.grow(1)
     killed.expect_all()
 

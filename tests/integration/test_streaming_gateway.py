@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from mt_core.errors import GatewayError
 from tests.support.added_jar import words_jar
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
+from tests.support.ports import HANGS_UP, SASL, TOKEN, refusals
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 WAIT_S = 180.0
@@ -53,6 +55,16 @@ class Airport:
         return job
 
 
+def assert_closed_ports(gateway: GatewayUnderTest) -> None:
+    """Check that whatever listens in both processes, but for the gateway's own address, refuses who has no secret."""
+    own = frozenset({urlsplit(gateway.url).port or 0})
+
+    # py4j, the endpoints of the driver, and the block manager.
+    assert refusals(gateway.jvm_pid) == [SASL, SASL, TOKEN]
+    # The accumulators, and the server that foreachBatch calls.
+    assert refusals(gateway.process.pid, known=own) == [TOKEN, HANGS_UP]
+
+
 def test_a_streaming_job_survives_the_death_of_its_gateway_and_of_spark_and_goes_on_from_its_savepoint(
     tmp_path: Path,
 ) -> None:
@@ -62,6 +74,7 @@ def test_a_streaming_job_survives_the_death_of_its_gateway_and_of_spark_and_goes
         airport.depart()
         job_id = airport.submit(jar)
         airport.wait_arrived()
+        assert_closed_ports(gateway)
         jar.unlink()
 
         airport.depart()

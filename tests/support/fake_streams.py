@@ -150,8 +150,10 @@ class FakeStreams:
         stream = self._streams[job_id]
         stream.progress = replace(stream.progress, running=False, finished=True)
 
-    def lose(self, *, available: bool = False) -> None:
-        """End the JVM; a new one is *available* at once or later."""
+    def lose(self, *, available: bool = False, bystanders: bool = False) -> None:
+        """End the JVM; a new one is *available* at once or later. Streams are *bystanders* if they have no batch at work."""
+        for job_id, stream in self._streams.items():
+            self._stopped[job_id] = StreamProgress(batch=stream.progress.batch, bystander=bystanders)
         self._streams.clear()
         self.available = available
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.errors import JavaMissing
-from mt_core.spark.driver.conf import DriverSettings, launch_conf, prepare_files, spark_conf
+from mt_core.errors import ConfigError, JavaMissing
+from mt_core.spark.driver.conf import DriverSettings, check_authentication, launch_conf, prepare_files, spark_conf
 from mt_core.spark.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
 from mt_core.spark.java import check_java, java_version
 
@@ -107,6 +107,58 @@ def test_a_silent_connection_of_the_catalog_is_given_up_unless_its_url_says_othe
     conf = spark_conf(replace(settings(tmp_path), catalog_url=url))
 
     assert conf["spark.sql.catalog.lake.uri"] == uri
+
+
+@pytest.mark.parametrize("master", ["local[*]", "local", "local[4,2]", "yarn", "k8s://https://h:6443"])
+def test_the_ports_of_spark_ask_for_a_secret_that_spark_makes_where_it_can(tmp_path: Path, master: str) -> None:
+    wanted = settings(tmp_path, **{"spark.master": master})
+
+    check_authentication(wanted)
+
+    conf = spark_conf(wanted)
+    assert conf["spark.authenticate"] == "true"
+    assert "spark.authenticate.secret" not in conf
+
+
+@pytest.mark.parametrize("master", ["spark://h:7077", "local-cluster[2,1,1024]"])
+def test_a_cluster_without_a_secret_is_refused_unless_a_setting_allows_it_by_name(tmp_path: Path, master: str) -> None:
+    bare = settings(tmp_path, **{"spark.master": master})
+    with_secret = replace(bare, spark_conf={**bare.spark_conf, "spark.authenticate.secret": "hush"})
+    allowed = replace(bare, allow_unauthenticated=True)
+
+    with pytest.raises(ConfigError) as refused:
+        check_authentication(bare)
+    check_authentication(with_secret)
+    check_authentication(allowed)
+
+    assert refused.value.message == (
+        f"The ports of Spark on {master} would ask for no secret, and whoever reaches them can run code as the gateway's user: set "
+        "spark.authenticate.secret to the secret of its master and workers, and spark.network.crypto.enabled to true on all of "
+        "them, or set sql-gateway.engine.allow-unauthenticated to true if none but those who may do that reach them."
+    )
+    assert refused.value.facts == {"key": "spark.authenticate"}
+    assert [spark_conf(each)["spark.authenticate"] for each in (with_secret, allowed)] == ["true", "false"]
+    assert "hush" not in launch_conf(spark_conf(with_secret)).values()
+
+
+@pytest.mark.parametrize("allowed", [False, True])
+def test_authentication_without_a_secret_of_the_cluster_is_refused(tmp_path: Path, allowed: bool) -> None:
+    conf = {"spark.master": "spark://h:7077", "spark.authenticate": "true"}
+
+    with pytest.raises(ConfigError, match=r"spark\.authenticate is true, and spark\.authenticate\.secret is not set"):
+        check_authentication(replace(settings(tmp_path, **conf), allow_unauthenticated=allowed))
+
+
+@pytest.mark.parametrize("master", ["local[*]", "spark://h:7077"])
+def test_authentication_that_is_turned_off_is_refused_too_unless_a_setting_allows_it(
+    tmp_path: Path, master: str
+) -> None:
+    conf = {"spark.master": master, "spark.authenticate": "false", "spark.authenticate.secret": "hush"}
+    off = settings(tmp_path, **conf)
+
+    with pytest.raises(ConfigError, match=r"leave spark\.authenticate at true, or set sql-gateway\.engine\.allow"):
+        check_authentication(off)
+    check_authentication(replace(off, allow_unauthenticated=True))
 
 
 def test_no_secret_is_on_the_command_line_of_the_jvm(tmp_path: Path) -> None:

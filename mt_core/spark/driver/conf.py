@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from mt_core.errors import ConfigError
 from mt_core.secrets import SECRET_KEYS, masked
 from mt_core.spark.driver.cluster import is_cluster
 from mt_core.sql.flink.catalog_options import configured_catalogs
@@ -27,6 +28,12 @@ SQLITE_OPTIONS = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 SOCKETS = "spark.python.unix.domain.socket.dir"
+AUTHENTICATE = "spark.authenticate"
+AUTHENTICATION_SECRET = "spark.authenticate.secret"
+ENCRYPTION = "spark.network.crypto.enabled"
+ALLOW_UNAUTHENTICATED = "sql-gateway.engine.allow-unauthenticated"
+# For other masters, Spark wants a secret that their machines have too.
+_MAKES_SECRET = re.compile(r"local(\[[^\]]*\])?|yarn|k8s://.*")
 # Fixed, whatever a user sets: the gateway's reader expects small offsets in Arrow.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 
@@ -61,6 +68,7 @@ class DriverSettings:
     `spark_conf` are the user's `spark.*` settings, which override ours; `environ` is the process environment, which
     says where Java is; the driver gives up a cluster that takes no work for `lost_after_s` (0: never). `temporary` is a folder
     of this driver alone for what its JVM writes and reads again, such as shuffled rows; without one it is the machine's.
+    `allow_unauthenticated` lets Spark start although its ports ask for no secret.
     """
 
     catalog_url: str = field(repr=False)
@@ -72,6 +80,7 @@ class DriverSettings:
     spark_conf: Mapping[str, str] = field(default_factory=dict, repr=False)
     environ: Mapping[str, str] = field(default_factory=dict, repr=False)
     lost_after_s: float = 60.0
+    allow_unauthenticated: bool = False
 
     @property
     def master(self) -> str:
@@ -91,6 +100,8 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": f"(?i){SECRET_KEYS}",
+        # What reaches the ports of a driver that asks for no secret runs code in it.
+        AUTHENTICATE: str(_has_secret(settings)).lower(),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.log_dir / "pools.xml").absolute().as_uri(),
         "spark.sql.session.timeZone": settings.zone,
@@ -115,6 +126,37 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
     conf[LARGE_VALUES] = "false"
     conf[JAVA_OPTIONS] = " ".join(filter(None, [*_java_options(settings), conf.get(JAVA_OPTIONS)]))
     return conf
+
+
+def authenticates(settings: DriverSettings) -> bool:
+    """Return whether the ports of Spark will ask for a secret."""
+    return spark_conf(settings)[AUTHENTICATE].strip().lower() == "true"
+
+
+def check_authentication(settings: DriverSettings) -> None:
+    """Raise ConfigError if the ports of Spark would ask for no secret and no setting allows that, or for one that nobody knows."""
+    wanted, master = authenticates(settings), settings.master
+    if _has_secret(settings):
+        way_out = f"leave {AUTHENTICATE} at true"
+    else:
+        way_out = f"set {AUTHENTICATION_SECRET} to the secret of its master and workers, and {ENCRYPTION} to true on all of them"
+    if wanted and not _has_secret(settings):
+        raise ConfigError(
+            f"{AUTHENTICATE} is true, and {AUTHENTICATION_SECRET} is not set: Spark makes a secret itself only on local masters, "
+            f"YARN and Kubernetes. For {master}, {way_out}.",
+            key=AUTHENTICATION_SECRET,
+        )
+    if not wanted and not settings.allow_unauthenticated:
+        raise ConfigError(
+            f"The ports of Spark on {master} would ask for no secret, and whoever reaches them can run code as the gateway's "
+            f"user: {way_out}, or set {ALLOW_UNAUTHENTICATED} to true if none but those who may do that reach them.",
+            key=AUTHENTICATE,
+        )
+
+
+def _has_secret(settings: DriverSettings) -> bool:
+    """Return whether Spark and its cluster have a secret: one that Spark makes at each start, or one that is set."""
+    return _MAKES_SECRET.fullmatch(settings.master) is not None or bool(settings.spark_conf.get(AUTHENTICATION_SECRET))
 
 
 def _java_options(settings: DriverSettings) -> Iterator[str]:

@@ -26,7 +26,8 @@ NO_MEMORY = (
     "Spark had no memory left and is being started again; repeat the statement in a few seconds. A statement that needs too much "
     f"fails again: {_MORE_MEMORY}."
 )
-_OUT_OF_MEMORY = re.compile(r"java\.lang\.OutOfMemoryError|org\.apache\.arrow\.memory\.OutOfMemoryException")
+_JVM_WITHOUT_MEMORY = "java.lang.OutOfMemoryError"
+_OUT_OF_MEMORY = re.compile(rf"{re.escape(_JVM_WITHOUT_MEMORY)}|org\.apache\.arrow\.memory\.OutOfMemoryException")
 DEEPEST = 20
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})
 _STOPPED = re.compile(r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE)
@@ -102,6 +103,11 @@ def translate(error: BaseException) -> MtError:
             return EngineUnavailable(LOST)
         case _:
             return EngineError(f"Spark failed: {plain_message(str(error))}")
+
+
+def ends_process(error: MtError) -> bool:
+    """Return whether *error*, as `translate` returned it, is one after which the JVM ends itself: it has no memory left."""
+    return _JVM_WITHOUT_MEMORY in error.message
 
 
 def error_of(chain: Sequence[Thrown]) -> MtError:

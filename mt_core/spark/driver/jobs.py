@@ -17,6 +17,7 @@ from mt_core.model.progress import Progress
 
 REMEMBERED = 10_000
 COUNTED_MS = 500
+_NO_THREAD = 0
 # By SparkContext.
 _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
@@ -64,6 +65,51 @@ class JobCancels:
         with self._lock:
             ends = list(self._at_work.get(job_id, ()))
         return all(end.wait(timeout_s) for end in ends)
+
+
+class JobsAtWork:
+    """The jobs at work in one JVM; once it is lost, those that were at work then. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._jobs: list[tuple[int, str]] = []
+        self._at_loss: tuple[tuple[int, str], ...] | None = None
+
+    @contextmanager
+    def at_work(self, job_id: str) -> Iterator[None]:
+        """Register the block, in which this thread works for the job."""
+        entry = threading.get_ident(), job_id
+        with self._lock:
+            self._jobs.append(entry)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._jobs.remove(entry)
+
+    def remember_ours(self) -> None:
+        """Let the jobs of this thread count as at work from now on: they took the memory of a JVM that may end after them."""
+        with self._lock:
+            ours = [job_id for thread, job_id in self._jobs if thread == threading.get_ident()]
+            self._jobs += [(_NO_THREAD, job_id) for job_id in ours]
+
+    def note_loss(self) -> None:
+        """Keep which jobs are at work now: whoever notices the loss first calls this before it leaves its block."""
+        with self._lock:
+            if self._at_loss is None:
+                self._at_loss = tuple(self._jobs)
+
+    def had(self, job_id: str) -> bool:
+        """Return whether the job was at work when the JVM was lost."""
+        with self._lock:
+            return any(job_id == each for _thread, each in (self._jobs if self._at_loss is None else self._at_loss))
+
+    def alone(self) -> bool:
+        """Return whether none but jobs of this thread were at work when the JVM was lost."""
+        with self._lock:
+            jobs = self._jobs if self._at_loss is None else self._at_loss
+            ours = {job_id for thread, job_id in jobs if thread == threading.get_ident()}
+            return all(job_id in ours for _thread, job_id in jobs)
 
 
 @contextmanager

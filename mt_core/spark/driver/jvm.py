@@ -14,8 +14,10 @@ from pyspark.sql import SparkSession
 from mt_core.errors import ConfigError, EngineError, EngineUnavailable, MtError
 from mt_core.spark import jars
 from mt_core.spark.driver import conf
+from mt_core.spark.driver.callbacks import serve_callbacks
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_warehouse
+from mt_core.spark.driver.jobs import JobsAtWork
 from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.operator_jar import operator_jar
 from mt_core.spark.process import end_process, launch_process
@@ -26,12 +28,13 @@ _NO_MEMORY, _ENDS_WITHIN_S = 52, 5
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Incarnation:
-    """A JVM that runs Spark; `generation` is its number."""
+    """A JVM that runs Spark; `generation` is its number, `jobs` are those at work in it."""
 
     generation: int
     session: SparkSession
     gateway: Any = field(repr=False)
     process: subprocess.Popen[bytes] = field(repr=False)
+    jobs: JobsAtWork = field(repr=False, default_factory=JobsAtWork)
 
     def usable(self) -> bool:
         """Return whether the JVM answers and its SparkContext has not stopped."""
@@ -78,6 +81,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
 
 def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gateway: Any) -> SparkSession:
     try:
+        serve_callbacks(gateway)
         session = SparkSession(SparkContext(gateway=gateway, conf=_pyspark_conf(wanted)))
     except SPARK_ERRORS as cause:
         error = translate(cause)

@@ -29,7 +29,7 @@ from mt_core.spark.driver import jobs, jvm_objects
 from mt_core.spark.driver.added_jars import AddedJars
 from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
-from mt_core.spark.driver.failures import LOST, NO_MEMORY, SPARK_ERRORS, UNKNOWN_TO_JAVA, translate
+from mt_core.spark.driver.failures import LOST, NO_MEMORY, SPARK_ERRORS, UNKNOWN_TO_JAVA, ends_process, translate
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
@@ -184,6 +184,7 @@ class SparkDriver:
         try:
             with (
                 self._cancels.at_work(job_id),
+                self.at_work(job_id),
                 self.translating(),
                 jobs.tagged(self.session.sparkContext, job_id, pool, description),
             ):
@@ -196,6 +197,16 @@ class SparkDriver:
             if job_id in self._cancels and isinstance(error.__cause__, SPARK_ERRORS):
                 raise Canceled(f"Job {job_id} was cancelled.") from error
             raise
+
+    @contextmanager
+    def at_work(self, job_id: str) -> Iterator[None]:
+        """Register the block as work of a job in the present JVM, so that others know that they shared it if it is lost."""
+        with self.jobs_at_work().at_work(job_id):
+            yield
+
+    def jobs_at_work(self) -> jobs.JobsAtWork:
+        """Return the jobs in the present JVM; raises EngineUnavailable while there is none."""
+        return self._current().jobs
 
     def cancel(self, job_id: str) -> None:
         """End the job soon, and refuse work under its id from now on; harmless when there is none."""
@@ -268,6 +279,9 @@ class SparkDriver:
         except (*SPARK_ERRORS, AttributeError, AssertionError):
             # The JVM ended after it had thrown the exception, before its details were read.
             error = EngineUnavailable(LOST)
+        if ends_process(error):
+            # The job ends before the JVM does, which others lose then.
+            incarnation.jobs.remember_ours()
         if isinstance(error, QueryFailed):
             return self.functions.explained(error)
         if isinstance(error, Canceled):
@@ -275,8 +289,11 @@ class SparkDriver:
         if incarnation.usable():
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
         # A JVM that does not answer, or whose SparkContext has stopped, is useless: `_supervise` starts the next one.
+        incarnation.jobs.note_loss()
         text = NO_MEMORY if incarnation.end() else LOST
-        return EngineUnavailable(text) if self._lost_cluster is None else ClusterLost(self._lost_cluster.message)
+        if self._lost_cluster is not None:
+            return ClusterLost(self._lost_cluster.message)
+        return EngineUnavailable(text, alone=incarnation.jobs.alone())
 
     def _supervise(self) -> None:
         """Start a JVM and wait until it ends, or wait for the next attempt; the supervisor repeats this."""
@@ -353,6 +370,7 @@ class SparkDriver:
                 log.error("%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master})
                 process.kill()
                 process.wait()
+        incarnation.jobs.note_loss()
         with self._changed:
             if self._stopping.is_set():
                 return

@@ -37,7 +37,7 @@ from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches
 from mt_core.spark.streams.operators.foreign_state import foreign_state
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
-from mt_core.spark.streams.query import StreamSessions, check_streamable, each_batch, sources_of
+from mt_core.spark.streams.query import StreamSessions, check_streamable, sources_of
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
 from mt_core.spark.streams.sources.breakage import breakage, loss
 from mt_core.spark.streams.sources.columns import SourceColumns
@@ -65,7 +65,7 @@ class StreamAttempt:
         self._driver, self._sessions, self._definition = driver, sessions, definition
         self._sinks = sinks
         self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
-        self._job, self._generation = uuid4().hex, driver.generation
+        self._job, self._generation, self._jobs = uuid4().hex, driver.generation, driver.jobs_at_work()
         self._session: SparkSession | None = None
         # Spark's copy of the session, in which its batches run.
         self._batches: SparkSession | None = None
@@ -151,7 +151,7 @@ class StreamAttempt:
     def progress(self) -> StreamProgress:
         """Return how far the stream is; never raises."""
         if self._is_lost:
-            return StreamProgress(batch=self._batch)
+            return self._lost()
         with suppress(MtError), self._driver.translating():
             running = self._thread.is_alive() or (self._query is not None and self._query.isActive)
             self._advance()
@@ -169,7 +169,10 @@ class StreamAttempt:
                 final=isinstance(error, _LASTING),
                 missing=isinstance(error, StreamFilesMissing),
             )
-        return StreamProgress(batch=self._batch)
+        return self._lost()
+
+    def _lost(self) -> StreamProgress:
+        return StreamProgress(batch=self._batch, bystander=not self._jobs.had(self._job))
 
     @property
     def keeps_state(self) -> bool:
@@ -234,7 +237,7 @@ class StreamAttempt:
         tags = tagged(session.sparkContext, self._job, REFRESH_POOL, "stream")
         with active_session(session), tags, state_store_for(rows):
             self._query = (
-                each_batch(rows, self._take)
+                rows.writeStream.foreachBatch(self._take)
                 .option("checkpointLocation", definition.checkpoint)
                 .trigger(processingTime=f"{definition.interval_ms} milliseconds")
                 .start()
@@ -258,7 +261,7 @@ class StreamAttempt:
     def _take(self, rows: DataFrame, number: int) -> None:
         """Write a batch; Spark calls this, and repeats it after a failure."""
         try:
-            with self._driver.translating():
+            with self._driver.at_work(self._job), self._driver.translating():
                 self._check(BATCH)
                 if self._batches is None:
                     self._batches = rows.sparkSession

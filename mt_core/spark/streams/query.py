@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -11,7 +10,6 @@ from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.identifiers import sql_name
@@ -50,8 +48,6 @@ TEMPORARY_FILES = "temporary_files"
 ENDING_ROWS = "ending_rows"
 """What a job has pinned that reads generated rows that end as streams."""
 no_settings: Mapping[str, str] = MappingProxyType({})
-# The first foreachBatch in a JVM starts the server that Spark calls, and a second one beside it would start another.
-_callback_server = threading.Lock()
 _KEEPS_STATE = frozenset(
     {
         "Aggregate",
@@ -287,9 +283,3 @@ def _keeps_state(plan: Any) -> bool:
     if kind in _KEEPS_STATE or (kind == "Join" and all(child.isStreaming() for child in children)):
         return True
     return any(map(_keeps_state, children))
-
-
-def each_batch(rows: DataFrame, take: Callable[[DataFrame, int], None]) -> DataStreamWriter:
-    """Return a writer that hands each batch of the stream *rows*, with its number, to *take*."""
-    with _callback_server:
-        return rows.writeStream.foreachBatch(take)

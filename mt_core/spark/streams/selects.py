@@ -25,7 +25,7 @@ from mt_core.spark.results.batches import QueryJob, batches
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
 from mt_core.spark.streams.operators.state_store import state_store_for
-from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, each_batch
+from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable
 from mt_core.spark.streams.sources.breakage import breakage
 from mt_core.spark.streams.sources.columns import SourceColumns
 from mt_core.spark.streams.sources.ends import has_ended, last_offset
@@ -132,7 +132,9 @@ class _Feed:
 
     def _start(self) -> StreamingQuery:
         stream, job = self._frames.stream, self._job
-        writer = each_batch(stream, self._take).trigger(processingTime=f"{DEFAULT_INTERVAL_MS} milliseconds")
+        writer = stream.writeStream.foreachBatch(self._take).trigger(
+            processingTime=f"{DEFAULT_INTERVAL_MS} milliseconds"
+        )
         context = stream.sparkSession.sparkContext
         with (
             self._driver.translating(),
@@ -150,9 +152,10 @@ class _Feed:
         except MtError as error:
             self._failure = error
             raise
-        for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
-            if batch is not None:
-                self._hand_over(batch)
+        with self._driver.at_work(self._job.job_id):
+            for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
+                if batch is not None:
+                    self._hand_over(batch)
         self._hand_over(None)
 
     def _hand_over(self, batch: pa.RecordBatch | None) -> None:

@@ -44,14 +44,15 @@ def create(
     planned = initializing(services, identifier, definition, context)
     refuse_unkept(services, planned)
     table = in_transaction(services.registry, lambda tx: _announce(services, tx, planned))
-    try:
-        with services.names.alone(identifier):
-            services.engine.create_storage(storage_spec(table))
-        table = services.intents.step(table, "workflow")
-        handler = services.keeper.create(table, active=True)
-        run_id = _activate(services, table, handler, context.caller or None)
-    except MtError as error:
-        run_id = _undone_unless_active(services, table, error)
+    with services.intents.at_work(table):
+        try:
+            with services.names.alone(identifier):
+                services.engine.create_storage(storage_spec(table))
+            table = services.intents.step(table, "workflow")
+            handler = services.keeper.create(table, active=True)
+            run_id = _activate(services, table, handler, context.caller or None)
+        except MtError as error:
+            run_id = _undone_unless_active(services, table, error)
     services.signal.set()
     return _outcome(services, table, vector, run_id, without_effect)
 

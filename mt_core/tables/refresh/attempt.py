@@ -27,7 +27,7 @@ from mt_core.errors import (
 )
 from mt_core.maintenance.strategy import NotApplied, Way
 from mt_core.model.partition import DoubtedPartitions, Scope
-from mt_core.model.run import RunStatus
+from mt_core.model.run import Loss, RunStatus
 from mt_core.model.storage import (
     InVain,
     batch_summary,
@@ -53,7 +53,7 @@ from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import decide, has_same, only_compacted
-from mt_core.tables.runs.ledger import MAX_ATTEMPTS, Claimed, Ledger
+from mt_core.tables.runs.ledger import Claimed, Ledger, lost_too_often
 from mt_core.tables.services import query_of
 
 MAX_RESTARTS = 3
@@ -102,7 +102,7 @@ class Attempt:
             return
         except EngineUnavailable as lost:
             yield "release"
-            self._ledger.release(self.claimed, str(lost), excused=isinstance(lost, ClusterLost))
+            self._ledger.release(self.claimed, str(lost), _kind_of(lost))
         self._on_end()
 
     def _steps_to_end(self) -> Steps:
@@ -119,9 +119,8 @@ class Attempt:
             yield from self._finish(failed(error, self._identifier))
 
     def _work(self) -> Steps:
-        if self._run.attempt - (self._run.excused or 0) > MAX_ATTEMPTS:
-            text = f"Refresh of {self._identifier} lost its process {MAX_ATTEMPTS} times."
-            raise RunEnded(status=RunStatus.FAILED, changes={"error": text})
+        if lost := lost_too_often(self._run):
+            raise RunEnded(status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."})
         if self._run.attempt > 1:
             yield from self._open()
         yield from self._decide()
@@ -400,3 +399,9 @@ class Attempt:
             raise RunEnded(status=RunStatus.SUCCEEDED, changes=facts)
         if metadata.last_run == self._publish_name:
             raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
+
+
+def _kind_of(lost: EngineUnavailable) -> Loss:
+    if isinstance(lost, ClusterLost):
+        return Loss.OF_CLUSTER
+    return Loss.ALONE if lost.alone else Loss.SHARED

@@ -1,15 +1,18 @@
-"""Worker threads: they claim runs of the ledger, carry them out, renew their leases, and recover those of lost processes."""
+"""Worker threads: they claim runs of the ledger, carry them out, renew their leases and those of commands, and recover the runs of
+lost processes."""
 
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from mt_core.background import BackgroundLoop
 from mt_core.model.run import RunStatus
 from mt_core.tables.refresh.attempt import Attempt
-from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.ledger import Claimed, must_be_alone
 from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
@@ -27,9 +30,11 @@ class Workers:
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
+        self._intents = services.intents
         self._published = services.published
         self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
+        self._claiming = threading.Lock()
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
         ]
@@ -56,23 +61,40 @@ class Workers:
 
     def run_next(self) -> bool:
         """Claim one run and carry it out in this thread; False if there was none."""
-        claimed = self._ledger.claim() if self._engine.ready() else None
+        claimed = self._claim() if self._engine.ready() else None
         if claimed is None:
             return False
-        self._active[claimed.run.run_id] = claimed
+        end = partial(self._end, claimed.run.run_id)
         try:
-            for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=self._signal.set).steps():
+            for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=end).steps():
                 self._watch(claimed, step)
         finally:
-            self._active.pop(claimed.run.run_id, None)
+            end()
         self._log_end(claimed)
         return True
+
+    def _claim(self) -> Claimed | None:
+        """Claim a run, or none while one that must be alone is at work."""
+        with self._claiming:
+            active = list(self._active.values())
+            if any(must_be_alone(each.run) for each in active):
+                return None
+            claimed = self._ledger.claim(beside_others=bool(active))
+            if claimed is not None:
+                self._active[claimed.run.run_id] = claimed
+            return claimed
+
+    def _end(self, run_id: str) -> None:
+        """Let those go on that wait for the end of a run; harmless when called twice."""
+        if self._active.pop(run_id, None) is not None:
+            self._signal.set()
 
     def _work(self) -> None:
         """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""
         self._signal.wait(lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S)
 
     def _renew(self) -> None:
+        self._intents.renew()
         self.look_after(list(self._active.values()))
         if self._ledger.recover():
             self._signal.set()

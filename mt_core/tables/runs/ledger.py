@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import Any, assert_never
 
 from mt_core.errors import OperationNotFound, RequestKeyReused
 from mt_core.model.partition import NOT_DOUBTED, WHOLE
-from mt_core.model.run import OPEN, TERMINAL, RefreshRun, RunKind, RunStatus
+from mt_core.model.run import OPEN, TERMINAL, Loss, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
@@ -24,7 +24,9 @@ from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.runs.upstream import Upstream, wake, wake_needless
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
-MAX_ATTEMPTS = 3
+# How many attempts of a run may be lost in a process that no other work shared, before it fails; how many shared ones, before it
+# is repeated beside no other run; and how many of both kinds, before it fails whatever else there was.
+MAX_ATTEMPTS, ALONE_AFTER, MAX_LOSSES = 3, 2, 10
 LONGEST_STRETCH = timedelta(hours=1)
 MOST_MARKED = 50
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
@@ -132,19 +134,25 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------------------- claim
 
-    def claim(self) -> Claimed | None:
-        """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so."""
+    def claim(self, *, beside_others: bool = False) -> Claimed | None:
+        """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so.
+
+        *beside_others*: other runs are at work in this process; a run that has to be alone waits for their end, and so do those
+        after it.
+        """
         while True:
-            claimed, goes_on = self._claim_next()
+            claimed, goes_on = self._claim_next(beside_others)
             if claimed is not None or not goes_on:
                 return claimed
 
     @transactional
-    def _claim_next(self, tx: Transaction) -> tuple[Claimed | None, bool]:
+    def _claim_next(self, tx: Transaction, beside_others: bool) -> tuple[Claimed | None, bool]:
         """Return what was claimed, and whether to try again: a transaction marks some runs at most, as others wait for its end."""
         upstream = Upstream(tx=tx, settings=self._settings)
         for _ in range(MOST_MARKED):
             if (run := tx.runs.next_claimable()) is None:
+                return None, False
+            if beside_others and must_be_alone(run):
                 return None, False
             table = tx.tables.get(run.table_id)
             if table is None:
@@ -264,12 +272,21 @@ class Ledger:
         return True
 
     @transactional
-    def release(self, tx: Transaction, claimed: Claimed, reason: str, *, excused: bool = False) -> None:
-        """Return a held run to the queue: its process was lost, or (*excused*) the cluster, which may happen any number of
-        times."""
+    def release(self, tx: Transaction, claimed: Claimed, reason: str, loss: Loss = Loss.ALONE) -> None:
+        """Return a held run to the queue, since it lost Spark."""
         run = _held(tx, claimed)
-        if run is not None:
-            _give_back(tx, replace(run, excused=(run.excused or 0) + 1) if excused else run, reason)
+        if run is None:
+            return
+        match loss:
+            case Loss.ALONE:
+                pass
+            case Loss.SHARED:
+                run = replace(run, shared=(run.shared or 0) + 1)
+            case Loss.OF_CLUSTER:
+                run = replace(run, excused=(run.excused or 0) + 1)
+            case _:
+                assert_never(loss)
+        _give_back(tx, run, reason)
 
     @transactional
     def recover(self, tx: Transaction) -> int:
@@ -332,6 +349,21 @@ def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTabl
         doubted = doubted.without(run.scope)
     now = doubted if doubted else None
     return table if now == table.doubted else replace(table, doubted=now)
+
+
+def must_be_alone(run: RefreshRun) -> bool:
+    """Return whether a run has lost so many processes beside other work that the next has to show whether it is the cause."""
+    return (run.shared or 0) >= ALONE_AFTER
+
+
+def lost_too_often(run: RefreshRun) -> str:
+    """Return how often a run has lost its process, in words, if that is too often to try again; "" if it is not."""
+    lost = run.attempt - 1 - (run.excused or 0)
+    if lost - (run.shared or 0) >= MAX_ATTEMPTS:
+        return f"lost its process {MAX_ATTEMPTS} times"
+    if lost >= MAX_LOSSES:
+        return f"lost its process {MAX_LOSSES} times, {run.shared} of them beside other work, any of which can be the cause"
+    return ""
 
 
 def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:

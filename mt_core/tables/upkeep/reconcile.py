@@ -92,7 +92,11 @@ def _read(services: TableServices) -> _Snapshot:
         tables=tables,
         tombstones=tombstones,
         orphaned=[
-            each for each in tables if each.intent and (each.intent.lease_until < at or each.intent.owner in ended)
+            each
+            for each in tables
+            if each.intent
+            and (each.intent.lease_until < at or each.intent.owner in ended)
+            and not services.intents.is_at_work(each)
         ],
         without_table=[definition for definition in definitions if definition.workflow_id not in in_use],
     )

@@ -176,6 +176,29 @@ def test_a_stream_without_new_rows_survives_any_number_of_failures_that_are_far_
     assert world.job().status is JobStatus.RUNNING
 
 
+def test_a_stream_without_new_rows_survives_any_number_of_losses_of_a_spark_that_others_use(world: World) -> None:
+    world.submit("a")
+
+    for _ in range(12):
+        world.passes(3)
+        world.engine.lose(available=True, bystanders=True)
+        world.passes(3)
+
+    assert (world.job().status, world.job().restarts, world.state().failures) == (JobStatus.RUNNING, 12, 0)
+
+
+def test_a_stream_whose_batch_loses_spark_each_time_fails_in_the_end(world: World) -> None:
+    world.submit("a")
+
+    for _ in range(12):
+        world.passes(65)
+        world.engine.lose(available=True)
+        world.passes()
+
+    assert world.job().status is JobStatus.FAILED
+    assert world.job().error == "Spark ended while the stream ran (after 10 restarts without a batch)"
+
+
 def test_an_error_that_no_start_mends_ends_the_job_at_once(world: World) -> None:
     world.submit("a")
     world.passes()

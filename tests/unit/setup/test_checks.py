@@ -22,7 +22,19 @@ from mt_core.model.finding import Finding, Level
 from mt_core.registry.inspection import DatabaseState, inspect_database
 from mt_core.registry.schema import NEWEST
 from mt_core.registry.store import SqlRegistry
-from mt_core.setup.checks import clock, databases, gateway, home, jars, java, port, scheduler, settings, warehouse
+from mt_core.setup.checks import (
+    authentication,
+    clock,
+    databases,
+    gateway,
+    home,
+    jars,
+    java,
+    port,
+    scheduler,
+    settings,
+    warehouse,
+)
 from mt_core.setup.machine import Machine
 from mt_core.spark.jars import PACKAGES
 
@@ -513,6 +525,33 @@ def test_settings_with_which_no_gateway_starts_are_a_problem(tmp_path: Path) -> 
 
     assert (fine.level, open_to_all.level) == (Level.OK, Level.PROBLEM)
     assert "sql-gateway.security.tokens" in open_to_all.text
+
+
+def test_ports_of_spark_that_ask_for_no_secret_are_said(tmp_path: Path) -> None:
+    cluster = {"spark__master": "spark://h:7077"}
+    secret = {**cluster, "spark__authenticate__secret": "hush"}
+    allowed = {**cluster, "sql_gateway__engine__allow_unauthenticated": "true"}
+
+    [refused] = settings.check(machine(tmp_path, **cluster))
+    said = [
+        summary(authentication.check(machine(tmp_path, **options)))
+        for options in ({}, cluster, secret, {**secret, "spark__network__crypto__enabled": "true"}, allowed)
+    ]
+
+    assert refused.level is Level.PROBLEM
+    assert "spark.authenticate.secret" in refused.text
+    assert said == [
+        [("ok", "ask for a secret")],
+        [],
+        [("note", "ask for a secret; what spark://h:7077 sends over the network is not encrypted")],
+        [("ok", "ask for a secret")],
+        [
+            (
+                "note",
+                "those of Spark on spark://h:7077 ask for no secret: whoever reaches them can run code as the gateway's user",
+            )
+        ],
+    ]
 
 
 def test_the_answer_of_a_gateway_has_its_time(tmp_path: Path) -> None:

@@ -6,12 +6,13 @@ from dataclasses import replace
 
 import pytest
 
-from mt_core.errors import ClusterLost, EngineError, WorkflowError
+from mt_core.errors import ClusterLost, EngineError, EngineUnavailable, WorkflowError
 from mt_core.model.freshness import Freshness
-from mt_core.model.run import RunStatus
+from mt_core.model.run import Loss, RunStatus
 from mt_core.model.table import Column, RefreshStatus
+from mt_core.tables.refresh.workers import Workers
 from mt_core.tables.registry import in_transaction
-from mt_core.tables.runs.ledger import MAX_ATTEMPTS
+from mt_core.tables.runs.ledger import ALONE_AFTER, MAX_ATTEMPTS, MAX_LOSSES, Claimed
 from tests.support.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import (
     Killed,
@@ -309,6 +310,94 @@ def test_a_refresh_that_loses_its_cluster_again_and_again_does_not_fail(world: M
 
     ended = world.run(run.run_id)
     assert (ended.status, ended.attempt, ended.excused) == (RunStatus.SUCCEEDED, lost + 1, lost)
+
+
+def lose(world: ManagerWorld, run_id: str, lost: EngineUnavailable, times: int) -> None:
+    """Let the run lose Spark so many times, one attempt after the other."""
+    for _ in range(times):
+        world.engine.failing["write"] = lost
+        claimed = world.claim()
+        assert claimed is not None
+        list(world.attempt(claimed))
+        assert world.run(run_id).status is RunStatus.QUEUED
+
+
+ALONE, BESIDE = EngineUnavailable("Spark went away.", alone=True), EngineUnavailable("Spark went away.")
+
+
+@pytest.fixture
+def asked(world: ManagerWorld) -> str:
+    """The id of a run that is due."""
+    world.sql(DAILY)
+    world.work()
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 4}])
+    return world.manager.requests.request_manual(world.table().identifier, {}, {}).run_id
+
+
+def test_a_refresh_that_loses_a_spark_that_others_used_does_not_fail(world: ManagerWorld, asked: str) -> None:
+    lost = MAX_ATTEMPTS + 2
+
+    lose(world, asked, BESIDE, lost)
+    lose(world, asked, ALONE, MAX_ATTEMPTS - 1)
+    world.work()
+
+    ended = world.run(asked)
+    assert (ended.status, ended.attempt, ended.shared) == (RunStatus.SUCCEEDED, lost + MAX_ATTEMPTS, lost)
+
+
+def test_a_refresh_that_loses_a_spark_of_its_own_again_and_again_fails(world: ManagerWorld, asked: str) -> None:
+    lose(world, asked, BESIDE, 1)
+
+    lose(world, asked, ALONE, MAX_ATTEMPTS)
+    world.work()
+
+    ended = world.run(asked)
+    assert (ended.status, ended.error) == (RunStatus.FAILED, "Refresh of lake.default.daily lost its process 3 times.")
+
+
+def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(world: ManagerWorld, asked: str) -> None:
+    lose(world, asked, ALONE, 1)
+
+    lose(world, asked, BESIDE, MAX_LOSSES - 1)
+    world.work()
+
+    ended = world.run(asked)
+    assert (ended.status, ended.error) == (
+        RunStatus.FAILED,
+        "Refresh of lake.default.daily lost its process 10 times, 9 of them beside other work, any of which can be the cause.",
+    )
+
+
+def test_a_refresh_that_lost_spark_beside_others_is_repeated_alone(world: ManagerWorld, asked: str) -> None:
+    world.sql(DAILY.replace("daily", "other"))
+    lose(world, asked, BESIDE, ALONE_AFTER - 1)
+    once = world.ledger.claim(beside_others=True)
+    assert once is not None
+    world.ledger.release(once, "lost", Loss.SHARED)
+
+    beside = world.ledger.claim(beside_others=True)
+    alone = world.ledger.claim()
+
+    assert once.run.run_id == asked
+    assert beside is None
+    assert alone is not None
+    assert alone.run.run_id == asked
+
+
+def test_no_other_run_begins_while_one_is_repeated_alone(world: ManagerWorld, asked: str) -> None:
+    world.sql(DAILY.replace("daily", "other"))
+    lose(world, asked, BESIDE, ALONE_AFTER)
+    meanwhile: list[bool] = []
+
+    def watch(claimed: Claimed, step: str) -> None:
+        if (claimed.run.run_id, step) == (asked, "write"):
+            meanwhile.append(workers.run_next())
+
+    workers = Workers(world.services, count=2, watch=watch)
+    began = [workers.run_next(), workers.run_next(), workers.run_next()]
+
+    assert (meanwhile, began) == ([False], [True, True, False])
+    assert world.run(asked).status is RunStatus.SUCCEEDED
 
 
 # ------------------------------------------------------------------------------------------------ a process that was away

@@ -113,6 +113,47 @@ def test_a_command_of_a_living_process_is_left_alone_until_its_lease_is_over(wor
     assert world.table().status is RefreshStatus.SUSPENDED
 
 
+@pytest.mark.parametrize(
+    ("statement", "operation"),
+    [(WHOLE_TABLE, "create_storage"), ("ALTER MATERIALIZED TABLE daily AS SELECT * FROM wider", "add_columns")],
+)
+def test_a_command_longer_than_its_lease_is_not_settled_while_it_is_at_work(
+    world: ManagerWorld, statement: str, operation: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.engine.create_source("lake.default.wider", [{"ds": "2026-03-01", "amount": 1, "note": "x"}])
+    others = world.services
+    world.restart()
+    ours, work, done = world.services, getattr(world.engine, operation), list[str]()
+
+    def slowly(*arguments: object) -> object:
+        for _ in range(3):
+            world.clock.advance(timedelta(minutes=4))
+            ours.intents.renew()
+            done.extend(reconcile(others))
+        # It does not depend on the lease in its own process.
+        world.clock.advance(timedelta(minutes=6))
+        done.extend(reconcile(ours))
+        return work(*arguments)
+
+    monkeypatch.setattr(world.engine, operation, slowly)
+
+    world.sql(statement)
+
+    name = "totals" if operation == "create_storage" else "daily"
+    assert (done, world.table(name).status, world.table(name).intent) == ([], RefreshStatus.ACTIVATED, None)
+
+
+def test_the_lease_of_a_command_ends_with_it(world: ManagerWorld) -> None:
+    table = world.services.intents.take(world.table().identifier, "SUSPEND", check=lambda _table: None)
+    with world.services.intents.at_work(table):
+        pass
+    world.clock.advance(timedelta(minutes=6))
+
+    world.services.intents.renew()
+
+    assert reconcile(world.services) == ["settled SUSPEND of lake.default.daily"]
+
+
 def test_a_command_that_was_settled_by_somebody_else_can_do_no_more(world: ManagerWorld) -> None:
     table = world.services.intents.take(
         world.table().identifier, "SET FRESHNESS", check=lambda _table: None, detail={"reschedules": True}

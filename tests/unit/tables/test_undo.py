@@ -17,6 +17,7 @@ from mt_core.errors import (
     TableNotCreated,
 )
 from mt_core.model.table import RefreshStatus
+from mt_core.tables.upkeep.reconcile import reconcile
 from tests.support.manager_world import DAILY, ManagerWorld
 from tests.unit.tables.failing_registry import Killed, activates, failing_world, registry_of
 
@@ -227,14 +228,17 @@ def test_a_create_whose_process_died_after_the_last_transaction_is_complete(worl
     assert world.rows() == [{"ds": "2026-03-01", "amount": 1}]
 
 
-def test_a_create_that_outlives_its_lease_is_undone_as_a_whole_not_left_without_storage(world: ManagerWorld) -> None:
+def test_a_create_whose_process_stood_still_is_undone_as_a_whole_not_left_without_storage(world: ManagerWorld) -> None:
+    others = world.services
+    world.restart()
     before = world.state()
     create = world.scheduler.create_refresh_workflow
 
     def taking_ages(workflow):
+        # Its lease is not renewed meanwhile.
         world.clock.advance(timedelta(minutes=6))
         world.engine.failing["drop_storage"] = ValueError("away")
-        world.recover()
+        reconcile(others)
         return create(workflow)
 
     world.scheduler.create_refresh_workflow = taking_ages

@@ -292,8 +292,6 @@ class _Blocks:
             self.open.pop()
         elif word == "BEGIN" or (word == "CASE" and before[-1].keyword != "END"):
             self.open.append(token)
-            if len(self.open) > MOST_NESTED:
-                raise _too_deep(len(self.open), MOST_NESTED, token.line, token.column)
 
 
 def _opens_compound(before: list[Token], next_word: str) -> bool:
@@ -342,17 +340,30 @@ _EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
 
 
 def check_nesting(text: str, most: int = MOST_NESTED) -> None:
-    """Raise SqlSyntaxError if *text* nests more than *most* levels of brackets, CASE, types or signs, and maybe if it leaves a
-    quote open.
+    """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels of brackets, CASE, types or signs, or of blocks,
+    and maybe if it leaves a quote open.
 
     A text with few of them costs some counts, any other one a regular expression.
     """
     capitals = text.upper()
-    if sum(map(capitals.count, ("(", "[", "<", "CASE", "NOT", "-", "+", "~", "!"))) <= most:
-        return
-    deepest, first_too_deep = _nesting(text, most)
-    if deepest > most:
-        raise _too_deep(deepest, most, *Lines(text).locate(first_too_deep))
+    if capitals.count("BEGIN") > most:
+        _check_blocks(text, most)
+    if sum(map(capitals.count, ("(", "[", "<", "CASE", "NOT", "-", "+", "~", "!"))) > most:
+        deepest, first_too_deep = _nesting(text, most)
+        if deepest > most:
+            raise _too_deep(deepest, most, *Lines(text).locate(first_too_deep))
+
+
+def _check_blocks(text: str, most: int) -> None:
+    before: list[Token] = []
+    blocks = _Blocks()
+    for token, following in pairwise(chain(significant(text), [None])):
+        if token is None or (not before and not _MAY_HAVE_BLOCKS.match(text, token.start)):
+            return
+        blocks.read(before, token, following)
+        if len(blocks.open) > most:
+            raise _too_deep(len(blocks.open), most, token.line, token.column)
+        before.append(token)
 
 
 def _too_deep(depth: int, most: int, line: int, column: int) -> SqlSyntaxError:

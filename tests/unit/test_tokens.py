@@ -328,9 +328,7 @@ NESTED: dict[str, Callable[[int], str]] = {
     "signs in brackets": lambda depth: "SELECT " + "(" * (depth // 2) + "-~" * (depth // 4) + "1" + ")" * (depth // 2),
     "never closed": lambda depth: "SELECT " + "(" * depth + "1",
     "blocks": lambda depth: "BEGIN " * depth + "SELECT 1; " + "END; " * (depth - 1) + "END",
-    "CASE in a block": lambda depth: (
-        "BEGIN SELECT " + "CASE WHEN a THEN " * (depth - 1) + "1" + " END" * (depth - 1) + "; END"
-    ),
+    "CASE in a block": lambda depth: "BEGIN SELECT " + "CASE WHEN a THEN " * depth + "1" + " END" * depth + "; END",
 }
 
 

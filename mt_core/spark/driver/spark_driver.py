@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
+from typing import TypeVar
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mt_core.background import BackgroundLoop, attempt
@@ -40,6 +42,8 @@ RETRY_S = 10.0
 STOP_TIMEOUT_S = 20.0
 CANCEL_AGAIN_S = 0.5
 TASKS_END_S, TASKS_POLL_S = 20.0, 0.05
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -216,17 +220,21 @@ class SparkDriver:
             jobs.cancel(self.session.sparkContext, job_id)
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return the tasks of the job so far, or None if Spark knows none."""
-        with suppress(EngineUnavailable), self.translating():
-            return jobs.progress(self.session.sparkContext, job_id)
-        return None
+        """Return the tasks of the job so far, or None if Spark knows none or does not say; never raises."""
+        return self._read("progress", jobs.progress, job_id)
 
     def rows_read(self, job_id: str) -> int | None:
         """Return how many rows the scans of a job that has ended gave, None where that is not known; never raises."""
+        return self._read("rows read", jobs.rows_read, job_id)
+
+    def _read(self, what: str, read: Callable[[SparkContext, str], T | None], job_id: str) -> T | None:
+        """Return what Spark's records say of a job; None where they cannot be read, for which no work is to fail."""
         try:
-            return jobs.rows_read(self.session.sparkContext, job_id)
-        except (*SPARK_ERRORS, EngineUnavailable) as error:
-            log.info("rows that job %s read were not counted: %s", job_id, error, extra={"action": "rows_not_counted"})
+            with self.translating():
+                return read(self.session.sparkContext, job_id)
+        except MtError as error:
+            if not isinstance(error, EngineUnavailable):
+                log.info("%s of job %s not known: %s", what, job_id, error, extra={"action": "job_not_counted"})
             return None
 
     def wait_tasks(self, job_id: str) -> None:

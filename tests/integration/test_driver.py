@@ -16,7 +16,7 @@ from pyspark import SparkContext
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, QueryFailed
 from mt_core.model.progress import Progress
 from mt_core.spark.catalogs.plugins import plugins_of
-from mt_core.spark.driver import jobs
+from mt_core.spark.driver import jobs, jvm_watch
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
@@ -247,6 +247,28 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
         spark_driver.session.sql("SELECT count(*) FROM range(10)").toArrow()
 
     assert eventually(lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1)
+
+
+@pytest.mark.slow
+def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced(
+    spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_watch, "SAID_AFTER_S", jvm_watch.LOOK_EVERY_S)
+    monkeypatch.setattr(jvm_watch, "STALLED_AFTER_S", 2 * jvm_watch.LOOK_EVERY_S)
+    generation, pid = spark_driver.generation, spark_driver.pid
+    assert pid is not None
+    assert (spark_driver.trouble(), spark_driver.answers()) == ("", True)
+
+    os.kill(pid, signal.SIGSTOP)
+    work = Work(spark_driver, "unanswered", "SELECT 1")
+
+    assert eventually(lambda: spark_driver.trouble().startswith("Spark has not answered for 5 s"))
+    assert not spark_driver.answers()
+    assert work.ended(ENDS_S)
+    assert isinstance(work.error, EngineUnavailable)
+    assert work.error.message.startswith("Spark did not answer any more and is being started again")
+    assert eventually(lambda: spark_driver.generation == generation + 1)
+    assert (spark_driver.state, spark_driver.trouble()) == (DriverState.READY, "")
 
 
 def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_of_spark(

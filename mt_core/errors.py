@@ -110,8 +110,8 @@ class SqlSyntaxError(MtError):
     code = "SQL_SYNTAX"
     http_status = 400
 
-    def __init__(self, message: str, *, line: int = 1, column: int = 1) -> None:
-        super().__init__(message, line=line, column=column)
+    def __init__(self, message: str, *, line: int = 1, column: int = 1, **facts: Fact | None) -> None:
+        super().__init__(message, line=line, column=column, **facts)
         self.line, self.column = line, column
 
     def __str__(self) -> str:

@@ -302,3 +302,114 @@ def _opens_compound(before: list[Token], next_word: str) -> bool:
         return True
     words = [token.keyword for token in before]
     return words[0] in {"EXECUTE", "EXPLAIN", "COMPILE"} and words[-2:] == ["STATEMENT", "SET"]
+
+
+# ------------------------------------------------------------------------------------------------------------- nesting
+
+MOST_NESTED = 500
+"""How many levels a statement may nest; most kinds of nesting overflow the stack of Spark's parser at 250 to 1,000.
+
+What the parser computes until then, and keeps for later statements, grows faster than the depth: 500 brackets take half a second,
+5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM does nothing but collect garbage. Types cost the most
+memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of JOIN are flat: they cost what their length says.
+"""
+_OPERATOR_NEXT = r"(?: [=<>,)%|&^*;:] | (?:AND|OR|IN|IS|NOT|LIKE|BETWEEN|FROM|AS|THEN|ELSE|END)(?!\w) | \Z )"
+# Not the column of that name.
+_CASE = rf"(?i:CASE(?!\w)(?! \s*+ {_OPERATOR_NEXT} ))"
+_TYPE = r"(?i:ARRAY|MAP|STRUCT) \s*+ <"
+_SIGN = r"(?: (?i:NOT)(?!\w) | -(?!-) | [+~!] )"
+# Text that begins and ends no level. A word is read as a whole, so that what follows it is not in the middle of one.
+_FLAT = rf"""
+      [^\s\w'"`$/\-+~!()\[\]<>.]++ | \s++ | '(?>(?:[^'\\]++|\\.|'')*)' | [rR](?: '[^']*+' | "[^"]*+" )
+    | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++ | \. (?>(?: \s*+ \w++ )?) | <
+    | "(?>(?:[^"\\]++|\\.|"")*)" | `(?>(?:[^`]++|``)*)` | \$(?![A-Za-z]*\$) | {_SIGN} (?! \s*+ {_SIGN} )
+    | (?i:END \s++ (?:IF|LOOP|WHILE|REPEAT|FOR))(?!\w)
+    | --(?>(?:\\\n|[^\r\n])*) | /(?!\*) | /\*\+.*?\*/ | /\*(?!\+) {_INSIDE_COMMENT} \*/
+"""
+_FLAT_GROUP = rf"[(\[] (?>(?: {_FLAT} | > )*) [)\]]"
+_FLAT_GROUPS = rf"[(\[] (?>(?: {_FLAT} | > | {_FLAT_GROUP} )*) [)\]]"
+_EDGE = rf"""
+    (?: (?P<BRACKET> [(\[] ) | (?P<CASE> {_CASE} ) | (?P<TYPE> {_TYPE} ) | (?P<SIGNS> (?: {_SIGN} \s*+ )+ )
+      | (?P<CLOSING> [)\]>] | (?i:END (?>(?: \s++ CASE )?))(?!\w) ) )?
+"""
+_LEVEL = re.compile(f"(?>(?: {_FLAT} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
+# Reads what nests two levels at most, such as the rows of VALUES, without a step of ours.
+_LEVEL_OVER_GROUPS = re.compile(f"(?>(?: {_FLAT} | {_FLAT_GROUPS} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
+_CLOSED = {")": "BRACKET", "]": "BRACKET", ">": "TYPE"}
+_EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
+
+
+def check_nesting(text: str, most: int = MOST_NESTED) -> None:
+    """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels of brackets, CASE, types or signs, or of blocks,
+    and maybe if it leaves a quote open.
+
+    A text with few of them costs some counts, any other one a regular expression.
+    """
+    capitals = text.upper()
+    if capitals.count("BEGIN") > most:
+        _check_blocks(text, most)
+    if sum(map(capitals.count, ("(", "[", "<", "CASE", "NOT", "-", "+", "~", "!"))) > most:
+        deepest, first_too_deep = _nesting(text, most)
+        if deepest > most:
+            raise _too_deep(deepest, most, *Lines(text).locate(first_too_deep))
+
+
+def _check_blocks(text: str, most: int) -> None:
+    before: list[Token] = []
+    blocks = _Blocks()
+    for token, following in pairwise(chain(significant(text), [None])):
+        if token is None or (not before and not _MAY_HAVE_BLOCKS.match(text, token.start)):
+            return
+        blocks.read(before, token, following)
+        if len(blocks.open) > most:
+            raise _too_deep(len(blocks.open), most, token.line, token.column)
+        before.append(token)
+
+
+def _too_deep(depth: int, most: int, line: int, column: int) -> SqlSyntaxError:
+    return SqlSyntaxError(
+        f"SQL parse failed. The statement nests {depth} levels of brackets, blocks, CASE, types or signs; {most} are the "
+        "most. Name the inner parts in WITH … AS (…) or in views, and write a chain of CASE … ELSE CASE as one CASE with several "
+        "WHEN.",
+        line=line,
+        column=column,
+        depth=depth,
+        limit=most,
+    )
+
+
+def _nesting(text: str, most: int) -> tuple[int, int]:
+    """Return how many levels *text* nests, and the offset of the first one beyond the limit.
+
+    A number below the limit may be too small by the two levels of a group that is read at once.
+    """
+    lines, offset = Lines(text), 0
+    opened = {"BRACKET": 0, "CASE": 0, "TYPE": 0}
+    deepest = first_too_deep = 0
+    while offset < len(text):
+        outer = sum(opened.values())
+        level = (_LEVEL_OVER_GROUPS if outer <= most - 2 else _LEVEL).match(text, offset)
+        kind = level.lastgroup if level else None
+        if level is None or kind is None:
+            offset = _end_of_quoted(text, level.end() if level else offset, lines)
+            continue
+        offset = level.end()
+        if kind == "CLOSING":
+            closed = _CLOSED.get(level[kind], "CASE")
+            opened[closed] -= opened[closed] > 0
+            continue
+        if kind in opened:
+            opened[kind] += 1
+        depth = outer + (len(_EACH_SIGN.findall(level[kind])) if kind == "SIGNS" else 1)
+        if deepest <= most < depth:
+            first_too_deep = level.start(kind)
+        deepest = max(deepest, depth)
+    return deepest, first_too_deep
+
+
+def _end_of_quoted(text: str, start: int, lines: Lines) -> int:
+    """Return the end of the token at *start*, which only the lexer can read; raises SqlSyntaxError if it has no end."""
+    token = _TOKEN.match(text, start)
+    if token is None:
+        return len(text)
+    return token.end() if token.lastgroup != "OPEN" else _end_of_open(text, start, lines)

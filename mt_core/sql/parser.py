@@ -16,7 +16,7 @@ from mt_core.sql.hints import HintedText, without_hints
 from mt_core.sql.kinds import Trait, reader_of, traits_of
 from mt_core.sql.statement_types import type_of
 from mt_core.sql.statements import Statement
-from mt_core.tokens import Token, TokenKind, significant, split_statements
+from mt_core.tokens import Token, TokenKind, check_nesting, significant, split_statements
 
 HEAD = 12
 
@@ -67,7 +67,7 @@ class ReadStatement:
 
     @cached_property
     def written(self) -> str:
-        """The one statement without its semicolon; raises SqlSyntaxError when there are none or several.
+        """The one statement without its semicolon; raises SqlSyntaxError when there are none or several, or it nests too deeply.
 
         Comments before it remain, so that lines and columns of errors refer to the text that the client sent.
         """
@@ -78,6 +78,7 @@ class ReadStatement:
             raise SqlSyntaxError(
                 f"Only a single statement can be submitted at a time, but there are {len(statements)}."
             )
+        check_nesting(self.sent)
         start, end = statements[0].start, statements[0].start + len(statements[0].text)
         return self.sent[start:end] if ";" in self.sent[:start] else self.sent[:end]
 
@@ -120,4 +121,7 @@ def _read(text: str, head: Sequence[Token]) -> Statement | CatalogStatement | No
         return None
     cursor = TokenCursor(text)
     cursor.expect(*first_words)
-    return reader(cursor, text)
+    try:
+        return reader(cursor, text)
+    except RecursionError as cause:
+        raise cursor.refusal("types nest too deeply up to here") from cause

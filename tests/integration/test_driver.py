@@ -6,11 +6,17 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from pyspark import SparkContext
 
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, QueryFailed
+from mt_core.model.progress import Progress
 from mt_core.spark.catalogs.plugins import plugins_of
+from mt_core.spark.driver import jobs, jvm_watch
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, static_value
 from mt_core.spark.driver.spark_driver import DriverState, SparkDriver
@@ -69,6 +75,53 @@ def test_a_job_shows_progress_while_it_runs_and_ends_when_it_is_cancelled(spark_
     assert progress.total == 200
     assert work.ended(ENDS_S)
     assert isinstance(work.error, Canceled)
+
+
+def test_a_job_whose_stage_spark_forgets_while_it_is_read_has_no_progress_and_no_rows(
+    spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with spark_driver.run_tagged("forgotten", INTERACTIVE_POOL, "work"):
+        spark_driver.session.sql("SELECT count(*) FROM range(0, 100, 1, 2)").toArrow()
+    known = spark_driver.progress("forgotten"), spark_driver.rows_read("forgotten")
+    monkeypatch.setattr(jobs, "handle_of", partial(forgetful, jobs.handle_of))
+
+    forgotten = spark_driver.progress("forgotten"), spark_driver.rows_read("forgotten")
+
+    assert known[0] is not None
+    assert (known[0].rows_read, known[1]) == (100, 100)
+    assert forgotten == (None, None)
+
+
+def forgetful(handle_of: Callable[[SparkContext], jobs.Handle], context: SparkContext) -> jobs.Handle:
+    """Return a handle whose tracker answers about a stage right before Spark forgets it, as it does with the oldest ones."""
+    spark, gateway = handle_of(context).spark, context._gateway
+    assert gateway is not None
+    tracker, store = spark.statusTracker(), spark.statusStore().store()
+    stages = gateway.jvm.java.lang.Class.forName("org.apache.spark.status.StageDataWrapper")
+
+    def info_before(stage_id: int) -> Any:
+        info, key = tracker.getStageInfo(stage_id), gateway.new_array(gateway.jvm.int, 2)
+        key[0], key[1] = stage_id, 0
+        store.delete(stages, key)
+        return info
+
+    then_forgets = SimpleNamespace(
+        getJobIdsForTag=tracker.getJobIdsForTag, getJobInfo=tracker.getJobInfo, getStageInfo=info_before
+    )
+    forgetting = SimpleNamespace(
+        statusTracker=lambda: then_forgets, statusStore=spark.statusStore, listenerBus=spark.listenerBus
+    )
+    return jobs.Handle(spark=forgetting, reader=None)
+
+
+def test_progress_that_cannot_be_read_is_left_out(spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    def failing(context: SparkContext, _job_id: str) -> Progress:
+        context._jvm.java.util.Optional.empty().get()  # type: ignore[union-attr]
+        raise AssertionError
+
+    monkeypatch.setattr(jobs, "progress", failing)
+
+    assert spark_driver.progress("any") is None
 
 
 def test_cancel_ends_one_job_and_leaves_the_other(spark_driver: SparkDriver) -> None:
@@ -197,6 +250,28 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
 
     assert lost.value.alone
     assert eventually(lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1)
+
+
+@pytest.mark.slow
+def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced(
+    spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jvm_watch, "SAID_AFTER_S", jvm_watch.LOOK_EVERY_S)
+    monkeypatch.setattr(jvm_watch, "STALLED_AFTER_S", 2 * jvm_watch.LOOK_EVERY_S)
+    generation, pid = spark_driver.generation, spark_driver.pid
+    assert pid is not None
+    assert (spark_driver.trouble(), spark_driver.answers()) == ("", True)
+
+    os.kill(pid, signal.SIGSTOP)
+    work = Work(spark_driver, "unanswered", "SELECT 1")
+
+    assert eventually(lambda: spark_driver.trouble().startswith("Spark has not answered for 5 s"))
+    assert not spark_driver.answers()
+    assert work.ended(ENDS_S)
+    assert isinstance(work.error, EngineUnavailable)
+    assert work.error.message.startswith("Spark did not answer any more and is being started again")
+    assert eventually(lambda: spark_driver.generation == generation + 1)
+    assert (spark_driver.state, spark_driver.trouble()) == (DriverState.READY, "")
 
 
 def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_of_spark(

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import MtError, QueryFailed, TableBusy, TableProtected, Unsupported
+from mt_core.errors import MtError, QueryFailed, SqlSyntaxError, TableBusy, TableProtected, Unsupported
 from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions.ports import SessionContext
@@ -294,6 +294,26 @@ def test_a_script_that_changes_a_materialized_table_anywhere_does_not_begin(guar
 def test_a_script_that_hides_what_it_changes_is_refused(guarded: Guarded, script: str) -> None:
     with pytest.raises(Unsupported):
         guarded.run(script)
+
+
+def test_a_text_that_a_statement_computes_does_not_nest_too_deeply_either(guarded: Guarded) -> None:
+    with pytest.raises(SqlSyntaxError, match="nests 20000 levels"):
+        guarded.run("EXECUTE IMMEDIATE 'SELECT ' || repeat('(', 20000) || '1' || repeat(')', 20000)")
+
+
+def test_long_statements_that_do_not_nest_run(guarded: Guarded) -> None:
+    chain, ors = " + ".join(["1"] * 500), " OR ".join(f"id = {number}" for number in range(5_000))
+    unions = " UNION ALL ".join(["SELECT 1"] * 500)
+    rows = ", ".join(f"({number}, 'x')" for number in range(10_000))
+    brackets = "SELECT " + "(" * 100 + "1" + ")" * 100
+
+    assert guarded.run(f"SELECT {chain}, count(*) FROM range(9) WHERE {ors}") == [[500, 9]]
+    assert guarded.run(f"SELECT count(*) FROM range(20000) WHERE id IN ({', '.join(map(str, range(10_000)))})") == [
+        [10_000]
+    ]
+    assert guarded.run(f"SELECT count(*) FROM ({unions})") == [[500]]
+    assert guarded.run(f"SELECT count(*) FROM VALUES {rows}") == [[10_000]]
+    assert guarded.run(brackets) == [[1]]
 
 
 @pytest.mark.parametrize("statement", ["EXECUTE IMMEDIATE 'CREATE TABLE lake.guarded.explained (a INT)'"])

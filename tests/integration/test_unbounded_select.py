@@ -10,7 +10,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mt_core.errors import MtError
+from mt_core.errors import MtError, QueryFailed
 from mt_core.model.stream import StreamMember
 from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.ports import ResultRows, SessionContext
@@ -124,6 +124,20 @@ def test_a_select_whose_table_loses_a_column_that_it_reads_ends_with_an_error(wo
     assert (
         str(ends[0]) == f"{world.table} was altered while it was read: column `city` was dropped, renamed or changed."
     )
+
+
+def test_a_select_whose_row_fails_ends_with_the_error_of_a_batch(world: World) -> None:
+    rows = world.follow(f"SELECT 10 / (n - 2) AS n FROM {world.table}")
+    first(rows, 1)
+    ends: list[MtError | None] = []
+    rows.on_end(ends.append)
+
+    world.run(f"INSERT INTO {world.table} VALUES (2, 'Oslo')")
+    wait_until(lambda: ends != [])
+
+    assert isinstance(ends[0], QueryFailed)
+    assert ends[0].message.startswith("[DIVIDE_BY_ZERO] Division by zero.")
+    assert (ends[0].error_class, ends[0].sqlstate, "Traceback" in str(ends[0])) == ("DIVIDE_BY_ZERO", "22012", False)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Long statements: a text is cut into tokens once at most, and one of Spark's hardly at all."""
+"""Long statements: a text is cut into tokens once at most, and one of Spark's hardly at all. Deep ones do not reach Spark."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from types import FrameType
 
 import pytest
 
+from mt_core.errors import SqlSyntaxError
 from mt_core.sessions.operations.operation import OperationStatus
 from mt_core.sessions.ports import StatementResult
 from mt_core.tokens import Token, tokenize
@@ -74,3 +75,40 @@ def test_a_statement_of_ours_is_cut_into_tokens_once(gateway: Gateway) -> None:
     made = run(gateway, statement)
 
     assert made < 4 * 2_000 + FEW
+
+
+DEEP = "(" * 20_000 + "1" + ")" * 20_000
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        f"SELECT {DEEP}",
+        f"VALUES {DEEP}",
+        f"EXPLAIN SELECT {DEEP}",
+        f"CREATE VIEW v AS SELECT {DEEP}",
+        f"CREATE TEMPORARY VIEW v AS SELECT {DEEP}",
+        f"CREATE FUNCTION f() RETURNS INT RETURN {DEEP}",
+        f"CREATE TABLE t AS SELECT {DEEP}",
+        f"CREATE TABLE t (a {'ARRAY<' * 450}INT{'>' * 450}) WITH ('connector' = 'datagen')",
+        f"CREATE MATERIALIZED TABLE t AS SELECT {DEEP} AS a",
+        f"EXPLAIN CREATE MATERIALIZED TABLE t AS SELECT {DEEP} AS a",
+        f"ALTER MATERIALIZED TABLE t AS SELECT {DEEP} AS a",
+        f"INSERT INTO t SELECT {DEEP}",
+        f"EXECUTE STATEMENT SET BEGIN INSERT INTO t SELECT {DEEP}; END",
+        f"COMPILE PLAN 'p' FOR INSERT INTO t SELECT {DEEP}",
+        f"BEGIN SELECT {DEEP}; END",
+        f"CALL lake.system.rewrite_data_files(table => {DEEP})",
+    ],
+    ids=lambda statement: statement.partition("((")[0],
+)
+def test_no_statement_that_nests_too_deeply_reaches_spark(gateway: Gateway, statement: str) -> None:
+    session = gateway.sessions.open(None, {})
+
+    operation = gateway.services.executor.submit(session, statement)
+
+    assert operation.wait(60.0)
+    assert operation.status is OperationStatus.ERROR
+    assert isinstance(operation.error, SqlSyntaxError)
+    assert "too deep" in operation.error.message or operation.error.facts["depth"] in {20_000, 20_001}
+    assert (gateway.engine.executed, gateway.engine.analysed) == ([], [])

@@ -28,6 +28,26 @@ def test_a_message_loses_plan_statement_and_java() -> None:
     assert {plain_message(text) for text in texts} == {"[X] no `a`. SQLSTATE: 42703"}
 
 
+def test_an_exception_of_a_function_that_spark_called_is_said_without_its_traceback() -> None:
+    traceback = (
+        "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
+        '  File "/opt/py4j/clientserver.py", line 617, in _call_proxy\n    return getattr(self.pool[obj_id], method)(*params)\n'
+        "Py4JJavaError: An error occurred while calling o1.x.\n\n"
+        "The above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+        '  File "/opt/mt_core/spark/streams/selects.py", line 151, in _take\n    raise\n'
+        "mt_core.errors.QueryFailed: [ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003\n"
+    )
+
+    error = error_of(
+        [thrown("[STREAM_FAILED] Query ended: " + traceback), thrown(traceback, java_class="py4j.Py4JException")]
+    )
+
+    assert plain_message(traceback) == "[ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003"
+    assert "[ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003" in str(error)
+    assert "Traceback" not in str(error)
+    assert "/opt" not in str(error)
+
+
 @pytest.mark.parametrize(
     ("text", "position"),
     [

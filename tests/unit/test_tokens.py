@@ -1,5 +1,6 @@
 import re
 from collections.abc import Callable
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import TypeVar
 
@@ -9,7 +10,7 @@ from hypothesis import strategies as st
 
 from mt_core import tokens
 from mt_core.errors import SqlSyntaxError
-from mt_core.tokens import Statement, Token, TokenKind, split_statements, tokenize
+from mt_core.tokens import MOST_NESTED, Statement, Token, TokenKind, check_nesting, split_statements, tokenize
 
 T = TypeVar("T")
 SQLISH = st.lists(
@@ -307,3 +308,132 @@ def test_no_group_has_a_possessive_quantifier_which_python_3_11_2_matches_wrongl
     source = Path(tokens.__file__).read_text()
 
     assert not re.findall(r"\)[*+?]\+", source)
+
+
+# -------------------------------------------------------------------------------------------------------------- nesting
+
+NESTED: dict[str, Callable[[int], str]] = {
+    "brackets": lambda depth: "SELECT " + "(" * depth + "1" + ")" * depth,
+    "calls": lambda depth: "SELECT " + "abs( " * depth + "1" + ")" * depth,
+    "subscripts": lambda depth: "SELECT " + "a[" * depth + "1" + "]" * depth,
+    "subqueries": lambda depth: "SELECT * FROM " + "(SELECT a, b -- (\nFROM " * depth + "t" + ")" * depth,
+    "rows below": lambda depth: "SELECT " + "(" * (depth - 2) + "a IN ((1, 2), (3, 4))" + ")" * (depth - 2),
+    "CASE": lambda depth: "SELECT " + "case\nwhen a then " * depth + "1" + " end" * depth,
+    "CASE of a value": lambda depth: "SELECT " + "CASE a WHEN 1 THEN 2 ELSE " * depth + "1" + " END" * depth,
+    "types": lambda depth: "SELECT CAST(a AS " + "array<" * (depth - 1) + "INT" + ">" * (depth - 1) + ")",
+    "STRUCT": lambda depth: "SELECT CAST(a AS " + "STRUCT <x: " * (depth - 1) + "INT" + ">" * (depth - 1) + ")",
+    "minus": lambda depth: "SELECT " + "- " * depth + "1",
+    "tilde": lambda depth: "SELECT " + "~" * depth + "1",
+    "NOT": lambda depth: "SELECT " + "NOT " * depth + "true",
+    "signs in brackets": lambda depth: "SELECT " + "(" * (depth // 2) + "-~" * (depth // 4) + "1" + ")" * (depth // 2),
+    "never closed": lambda depth: "SELECT " + "(" * depth + "1",
+    "blocks": lambda depth: "BEGIN " * depth + "SELECT 1; " + "END; " * (depth - 1) + "END",
+    "CASE in a block": lambda depth: "BEGIN SELECT " + "CASE WHEN a THEN " * depth + "1" + " END" * depth + "; END",
+}
+
+
+def check(sql: str) -> None:
+    split_statements(sql)
+    check_nesting(sql)
+
+
+@pytest.mark.parametrize("nested", NESTED.values(), ids=NESTED)
+def test_a_statement_nests_up_to_the_limit(nested: Callable[[int], str]) -> None:
+    check(nested(MOST_NESTED))
+
+    with pytest.raises(SqlSyntaxError) as refused:
+        check(nested(MOST_NESTED + 4))
+
+    assert refused.value.facts["limit"] == MOST_NESTED
+    assert refused.value.facts["depth"] in {MOST_NESTED + 1, MOST_NESTED + 4}
+
+
+def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_and_the_way_out() -> None:
+    with pytest.raises(SqlSyntaxError) as refused:
+        check_nesting("-- (((\nSELECT\n  " + "(" * 20_000 + "1" + ")" * 20_000)
+
+    assert str(refused.value) == (
+        "SQL parse failed. The statement nests 20000 levels of brackets, blocks, CASE, types or signs; 500 are the most. Name the "
+        "inner parts in WITH … AS (…) or in views, and write a chain of CASE … ELSE CASE as one CASE with several WHEN. "
+        "(line 3, column 503)"
+    )
+    assert refused.value.facts == {"line": 3, "column": 503, "depth": 20_000, "limit": 500}
+
+
+@pytest.mark.parametrize(
+    "flat",
+    [
+        " + ".join(["a"] * 10_000),
+        " AND ".join(["NOT a > -1"] * 10_000),
+        f"a IN ({', '.join(map(str, range(10_000)))})",
+        f"* FROM VALUES {', '.join(f'({number}, -{number}, f(g(h({number}))))' for number in range(10_000))}",
+        " UNION ALL SELECT ".join(["(1)"] * 2_000),
+        "* FROM t " + " ".join(f"JOIN (SELECT 1 AS k) AS t{number} ON a.k = t{number}.k" for number in range(2_000)),
+        ", ".join(["CASE WHEN a THEN CASE b WHEN 1 THEN 2 END END AS end"] * 2_000),
+        ", ".join(["case, t.case, case + 1 AS case"] * 200),
+        ", ".join(["CAST(a AS MAP<INT, STRUCT<x: ARRAY<INT>>>)"] * 2_000),
+        "'"
+        + "(" * 2_000
+        + "' /* "
+        + "(" * 2_000
+        + " */ -- "
+        + "(" * 2_000
+        + "\n, `"
+        + "[" * 2_000
+        + "`, $$"
+        + "(" * 2_000
+        + "$$",
+        "1 /* a /* " + "(" * 2_000 + " */ b */ -- " + "-" * 2_000,
+    ],
+    ids=["+", "AND", "IN", "VALUES", "UNION", "JOIN", "CASE", "column", "types", "quotes", "comments"],
+)
+def test_a_long_statement_is_not_a_deep_one(flat: str) -> None:
+    check(f"SELECT {flat}")
+
+
+PIECES = [*"(()[]>~a,/", "END", "ARRAY<", "x.case", "1.5", "'('", "`[`", "r'('", "$$($$", "(1,2)"]
+LEVELS = st.lists(
+    st.sampled_from([*PIECES, "CASE WHEN", "MAP <", "- ", "NOT", "END IF", "-- (\n", "/* ( */", "/* /* ( */ ( */"]),
+    max_size=40,
+)
+
+
+@given(LEVELS, st.integers(1, 5))
+def test_levels_are_counted_as_tokens_say(pieces: list[str], most: int) -> None:
+    sql = " ".join(pieces)
+
+    deepest = deepest_of(sql)
+
+    if deepest <= most:
+        check_nesting(sql, most)
+    else:
+        with pytest.raises(SqlSyntaxError) as refused:
+            check_nesting(sql, most)
+        assert refused.value.facts["depth"] == deepest
+
+
+def deepest_of(sql: str) -> int:
+    """Count the levels of *sql* token by token."""
+    opened, signs, deepest, before = {"(": 0, "CASE": 0, "<": 0}, 0, 0, ""
+    for token, following in pairwise(chain(tokenize(sql), [None])):
+        assert token is not None
+        word = token.keyword or (token.text if token.kind is TokenKind.SYMBOL else "")
+        next_word = (following.keyword or following.text) if following else ""
+        signs = signs + 1 if word in {"-", "~", "NOT"} else 0
+        if before == ".":
+            pass
+        elif word in {"(", "["}:
+            opened["("] += 1
+        elif word in {")", "]"}:
+            opened["("] = max(0, opened["("] - 1)
+        elif word == "CASE" and before != "END":
+            opened["CASE"] += 1
+        elif word == "END" and next_word != "IF":
+            opened["CASE"] = max(0, opened["CASE"] - 1)
+        elif word in {"ARRAY", "MAP"}:
+            opened["<"] += 1
+        elif word == ">":
+            opened["<"] = max(0, opened["<"] - 1)
+        deepest = max(deepest, sum(opened.values()) + (signs if signs > 1 else 0))
+        before = word
+    return deepest

@@ -21,6 +21,7 @@ SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
 UNKNOWN_TO_JAVA = "does not exist in the JVM"
 """What py4j says of a class or a method that a JVM does not have, and of any while the JVM does not answer."""
 LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
+SILENT = "Spark did not answer any more and is being started again; repeat the statement in a few seconds."
 _MORE_MEMORY = "LIMIT its rows, write them to a table, or raise spark.driver.memory, on a cluster spark.executor.memory"
 NO_MEMORY = (
     "Spark had no memory left and is being started again; repeat the statement in a few seconds. A statement that needs too much "
@@ -38,6 +39,11 @@ _TAIL = re.compile(
     r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n['~]*[A-Z]\w+[ \n].*|\n\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
     re.S,
 )
+# The traceback of what a function of ours raised that Spark had called, up to the line with the error.
+_PROXIED = re.compile(
+    r"An exception was raised by the Python Proxy\. Return Message: Traceback .*\n(?=(?:\w+\.)*[A-Z]\w*: )", re.S
+)
+_PYTHON_PREFIX = re.compile(r"^(?:\w+\.)*[A-Z]\w*: ")
 _CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _OF_ALL_SESSIONS = (
     " Leave the database out: CREATE FUNCTION name … keeps a function for all sessions and materialized tables."
@@ -195,5 +201,10 @@ def position_in(text: str) -> tuple[int, int] | None:
 
 
 def plain_message(text: str) -> str:
-    """Return Spark's message *text* without Java stack, plan, quoted statement, class name and passwords in URLs."""
+    """Return Spark's message *text* without Java stack, plan, quoted statement, class name and passwords in URLs.
+
+    Of an exception in Python that Spark met, the error alone remains.
+    """
+    if found := _PROXIED.search(text):
+        text = _PYTHON_PREFIX.sub("", text[found.end() :])
     return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gives no reason."

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
 
 from mt_core.errors import Canceled
 from mt_core.model.progress import Progress
+from mt_core.spark.driver.failures import java_classes
 
 REMEMBERED = 10_000
+_NOT_FOUND = "java.util.NoSuchElementException"
 COUNTED_MS = 500
 _NO_THREAD = 0
 # By SparkContext.
@@ -140,9 +143,10 @@ def cancel(context: SparkContext, job_id: str) -> None:
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
-    """Return how far all stages are that the job has had; None when it has had none."""
+    """Return how far all stages are that the job has had and Spark remembers; None when there are none."""
     store = handle_of(context).spark.statusStore()
-    stages = [store.lastStageAttempt(stage_id) for stage_id in _stages(context, job_id)]
+    attempts = [_remembered(store.lastStageAttempt, stage_id) for stage_id in _stages(context, job_id)]
+    stages = [attempt for attempt in attempts if attempt is not None]
     if not stages:
         return None
     return Progress(
@@ -158,27 +162,44 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
     spark = handle_of(context).spark
     # What tasks counted arrives some milliseconds after they have ended.
     spark.listenerBus().waitUntilEmpty(COUNTED_MS)
-    tracker, store, rows = spark.statusTracker(), spark.statusStore(), 0
-    stages: set[int] = set()
+    tracker, store = spark.statusTracker(), spark.statusStore()
+    stages: dict[int, Any] = {}
     for spark_job_id in tracker.getJobIdsForTag(job_id):
-        job = tracker.getJobInfo(spark_job_id)
-        if not job.isDefined():
+        info = tracker.getJobInfo(spark_job_id)
+        if not info.isDefined():
             return None
-        stages.update(job.get().stageIds())
-    for stage_id in stages:
-        if not tracker.getStageInfo(stage_id).isDefined():
-            # It was skipped, for another one has its rows.
-            continue
-        stage = store.lastStageAttempt(stage_id)
-        if stage.attemptId() or stage.numFailedTasks():
+        attempts = [(stage_id, _remembered(store.lastStageAttempt, stage_id)) for stage_id in info.get().stageIds()]
+        found = {stage_id: attempt for stage_id, attempt in attempts if attempt is not None}
+        forgotten = len(attempts) - len(found)
+        if forgotten and forgotten > _skipped(store, spark_job_id, found.values()):
             return None
-        rows += int(stage.inputRecords())
-    return rows if stages else None
+        stages |= found
+    if any(stage.attemptId() or stage.numFailedTasks() for stage in stages.values()):
+        return None
+    return sum(int(stage.inputRecords()) for stage in stages.values()) if stages else None
+
+
+def _skipped(store: Any, spark_job_id: int, found: Iterable[Any]) -> int:
+    """Return how many stages of a job besides those that were *found* were skipped, for others have their rows."""
+    job = _remembered(store.job, spark_job_id)
+    skipped = 0 if job is None else int(job.numSkippedStages())
+    return skipped - sum(str(stage.status().name()) == "SKIPPED" for stage in found)
 
 
 def active_tasks(context: SparkContext, job_id: str) -> int:
     """Return how many tasks of the job run now; those of a cancelled job end after it."""
     return sum(stage.numActiveTasks() for stage in _stages(context, job_id).values())
+
+
+def _remembered(read: Callable[[int], Any], number: int) -> Any | None:
+    """Return what Spark's store has of a job or a stage, None once it has forgotten it, which it may between any two calls: it
+    keeps as many as `spark.ui.retainedJobs` and `spark.ui.retainedStages` say."""
+    try:
+        return read(number)
+    except Py4JJavaError as error:
+        if java_classes(error)[:1] != (_NOT_FOUND,):
+            raise
+        return None
 
 
 def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:

@@ -22,8 +22,8 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.operator_jar import operator_jar
 from mt_core.spark.process import end_process, launch_process
 
-# As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone.
-_NO_MEMORY, _ENDS_WITHIN_S = 52, 5
+# As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone; and as the JVM itself ends then.
+_NO_MEMORY, _ENDS_WITHIN_S = (52, 3), 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -48,7 +48,7 @@ class Incarnation:
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_ENDS_WITHIN_S)
         self.process.kill()
-        return self.process.wait() == _NO_MEMORY
+        return self.process.wait() in _NO_MEMORY
 
     def stop(self) -> None:
         """Stop Spark, then end the process."""

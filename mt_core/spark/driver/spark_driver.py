@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from enum import StrEnum
 from functools import partial
+from typing import TypeVar
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from mt_core.background import BackgroundLoop, attempt
@@ -29,8 +30,18 @@ from mt_core.spark.driver import jobs, jvm_objects
 from mt_core.spark.driver.added_jars import AddedJars
 from mt_core.spark.driver.cluster import LOOK_EVERY_S, ClusterWatch, is_cluster, state_of
 from mt_core.spark.driver.conf import DriverSettings
-from mt_core.spark.driver.failures import LOST, NO_MEMORY, SPARK_ERRORS, UNKNOWN_TO_JAVA, ends_process, translate
+from mt_core.spark.driver.failures import (
+    LOST,
+    NO_MEMORY,
+    SILENT,
+    SPARK_ERRORS,
+    UNKNOWN_TO_JAVA,
+    ends_process,
+    translate,
+)
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
+from mt_core.spark.driver.jvm_watch import LOOK_EVERY_S as JVM_LOOK_EVERY_S
+from mt_core.spark.driver.jvm_watch import JvmPulse, JvmWatch, Pulses
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
 from mt_core.spark.java import check_java
@@ -40,6 +51,8 @@ RETRY_S = 10.0
 STOP_TIMEOUT_S = 20.0
 CANCEL_AGAIN_S = 0.5
 TASKS_END_S, TASKS_POLL_S = 20.0, 0.05
+
+T = TypeVar("T")
 
 log = logging.getLogger(__name__)
 
@@ -81,6 +94,9 @@ class SparkDriver:
         self._cancels = jobs.JobCancels()
         # None for a Spark that is its own cluster.
         self._watch: ClusterWatch | None = None
+        self._jvm_watch: JvmWatch | None = None
+        # What an error that the end of a JVM causes says.
+        self._loss = LOST
         # Why statements need not wait, until a cluster accepts the driver again.
         self._lost_cluster: ClusterLost | None = None
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
@@ -122,8 +138,9 @@ class SparkDriver:
 
     def answers(self) -> bool:
         """Return whether Spark can work now: the state of a JVM that has just died is READY until the driver notices."""
-        incarnation = self._incarnation
-        return incarnation is not None and incarnation.usable()
+        incarnation, jvm = self._incarnation, self._jvm_watch
+        # One that does not answer would not answer this either.
+        return incarnation is not None and not (jvm is not None and jvm.trouble) and incarnation.usable()
 
     def check_cluster(self) -> None:
         """Raise ClusterLost from the time that the driver gave up the cluster until one takes work again."""
@@ -134,7 +151,9 @@ class SparkDriver:
         """Return why Spark accepts no work, or its cluster takes none; empty when all is well."""
         if self.state is not DriverState.READY:
             return self._unavailable().message
-        watch = self._watch
+        watch, jvm = self._watch, self._jvm_watch
+        if jvm is not None and jvm.trouble:
+            return jvm.trouble
         return _no_executor(self.settings.master, watch.idle_s) if watch is not None and watch.idle_s else ""
 
     @property
@@ -231,17 +250,21 @@ class SparkDriver:
             jobs.cancel(self.session.sparkContext, job_id)
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return the tasks of the job so far, or None if Spark knows none."""
-        with suppress(EngineUnavailable), self.translating():
-            return jobs.progress(self.session.sparkContext, job_id)
-        return None
+        """Return the tasks of the job so far, or None if Spark knows none or does not say; never raises."""
+        return self._read("progress", jobs.progress, job_id)
 
     def rows_read(self, job_id: str) -> int | None:
         """Return how many rows the scans of a job that has ended gave, None where that is not known; never raises."""
+        return self._read("rows read", jobs.rows_read, job_id)
+
+    def _read(self, what: str, read: Callable[[SparkContext, str], T | None], job_id: str) -> T | None:
+        """Return what Spark's records say of a job; None where they cannot be read, for which no work is to fail."""
         try:
-            return jobs.rows_read(self.session.sparkContext, job_id)
-        except (*SPARK_ERRORS, EngineUnavailable) as error:
-            log.info("rows that job %s read were not counted: %s", job_id, error, extra={"action": "rows_not_counted"})
+            with self.translating():
+                return read(self.session.sparkContext, job_id)
+        except MtError as error:
+            if not isinstance(error, EngineUnavailable):
+                log.info("%s of job %s not known: %s", what, job_id, error, extra={"action": "job_not_counted"})
             return None
 
     def wait_tasks(self, job_id: str) -> None:
@@ -269,7 +292,7 @@ class SparkDriver:
             case DriverState.STOPPED | DriverState.NEW:
                 return EngineUnavailable("Spark is not running: the gateway is shutting down or was not started.")
             case state:
-                text = LOST if state is DriverState.LOST else STARTING
+                text = self._loss if state is DriverState.LOST else STARTING
                 why = f" The last try failed: {self._failure.message}" if self._failure else ""
                 return EngineUnavailable(text + why)
 
@@ -290,7 +313,7 @@ class SparkDriver:
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
         # A JVM that does not answer, or whose SparkContext has stopped, is useless: `_supervise` starts the next one.
         incarnation.jobs.note_loss()
-        text = NO_MEMORY if incarnation.end() else LOST
+        text = NO_MEMORY if incarnation.end() else self._loss
         if self._lost_cluster is not None:
             return ClusterLost(self._lost_cluster.message)
         return EngineUnavailable(text, alone=incarnation.jobs.alone())
@@ -325,13 +348,15 @@ class SparkDriver:
             if not stopping:
                 self._incarnation, self.generation = incarnation, incarnation.generation
                 self.state, self._failure, self._lost_cluster = DriverState.READY, None, None
+                self._loss = LOST
             self._changed.notify_all()
         if stopping:
             incarnation.stop()
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
-        # After READY: to compile it takes a new JVM a second.
-        attempt("taking our file system for local files", partial(self._take_local_files, incarnation))
+        # After READY: to compile it takes a new JVM a second. In a thread of its own, for this one watches the JVM from now on.
+        take = partial(attempt, "taking our file system for local files", partial(self._take_local_files, incarnation))
+        threading.Thread(target=take, name="local-files", daemon=True).start()
         return incarnation
 
     def _take_local_files(self, incarnation: Incarnation) -> None:
@@ -356,20 +381,19 @@ class SparkDriver:
         return True
 
     def _see_end(self, incarnation: Incarnation) -> None:
-        """Wait until the JVM has ended, or end it when its cluster is lost; then discard it."""
-        process, watch = incarnation.process, self._watch
-        if watch is None:
-            process.wait()
-        while process.poll() is None and watch is not None:
-            with suppress(subprocess.TimeoutExpired):
-                process.wait(LOOK_EVERY_S)
-                break
-            watch.look()
-            if watch.lost:
-                self._lost_cluster = _cluster_lost(self.settings)
-                log.error("%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master})
+        """Wait until the JVM has ended, or end it when its cluster is lost or it does no work; then discard it."""
+        process, pulses = incarnation.process, Pulses(JvmPulse(incarnation.session))
+        ended = threading.Thread(target=process.wait, name="spark-process", daemon=True)
+        ended.start()
+        self._jvm_watch = JvmWatch(pulses.newest)
+        every_s = JVM_LOOK_EVERY_S if self._watch is None else LOOK_EVERY_S
+        while ended.is_alive():
+            ended.join(every_s)
+            if ended.is_alive() and self._is_useless(self._jvm_watch, every_s):
                 process.kill()
-                process.wait()
+                ended.join()
+        pulses.end()
+        self._jvm_watch = None
         incarnation.jobs.note_loss()
         with self._changed:
             if self._stopping.is_set():
@@ -378,6 +402,21 @@ class SparkDriver:
             self._changed.notify_all()
         log.warning("spark was lost", extra={"action": "spark_lost", "pid": process.pid})
         discard(incarnation.gateway)
+
+    def _is_useless(self, jvm: JvmWatch, after_s: float) -> bool:
+        """Look at a JVM that runs, *after_s* after the last time; return whether it, or its cluster, is to be given up."""
+        jvm.look(after_s)
+        if jvm.stalled:
+            self._loss = NO_MEMORY if jvm.out_of_memory else SILENT
+            log.error("%s", jvm.trouble, extra={"action": "spark_stalled"})
+            return True
+        if self._watch is None:
+            return False
+        self._watch.look()
+        if self._watch.lost:
+            self._lost_cluster = _cluster_lost(self.settings)
+            log.error("%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master})
+        return self._watch.lost
 
     def _note_failure(self, error: MtError) -> None:
         """Report *error*; it is final if no other attempt can succeed. A database that is away may come back."""

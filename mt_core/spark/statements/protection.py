@@ -28,7 +28,7 @@ from mt_core.spark.statements.protected_statements import (
     Refusal,
     refusal_of,
 )
-from mt_core.tokens import TokenKind, tokenize
+from mt_core.tokens import TokenKind, check_nesting, tokenize
 
 # A statement that begins with one of these changes no table, and runs without a check of its plan.
 _READS = frozenset({"SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "USE", "SET", "RESET", "("})
@@ -164,7 +164,9 @@ class _Check:
                 # FROM … INSERT … INSERT is a union of its inserts, one level deep; a deeper one is of queries.
                 yield from (child for child in scala_items(plan.children()) if str(child.productPrefix()) != "Union")
             case "UnresolvedExecuteImmediate":
-                yield self._parser.parsePlan(self._value(plan.sqlStmtStr(), "EXECUTE IMMEDIATE"))
+                text = self._value(plan.sqlStmtStr(), "EXECUTE IMMEDIATE")
+                check_nesting(text)
+                yield self._parser.parsePlan(text)
             case "PlanWithUnresolvedIdentifier":
                 yield plan.planBuilder().apply(self._identifier_clause(plan), plan.children())
             case _:

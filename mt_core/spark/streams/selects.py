@@ -148,15 +148,17 @@ class _Feed:
         """Hand the rows of a batch over; Spark calls this, and begins the next batch when it returns."""
         self._session = rows.sparkSession
         try:
-            self._frames.columns.check()
+            with self._driver.translating():
+                self._frames.columns.check()
+                with self._driver.at_work(self._job.job_id):
+                    for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
+                        if batch is not None:
+                            self._hand_over(batch)
+                self._hand_over(None)
         except MtError as error:
+            # Of what is raised here, Spark keeps the traceback as a text.
             self._failure = error
             raise
-        with self._driver.at_work(self._job.job_id):
-            for batch in batches(self._driver, arrow_frame(rows), self._schema, self._job):
-                if batch is not None:
-                    self._hand_over(batch)
-        self._hand_over(None)
 
     def _hand_over(self, batch: pa.RecordBatch | None) -> None:
         while not self._ending.is_set():
@@ -183,9 +185,9 @@ class _Feed:
             cause: Any = query.exception()
             if cause is None or self._ending.is_set():
                 return False
-            if self._failure is not None:
-                raise self._failure
-            sources = self._frames.query.text.sources
-            with active_session(self._frames.query.session):
-                broken = breakage(self._frames.query.session, sources, self._frames.starts, cause)
-            raise broken or translate(cause)
+            failure, streamed = self._failure, self._frames.query
+            if failure is not None:
+                cause = failure.__cause__ or failure
+            with active_session(streamed.session):
+                broken = breakage(streamed.session, streamed.text.sources, self._frames.starts, cause)
+            raise broken or failure or translate(cause)

@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.errors import TableNotFound
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.reservation import Atomicity, Reservation
-from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.conf import IO_IMPL, SESSION_CATALOG
 from mt_core.spark.driver.file_systems import (
-    IO_IMPL,
     delete_folder,
     entries_of,
     file_io,

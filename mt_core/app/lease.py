@@ -87,7 +87,8 @@ class RegistryLease:
         except RegistryFull as error:
             if not isinstance(self._failure, RegistryFull):
                 log.error("%s: %s", RegistryFull.code, error, extra={"action": "disk_full"})
-            self._failure = error
+            # Nobody else can write a lease there either.
+            self._renewed, self._failure = True, error
             return
         except RegistryError as error:
             self._failure = error
@@ -101,10 +102,7 @@ class RegistryLease:
             )
 
     def check(self) -> None:
-        """End this gateway if its last renewal is too long ago, unless nobody can write a lease because the disk is full."""
-        if isinstance(self._failure, RegistryFull):
-            self._missed = 0
-            return
+        """End this gateway if its last renewal is too long ago."""
         self._missed = 0 if self._renewed else self._missed + 1
         self._renewed = False
         if self._missed < (MOST_FAILED if self._failure else MOST_SILENT):

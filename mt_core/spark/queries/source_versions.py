@@ -97,9 +97,7 @@ class SourceVersions:
                 return None
             for source in lineage.sources:
                 if source.name not in known:
-                    with lineage.lock:
-                        (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS)
-                        known[source.name] = snapshot_of(source.table) if failed is None else failed
+                    known[source.name] = self._snapshot(source, lineage)
                 if isinstance(unread := known[source.name], UnreadSources):
                     return self._unread(query, source.name, unread)
             has_definitions = lineage.views or lineage.functions
@@ -111,6 +109,16 @@ class SourceVersions:
             return UnreadSources(reason=f"{type(error).__name__}: {error}")
         names = (*(source.name for source in lineage.sources), *definitions)
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
+
+    def _snapshot(self, source: Source, lineage: Lineage) -> str | UnreadSources:
+        """Return the current snapshot of a source, or why it could not be read; another thread may wait for its answer."""
+        if not lineage.lock.acquire(timeout=WAIT_MS / 1000):
+            return UnreadSources(reason="")
+        try:
+            (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS)
+            return snapshot_of(source.table) if failed is None else failed
+        finally:
+            lineage.lock.release()
 
     def _unread(self, query: Query, source: str, unread: UnreadSources) -> UnreadSources:
         """Return why *source* was not read; one that failed may have been recreated, which the next analysis finds out."""

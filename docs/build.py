@@ -70,6 +70,7 @@ WAYS_OUT: Mapping[str, str] = {
     "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can be repeated.",
     "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` recreates the storage and fills it; or DROP the table.",
     "WORKFLOW_FAILED": "Make sure that the scheduler can be reached and allows the operation, then repeat the statement.",
+    "DISK_FULL": "Make room on the disk of the registry; the gateway then goes on by itself.",
     "REGISTRY_FAILED": "Make sure that the registry's database can be reached and has room, then repeat the statement.",
     "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; the refreshes that it started continue.",
     "SESSION_LIMIT": "Close sessions that are not used, or raise `sql-gateway.session.max-num`.",

@@ -34,6 +34,7 @@
     │   └── StorageMissing        the storage table is missing
     ├── WorkflowError             the workflow scheduler failed (FLIP-448 WorkflowException)
     ├── RegistryError             the registry failed
+    │   └── RegistryFull          the disk of its database is full
     ├── SessionNotFound           no such session, or it expired
     ├── SessionLimit              too many sessions are open
     ├── GatewayBusy               the gateway has no capacity left
@@ -350,6 +351,12 @@ class RegistryError(MtError):
     """The registry failed."""
 
     code = "REGISTRY_FAILED"
+
+
+class RegistryFull(RegistryError):
+    """The disk of the registry's database is full: nothing can be written until there is room."""
+
+    code = "DISK_FULL"
 
 
 class RevisionConflict(RegistryError):

@@ -255,7 +255,13 @@ class Gateway:
 
     def _listening(self, config: Config) -> GatewayServer:
         hosts = config.names("sql-gateway.security.allowed-hosts")
-        endpoints = replace(self._wiring.endpoints, tokens=self._tokens, hosts=hosts, versions=api_versions(config))
+        endpoints = replace(
+            self._wiring.endpoints,
+            tokens=self._tokens,
+            hosts=hosts,
+            versions=api_versions(config),
+            engine_trouble=lambda: self._lease.trouble() or self._engine.trouble(),
+        )
         if config.boolean(EMBEDDED_KEY):
             # The folder is closed to other users, and this process holds it.
             app = build_app(replace(endpoints, remaining_work=self.remaining_work))

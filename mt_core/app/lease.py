@@ -12,7 +12,7 @@ from functools import partial
 from mt_core.app import process_identity
 from mt_core.background import BackgroundLoop
 from mt_core.clock import Clock
-from mt_core.errors import MtError, RegistryError, RegistryInUse
+from mt_core.errors import MtError, RegistryError, RegistryFull, RegistryInUse
 from mt_core.model.gateway import GatewayLease
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
@@ -84,9 +84,17 @@ class RegistryLease:
         """Renew the lease once; end this gateway if another one has taken the registry."""
         try:
             holder = in_transaction(self._registry, partial(take_lease, lease=self._lease))
+        except RegistryFull as error:
+            if not isinstance(self._failure, RegistryFull):
+                log.error("%s: %s", RegistryFull.code, error, extra={"action": "disk_full"})
+            # Nobody else can write a lease there either.
+            self._renewed, self._failure = True, error
+            return
         except RegistryError as error:
             self._failure = error
             raise
+        if isinstance(self._failure, RegistryFull):
+            log.warning("The registry can be written again.", extra={"action": "disk_has_room"})
         self._renewed, self._failure = True, None
         if holder is not None:
             self._lose(
@@ -101,6 +109,11 @@ class RegistryLease:
             return
         reason = self._failure.message if self._failure else "its database does not answer"
         self._lose(RegistryError(f"The gateway ends, because it cannot renew its lease of the registry: {reason}"))
+
+    def trouble(self) -> str:
+        """Return why the registry takes no changes while its disk is full, "" otherwise."""
+        failure = self._failure
+        return f"{failure.code}: {failure.message}" if isinstance(failure, RegistryFull) else ""
 
     def release(self) -> None:
         """Stop the renewal, and end the lease so that the next gateway can start at once; if that fails, the lease expires."""

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
-from mt_core.errors import RegistryError, RevisionConflict
+from mt_core.errors import RegistryError, RegistryFull, RevisionConflict
 
 # PostgreSQL ends one of two transactions that block each other with one of these: running it again helps.
 SERIALIZATION_FAILURE, DEADLOCK = "40001", "40P01"
 LOCK_NOT_AVAILABLE = "55P03"
+DISK_FULL = "53100"
+# SQLite says either when a disk is full; the second where the index of its log cannot grow.
+_FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 
 
 @contextmanager
@@ -31,4 +35,6 @@ def translated(registry: str) -> Iterator[None]:
             raise RegistryError(
                 f"Registry {registry} is held by another process; end that, or try again later: {reason}."
             ) from cause
+        if sqlstate == DISK_FULL or getattr(original, "sqlite_errorcode", None) in _FULL:
+            raise RegistryFull(f"The disk of registry {registry} is full; make room there: {reason}.") from cause
         raise RegistryError(f"Registry {registry} failed; check that it is reachable and whole: {reason}.") from cause

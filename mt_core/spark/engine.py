@@ -24,7 +24,7 @@ from mt_core.spark.storage.housekeeping import Housekeeping
 from mt_core.spark.storage.metadata import MetadataStore
 from mt_core.spark.storage.storage_tables import StorageTables
 from mt_core.spark.storage.writes import StagedWrites
-from mt_core.tables.engine import AnalysedQuery, Query, RefreshEngine, SourceVector
+from mt_core.tables.engine import AnalysedQuery, Query, RefreshEngine, SourceVector, UnreadSources
 
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
@@ -73,7 +73,7 @@ class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comp
         with self._working():
             return self._versions.vector(query)
 
-    def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
+    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         with self._working():
             return self._versions.look(queries)
 

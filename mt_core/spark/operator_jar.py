@@ -24,6 +24,8 @@ SOURCES_ENTRY = "META-INF/freshtable-sources"
 """The entry of the jar that has the hash of its sources."""
 _PACKAGED = Path(__file__).with_name(NAME)
 _JAVA = Path(__file__).parents[2] / "java" / "freshtable"
+# What our classes need of Iceberg's, whose jar is fetched only when Spark starts; the compiler reads them, the jar has none.
+_STUBS = _JAVA.with_name("stubs")
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _ALWAYS = (1980, 1, 1, 0, 0, 0)
 _TIMEOUT_S = 300.0
@@ -84,6 +86,8 @@ def hash_of(sources: Path) -> str:
     found = sha256(pyspark.__version__.encode())
     for file in _files(sources):
         found.update(f"\n{file.relative_to(sources).as_posix()}\n".encode() + file.read_bytes())
+    for file in _files(_STUBS):
+        found.update(f"\n{file.relative_to(_STUBS).as_posix()}\n".encode() + file.read_bytes())
     return found.hexdigest()
 
 
@@ -106,7 +110,8 @@ def compiler(environ: Mapping[str, str]) -> Path:
 
 def _compile(javac: Path, sources: Path, classes: Path) -> None:
     options = [*_SHORT_RUN, "-Xlint:all,-classfile,-path", "-Werror", "--release", str(OLDEST)]
-    command = [str(javac), *options, "-cp", f"{_SPARK_JARS}/*", "-d", str(classes), *map(str, _files(sources))]
+    command = [str(javac), *options, "-cp", f"{_SPARK_JARS}/*", "-sourcepath", str(_STUBS), "-implicit:none"]
+    command += ["-d", str(classes), *map(str, _files(sources))]
     try:
         ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as cause:

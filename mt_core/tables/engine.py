@@ -275,6 +275,13 @@ class Rewrite:
     branch: str
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadSources:
+    """Why a source of a query could not be looked at; "" while the look goes on, which a later one may find done."""
+
+    reason: str
+
+
 class CatalogLookup(Protocol):
     """The catalogs that the engine knows. Every call may raise EngineUnavailable (starting, or lost) and EngineError."""
 
@@ -306,10 +313,10 @@ class QueryAnalysis(Protocol):
     def read_shape(self, query: Query) -> ShapedQuery | str:
         """Return the shape of *query*, or why no change of its sources can be applied, whatever their versions; no Spark job."""
 
-    def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
+    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         """Return for each query a text that changes when its sources or views do; None if they change without a version.
 
-        Reads each source once and starts no Spark job; a query whose sources cannot be read gives a text as well.
+        Reads each source once and starts no Spark job. A source that cannot be read, or that does not answer, holds up no other.
         """
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:

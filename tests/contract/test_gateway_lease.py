@@ -7,7 +7,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,14 +16,14 @@ import pytest
 
 from mt_core.app import process_identity
 from mt_core.app.lease import RegistryLease, lease_of
-from mt_core.errors import MtError, RegistryError, RegistryInUse
+from mt_core.errors import MtError, RegistryError, RegistryFull, RegistryInUse
 from mt_core.model.run import RunStatus
 from mt_core.registry.store import SqlRegistry
 from mt_core.tables.registry import Registry
 from mt_core.tables.upkeep.gateways import LEASE, ended_owners
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.gateway.whole import empty_registry
-from tests.support.memory_registry import MemoryRegistry
+from tests.support.memory_registry import MemoryRegistry, MemoryTransaction
 from tests.support.registry_facts import a_run
 from tests.support.registry_steps import insert_runs
 
@@ -214,6 +214,89 @@ def test_a_gateway_whose_database_does_not_answer_ends_itself(gateways: Gateways
         first.check()
 
     assert "its database does not answer" in str(gateways.lost[0])
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """A disk of two megabytes."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip(f"this account may not mount a disk: {mounted.stderr.strip()}")
+    yield folder
+    subprocess.run(["umount", "--lazy", str(folder)], check=True)
+
+
+def fill(folder: Path) -> Path:
+    """Write a file until the disk of *folder* is full."""
+    file = folder / "filler"
+    with suppress(OSError), file.open("wb", buffering=0) as filler:
+        while filler.write(bytes(512)):
+            pass
+    return file
+
+
+def test_a_gateway_on_a_full_disk_says_so_and_goes_on_when_there_is_room(
+    small_disk: Path, clock: SteppedClock, caplog: pytest.LogCaptureFixture
+) -> None:
+    database = small_disk / "registry.db"
+    database.write_bytes(empty_registry())
+    with closing(SqlRegistry.open(f"sqlite:///{database}", clock)) as registry:
+        gateways = Gateways(registry, clock)
+        first = gateways.taken(FIRST)
+        first.renew()
+        filler, written = fill(small_disk), 0
+        # What SQLite's log has room for is still written.
+        while not first.trouble() and written < 1000:
+            first.renew()
+            written += 1
+        troubles = []
+        for _ in range(20):
+            clock.advance(LEASE)
+            first.renew()
+            first.check()
+            troubles.append(first.trouble().partition(":")[0])
+        filler.unlink()
+        first.renew()
+        first.check()
+
+        assert set(troubles) == {"DISK_FULL"}
+        assert (gateways.lost, first.trouble(), gateways.living()) == ([], "", [FIRST])
+    said = [record.getMessage() for record in caplog.records]
+    assert [line.partition(":")[0] for line in said] == ["DISK_FULL", "The registry can be written again."]
+    assert str(database) in said[0]
+
+
+def test_a_gateway_that_finds_its_lease_taken_after_its_disk_was_full_ends_itself(clock: SteppedClock) -> None:
+    registry = FullRegistry(clock)
+    gateways = Gateways(registry, clock)
+    first = gateways.taken(FIRST, machine="elsewhere")
+    registry.full = True
+    for _ in range(10):
+        first.renew()
+        first.check()
+    registry.full = False
+    gateways.taken(SECOND)
+
+    first.renew()
+
+    assert [type(error) for error in gateways.lost] == [RegistryInUse]
+
+
+class FullRegistry(MemoryRegistry):
+    """A registry whose disk is full at times."""
+
+    full = False
+
+    @contextmanager
+    def transaction(self) -> Iterator[MemoryTransaction]:
+        if self.full:
+            raise RegistryFull("The disk of registry memory is full; make room there.")
+        with super().transaction() as tx:
+            yield tx
 
 
 OTHER_PROCESS = """

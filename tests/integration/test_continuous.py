@@ -6,11 +6,14 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from mt_core.errors import GatewayError
+from mt_core.model.run import RunStatus
+from mt_core.spark.driver.failures import SPARK_ERRORS
 from tests.depth import DEPTH, dice, rounds
 from tests.integration.follower import Follower
 from tests.integration.follower import follower as follower
@@ -70,6 +73,47 @@ def test_a_source_that_is_dropped_fails_and_one_that_comes_back_is_followed(foll
     follower.step()
 
     assert follower.world.rows("totals") == [("Oslo", 1, 9)]
+
+
+@pytest.mark.parametrize("has_checksum", [True, False])
+def test_a_torn_metadata_file_is_named_at_once_and_stops_the_tables_over_it_alone(
+    follower: Follower, has_checksum: bool
+) -> None:
+    world = follower.world
+    world.spark("CREATE TABLE items (city STRING) USING iceberg", "INSERT INTO items VALUES ('Rome')")
+    follower.follow("totals", BY_CITY)
+    follower.follow("names", "SELECT city FROM items")
+    # The look-out has not read this commit.
+    world.spark("INSERT INTO items VALUES ('Oslo')")
+    (file,) = world.session.sql(
+        f"SELECT file FROM lake.{world.namespace}.items.metadata_log_entries ORDER BY timestamp DESC LIMIT 1"
+    ).collect()[0]
+    path = Path(file.removeprefix("file:"))
+    checksum = path.with_name(f".{path.name}.crc")
+    whole, checked, began = path.read_bytes(), checksum.read_bytes(), time.monotonic()
+
+    path.write_bytes(whole[:900])
+    if not has_checksum:
+        checksum.unlink()
+    follower.step("INSERT INTO orders VALUES ('Oslo', 9)")
+    totals, expected = world.rows("totals"), world.plain(BY_CITY)
+    with pytest.raises(SPARK_ERRORS) as touched:
+        world.plain("SELECT * FROM items")
+    took_s = time.monotonic() - began
+    path.write_bytes(whole)
+    checksum.write_bytes(checked)
+    failed = [run for run in world.runs("names") if run.status is RunStatus.FAILED]
+    world.clock.advance(timedelta(minutes=5))
+    follower.step()
+    follower.step("INSERT INTO items VALUES ('Bern')")
+
+    assert totals == expected
+    assert took_s < 60, "Iceberg reads a damaged metadata file for 93 seconds"
+    assert path.name in str(touched.value)
+    assert "Restore the file" in str(touched.value)
+    assert failed, [(run.status, run.error, run.reason) for run in world.runs("names")]
+    assert path.name in (failed[0].error or "")
+    assert world.rows("names") == [("Bern",), ("Oslo",), ("Rome",)]
 
 
 @contextmanager

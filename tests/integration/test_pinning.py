@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Iterator
 from itertools import count
 from uuid import uuid4
@@ -8,9 +10,11 @@ import pytest
 
 from mt_core.model.partition import WHOLE
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.driver.jvm_objects import java_function, json_of, own_object, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.tables.engine import MetadataChange, Query, SourceVector, StorageSpec, Write
+from mt_core.spark.queries.glances import NO_ANSWER, read
+from mt_core.tables.engine import MetadataChange, Query, SourceVector, StorageSpec, UnreadSources, Write
 from mt_core.tables.runs.decide import has_same
 
 pytestmark = pytest.mark.spark
@@ -329,3 +333,41 @@ def test_a_look_at_many_queries_tells_which_of_their_sources_changed(pins: Pins)
         *(False, False, False, True)
     ]
     assert look_after("INSERT INTO lake.pins.orders VALUES (9, 'z')") == [True, True, True, False]
+
+
+def test_a_source_that_does_not_answer_holds_up_no_other_and_is_not_read_twice(pins: Pins) -> None:
+    session = pins.session
+    take = java_function(session, "java.util.concurrent.BlockingQueue.take")
+    queues = [static_member(session, "java.util.concurrent.LinkedBlockingQueue")() for _ in range(3)]
+    objects = static_member(session, "java.util.ArrayList")()
+    for queue in queues:
+        objects.add(queue)
+    queues[0].put("first")
+    queues[2].put("third")
+
+    first = read(session, objects, take, 100)
+    for queue in queues:
+        queue.put("next")
+    deadline = time.monotonic() + 60
+    while (again := read(session, objects, take, 1000)) != ["next"] * 3 and time.monotonic() < deadline:
+        queues[0].put("next")
+        queues[2].put("next")
+
+    assert first == ["first", UnreadSources(reason=""), "third"]
+    assert again == ["next"] * 3
+    assert queues[1].isEmpty(), "only the one read that was under way has taken from it"
+
+
+def test_a_source_that_does_not_answer_within_the_limit_says_so_and_is_interrupted(pins: Pins) -> None:
+    session = pins.session
+    take = java_function(session, "java.util.concurrent.BlockingQueue.take")
+    objects = static_member(session, "java.util.ArrayList")()
+    objects.add(static_member(session, "java.util.concurrent.LinkedBlockingQueue")())
+    reads = own_object(session, "freshtable.driver.LimitedReads")
+    assert reads is not None
+
+    first = json.loads(json_of(session, reads.of(objects, take, 10, 0)))
+    second = json.loads(json_of(session, reads.of(objects, take, 60_000, 0)))
+
+    assert first == [[None, f"{NO_ANSWER} 0 seconds"]]
+    assert "InterruptedException" in second[0][1]

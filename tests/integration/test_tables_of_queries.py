@@ -18,10 +18,12 @@ from mt_core.clock import SystemClock
 from mt_core.errors import Canceled, DefinitionInvalid, EngineUnavailable, MtError, QueryFailed
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import JobStatus
+from mt_core.model.reservation import Atomicity
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.integration.rest_catalog import WAREHOUSE, rest_catalog
 from tests.support.listing import paths_below
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_job
@@ -60,8 +62,8 @@ class World:
             "spark.sql.catalog.accounts.url": f"jdbc:sqlite:{self.warehouse}.accounts.db",
             "spark.sql.catalog.accounts.driver": "org.sqlite.JDBC",
         }
-        catalogs = {"folders": settings, "stored": stored, "accounts": accounts}
-        self.engine = SparkStatements(driver, catalogs=lambda: catalogs)
+        self.catalogs = {"folders": settings, "stored": stored, "accounts": accounts}
+        self.engine = SparkStatements(driver, catalogs=lambda: self.catalogs)
         clock = SystemClock()
         self.store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
         self.creations = TableCreations(self.engine, self.store, engine_timeout_s=120)
@@ -317,3 +319,34 @@ def _await_tasks(world: World, job_id: str) -> None:
             return
         pause.wait(0.1)
     pytest.fail("no task of the statement has ended")
+
+
+def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(world: World, tmp_path: Path) -> None:
+    with rest_catalog(tmp_path / "server") as uri:
+        before, prefix = world.catalogs, "spark.sql.catalog.served"
+        served = {
+            prefix: "org.apache.iceberg.spark.SparkCatalog",
+            f"{prefix}.type": "rest",
+            f"{prefix}.uri": uri,
+            f"{prefix}.warehouse": WAREHOUSE,
+            f"{prefix}.cache-enabled": "false",
+        }
+        world.catalogs = {**before, "served": served}
+        world.rows("CREATE NAMESPACE served.made")
+
+        world.create("CREATE TABLE served.made.t AS SELECT 1 AS a")
+        with pytest.raises(QueryFailed, match="broken"):
+            world.create(f"CREATE TABLE served.made.broken AS {FAILS}")
+        world.create("REPLACE TABLE served.made.t AS SELECT 2 AS a")
+        with pytest.raises(QueryFailed, match="broken"):
+            world.create(f"CREATE OR REPLACE TABLE served.made.t AS {FAILS}")
+
+        assert world.rows("SELECT * FROM served.made.t") == [[2]]
+        assert not world.exists("served.made.broken")
+        (location,) = [row[1] for row in world.rows("DESCRIBE EXTENDED served.made.t") if row[0] == "Location"]
+        reservation = world.engine.reserve(CONTEXT, "CREATE TABLE served.made.u AS SELECT 1 AS a", job_id=world.job())
+        world.catalogs = before
+        world.rows("SELECT 1")
+    assert Path(str(location).removeprefix("file:")).is_relative_to(tmp_path / "server")
+    assert reservation is not None
+    assert (reservation.atomicity, reservation.folder) == (Atomicity.ATOMIC, None)

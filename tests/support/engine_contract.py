@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime
 from uuid import uuid4
 
@@ -13,7 +14,7 @@ from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing
 from mt_core.model.partition import WHOLE
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
-from mt_core.tables.engine import MetadataChange, Query, RefreshEngine
+from mt_core.tables.engine import MetadataChange, Query, RefreshEngine, UnreadSources
 from tests.support.engine_contract_changes import ChangesContract
 from tests.support.engine_contract_upkeep import UpkeepContract
 from tests.support.engine_steps import EngineSteps, SourceTables, day, row, versions
@@ -91,6 +92,18 @@ class EngineContract(ChangesContract, UpkeepContract):
         steps.engine.add_columns(steps.identifier, added)
 
         assert steps.load().columns == ("ds", "k", "v", "note")
+
+    # -------------------------------------------------------------------------------------------------------- looks
+
+    def test_a_look_at_a_source_that_is_not_there_holds_up_no_other(self, steps: EngineSteps) -> None:
+        missing = replace(steps.query, text=f"SELECT * FROM {steps.source_name}_missing")
+        (before,) = steps.engine.look([steps.query])
+
+        failed, found = steps.engine.look([missing, steps.query])
+
+        assert isinstance(failed, UnreadSources)
+        assert "_missing" in failed.reason
+        assert found == before
 
     # ----------------------------------------------------------------------------------------------------- metadata
 

@@ -16,6 +16,7 @@ from mt_core.errors import (
     CommitConflict,
     CommitUnknown,
     DefinitionInvalid,
+    EngineError,
     QueryFailed,
     TableExists,
 )
@@ -41,6 +42,7 @@ from mt_core.tables.engine import (
     Staged,
     StorageMetadata,
     StorageSpec,
+    UnreadSources,
     Write,
 )
 from tests.support.fake_comparison import compare_rows
@@ -147,6 +149,8 @@ class FakeEngine(FakeSources):
         self._check("read_vector")
         name, source = self._source(query)
         columns = {column.name: column.type for column in selected(query, source)}
+        if name in self.unread:
+            raise EngineError(f"{name}: {self.unread[name] or 'no answer'}")
         version: dict[str, Any] = {"uuid": source.uuid, "snapshot": None, "schema": source.schema, "columns": columns}
         if source.current != NO_COMMIT:
             version |= {"snapshot": source.data_version(), "at": source.current}
@@ -163,10 +167,20 @@ class FakeEngine(FakeSources):
         shape = self.unstable or self.shape or shape_of_columns(columns)
         return shape if isinstance(shape, str) else ShapedQuery(shape=shape, columns=columns, readings=(name,))
 
-    def look(self, queries: Sequence[Query]) -> Sequence[str | None]:
+    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         self._check("look")
         self.looks += 1
-        return [None if self.unstable else str(self._source(query)[1].current) for query in queries]
+        return [self._looked_at(query) for query in queries]
+
+    def _looked_at(self, query: Query) -> str | UnreadSources | None:
+        try:
+            name, source = self._source(query)
+        except QueryFailed as error:
+            return UnreadSources(reason=error.message)
+        self.looked_at.append(name)
+        if (reason := self.unread.get(name)) is not None:
+            return UnreadSources(reason=reason)
+        return None if self.unstable else str(source.current)
 
     def next_commit(self, timeout_s: float) -> str | None:
         try:

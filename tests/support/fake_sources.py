@@ -22,6 +22,9 @@ class FakeSources(FakeHousekeeping):
         super().__init__()
         self.sources: dict[str, FakeSource] = {}
         self.views: dict[str, str] = {}
+        # Why a source cannot be read, "" while it does not answer; and the names of those that were looked at.
+        self.unread: dict[str, str] = {}
+        self.looked_at: list[str] = []
         # The names of sources that got rows, for who waits for it.
         self.committed: SimpleQueue[str] = SimpleQueue()
         self.now: Callable[[], datetime] = lambda: datetime(2026, 3, 1, 12, tzinfo=UTC)

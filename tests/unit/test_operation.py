@@ -5,7 +5,7 @@ from itertools import product
 
 import pytest
 
-from mt_core.errors import Canceled, IllegalStatus, MtError, QueryFailed, RequestInvalid, StatementTimedOut
+from mt_core.errors import Canceled, EngineError, IllegalStatus, MtError, QueryFailed, RequestInvalid, StatementTimedOut
 from mt_core.rowset import RowSet
 from mt_core.sessions.operations.operation import (
     TERMINAL,
@@ -277,3 +277,24 @@ def test_a_page_has_the_size_it_was_first_asked_for_with() -> None:
     sizes = [len(cursor.fetch(token, size).rows) for token, size in ((0, 3), (0, 1), (1, None), (2, 9), (3, 9))]
 
     assert sizes == [3, 3, 2, 1, 0]
+
+
+def test_a_closed_result_whose_rows_could_not_be_written_says_so() -> None:
+    operation, rows = operation_in(OperationStatus.RUNNING), FakeRows()
+    operation.finish(a_result(rows))
+    rows.end(EngineError("Rows of the result cannot be written in /home: No space left on device"))
+
+    operation.close()
+
+    with pytest.raises(EngineError, match="No space left on device"):
+        operation.fetch(0)
+
+
+def test_a_closed_result_whose_query_was_still_running_has_nothing_to_fetch() -> None:
+    operation, rows = operation_in(OperationStatus.RUNNING), FakeRows()
+    operation.finish(a_result(rows))
+
+    operation.close()
+
+    with pytest.raises(IllegalStatus, match="is CLOSED: it has no result to fetch"):
+        operation.fetch(0)

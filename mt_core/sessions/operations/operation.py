@@ -135,6 +135,7 @@ class Operation:
         self.result: OperationResult | None = None
         self.error: MtError | None = None
         self._pages: ResultPages | None = None
+        self._rows_error: MtError | None = None
         self._changed = threading.Condition()
 
     @property
@@ -183,6 +184,14 @@ class Operation:
                 self.advance(OperationStatus.FINISHED)
         if late:
             result.rows.close()
+        else:
+            result.rows.on_end(self._note_end)
+
+    def _note_end(self, error: MtError | None) -> None:
+        """Keep the error with which the rows of a query ended, for who fetches them after the operation was closed."""
+        with self._changed:
+            if self.status is OperationStatus.FINISHED:
+                self._rows_error = error
 
     def fail(self, error: MtError) -> None:
         """Become ERROR with *error*, unless the operation has ended."""
@@ -222,6 +231,8 @@ class Operation:
         """
         pages, status = self._pages, self.status
         if pages is None or status is not OperationStatus.FINISHED:
+            if self._rows_error is not None:
+                raise self._rows_error
             raise IllegalStatus(f"Operation {self.handle} is {status}: it has no result to fetch.")
         return pages.fetch(token, size, form)
 

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from mt_core.spark.catalogs.plugins import plugins_of
-from mt_core.spark.driver.conf import CATALOG
-from mt_core.spark.driver.jvm_objects import active_session, state_of
+from mt_core.spark.driver.conf import CATALOG, CHECKED_FILES, checked_catalogs
+from mt_core.spark.driver.jvm_objects import active_session, own_class, state_of
 from mt_core.spark.driver.session_functions import SessionFunctions
 
 Settings = Mapping[str, Mapping[str, str]]
@@ -53,7 +53,7 @@ class CatalogSync:
                     continue
                 if name in applied:
                     _remove(session, name, applied[name])
-                for key, value in wanted.get(name, {}).items():
+                for key, value in _checked(session, wanted.get(name, {})).items():
                     session.conf.set(key, value)
             self._applied[session] = wanted
         return session
@@ -65,5 +65,10 @@ def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> No
         if plugins.contains(name) and manager.currentCatalog().name() == name:
             manager.setCurrentCatalog(CATALOG)
         plugins.remove(name)
-        for key in settings:
+        for key in _checked(session, settings):
             session.conf.unset(key)
+
+
+def _checked(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
+    """Return *settings* with our class for the files of a catalog, if Spark was started with our classes."""
+    return {**settings, **checked_catalogs(settings)} if own_class(session, CHECKED_FILES) is not None else settings

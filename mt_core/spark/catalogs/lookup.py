@@ -14,6 +14,7 @@ from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
+from mt_core.spark.driver.file_systems import settings_of
 from mt_core.spark.driver.jvm_objects import java_strings, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 
@@ -100,7 +101,7 @@ class Catalogs:
 
     def setting(self, name: str, key: str) -> str:
         """Return a setting of a catalog, or an empty text."""
-        return self.session.conf.get(f"spark.sql.catalog.{name}.{key}", "") or ""
+        return settings_of(self.session, name).get(key, "")
 
 
 def storage_missing(identifier: TableIdentifier) -> StorageMissing:

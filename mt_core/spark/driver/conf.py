@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from mt_core.errors import ConfigError
 from mt_core.secrets import SECRET_KEYS, masked
 from mt_core.spark.driver.cluster import is_cluster
-from mt_core.sql.flink.catalog_options import configured_catalogs
+from mt_core.sql.flink.catalog_options import PREFIX, configured_catalogs
 
 CATALOG = "lake"
 SESSION_CATALOG = "spark_catalog"
@@ -36,9 +36,15 @@ ALLOW_UNAUTHENTICATED = "sql-gateway.engine.allow-unauthenticated"
 _MAKES_SECRET = re.compile(r"local(\[[^\]]*\])?|yarn|k8s://.*")
 # Fixed, whatever a user sets: the gateway's reader expects small offsets in Arrow.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
+IO_IMPL = "io-impl"
+CHECKED_FILES = "freshtable.catalogs.CheckedFileIO"
+"""Our class in place of Iceberg's HadoopFileIO, which reports a damaged metadata file after one read."""
 
 # Parameters of PostgreSQL's JDBC driver; its statements in the catalog touch a few rows.
 CATALOG_TIMEOUTS = {"connectTimeout": "10", "socketTimeout": "60", "tcpKeepAlive": "true"}
+_ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
+_HADOOP_TYPES = frozenset({"jdbc", "hive"})
+_HADOOP_CATALOGS = frozenset({"org.apache.iceberg.jdbc.JdbcCatalog", "org.apache.iceberg.hive.HiveCatalog"})
 _SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
 
 _POOLS = f"""<?xml version="1.0"?>
@@ -170,6 +176,21 @@ def _java_options(settings: DriverSettings) -> Iterator[str]:
         yield f'"-Djava.io.tmpdir={path}"'
 
 
+def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with which the catalogs in *conf* read the metadata of tables by our class, where it was Iceberg's."""
+    return {
+        f"{PREFIX}{name}.{IO_IMPL}": CHECKED_FILES
+        for name, options in configured_catalogs(conf).items()
+        if options["type"] == _ICEBERG_PLUGIN and _of_hadoop(options)
+    }
+
+
+def _of_hadoop(options: Mapping[str, str]) -> bool:
+    """Return whether an Iceberg catalog takes its files from Hadoop because none of its *options* says otherwise."""
+    kind, implementation = options.get("catalog-type"), options.get("catalog-impl")
+    return IO_IMPL not in options and (kind in _HADOOP_TYPES or implementation in _HADOOP_CATALOGS)
+
+
 def catalog_names(settings: DriverSettings) -> frozenset[str]:
     """Return the names of the configured catalogs and of Spark's own."""
     return frozenset({SESSION_CATALOG, *configured_catalogs(spark_conf(settings))})
@@ -210,7 +231,7 @@ def _empty(folder: Path) -> None:
 def _catalog_conf(settings: DriverSettings) -> dict[str, str]:
     prefix = f"spark.sql.catalog.{CATALOG}"
     return {
-        prefix: "org.apache.iceberg.spark.SparkCatalog",
+        prefix: _ICEBERG_PLUGIN,
         f"{prefix}.type": "jdbc",
         f"{prefix}.jdbc.schema-version": "V1",
         f"{prefix}.cache-enabled": "false",

@@ -9,11 +9,10 @@ from urllib.parse import urlsplit
 from pyspark.sql import SparkSession
 
 from mt_core.errors import ConfigError
-from mt_core.spark.driver.conf import CATALOG
+from mt_core.spark.driver.conf import CATALOG, CHECKED_FILES, IO_IMPL
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import java_map, static_member
 
-IO_IMPL = "io-impl"
 _PREFIX = "spark.sql.catalog"
 _S3_WAY_OUT = (
     f"for S3 write catalog.warehouse as s3://bucket/folder, set {_PREFIX}.{CATALOG}.{IO_IMPL} to "
@@ -114,9 +113,13 @@ def _path(session: SparkSession, folder: str) -> Any:
 
 
 def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
-    """Return the settings of a catalog, without `spark.sql.catalog.<name>.`."""
+    """Return the settings of a catalog, without `spark.sql.catalog.<name>.`, as if our class for its files were not named."""
     prefix = f"{_PREFIX}.{catalog}."
-    return {key.removeprefix(prefix): value for key, value in session.conf.getAll.items() if key.startswith(prefix)}
+    return {
+        key.removeprefix(prefix): value
+        for key, value in session.conf.getAll.items()
+        if key.startswith(prefix) and value != CHECKED_FILES
+    }
 
 
 def file_io(session: SparkSession, settings: Mapping[str, str]) -> Any:

@@ -64,6 +64,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
     operators = operator_jar(settings.environ)
     if operators is not None:
         wanted["spark.jars"] = ",".join(filter(None, [str(operators), wanted.get("spark.jars")]))
+        wanted.update(conf.checked_catalogs(wanted))
     wanted.update(jars.jar_conf(settings.jars_dir, wanted))
     try:
         gateway = launch_process(_pyspark_conf(conf.launch_conf(wanted)), settings.log_file)

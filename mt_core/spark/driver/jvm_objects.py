@@ -74,6 +74,12 @@ def java_function(session: SparkSession, path: str) -> Any:
     return _once(session, f"{path}(_)", make)
 
 
+def chained_function(session: SparkSession, first: str, then: str) -> Any:
+    """Return a Java Function of the method at *first*, and that at *then* of what it returns; from a cache."""
+    functions = java_function(session, first), java_function(session, then)
+    return _once(session, f"{first}(_).{then}", lambda: functions[0].andThen(functions[1]))
+
+
 def bound_function(
     session: SparkSession, path: str, parameter: str, target: Any, *, interface: str = "java.util.function.Function"
 ) -> Any:
@@ -123,6 +129,12 @@ def own_class(session: SparkSession, path: str) -> Any | None:
         return None
 
     return _once(session, f"{path}?", make)
+
+
+def own_object(session: SparkSession, path: str) -> Any | None:
+    """Return an object of our class at *path*, one for all; None if Spark was started without our classes."""
+    made = own_class(session, path)
+    return None if made is None else _once(session, f"{path}()", made)
 
 
 def java_dataset(session: SparkSession, plan: Any) -> Any:

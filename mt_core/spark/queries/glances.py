@@ -1,18 +1,27 @@
-"""Glances: the current snapshots of many Iceberg tables, all read with one call of the JVM."""
+"""Glances: the current snapshots of many Iceberg tables, all read with one call of the JVM, and apart from each other there."""
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import java_function, static_member, texts
+from mt_core.spark.driver.failures import plain_message
+from mt_core.spark.driver.jvm_objects import chained_function, java_function, json_of, own_object, static_member, texts
+from mt_core.tables.engine import UnreadSources
 
 CAPACITY = 32
+WAIT_MS, LIMIT_MS = 250, 10_000
+"""How long the tables that answer wait for the others; how long one may take until it counts as failed."""
+NO_ANSWER = "it has not answered for"
+"""What LimitedReads says of a table that does not answer."""
 _REFRESH = "org.apache.iceberg.TableOperations.refresh"
+_REFRESH_TABLE = "org.apache.iceberg.Table.refresh"
 _LOCATION = "org.apache.iceberg.TableMetadata.metadataFileLocation"
+_READS = "freshtable.driver.LimitedReads"
 
 
 class Glances:
@@ -24,17 +33,19 @@ class Glances:
         # By name: the location of a table's metadata, and its snapshot there.
         self._seen: dict[str, tuple[str, str]] = {}
 
-    def snapshots(self, session: SparkSession, tables: Mapping[str, Any]) -> dict[str, str]:
+    def snapshots(self, session: SparkSession, tables: Mapping[str, Any]) -> dict[str, str | UnreadSources]:
         """Return the current snapshot of each table, by name, "" of one without any; raises Spark's errors."""
         if not tables:
             return {}
-        current = self._operations(session, list(tables.values())).stream().map(java_function(session, _REFRESH))
-        locations = texts(session, current.map(java_function(session, _LOCATION)).toList())
+        operations = self._operations(session, list(tables.values()))
+        locations = read(session, operations, chained_function(session, _REFRESH, _LOCATION), WAIT_MS)
         for (name, table), location in zip(tables.items(), locations, strict=True):
-            if self._seen.get(name, ("", ""))[0] != location:
-                snapshot = table.currentSnapshot()
-                self._seen[name] = location, "" if snapshot is None else str(snapshot.snapshotId())
-        return {name: self._seen[name][1] for name in tables}
+            if isinstance(location, str) and self._seen.get(name, ("", ""))[0] != location:
+                self._seen[name] = location, snapshot_of(table)
+        return {
+            name: self._seen[name][1] if isinstance(location, str) else location
+            for name, location in zip(tables, locations, strict=True)
+        }
 
     def _operations(self, session: SparkSession, tables: list[Any]) -> Any:
         """Return the operations of *tables* as a Java list, from a cache: to make it takes calls for each table."""
@@ -51,3 +62,38 @@ class Glances:
         while len(self._groups) > CAPACITY:
             self._groups.popitem(last=False)
         return self._groups[key][1]
+
+
+def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Sequence[UnreadSources | None]:
+    """Bring tables to their current metadata; return for each why it could not be read, None if it was. Otherwise as `read`."""
+    objects = static_member(session, "java.util.ArrayList")()
+    for table in tables:
+        objects.add(table)
+    if own_object(session, _READS) is None:
+        for table in tables:
+            table.refresh()
+        return [None] * len(tables)
+    outcomes = read(session, objects, java_function(session, _REFRESH_TABLE), wait_ms)
+    return [outcome if isinstance(outcome, UnreadSources) else None for outcome in outcomes]
+
+
+def snapshot_of(table: Any) -> str:
+    """Return the current snapshot of a table as of its last refresh, "" without any."""
+    snapshot = table.currentSnapshot()
+    return "" if snapshot is None else str(snapshot.snapshotId())
+
+
+def read(session: SparkSession, objects: Any, function: Any, wait_ms: int) -> Sequence[str | UnreadSources]:
+    """Return the text that a Java Function gives of each of some objects, or why it has none.
+
+    None of them waits longer than *wait_ms* for another one. Raises Spark's errors, those of an object only where Spark was
+    started without our classes.
+    """
+    reads = own_object(session, _READS)
+    if reads is None:
+        return texts(session, objects.stream().map(function).toList())
+    found = json.loads(json_of(session, reads.of(objects, function, wait_ms, LIMIT_MS)))
+    return [
+        UnreadSources(reason=plain_message(failure) if failure else "") if text is None else str(text)
+        for text, failure in found
+    ]

@@ -20,11 +20,11 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.queries.glances import Glances
+from mt_core.spark.queries.glances import LIMIT_MS, NO_ANSWER, WAIT_MS, Glances, refreshed, snapshot_of
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Source, shape_of, text_of
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.views import Names
-from mt_core.tables.engine import Query, SourceVector, SourceVersion
+from mt_core.tables.engine import Query, SourceVector, SourceVersion, UnreadSources
 
 CAPACITY = 512
 ATTEMPTS = 3
@@ -72,12 +72,12 @@ class SourceVersions:
                     del self._lineages[self._key(query)]
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
-    def look(self, queries: Sequence[Query]) -> list[str | None]:
+    def look(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
         """Return for each query a text that changes when its sources or views do; None if they change without a version."""
         known = self._glance(queries)
         return [self._look(query, known) for query in queries]
 
-    def _glance(self, queries: Sequence[Query]) -> dict[str, str]:
+    def _glance(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
         """Return the snapshots of the sources of queries that were looked at before, as far as no other thread works on them."""
         with self._lock:
             lineages = [lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None]
@@ -91,10 +91,10 @@ class SourceVersions:
             try:
                 return self._glances.snapshots(self._driver.session, tables)
             except SPARK_ERRORS:
-                # A table was dropped, or is none that commits: to look at each by itself finds out which.
+                # A table is none that commits, or Spark has none of our classes: to look at each by itself finds out which.
                 return {}
 
-    def _look(self, query: Query, known: dict[str, str]) -> str | None:
+    def _look(self, query: Query, known: dict[str, str | UnreadSources]) -> str | UnreadSources | None:
         """Return what one query would read, as far as it is not *known* from another query that reads it."""
         try:
             lineage = self.lineage(query)
@@ -102,22 +102,42 @@ class SourceVersions:
                 return None
             for source in lineage.sources:
                 if source.name not in known:
-                    with lineage.lock:
-                        source.table.refresh()
-                        snapshot = source.table.currentSnapshot()
-                    known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
+                    known[source.name] = self._snapshot(source, lineage)
+                if isinstance(unread := known[source.name], UnreadSources):
+                    return self._unread(query, source.name, unread)
             has_definitions = lineage.views or lineage.functions
             definitions = self._look_at_definitions(query, lineage, known) if has_definitions else []
         except EngineUnavailable:
             raise
         except (MtError, *SPARK_ERRORS) as error:
-            with self._lock:
-                self._lineages.pop(self._key(query), None)
-            return f"{type(error).__name__}: {error}"
+            self._forget(query)
+            return UnreadSources(reason=f"{type(error).__name__}: {error}")
         names = (*(source.name for source in lineage.sources), *definitions)
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
 
-    def _look_at_definitions(self, query: Query, lineage: Lineage, known: dict[str, str]) -> list[str]:
+    def _snapshot(self, source: Source, lineage: Lineage) -> str | UnreadSources:
+        """Return the current snapshot of a source, or why it could not be read; another thread may wait for its answer."""
+        if not lineage.lock.acquire(timeout=WAIT_MS / 1000):
+            return UnreadSources(reason="")
+        try:
+            (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS)
+            return snapshot_of(source.table) if failed is None else failed
+        finally:
+            lineage.lock.release()
+
+    def _unread(self, query: Query, source: str, unread: UnreadSources) -> UnreadSources:
+        """Return why *source* was not read; one that failed may have been recreated, which the next analysis finds out."""
+        if not unread.reason:
+            return unread
+        if NO_ANSWER not in unread.reason:
+            self._forget(query)
+        return UnreadSources(reason=f"{source}: {unread.reason}")
+
+    def _forget(self, query: Query) -> None:
+        with self._lock:
+            self._lineages.pop(self._key(query), None)
+
+    def _look_at_definitions(self, query: Query, lineage: Lineage, known: dict[str, str | UnreadSources]) -> list[str]:
         """Return the names of the views and functions, whose hashes are *known* afterwards."""
         session = self._contexts.session(query)
         with active_session(session):
@@ -219,7 +239,22 @@ class SourceVersions:
         settings = tuple(sorted(query.settings.items()))
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
+    def _refresh(self, lineage: Lineage) -> None:
+        """Bring the sources to their current metadata; raises EngineError if one does not answer, _Outdated if it fails."""
+        sources = [source for source in lineage.sources if source.table is not None]
+        outcomes = refreshed(self._driver.session, [source.table for source in sources], LIMIT_MS) if sources else ()
+        for source, failed in zip(sources, outcomes, strict=True):
+            if failed is not None:
+                if failed.reason and NO_ANSWER not in failed.reason:
+                    raise _Outdated
+                raise EngineError(
+                    f"Table {source.name} has not answered for {LIMIT_MS // 1000} seconds; check the database of its "
+                    "catalog, and the store of its files.",
+                    table=source.name,
+                )
+
     def _vector(self, query: Query, lineage: Lineage) -> SourceVector:
+        self._refresh(lineage)
         sources, obstacles, session = [], [lineage.unpinnable], self._contexts.session(query)
         for source in lineage.sources:
             version, obstacle = self._table_version(source, lineage, session)
@@ -239,7 +274,6 @@ class SourceVersions:
         table = source.table
         if table is None:
             return None, None
-        table.refresh()
         shape = shape_of(table)
         if lineage.shapes[source.name] != shape:
             raise _Outdated

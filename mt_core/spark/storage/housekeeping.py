@@ -15,8 +15,7 @@ from mt_core.errors import EngineError
 from mt_core.model.storage import repeated_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
-from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.file_systems import IO_IMPL
+from mt_core.spark.driver.conf import IO_IMPL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.storage.metadata import read_metadata, snapshot_of

@@ -13,9 +13,8 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.errors import TableNotFound
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.reservation import Atomicity, Reservation
-from mt_core.spark.driver.conf import SESSION_CATALOG
+from mt_core.spark.driver.conf import IO_IMPL, SESSION_CATALOG
 from mt_core.spark.driver.file_systems import (
-    IO_IMPL,
     delete_folder,
     entries_of,
     file_io,
@@ -36,7 +35,9 @@ from mt_core.spark.queries.views import Names
 _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 # The catalogs of Iceberg that let a table have a folder of any name; a folder is the table itself to hadoop.
-_FREE_FOLDERS = frozenset({"jdbc", "hive", "rest", "glue", "nessie"})
+_FREE_FOLDERS = frozenset({"jdbc", "hive", "glue", "nessie"})
+# The server of such a catalog chooses the folders of tables, and what reads them: `warehouse` may be a name that only it knows.
+_REST, _REST_CATALOG = "rest", "org.apache.iceberg.rest.RESTCatalog"
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 # The levels are those of FLIP-218.
@@ -223,6 +224,8 @@ class Creation:
     def folder(self, job_id: str) -> str | None:
         """Return the folder of the table; None where a catalog chooses it when the table is published."""
         written = self._written_location
+        if self._is_iceberg and self._is_served:
+            return None
         if self._is_iceberg:
             return self._of_iceberg(job_id) if written is None else written.rstrip("/")
         if not self._is_files:
@@ -249,6 +252,11 @@ class Creation:
     @cached_property
     def _is_iceberg(self) -> bool:
         return str(self._plugin.getClass().getName()) == _ICEBERG_PLUGIN
+
+    @property
+    def _is_served(self) -> bool:
+        """Whether the server of the catalog chooses the folders of tables."""
+        return self._settings.get("type") == _REST or self._settings.get("catalog-impl") == _REST_CATALOG
 
     @cached_property
     def _is_files(self) -> bool:

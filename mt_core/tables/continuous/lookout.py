@@ -19,6 +19,7 @@ from mt_core.model.table import MaterializedTable
 from mt_core.tables.commands.lifecycle import suspend_failing
 from mt_core.tables.continuous.pace import SHORTEST_PAUSE, apart, look_every, next_look, pause_after
 from mt_core.tables.continuous.stretch import IDLE, Stretch, Submit
+from mt_core.tables.engine import UnreadSources
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import why_no_batch
@@ -34,7 +35,7 @@ class _Kept:
     """A table that is kept fresh: when its sources are looked at next, and when its next batch may begin at the earliest.
 
     `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held` is why no batch may
-    begin, "" if one may. So many `failures` there were in a row. `busy` while a thread
+    begin, "" if one may. So many `failures` there were in a row, of batches, and `unread` of looks. `busy` while a thread
     works on it: all else is then that thread's.
     """
 
@@ -46,6 +47,7 @@ class _Kept:
     is_due: bool = False
     held: str = ""
     failures: int = 0
+    unread: int = 0
     stretch: Stretch | None = None
     steps: Iterator[str] = field(default_factory=lambda: iter(()))
     idle_since: datetime | None = None
@@ -119,7 +121,7 @@ class LookOut:
             elif not kept.held and kept.is_due and kept.batch_at <= now:
                 self._begin(kept)
         waiting = [kept for kept in self._kept.values() if not kept.busy and not kept.held]
-        return min([self._reads_at(now), *(kept.batch_at if kept.is_due else kept.look_at for kept in waiting)])
+        return min([self._reads_at(now), *map(_wakes_at, waiting)])
 
     def end(self, why: str) -> None:
         """End the stretches that are idle, each after the other, in this thread."""
@@ -154,22 +156,44 @@ class LookOut:
                 self._services.fresh_at.pop(table_id, None)
 
     def _hurry(self, now: datetime) -> None:
-        """Look at the tables that read what was committed since, at once if their next batch may begin."""
+        """Look at the tables that read what was committed since, at once if their next batch may begin or only pauses."""
         queue = self._services.published
         published = {queue.get() for _ in range(queue.qsize())}
         for kept in self._kept.values() if published else ():
             if published & set(kept.table.definition.sources):
-                kept.look_at = min(kept.look_at, now if kept.busy else max(now, kept.batch_at))
+                kept.look_at = min(kept.look_at, now if kept.busy or kept.unread else max(now, kept.batch_at))
 
     def _look_at(self, looking: list[_Kept], now: datetime) -> None:
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
         for kept, sources in zip(looking, seen, strict=True):
+            if isinstance(sources, UnreadSources):
+                self._note_unread(kept, sources.reason, now)
+                continue
+            if kept.unread:
+                # The pauses were because of a source that can be read again.
+                kept.unread, kept.batch_at = 0, now
             # Sources without versions may have changed at any time.
             kept.due, kept.is_due = sources, sources is None or sources != kept.seen
             at_rest = kept.stretch is None and not kept.is_due
             kept.look_at = next_look(kept.table.definition.interval, now, at_rest=at_rest)
             if not kept.is_due:
                 self._services.fresh_at[kept.table.table_id] = now
+
+    def _note_unread(self, kept: _Kept, reason: str, now: datetime) -> None:
+        """Note that the sources of a table could not be read, or do not answer yet; its batch fails, and tells why.
+
+        The first time may have met a table while it was recreated, so the pauses begin with the second.
+        """
+        freshness, kept.look_at = kept.table.definition.freshness, next_look(kept.table.definition.freshness, now)
+        if not reason:
+            return
+        if not kept.unread:
+            facts = {"action": "source_unread", "table": str(kept.table.identifier)}
+            log.warning("a source of %s cannot be read: %s", kept.table.identifier, reason, extra=facts)
+        else:
+            kept.look_at = max(kept.look_at, now + pause_after(freshness, kept.unread))
+        kept.unread += 1
+        kept.due, kept.is_due = reason, True
 
     # ------------------------------------------------------------------------------------------------------------- work
 
@@ -236,6 +260,13 @@ class LookOut:
             services.fresh_at[table.table_id] = began
         if stretch.way is not None:
             services.published.put(str(table.identifier))
+
+
+def _wakes_at(kept: _Kept) -> datetime:
+    """Return when a table needs the look-out next: a due one waits for its batch, and for its sources if they were not read."""
+    if not kept.is_due:
+        return kept.look_at
+    return min(kept.batch_at, kept.look_at) if kept.unread else kept.batch_at
 
 
 def _tables_and_waiting(tx: Transaction, held: Iterable[str]) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:

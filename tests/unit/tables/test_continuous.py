@@ -15,7 +15,7 @@ from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.model.table import RefreshMode, RefreshStatus
 from mt_core.tables.continuous.workers import ContinuousWorkers
-from tests.unit.tables.continuous_table import LIVE, ORDERS, LiveTable, ProcessEnded
+from tests.unit.tables.continuous_table import LIVE, ORDERS, TEN, LiveTable, ProcessEnded
 
 STEPS = (
     "decide",
@@ -111,6 +111,88 @@ def test_batches_of_one_stretch_share_its_claim_and_its_branch() -> None:
     assert [batch.number for batch in stretch.recent] == [1, 2, 3, 4, 5]
     assert {batch.strategy for batch in stretch.recent} == {"append"}
     assert world.shows_its_source()
+
+
+# ------------------------------------------------------------------------------------------------------ broken sources
+
+ITEMS = "lake.default.items"
+
+
+def two_tables() -> LiveTable:
+    """Return a world with the table `live` over `orders`, and `other` over `items`, both followed."""
+    world = LiveTable()
+    world.engine.create_source(ITEMS, TEN)
+    world.sql("CREATE MATERIALIZED TABLE other FRESHNESS = INTERVAL '10' SECOND AS SELECT * FROM items")
+    world.work()
+    world.look()
+    return world
+
+
+def test_a_source_that_cannot_be_read_holds_up_no_table_over_another_one() -> None:
+    world = two_tables()
+    world.engine.unread[ITEMS] = "metadata file /t/00002.metadata.json cannot be read"
+
+    for amount in range(10, 20):
+        world.append(amount)
+        world.look(after=5)
+        assert world.shows_its_source()
+
+    failed = [run for run in world.runs("other") if run.status is RunStatus.FAILED]
+    assert "00002.metadata.json" in (failed[0].error or "")
+    assert {run.status for run in world.stretches()} == {RunStatus.RUNNING}
+
+
+def test_a_source_that_cannot_be_read_is_looked_at_after_growing_pauses_of_its_own() -> None:
+    world = two_tables()
+    world.engine.unread[ITEMS] = "torn"
+    looks: list[int] = []
+
+    for _ in range(1200):
+        before = world.engine.looked_at.count(ITEMS)
+        world.look(after=1)
+        if world.engine.looked_at.count(ITEMS) > before:
+            looks.append(int(world.clock.now().timestamp()))
+
+    pauses = [later - earlier for earlier, later in pairwise(looks)]
+    assert pauses[1:] == [10, 20, 40, 80, 160, 300, 300]
+    assert len([run for run in world.runs("other") if run.status is RunStatus.FAILED]) < 12
+    assert world.engine.looked_at.count(ORDERS) > 200
+
+
+def test_a_source_that_can_be_read_again_is_followed_at_once() -> None:
+    world = two_tables()
+    world.engine.unread[ITEMS] = "torn"
+    for _ in range(100):
+        world.look(after=1)
+    del world.engine.unread[ITEMS]
+    world.engine.commit(ITEMS, [*TEN, {"ds": "2026-03-02", "amount": 10}])
+
+    # The next look after its pause, which a commit that the engine heard of ends.
+    world.lookout.hears(ITEMS)
+    world.look(after=1)
+
+    assert len(world.rows("other")) == 11
+    world.look(after=10)
+    world.engine.commit(ITEMS, TEN)
+    world.look(after=10)
+    assert len(world.rows("other")) == 10
+
+
+def test_a_source_that_does_not_answer_yet_is_asked_again_without_a_batch() -> None:
+    world = two_tables()
+    world.engine.unread[ITEMS] = ""
+    runs = len(world.runs("other"))
+
+    for amount in range(10, 15):
+        world.append(amount)
+        world.look(after=5)
+        assert world.shows_its_source()
+
+    assert len(world.runs("other")) == runs
+    assert world.engine.looked_at.count(ITEMS) > 5
+
+
+# ------------------------------------------------------------------------------------------------------------- pace
 
 
 def test_batches_begin_at_most_twice_within_the_freshness() -> None:

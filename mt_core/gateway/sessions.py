@@ -8,6 +8,7 @@ from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
+from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
 from mt_core.secrets import masked
@@ -35,8 +36,8 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
         return router
 
     @router.post("", **described("Open a session", SESSION_OPENED, body=OPEN_SESSION))
-    async def open_session(body: JsonBody) -> JsonAnswer:
-        session = services.sessions.open(body.text("sessionName"), body.texts("properties"))
+    async def open_session(body: JsonBody, caller: Caller) -> JsonAnswer:
+        session = services.sessions.open(body.text("sessionName"), body.texts("properties"), owner=caller)
         return JsonAnswer({"sessionHandle": session.handle})
 
     return router

@@ -54,8 +54,11 @@ class Session:
         defaults: Mapping[str, str],
         properties: Mapping[str, str],
         opened_at: datetime,
+        owner: str = "",
     ) -> None:
         self.handle, self.name = handle, name
+        # The name of the token that opened it; "" if no token is required.
+        self.owner = owner
         # `last_access` counts for the idle timeout.
         self.opened_at = self.last_access = opened_at
         # The properties that differ from the defaults.

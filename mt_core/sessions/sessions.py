@@ -48,13 +48,16 @@ class SessionManager:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> Session:
-        """Open a session whose *properties* override the defaults; raises SessionLimit, RequestInvalid for a wrong value."""
+    def open(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, owner: str = "") -> Session:
+        """Open a session whose *properties* override the defaults; raises SessionLimit, RequestInvalid for a wrong value.
+
+        *owner* is the name of the token that opens it, "" if no token is required.
+        """
         properties = properties or {}
         for key, value in properties.items():
             check_property(key, value)
         handle, now = str(uuid.uuid4()), self._clock.now()
-        session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now)
+        session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now, owner=owner)
         with self._lock:
             if len(self._sessions) >= self._max_sessions:
                 raise SessionLimit(
@@ -72,6 +75,12 @@ class SessionManager:
             raise _missing(handle)
         session.last_access = self._clock.now()
         return session
+
+    def owner_of(self, handle: str) -> str | None:
+        """Return the name of the token that opened a session, None if there is no such session; no use of it counts."""
+        with self._lock:
+            session = self._sessions.get(handle)
+        return session.owner if session is not None else None
 
     def close(self, handle: str, *, missing_ok: bool = False) -> None:
         """Close a session with its operations; raises SessionNotFound unless *missing_ok*."""

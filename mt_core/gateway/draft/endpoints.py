@@ -83,8 +83,8 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     drafted: weakref.WeakSet[Session] = weakref.WeakSet()
 
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
-    async def open_session(body: JsonBody) -> JsonAnswer:
-        session = _open(services, body)
+    async def open_session(body: JsonBody, caller: Caller) -> JsonAnswer:
+        session = _open(services, body, caller)
         if body.fields.keys() & DRAFT_FIELDS:
             drafted.add(session)
         return JsonAnswer({"sessionHandle": session.handle, "session_id": session.handle})
@@ -120,12 +120,12 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
             await short(lambda: services.sessions.close(session.handle))
 
 
-def _open(services: GatewayServices, body: Body) -> Session:
+def _open(services: GatewayServices, body: Body, caller: str) -> Session:
     """Open a session; raises RequestInvalid for a planner or execution type that does not exist."""
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
-    return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties)
+    return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties, owner=caller)
 
 
 def _submit(services: GatewayServices, session: Session, body: Body, caller: str) -> Operation:
@@ -145,7 +145,7 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
         raise Unsupported(
             f"{statement.type or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
         )
-    session = _open(services, body)
+    session = _open(services, body, caller)
     try:
         return session, _submit(services, session, body, caller)
     except MtError:

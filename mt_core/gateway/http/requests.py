@@ -119,12 +119,12 @@ async def read_body(request: Request) -> Body:
 # Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back, one after the other.
 async def session_handle(session_handle: Annotated[str, Path()]) -> str:
     """Return the session handle of the path in canonical form; raises RequestInvalid."""
-    return _uuid("session_handle", session_handle)
+    return uuid_of("session_handle", session_handle)
 
 
 async def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
     """Return the operation handle of the path in canonical form; raises RequestInvalid."""
-    return _uuid("operation_handle", operation_handle)
+    return uuid_of("operation_handle", operation_handle)
 
 
 async def page_token(token: Annotated[str, Path()]) -> int:
@@ -144,7 +144,8 @@ PageToken = Annotated[int, Depends(page_token)]
 ShardNumber = Annotated[int, Depends(shard_number)]
 
 
-def _uuid(name: str, text: str) -> str:
+def uuid_of(name: str, text: str) -> str:
+    """Return the canonical form of the handle *text*, which is path parameter *name*; raises RequestInvalid."""
     try:
         return str(uuid.UUID(text))
     except ValueError as cause:

@@ -192,7 +192,7 @@ def _finished(
     if result is None:
         raise Unsupported(f"Operation {operation.handle} is {operation.status}: it has no result.")
     if Trait.CHANGE in operation.statement.traits:
-        draft = affected(result.affected_rows, first=result.job_id is None)
+        draft = affected(result.affected_rows, first=True)
     else:
         views = services.executor.names(session).within(Named.VIEWS) if kind == "SHOW_TABLES" else ()
         draft = shown(result, kind, _all_rows(result.rows) if page is None else page, views)
@@ -223,18 +223,42 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
     def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:
         operation = services.sessions.get(session).operation_of_job(job_id)
-        if operation is None:
+        if operation is not None and _stands_for_job(operation):
+            return JsonAnswer({"status": "RUNNING" if operation.querying else JOB_STATUS[operation.status]})
+        try:
             return JsonAnswer({"status": services.executor.jobs.job(job_id).status})
-        return JsonAnswer({"status": "RUNNING" if operation.querying else JOB_STATUS[operation.status]})
+        except OperationNotFound:
+            if operation is None:
+                raise
+            # The last jobs of queries alone are remembered.
+            return JsonAnswer({"status": JOB_STATUS[operation.status]})
 
     @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
-    def cancel_job(session: SessionHandle, job_id: JobId) -> JsonAnswer:
-        operation = services.sessions.get(session).operation_of_job(job_id)
-        if operation is None:
-            services.executor.jobs.stop(job_id)
+    async def cancel_job(request: Request, session: SessionHandle, job_id: JobId, caller: Caller) -> JsonAnswer:
+        target = services.sessions.get(session)
+        operation = target.operation_of_job(job_id)
+        if operation is not None and _stands_for_job(operation):
+            await short(operation.cancel)
         else:
-            operation.cancel()
+            await _stop(request, services, target, job_id, caller)
         return JsonAnswer({"status": "CANCELED"})
+
+
+def _stands_for_job(operation: Operation) -> bool:
+    """Whether an operation has the status of its job: a job of a stream begins when its operation is FINISHED."""
+    return operation.status is not OperationStatus.FINISHED or operation.querying
+
+
+async def _stop(request: Request, services: GatewayServices, session: Session, job_id: str, caller: str) -> None:
+    """Stop a job without an operation of its own, as STOP JOB does, and wait for its end; raises what that raises."""
+    statement = f"STOP JOB '{job_id}'"
+    operation = await short(lambda: services.executor.submit(session, statement, caller=caller))
+    try:
+        await wait_while_connected(operation.wait, request)
+        if operation.error is not None:
+            raise operation.error
+    finally:
+        session.close_operation(operation.handle)
 
 
 def _not_yet(token: int, base: str) -> dict[str, Any]:

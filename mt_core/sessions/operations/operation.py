@@ -144,6 +144,11 @@ class Operation:
         return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
+    def cancelled(self) -> bool:
+        """Whether the statement was cancelled, or exceeded its time limit; a closed operation may have work that continues."""
+        return self.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT)
+
+    @property
     def busy(self) -> bool:
         """Whether the statement runs or waits for its turn; a query that waits for its reader does neither."""
         if self.status not in TERMINAL:

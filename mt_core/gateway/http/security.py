@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from mt_core.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
+from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.requests import uuid_of
 from mt_core.protocol import ERROR_CODE_HEADER
 
@@ -74,10 +75,10 @@ def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: Owne
 
     def check(scope: Scope, path: str) -> None:
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
+        host, origin = _host_of(headers), headers.get("origin")
         if not tokens and not _is_ours(host, hosts):
             raise _forbidden(STRANGE_HOST.format(host=host[:100]))
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin != f"{scope['scheme']}://{host}":
             raise _forbidden(FOREIGN.format(origin=origin))
         if not tokens:
             return
@@ -91,6 +92,14 @@ def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: Owne
         scope[_CALLER] = token.name
 
     return check
+
+
+def _host_of(headers: Headers) -> str:
+    """Return the Host of a request, "" without one; raises RequestInvalid for several, of which proxies take another than we."""
+    hosts = headers.getlist("host")
+    if len(hosts) > 1:
+        raise RequestInvalid(f"The request has {len(hosts)} Host headers; send one.")
+    return hosts[0] if hosts else ""
 
 
 def _token_of(headers: Headers, tokens: tuple[Token, ...]) -> Token:

@@ -61,8 +61,9 @@ class Session:
         self.owner = owner
         # `last_access` counts for the idle timeout.
         self.opened_at = self.last_access = opened_at
-        # The properties that differ from the defaults.
+        # The properties that differ from the defaults: at first those that the session was opened with.
         self.overrides: Mapping[str, str] = dict(properties)
+        self._opened_with = dict(properties)
         # The jars that statements added, in their order; RESET leaves them alone.
         self.jars: tuple[str, ...] = ()
         # What its statements created as temporary, in order.
@@ -103,6 +104,12 @@ class Session:
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
         """Return the session as the engine needs it; *statement_properties* apply to one statement only."""
         return SessionContext(session_id=self.handle, properties={**self.overrides, **(statement_properties or {})})
+
+    def reset(self, key: str | None) -> None:
+        """Give the property *key*, or all of them if it is None, the value that the session was opened with, else the default."""
+        kept = {each: text for each, text in self.overrides.items() if key not in (None, each)}
+        opened = {each: text for each, text in self._opened_with.items() if key in (None, each)}
+        self.overrides = {**kept, **opened}
 
     # ----------------------------------------------------------------------------------------------------- operations
 

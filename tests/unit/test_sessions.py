@@ -53,15 +53,20 @@ def test_properties_lie_over_the_defaults_and_only_they_go_to_the_engine(session
     assert context.properties == {"zone": "Europe/Rome", "any.key": "2"}
 
 
-def test_reset_of_one_key_or_of_all_goes_back_to_the_defaults(sessions: SessionManager) -> None:
-    session = sessions.open(properties={"zone": "Europe/Rome", "a": "1", "b": "2"})
+def test_reset_of_one_key_or_of_all_goes_back_to_what_the_session_was_opened_with(sessions: SessionManager) -> None:
+    opened = {"zone": "Europe/Rome", "a": "1"}
+    session = sessions.open(properties=opened)
+    session.overrides = {"zone": "Asia/Tokyo", "a": "2", "b": "2", "execution.runtime-mode": "streaming"}
 
-    session.overrides = {"a": "1", "b": "2"}
-    one = session.view().properties
-    session.overrides = {}
+    session.reset("zone")
+    session.reset("b")
+    session.reset("unknown")
+    some = session.view().properties
+    session.reset(None)
 
-    assert one == {"execution.runtime-mode": "batch", "zone": "UTC", "a": "1", "b": "2"}
-    assert session.view().properties == {"execution.runtime-mode": "batch", "zone": "UTC"}
+    assert some == {"execution.runtime-mode": "streaming", "zone": "Europe/Rome", "a": "2"}
+    assert session.view().properties == {"execution.runtime-mode": "batch", **opened}
+    assert session.context().properties == opened
 
 
 def test_the_view_of_a_session_has_its_state_at_one_moment(sessions: SessionManager, clock: FakeClock) -> None:

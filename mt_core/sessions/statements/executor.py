@@ -343,8 +343,7 @@ def _set_up(session: Session, change: SetProperty | ResetProperty) -> OperationR
             shown = [[each, text] for each, text in properties if key in (None, each)]
             return content(RowSet(columns=_PROPERTIES, rows=shown))
         case ResetProperty(key=key):
-            kept = {each: text for each, text in session.overrides.items() if key not in (None, each)}
-            session.overrides = kept
+            session.reset(key)
     return DONE
 
 

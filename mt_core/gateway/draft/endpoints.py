@@ -5,9 +5,10 @@ The endpoints that open sessions and begin statements accept and answer the fiel
 
 from __future__ import annotations
 
-import functools
 import itertools
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -46,6 +47,7 @@ from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import SELECT
 
 Rows = list[list[Any]]
+Wait = Callable[[float], bool]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
 # A client that sends one of these when it opens a session expects results and errors at once.
 DRAFT_FIELDS = {"session_name", "planner", "execution_type"}
@@ -100,7 +102,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
             job = Draft(columns=[("job_id", VARCHAR)], rows=[[operation.planned_job_id]])
             return JsonAnswer(answer | {"results": [job.to_json()]})
         if target in drafted:
-            ended = await wait_while_connected(operation.wait, request)
+            ended = await wait_while_connected(_in_use(services, target, operation.wait), request)
         else:
             ended = operation.wait(0) or await long_wait(lambda: operation.wait(INLINE_WAIT_S))
         # A released client reads an error where it fetches the result.
@@ -112,7 +114,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:
         session, operation = await short(lambda: _begin_alone(services, body, caller))
         try:
-            page = await _rows_of(operation, request)
+            page = await _rows_of(operation, partial(_in_use, services, session), request)
             # A client that has disconnected needs no result: the statement ends with its session.
             answer = {} if page is None else await short(lambda: _finished(services, session, operation, page))
             return JsonAnswer(answer)
@@ -153,14 +155,24 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
         raise
 
 
-async def _rows_of(operation: Operation, request: Request) -> Page | None:
+def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
+    """Return *wait* as one that counts as use of a session: the client waits for an answer of it."""
+
+    def waiting(timeout_s: float) -> bool:
+        services.sessions.use(session)
+        return wait(timeout_s)
+
+    return waiting
+
+
+async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request: Request) -> Page | None:
     """Return all rows of a statement, the first ones alone if they have no end, None if its client disconnects.
 
-    Raises Unsupported for more than a page of them.
+    *in_use* makes a wait one that counts as use of the session. Raises Unsupported for more than a page of them.
     """
     rows: Rows = []
     kinds: list[RowKind] = []
-    if not await wait_while_connected(operation.wait, request):
+    if not await wait_while_connected(in_use(operation.wait), request):
         return None
     if operation.error is not None or operation.result is None:
         return Page(rows=rows, last=True)
@@ -168,9 +180,9 @@ async def _rows_of(operation: Operation, request: Request) -> Page | None:
         await long_wait(lambda: operation.wait_page(0, FIRST_ROWS_S))
         return await short(lambda: operation.fetch(0, PAGE_ROWS))
     for token in itertools.count():
-        if not await wait_while_connected(functools.partial(operation.wait_page, token), request):
+        if not await wait_while_connected(in_use(partial(operation.wait_page, token)), request):
             break
-        page = await short(functools.partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
+        page = await short(partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
         rows += page.rows
         kinds += page.kinds or ()
         if len(rows) > PAGE_ROWS:
@@ -254,7 +266,7 @@ async def _stop(request: Request, services: GatewayServices, session: Session, j
     statement = f"STOP JOB '{job_id}'"
     operation = await short(lambda: services.executor.submit(session, statement, caller=caller))
     try:
-        await wait_while_connected(operation.wait, request)
+        await wait_while_connected(_in_use(services, session, operation.wait), request)
         if operation.error is not None:
             raise operation.error
     finally:

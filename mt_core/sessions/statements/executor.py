@@ -178,7 +178,8 @@ class StatementExecutor:
         operation = self.submit(session, statement, timeout_ms=timeout_ms, caller=caller)
         try:
             while not operation.wait(POLL_S):
-                pass
+                # Its client waits for the answer.
+                session.last_access = self._ports.clock.now()
             if operation.error is not None:
                 raise operation.error
             if operation.status is not OperationStatus.FINISHED:

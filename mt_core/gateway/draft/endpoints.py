@@ -86,7 +86,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
 
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
     async def open_session(body: JsonBody, caller: Caller) -> JsonAnswer:
-        session = _open(services, body, caller)
+        session = await short(lambda: _open(services, body, caller))
         if body.fields.keys() & DRAFT_FIELDS:
             drafted.add(session)
         return JsonAnswer({"sessionHandle": session.handle, "session_id": session.handle})
@@ -127,6 +127,7 @@ def _open(services: GatewayServices, body: Body, caller: str) -> Session:
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
+    services.executor.check_hooks(properties)
     return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties, owner=caller)
 
 

@@ -417,6 +417,32 @@ def test_a_change_without_a_session_answers_how_many_rows_it_wrote(
     }
 
 
+@pytest.mark.parametrize("path", ["/v1/statements/", "/v1/statements"])
+def test_a_statement_without_a_session_may_be_sent_to_the_drafts_own_path(gateway: Gateway, path: str) -> None:
+    answer = gateway.http.post(path, json={"statement": "SELECT 1"})
+
+    assert (answer.status_code, answer.json()["results"][0]["data"]) == (200, [[1]])
+
+
+def test_the_next_page_of_a_path_with_a_slash_has_none(gateway: Gateway, session: str) -> None:
+    job = job_of(gateway, session, "SELECT 1")
+    page_of(gateway, f"{job}/result/0")
+
+    assert gateway.http.get(f"{job}/result/0/").json()["next_result_uri"] == f"{job}/result/1"
+
+
+@pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "INSERT INTO t SELECT 1; INSERT INTO t SELECT 2;", "SHOW JARS; SHOW JARS"])
+def test_several_statements_are_refused_at_once(gateway: Gateway, session: str, sql: str) -> None:
+    answers = [
+        gateway.http.post(path, json={"statement": sql}) for path in (f"{session}/statements", "/v1/statements")
+    ]
+
+    for answer in answers:
+        assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "SQL_SYNTAX")
+        assert "Only a single statement can be submitted at a time, but there are 2." in root_cause(answer)
+    assert (gateway.engine.executed, gateway.rows(session.replace("v1", "v3"), "SHOW JOBS")) == ([], [])
+
+
 # ---------------------------------------------------------------------------------------------- the job of a streaming INSERT
 
 

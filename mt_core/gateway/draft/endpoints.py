@@ -96,7 +96,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     )
     async def execute_statement(request: Request, session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
         target = services.sessions.get(session)
-        operation = await short(lambda: _submit(services, target, body, caller))
+        operation = await short(lambda: _submit(services, target, body, caller, at_once=target in drafted))
         answer = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
         if Trait.JOB in operation.statement.traits:
             job = Draft(columns=[("job_id", VARCHAR)], rows=[[operation.planned_job_id]])
@@ -131,14 +131,27 @@ def _open(services: GatewayServices, body: Body, caller: str) -> Session:
     return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties, owner=caller)
 
 
-def _submit(services: GatewayServices, session: Session, body: Body, caller: str) -> Operation:
-    return services.executor.submit(
+def _submit(services: GatewayServices, session: Session, body: Body, caller: str, *, at_once: bool) -> Operation:
+    """Begin a statement; raises SqlSyntaxError *at_once* for a text that is not one, not where its result is fetched."""
+    operation = services.executor.submit(
         session,
         body.statement(),
         body.texts("executionConfig"),
         timeout_ms=body.milliseconds("executionTimeout") or body.milliseconds("execution_timeout"),
         caller=caller,
     )
+    if at_once:
+        _check_single(session, operation)
+    return operation
+
+
+def _check_single(session: Session, operation: Operation) -> None:
+    """Raise SqlSyntaxError for a text that is not one statement, and therefore never runs."""
+    try:
+        _ = operation.statement.written
+    except MtError:
+        session.close_operation(operation.handle)
+        raise
 
 
 def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Session, Operation]:
@@ -150,7 +163,7 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
         )
     session = _open(services, body, caller)
     try:
-        return session, _submit(services, session, body, caller)
+        return session, _submit(services, session, body, caller, at_once=True)
     except MtError:
         services.sessions.close(session.handle)
         raise

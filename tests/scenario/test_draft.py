@@ -431,11 +431,11 @@ def test_the_next_page_of_a_path_with_a_slash_has_none(gateway: Gateway, session
     assert gateway.http.get(f"{job}/result/0/").json()["next_result_uri"] == f"{job}/result/1"
 
 
-@pytest.mark.parametrize("sql", ["SELECT 1; SELECT 2", "INSERT INTO t SELECT 1; INSERT INTO t SELECT 2;", "SHOW JARS; SHOW JARS"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1; SELECT 2", "INSERT INTO t SELECT 1; INSERT INTO t SELECT 2;", "SHOW JARS; SHOW JARS"]
+)
 def test_several_statements_are_refused_at_once(gateway: Gateway, session: str, sql: str) -> None:
-    answers = [
-        gateway.http.post(path, json={"statement": sql}) for path in (f"{session}/statements", "/v1/statements")
-    ]
+    answers = [gateway.http.post(path, json={"statement": sql}) for path in (f"{session}/statements", "/v1/statements")]
 
     for answer in answers:
         assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "SQL_SYNTAX")

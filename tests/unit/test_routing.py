@@ -61,7 +61,8 @@ def test_a_path_leads_to_the_endpoint_of_its_version(path: str, name: str, param
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "//", "/v1", "/v1/", "/v1/infos/", "/v1/s/", "/v1/s/7/8", "/v3/info", "/v4/info", "/s/7", "/v1/v1/info"]
+    "path",
+    ["/", "//", "/v1", "/v1/", "/v1/infos/", "/v1/s/", "/v1/s/7/8", "/v3/info", "/v4/info", "/s/7", "/v1/v1/info"],
 )
 def test_any_other_path_leads_nowhere(path: str) -> None:
     assert _found(path)[:2] == (Match.NONE, None)

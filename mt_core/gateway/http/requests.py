@@ -36,9 +36,13 @@ class Body:
             raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
         return value
 
-    def statement(self) -> str:
-        """Return the statement; absent is empty."""
-        statement = self.text("statement") or ""
+    def statement(self, absent: str | None = None) -> str:
+        """Return the statement, or *absent* in its place; without that it must be there."""
+        statement = self.text("statement")
+        if statement is None:
+            statement = absent
+        if statement is None:
+            raise RequestInvalid("statement is missing: it is the text to run.")
         if len(statement) > MAX_STATEMENT_LENGTH:
             raise RequestInvalid(
                 f"statement has {len(statement)} characters, the limit is {MAX_STATEMENT_LENGTH}; read rows from a file "

@@ -42,9 +42,10 @@ class VersionRoutes(BaseRoute):
             match, child = route.matches(child_scope)
             if match is not Match.NONE:
                 # As with mounts in Starlette, the base of URLs is that of the whole application.
-                child = {**child, "path": path, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
+                child = {**child, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
             if match is Match.FULL:
-                return match, child
+                # The next page of a result is named by the path of this one.
+                return match, {**child, "path": path}
             if match is Match.PARTIAL and partial[0] is Match.NONE:
                 partial = match, child
         return partial

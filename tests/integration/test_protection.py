@@ -366,6 +366,33 @@ def test_a_database_is_dropped_with_what_it_holds(guarded: Guarded, module_drive
         guarded.run("DROP DATABASE lake.full CASCADE")
 
 
+def test_the_query_of_a_view_is_altered(guarded: Guarded, module_driver: SparkDriver) -> None:
+    guarded.run("CREATE VIEW lake.guarded.w COMMENT 'kept' TBLPROPERTIES ('also' = 'kept') AS SELECT 1 AS a")
+    session = Guarded(module_driver)
+    session.run("USE lake.guarded")
+
+    session.run("/* the new one */ ALTER VIEW w AS SELECT 2 AS b, 'x' AS c -- to the end")
+    shown = guarded.run("SELECT b, c FROM lake.guarded.w")
+    properties = dict(guarded.run("SHOW TBLPROPERTIES lake.guarded.w"))
+    guarded.run("ALTER VIEW IDENTIFIER('lake.guarded.' || 'w') AS WITH c AS (SELECT 3 AS d) SELECT * FROM c")
+
+    assert (shown, properties["also"]) == ([[2, "x"]], "kept")
+    assert ["Comment", "kept", ""] in guarded.run("DESCRIBE EXTENDED lake.guarded.w")
+    assert guarded.run("SELECT * FROM lake.guarded.w") == [[3]]
+    for statement, problem in (
+        ("ALTER VIEW lake.guarded.none AS SELECT 1", "ALTER VIEW lake.guarded.none: there is no such view"),
+        ("ALTER VIEW lake.guarded.plain AS SELECT 1", "ALTER VIEW lake.guarded.plain: there is no such view"),
+        ("ALTER VIEW lake.guarded.mt AS SELECT 1", "materialized table"),
+        ("ALTER VIEW lake.guarded.w AS SELECT nothing", "UNRESOLVED_COLUMN"),
+    ):
+        assert problem in guarded.refusal(statement)
+    assert guarded.run("SELECT * FROM lake.guarded.w") == [[3]]
+    guarded.run("DROP VIEW lake.guarded.w")
+    session.run("CREATE TEMPORARY VIEW w AS SELECT 1 AS a")
+    session.run("ALTER VIEW w AS SELECT 4 AS a")
+    assert session.run("SELECT * FROM w") == [[4]]
+
+
 def test_a_level_with_dots_is_the_same_namespace_to_the_catalog(guarded: Guarded) -> None:
     with pytest.raises(TableProtected, match=r"DROP MATERIALIZED TABLE lake\.guarded\.deep\.er"):
         guarded.run("DROP TABLE lake.`guarded.deep`.er")

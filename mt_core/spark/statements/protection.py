@@ -18,7 +18,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.views import Names
-from mt_core.spark.statements.iceberg_statements import emptying
+from mt_core.spark.statements.iceberg_statements import AlteredView, emptying
 from mt_core.spark.statements.protected_statements import (
     CREATES,
     HARMLESS,
@@ -105,8 +105,15 @@ def run_protected(
         if kind == "DropNamespace" and plan.cascade():
             for dropping in emptying(session, *check.namespace_of(plan)):
                 run_protected(session, dropping, tables)
-        plan = ConnectorNames(session, connectors).adapted(plan)
-        return DataFrame(java_dataset(session, adapt(plan)), session)
+        adapted = adapt(ConnectorNames(session, connectors).adapted(plan))
+        instead = None if kind != "AlterViewAs" else AlteredView(plan=plan, text=text, parts=check.target_of(plan))
+        if instead is None or not instead.is_computed:
+            try:
+                return DataFrame(java_dataset(session, adapted), session)
+            except SPARK_ERRORS as error:
+                if instead is None or not instead.is_refused(error):
+                    raise
+        return run_protected(session, instead.statement(check.qualified), tables, connectors=connectors)
 
 
 def check_protected(session: SparkSession, text: str, tables: TableDirectory) -> None:
@@ -198,7 +205,7 @@ class _Check:
         if not (kind.endswith("Statement") or commands.isInstance(plan)):
             return
         targets = list(self._targets(plan, kind))
-        changed = [self._qualified(parts) for parts, is_temporary in targets if not is_temporary]
+        changed = [self.qualified(parts) for parts, is_temporary in targets if not is_temporary]
         self._refuse(refusal_of(kind, self._words), changed)
         if kind in CREATES:
             for full in changed:
@@ -210,12 +217,16 @@ class _Check:
             for full in changed:
                 self._tables.check_no_stream(_identifiers(full), f"{TAKES_AWAY[kind]} {display_name(full)}")
         if kind == "RenameTable":
-            catalog, *namespace, _ = self._qualified(targets[0][0])
+            catalog, *namespace, _ = self.qualified(targets[0][0])
             new = _parts(plan.newName())
             # A new name of one part stays in the namespace of the old one.
             new_name = (catalog, *(namespace if len(new) == 1 else ()), *new)
             self._refuse(Refusal("ALTER TABLE … RENAME TO", NEW_NAME), [new_name])
             check_new_name(new_name)
+
+    def target_of(self, plan: Any) -> tuple[str, ...]:
+        """Return the parts of the name of the table or view that a command changes, as it is written."""
+        return next(parts for parts, _ in self._targets(plan, str(plan.productPrefix())))
 
     def namespace_of(self, plan: Any) -> tuple[str, tuple[str, ...]]:
         """Return the catalog and the levels of the namespace that a command creates or drops."""
@@ -245,7 +256,8 @@ class _Check:
         match kind:
             case "SubqueryAlias" | "Filter":
                 yield from self._target(node.child())
-            case "ResolvedIdentifier":
+            # Iceberg's parser resolves the views of its catalogs.
+            case "ResolvedIdentifier" | "ResolvedV2View":
                 identifier = node.identifier()
                 yield (str(node.catalog().name()), *map(str, identifier.namespace()), str(identifier.name())), False
             case "PlanWithUnresolvedIdentifier":
@@ -298,7 +310,8 @@ class _Check:
 
     # ----------------------------------------------------------------------------------------------- names and values
 
-    def _qualified(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+    def qualified(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the full name that *parts* mean in the session."""
         if len(parts) > 2 and self._names.is_catalog(parts[0]):
             return parts
         return self._names.qualify(parts, *self._names.current())

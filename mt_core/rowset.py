@@ -125,10 +125,6 @@ class RowSet:
         return False
 
     @property
-    def stalled(self) -> bool:
-        return False
-
-    @property
     def endless(self) -> bool:
         return False
 

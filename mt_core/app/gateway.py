@@ -50,10 +50,11 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.storage.plan_files import StoredPlans
 from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.connector_tables import ConnectorTables
+from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import SourceVector
-from mt_core.tables.refresh.workers import Watch
+from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices, query_of
 from mt_core.tables.upkeep.check import check_tables
@@ -70,9 +71,9 @@ FUNCTIONS_KEY = "sql-gateway.functions.enabled"
 EXPIRE_KEY = "sql-gateway.session.check-interval"
 HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
-DRAIN_S = 30.0
+# How long all that publishes has, taken together, to finish; then the passes, whose ends were requested before that.
+DRAIN_S, PASS_END_S = 30.0, 10.0
 SPARK_START_S = 300.0
-PASS_END_S = 30.0
 
 
 class Gateway:
@@ -173,6 +174,8 @@ class Gateway:
         """Refuse new work, let running publishes finish, and release everything; harmless at any stage of the start."""
         for loop in self._loops:
             loop.end()
+        self._wiring.workers.end()
+        self._wiring.continuous.end()
         # Every step runs, even if one before it failed; the error is raised at the end.
         with ExitStack() as steps:
             steps.callback(self._home.note, url=None, jvm_pid=None)
@@ -182,8 +185,7 @@ class Gateway:
             steps.callback(self._driver.stop)
             if self._wiring.streams is not None:
                 steps.callback(self._wiring.streams.owner.close)
-            steps.callback(self._wiring.workers.stop, DRAIN_S)
-            steps.callback(self._wiring.continuous.stop, DRAIN_S)
+            steps.callback(drain, self._wiring.continuous, self._wiring.workers)
             steps.callback(self._server.stop)
             steps.callback(self._wiring.executor.close)
             steps.callback(self._wiring.sessions.close_all)
@@ -309,3 +311,10 @@ class Gateway:
         """Make one pass over the tables, and log each change as an event *action*; the next pass retries what failed."""
         for line in pass_over(self._tables):
             log.info("%s", line, extra={"action": action})
+
+
+def drain(*workers: ContinuousWorkers | Workers) -> None:
+    """Let running batches and runs finish, for `DRAIN_S` in all."""
+    deadline = time.monotonic() + DRAIN_S
+    for each in workers:
+        each.stop(max(0.0, deadline - time.monotonic()))

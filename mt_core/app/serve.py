@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import faulthandler
 import getpass
 import logging
+import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,6 +33,8 @@ WITHOUT_FUNCTIONS = (
     "Functions in Java, Scala and Python are left out (sql-gateway.functions.enabled = false): what calls one fails, and streaming "
     "jobs wait"
 )
+# The documentation and deploy/compose.yaml give a gateway 120 s to stop; who stops it kills it after that.
+STOP_WITHIN_S = 100.0
 OPEN = (
     "%s asks for no token: every user of this machine can run code as %s through it. If others work here, start it with "
     "-D sql-gateway.security.tokens=generate"
@@ -103,11 +108,35 @@ def serve(
             with _until_the_last_client(config, gateway, end):
                 end.event.wait()
         finally:
+            end_in_time()
             gateway.stop()
         end.raise_reason()
     finally:
         home.release()
     return 0
+
+
+def end_in_time(
+    limit_s: float = STOP_WITHIN_S, stopped: threading.Event | None = None, leave: Callable[[int], object] = os._exit
+) -> threading.Thread:
+    """End this process with exit code 1 in *limit_s*, in a thread, unless it ends or *stopped* is set before.
+
+    A gateway can be killed at any moment without a loss, so what cannot be stopped in time need not be.
+    """
+
+    def wait() -> None:
+        if (stopped or threading.Event()).wait(limit_s):
+            return
+        text = (
+            "the gateway did not stop in %g s, and ends without waiting for more; the next start takes up what it left"
+        )
+        log.error(text, limit_s, extra={"action": "stop_overdue"})
+        faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
+        leave(1)
+
+    thread = threading.Thread(target=wait, name="stop-limit", daemon=True)
+    thread.start()
+    return thread
 
 
 @contextmanager

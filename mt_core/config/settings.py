@@ -98,7 +98,8 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.session.idle-timeout",
         kind=Kind.DURATION,
         default="10 min",
-        help="The gateway closes a session that no client has used for so long; 0: never.",
+        help="The gateway closes a session from which no request has come for so long, and cancels its queries, running ones "
+        "too. Changes of data and refreshes go on. 0: never.",
     ),
     Setting(
         key="sql-gateway.session.check-interval",

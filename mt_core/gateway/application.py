@@ -32,7 +32,8 @@ def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> Fa
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)
     versions = {version.prefix: _routes(services, version) for version in (*VERSIONS, DEFAULT)}
-    app.router.routes.append(VersionRoutes(versions, guard(services.tokens, services.hosts)))
+    check = guard(services.tokens, services.hosts, lambda handle: services.sessions.owner_of(handle))
+    app.router.routes.append(VersionRoutes(versions, check))
     return app
 
 

@@ -9,7 +9,6 @@ import orjson
 import pyarrow as pa
 from fastapi import Request, Response
 
-from mt_core.gateway.http.answers import HEADERS
 from mt_core.protocol import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
 from mt_core.rowset import Column, LogicalType
 
@@ -38,7 +37,7 @@ class ArrowAnswer(Response):
         headers: Mapping[str, str] | None = None,
     ) -> None:
         page = {RESULT_TYPE_HEADER: result_type} | ({NEXT_URI_HEADER: next_uri} if next_uri is not None else {})
-        super().__init__(stream, headers={**HEADERS, **page, **(headers or {})})
+        super().__init__(stream, headers={**page, **(headers or {})})
 
 
 def accepts_arrow(request: Request) -> bool:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from fastapi import APIRouter
 
 from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.blocking import short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, SessionHandle
 from mt_core.gateway.http.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
+from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
+from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.secrets import masked
 
 
@@ -35,8 +38,12 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
         return router
 
     @router.post("", **described("Open a session", SESSION_OPENED, body=OPEN_SESSION))
-    async def open_session(body: JsonBody) -> JsonAnswer:
-        session = services.sessions.open(body.text("sessionName"), body.texts("properties"))
+    async def open_session(body: JsonBody, caller: Caller) -> JsonAnswer:
+        name, properties = body.text("sessionName"), body.texts("properties")
+        if HOOKS_KEY in properties:
+            # A plug-in may have to be imported.
+            await short(lambda: services.executor.check_hooks(properties))
+        session = services.sessions.open(name, properties, owner=caller)
         return JsonAnswer({"sessionHandle": session.handle})
 
     return router

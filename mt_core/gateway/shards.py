@@ -7,7 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Header, Request, Response
 
 from mt_core.errors import SchedulerNotUsed, TableNotFound
-from mt_core.gateway.http.answers import HEADERS, JsonAnswer
+from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.errors import error_answer
 from mt_core.gateway.http.requests import ShardNumber
 from mt_core.gateway.http.schemas import PUBLISHED_SHARD, PUBLISHED_WORKFLOW, described
@@ -33,7 +33,7 @@ def shards_router(services: GatewayServices) -> APIRouter:
         # Proxies may make a strong tag a weak one.
         present = {part.strip().removeprefix("W/").strip('"') for part in (if_none_match or "").split(",")}
         if present & {shard.etag, "*"}:
-            return Response(status_code=_NOT_MODIFIED, headers={**HEADERS, **etag})
+            return Response(status_code=_NOT_MODIFIED, headers=etag)
         return JsonAnswer(shard.body, headers=etag)
 
     @router.get("/workflows/{scheduler}/{workflow_id}", **described("A workflow", PUBLISHED_WORKFLOW))

@@ -65,7 +65,7 @@ def configuring_router(services: GatewayServices) -> APIRouter:
 
     @router.get("/complete-statement", **described("Complete a statement", CANDIDATES, body=COMPLETE))
     async def complete_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
-        statement, position = body.statement(), body.integer("position")
+        statement, position = body.statement(absent=""), body.integer("position")
         target = services.sessions.get(session)
         candidates = await long_wait(lambda: complete(statement, position, services.executor.names(target)))
         return JsonAnswer({"candidates": candidates})

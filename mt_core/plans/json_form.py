@@ -83,11 +83,14 @@ class _Part:
         return f"{self.place}.{key}" if self.place else key
 
     def get(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
-        """Return the value of *key*; raises PlanInvalid if it is missing without a *default*, or of another kind."""
-        if key not in self.body:
-            if default is None:
-                raise PlanInvalid(self.at(key), "is missing")
+        """Return the value of *key*; raises PlanInvalid if it is missing without a *default*, or of another kind.
+
+        Where there is a *default*, null is absent.
+        """
+        if self.body.get(key) is None and default is not None:
             return default
+        if key not in self.body:
+            raise PlanInvalid(self.at(key), "is missing")
         return _checked(self.at(key), self.body[key], kind)
 
     def items(self, key: str, kind: type[_Value], *, optional: bool = False) -> list[_Value]:
@@ -202,8 +205,18 @@ def _states(node: _Part, inputs: int) -> tuple[OperatorState, ...]:
     return states
 
 
+def _ttl_text(part: _Part) -> str:
+    """Return the TTL of a state as text; a number is one of milliseconds, as in FLIP-292's own class."""
+    value = part.body.get("ttl", "")
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value} ms"
+    if not isinstance(value, str):
+        raise PlanInvalid(part.at("ttl"), f"{_shown(value)} is not a text or a whole number of milliseconds")
+    return part.get("ttl", str)
+
+
 def _state(part: _Part) -> OperatorState:
-    text = part.get("ttl", str)
+    text = _ttl_text(part)
     ttl = ttl_of(text)
     if ttl is None:
         raise PlanInvalid(part.at("ttl"), f"'{text}' is not {EXPECTED}")

@@ -35,10 +35,6 @@ class ResultRows(Protocol):
         """Whether the query can still produce rows."""
 
     @property
-    def stalled(self) -> bool:
-        """Whether the query waits for a reader."""
-
-    @property
     def endless(self) -> bool:
         """Whether rows may come until the result is closed, however many were there."""
 

@@ -13,7 +13,7 @@ from functools import partial
 
 from mt_core.background import attempt
 from mt_core.errors import IllegalStatus, SessionNotFound
-from mt_core.sessions.operations.operation import Operation, OperationKind, OperationStatus
+from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.temporary_objects import TemporaryObject
 from mt_core.sql.kinds import Trait
@@ -27,8 +27,7 @@ DML_SYNC = "table.dml-sync"
 class SessionView:
     """A session at one moment: what SET, SHOW JARS and REST show of it.
 
-    `properties` are all that are in effect. `busy` means that a statement runs or waits for its turn; a query that waits for
-    its client to fetch rows does not count.
+    `properties` are all that are in effect.
     """
 
     handle: str
@@ -37,7 +36,6 @@ class SessionView:
     last_access: datetime
     properties: Mapping[str, str]
     jars: tuple[str, ...]
-    busy: bool
 
 
 class Session:
@@ -54,12 +52,16 @@ class Session:
         defaults: Mapping[str, str],
         properties: Mapping[str, str],
         opened_at: datetime,
+        owner: str = "",
     ) -> None:
         self.handle, self.name = handle, name
+        # The name of the token that opened it; "" if no token is required.
+        self.owner = owner
         # `last_access` counts for the idle timeout.
         self.opened_at = self.last_access = opened_at
-        # The properties that differ from the defaults.
+        # The properties that differ from the defaults: at first those that the session was opened with.
         self.overrides: Mapping[str, str] = dict(properties)
+        self._opened_with = dict(properties)
         # The jars that statements added, in their order; RESET leaves them alone.
         self.jars: tuple[str, ...] = ()
         # What its statements created as temporary, in order.
@@ -94,12 +96,17 @@ class Session:
             last_access=self.last_access,
             properties=self.properties,
             jars=self.jars,
-            busy=any(operation.busy for operation in self.operations),
         )
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
         """Return the session as the engine needs it; *statement_properties* apply to one statement only."""
         return SessionContext(session_id=self.handle, properties={**self.overrides, **(statement_properties or {})})
+
+    def reset(self, key: str | None) -> None:
+        """Give the property *key*, or all of them if it is None, the value that the session was opened with, else the default."""
+        kept = {each: text for each, text in self.overrides.items() if key not in (None, each)}
+        opened = {each: text for each, text in self._opened_with.items() if key in (None, each)}
+        self.overrides = {**kept, **opened}
 
     # ----------------------------------------------------------------------------------------------------- operations
 
@@ -119,11 +126,12 @@ class Session:
         """Return the open operation whose job has that id, None if there is none."""
         return next((each for each in self.operations if each.planned_job_id == job_id), None)
 
-    def close_operation(self, handle: str) -> None:
+    def close_operation(self, handle: str, *, expired: bool = False) -> None:
         """Close an operation and remove it; does nothing if there is none of that handle.
 
         A change of data continues after its operation is closed, and the next statement may begin, unless the change is a set of
-        statements; with `table.dml-sync` it is cancelled, as in Flink. One that has not begun never does.
+        statements; with `table.dml-sync` it is cancelled, as in Flink, but not because its session has *expired*. One that has
+        not begun never does.
         """
         with self._lock:
             operation = self._operations.pop(handle, None)
@@ -136,19 +144,30 @@ class Session:
                 text = "operation %s (%s) had not begun when its session was closed; it changes nothing"
                 facts = {"action": "statement_given_up", "session": self.handle}
                 log.warning(text, handle, operation.statement.type, extra=facts)
-        if outlives and self.properties.get(DML_SYNC, "").lower() == "true":
+        if outlives and not expired and self.properties.get(DML_SYNC, "").lower() == "true":
             with suppress(IllegalStatus):
                 operation.cancel()
         operation.close()
         if outlives and work.statements == 1:
             self.end_turn(operation)
 
-    def close(self) -> None:
+    def end_queries(self) -> bool:
+        """Close the queries of a client that is gone; return whether nothing else keeps the session open.
+
+        Any other statement that has not ended keeps it, unless it outlives the session: it was accepted, and runs to its end.
+        """
+        open_ones = [each for each in self.operations if each.status not in TERMINAL or each.querying]
+        for operation in open_ones:
+            if operation.is_query:
+                self.close_operation(operation.handle)
+        return all(each.is_query or each.outlives_session for each in open_ones)
+
+    def close(self, *, expired: bool = False) -> None:
         """Close all operations, and refuse further ones; an error with one is logged, and does not keep the others open."""
         with self._lock:
             self._closed = True
         for operation in self.operations:
-            attempt("closing an operation", partial(self.close_operation, operation.handle))
+            attempt("closing an operation", partial(self.close_operation, operation.handle, expired=expired))
 
     # ---------------------------------------------------------------------------------------------------------- turns
 

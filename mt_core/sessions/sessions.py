@@ -48,13 +48,16 @@ class SessionManager:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, name: str | None = None, properties: Mapping[str, str] | None = None) -> Session:
-        """Open a session whose *properties* override the defaults; raises SessionLimit, RequestInvalid for a wrong value."""
+    def open(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, owner: str = "") -> Session:
+        """Open a session whose *properties* override the defaults; raises SessionLimit, RequestInvalid for a wrong value.
+
+        *owner* is the name of the token that opens it, "" if no token is required.
+        """
         properties = properties or {}
         for key, value in properties.items():
             check_property(key, value)
         handle, now = str(uuid.uuid4()), self._clock.now()
-        session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now)
+        session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now, owner=owner)
         with self._lock:
             if len(self._sessions) >= self._max_sessions:
                 raise SessionLimit(
@@ -70,11 +73,21 @@ class SessionManager:
             session = self._sessions.get(handle)
         if session is None:
             raise _missing(handle)
-        session.last_access = self._clock.now()
+        self.use(session)
         return session
 
-    def close(self, handle: str, *, missing_ok: bool = False) -> None:
-        """Close a session with its operations; raises SessionNotFound unless *missing_ok*."""
+    def use(self, session: Session) -> None:
+        """Count this as a request of the client of *session*, such as one that still waits for its answer."""
+        session.last_access = self._clock.now()
+
+    def owner_of(self, handle: str) -> str | None:
+        """Return the name of the token that opened a session, None if there is no such session; no use of it counts."""
+        with self._lock:
+            session = self._sessions.get(handle)
+        return session.owner if session is not None else None
+
+    def close(self, handle: str, *, missing_ok: bool = False, expired: bool = False) -> None:
+        """Close a session with its operations, perhaps because it has *expired*; raises SessionNotFound unless *missing_ok*."""
         with self._lock:
             session = self._sessions.pop(handle, None)
         if session is None:
@@ -82,7 +95,7 @@ class SessionManager:
                 return
             raise _missing(handle)
         try:
-            session.close()
+            session.close(expired=expired)
         finally:
             self._on_close(handle)
             self._engine.close_session(handle)
@@ -95,22 +108,26 @@ class SessionManager:
             attempt("closing a session", partial(self.close, handle, missing_ok=True))
 
     def expire_idle(self) -> list[str]:
-        """Close the sessions that have exceeded the idle timeout, and return their handles."""
+        """Close the sessions from which no request has come for the idle timeout, and return their handles.
+
+        Their queries end. A change of data or a refresh that has begun goes on without its session; any other statement that a
+        session has accepted keeps it until it has ended.
+        """
         if self._idle_timeout <= _NEVER:
             return []
-        now, idle = self._clock.now(), list[str]()
+        latest, expired = self._clock.now() - self._idle_timeout, list[str]()
         with self._lock:
-            sessions = list(self._sessions.values())
-        for session in sessions:
-            if session.view().busy:
-                # A running statement counts as a request.
-                session.last_access = now
-            elif now - session.last_access >= self._idle_timeout:
-                idle.append(session.handle)
-        for handle in idle:
-            if attempt("closing a session", partial(self.close, handle, missing_ok=True)):
-                log.info("session expired", extra={"action": "session_expired", "session": handle})
-        return idle
+            idle = [session for session in self._sessions.values() if session.last_access <= latest]
+        for session in idle:
+            attempt("closing a session", partial(self._expire, session, expired))
+        return expired
+
+    def _expire(self, session: Session, expired: list[str]) -> None:
+        """Close a session that nobody uses, and add its handle to *expired*, unless a statement keeps it."""
+        if session.end_queries():
+            self.close(session.handle, missing_ok=True, expired=True)
+            expired.append(session.handle)
+            log.info("session expired", extra={"action": "session_expired", "session": session.handle})
 
 
 def _missing(handle: str) -> SessionNotFound:

@@ -8,7 +8,15 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import MtError, QueryFailed, SqlSyntaxError, TableBusy, TableProtected, Unsupported
+from mt_core.errors import (
+    DefinitionInvalid,
+    MtError,
+    QueryFailed,
+    SqlSyntaxError,
+    TableBusy,
+    TableProtected,
+    Unsupported,
+)
 from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions.ports import SessionContext
@@ -322,6 +330,95 @@ def test_explain_carries_nothing_out(guarded: Guarded, statement: str) -> None:
         guarded.engine.explain(guarded.context, statement, "simple")
 
     assert ["guarded", "explained", False] not in guarded.run("SHOW TABLES IN lake.guarded")
+
+
+NEW_NAMES = (
+    "CREATE TABLE lake.guarded.`../../x` (a INT) USING iceberg",
+    "CREATE TABLE IF NOT EXISTS lake.`..`.x (a INT)",
+    "CREATE TABLE lake.guarded.`a\x00b` (a INT)",
+    "CREATE TABLE IDENTIFIER('lake.guarded.`a\\u0000b`') (a INT)",
+    "CREATE TABLE lake.guarded.`a/b` AS SELECT 1 AS a",
+    "CREATE OR REPLACE TABLE lake.guarded.`../x` AS SELECT 1 AS a",
+    "CREATE TABLE IDENTIFIER('lake.guarded.`../x`') (a INT)",
+    "EXECUTE IMMEDIATE 'CREATE TABLE lake.guarded.`../x` (a INT)'",
+    "BEGIN CREATE TABLE lake.guarded.`../x` (a INT); END",
+    "CREATE VIEW lake.guarded.`../x` AS SELECT 1 AS a",
+    "CREATE NAMESPACE lake.`../x`",
+    "CREATE DATABASE IF NOT EXISTS lake.guarded.`a\\b`",
+    "CREATE SCHEMA IDENTIFIER('lake.`../x`')",
+    "ALTER TABLE lake.guarded.plain RENAME TO lake.guarded.`../x`",
+    "ALTER TABLE lake.guarded.plain RENAME TO `x\ny`",
+    "CALL lake.system.snapshot('spark_catalog.default.t', 'guarded.`../x`')",
+    "CALL lake.system.register_table(table => 'guarded.`../x`', metadata_file => '/tmp/x.metadata.json')",
+)
+
+
+def test_a_new_name_that_leaves_its_folder_is_refused_wherever_it_is_given(guarded: Guarded) -> None:
+    before = guarded.state(), guarded.run("SHOW NAMESPACES IN lake")
+
+    answers = {statement: guarded.refusal(statement) for statement in NEW_NAMES}
+    with pytest.raises(DefinitionInvalid, match="choose another name"):
+        guarded.engine.reserve(guarded.context, "CREATE TABLE lake.guarded.`../x` AS SELECT 1 AS a", job_id="j")
+
+    assert [each for each in answers.values() if "a catalog makes folders of the names" not in each] == []
+    assert (guarded.state(), guarded.run("SHOW NAMESPACES IN lake")) == before
+
+
+def test_a_database_is_dropped_with_what_it_holds(guarded: Guarded, module_driver: SparkDriver) -> None:
+    for text in (
+        "CREATE DATABASE lake.full",
+        "CREATE DATABASE lake.full.deep",
+        "CREATE TABLE lake.full.t (a INT) USING iceberg",
+        "CREATE TABLE lake.full.deep.`odd name` (a INT) USING iceberg",
+        "CREATE VIEW lake.full.v AS SELECT * FROM lake.full.t",
+    ):
+        guarded.run(text)
+
+    refused = guarded.refusal("DROP DATABASE lake.full")
+    with guarded.registry.transaction() as transaction:
+        transaction.jobs.insert(a_job("s2", definition=a_stream(reads=(("lake", "full", "deep", "odd name"),))))
+    busy = guarded.refusal("DROP DATABASE lake.full CASCADE")
+    kept = guarded.run("SHOW TABLES IN lake.full"), guarded.run("SHOW TABLES IN lake.full.deep")
+    with guarded.registry.transaction() as transaction:
+        transaction.jobs.replace(a_job("s2", status=JobStatus.CANCELED))
+    session = Guarded(module_driver)
+    session.run("USE lake")
+    session.run("DROP DATABASE IF EXISTS full CASCADE")
+
+    assert "not empty" in refused
+    assert "STOP JOB 's2' first" in busy
+    assert kept == ([["full", "t", False]], [["full.deep", "odd name", False]])
+    assert ["full"] not in guarded.run("SHOW NAMESPACES IN lake")
+    guarded.run("DROP DATABASE IF EXISTS lake.full CASCADE")
+    with pytest.raises(QueryFailed, match="SCHEMA_NOT_FOUND"):
+        guarded.run("DROP DATABASE lake.full CASCADE")
+
+
+def test_the_query_of_a_view_is_altered(guarded: Guarded, module_driver: SparkDriver) -> None:
+    guarded.run("CREATE VIEW lake.guarded.w COMMENT 'kept' TBLPROPERTIES ('also' = 'kept') AS SELECT 1 AS a")
+    session = Guarded(module_driver)
+    session.run("USE lake.guarded")
+
+    session.run("/* the new one */ ALTER VIEW w AS SELECT 2 AS b, 'x' AS c -- to the end")
+    shown = guarded.run("SELECT b, c FROM lake.guarded.w")
+    properties = dict(guarded.run("SHOW TBLPROPERTIES lake.guarded.w"))
+    guarded.run("ALTER VIEW IDENTIFIER('lake.guarded.' || 'w') AS WITH c AS (SELECT 3 AS d) SELECT * FROM c")
+
+    assert (shown, properties["also"]) == ([[2, "x"]], "kept")
+    assert ["Comment", "kept", ""] in guarded.run("DESCRIBE EXTENDED lake.guarded.w")
+    assert guarded.run("SELECT * FROM lake.guarded.w") == [[3]]
+    for statement, problem in (
+        ("ALTER VIEW lake.guarded.none AS SELECT 1", "ALTER VIEW lake.guarded.none: there is no such view"),
+        ("ALTER VIEW lake.guarded.plain AS SELECT 1", "ALTER VIEW lake.guarded.plain: there is no such view"),
+        ("ALTER VIEW lake.guarded.mt AS SELECT 1", "materialized table"),
+        ("ALTER VIEW lake.guarded.w AS SELECT nothing", "UNRESOLVED_COLUMN"),
+    ):
+        assert problem in guarded.refusal(statement)
+    assert guarded.run("SELECT * FROM lake.guarded.w") == [[3]]
+    guarded.run("DROP VIEW lake.guarded.w")
+    session.run("CREATE TEMPORARY VIEW w AS SELECT 1 AS a")
+    session.run("ALTER VIEW w AS SELECT 4 AS a")
+    assert session.run("SELECT * FROM w") == [[4]]
 
 
 def test_a_level_with_dots_is_the_same_namespace_to_the_catalog(guarded: Guarded) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -20,7 +21,7 @@ from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway
 from tests.support.manager_world import DAILY, ManagerWorld
 
-TOKENS = parse_tokens("boss:admin:a,anna:sql:s,airflow:refresh:f,ops:read:r")
+TOKENS = parse_tokens("boss:admin:a,anna:sql:s,bob:sql:b,airflow:refresh:f,ops:read:r")
 REFRESH = "/materialized-tables/lake.default.daily/refresh"
 
 
@@ -64,13 +65,14 @@ def status(gateway: Gateway, secret: str, method: str, path: str) -> int:
 def test_a_role_is_let_in_to_what_it_is_for_and_nothing_else(
     gateway: Gateway, method: str, path: str, let_in: str
 ) -> None:
-    session = gateway.sessions.open()
-    operation = gateway.services.executor.submit(session, "SELECT 1")
-    operation.wait(60)
-
-    statuses = {
-        secret: status(gateway, secret, method, path.format(session.handle, operation.handle)) for secret in "rfsa"
-    }
+    statuses = {}
+    for token in (token for token in TOKENS if token.name != "bob"):
+        session = gateway.sessions.open(owner=token.name)
+        operation = gateway.services.executor.submit(session, "SELECT 1")
+        operation.wait(60)
+        secret = token.secret.reveal()
+        statuses[secret] = status(gateway, secret, method, path.format(session.handle, operation.handle))
+        gateway.sessions.close(session.handle, missing_ok=True)
 
     assert {secret for secret, found in statuses.items() if found not in (401, 403)} == set(let_in)
 
@@ -94,7 +96,7 @@ def test_every_endpoint_is_known_to_the_table_of_roles(gateway: Gateway) -> None
 
 
 def test_a_refusal_names_the_token_its_role_and_the_roles_needed(gateway: Gateway) -> None:
-    session = gateway.sessions.open().handle
+    session = gateway.sessions.open(owner="airflow").handle
 
     answer = gateway.http.post(f"/v3/sessions/{session}/statements", json={"statement": "SELECT 1"}, headers=as_("f"))
 
@@ -159,6 +161,96 @@ def test_describe_and_ledger_say_whose_token_did_it(caplog: pytest.LogCaptureFix
         ("anna", "RefreshTable", "lake.default.daily"),
         ("anna", "SuspendTable", "lake.default.daily"),
     ]
+
+
+# ---------------------------------------------------------------------------------------------- sessions of other tokens
+
+
+# Every endpoint of a session and of its operations and jobs, in each version that has it.
+OF_SESSIONS = [
+    ("GET", ""),
+    ("DELETE", ""),
+    ("POST", "/heartbeat"),
+    ("POST", "/statements"),
+    ("POST", "/configure-session"),
+    ("GET", "/complete-statement"),
+    ("GET", "/operations/{}/result/0"),
+    ("POST", "/operations/{}/cancel"),
+    ("DELETE", "/operations/{}/close"),
+    ("GET", "/plans/mine"),
+    ("PUT", "/plans/mine"),
+    ("POST", REFRESH),
+]
+
+
+@pytest.mark.parametrize("spelling", [str, str.upper, lambda handle: handle.replace("-", ""), "urn:uuid:{}".format])
+@pytest.mark.parametrize("other", ["s", "f"])
+def test_a_session_is_that_of_the_token_that_opened_it(gateway: Gateway, other: str, spelling: Any) -> None:
+    body = {"properties": {"my.key": "mine"}}
+    handle = gateway.http.post("/v3/sessions", json=body, headers=as_("b")).json()["sessionHandle"]
+    operation = gateway.begin_as(f"/v3/sessions/{handle}", "SELECT 1", as_("b"))
+
+    refused = {
+        (method, path): gateway.http.request(
+            method, f"/v3/sessions/{spelling(handle)}{path.format(operation)}", headers=as_(other)
+        )
+        for method, path in OF_SESSIONS
+    }
+
+    assert {answer.status_code for answer in refused.values()} == {403}
+    name = {"s": "anna", "f": "airflow"}[other]
+    assert refused["GET", ""].json()["errors"] == [
+        f"Forbidden: session {handle} was opened with another token than '{name}'; open one with POST /sessions, or send a "
+        "token with the role admin."
+    ]
+    assert "mine" not in refused["GET", ""].text
+    own = gateway.http.get(f"/v3/sessions/{handle}/operations/{operation}/result/0", headers=as_("b"))
+    assert (own.status_code, own.json()["resultType"]) == (200, "PAYLOAD")
+
+
+def test_an_admin_uses_and_closes_the_session_of_any_token(gateway: Gateway) -> None:
+    handle = gateway.http.post("/v1/sessions", headers=as_("s")).json()["sessionHandle"]
+
+    shown = status(gateway, "a", "GET", f"/v3/sessions/{handle}")
+    closed = status(gateway, "a", "DELETE", f"/v3/sessions/{handle}")
+
+    assert (shown, closed, len(gateway.sessions)) == (200, 200, 0)
+
+
+def test_a_scheduler_finds_its_refresh_in_any_session_of_its_own(gateway: Gateway) -> None:
+    run = gateway.runs.queue().run_id
+    handle = gateway.http.post("/v3/sessions", headers=as_("f")).json()["sessionHandle"]
+
+    told = gateway.http.get(f"/v3/sessions/{handle}/operations/{run}/status", headers=as_("f"))
+
+    assert (told.status_code, told.json()["status"]) == (200, "PENDING")
+
+
+def test_a_monitor_reads_the_status_of_operations_in_the_sessions_of_others_alone(gateway: Gateway) -> None:
+    handle = gateway.http.post("/v3/sessions", headers=as_("s")).json()["sessionHandle"]
+    operation = gateway.begin_as(f"/v3/sessions/{handle}", "SELECT 1", as_("s"))
+    path = f"/v3/sessions/{handle}/operations/{operation}"
+
+    assert status(gateway, "r", "GET", f"{path}/status") == 200
+    assert status(gateway, "r", "GET", f"{path}/result/0") == 403
+
+
+def test_a_session_that_is_gone_is_missing_to_every_token_and_not_forbidden(gateway: Gateway) -> None:
+    handle = gateway.http.post("/v3/sessions", headers=as_("s")).json()["sessionHandle"]
+    gateway.sessions.close(handle)
+
+    answer = gateway.http.post(f"/v3/sessions/{handle}/heartbeat", headers=as_("f"))
+
+    assert answer.headers["Freshtable-Error"] == "SESSION_NOT_FOUND"
+
+
+def test_to_ask_for_the_session_of_another_token_does_not_keep_it_alive(gateway: Gateway) -> None:
+    handle = gateway.http.post("/v3/sessions", headers=as_("s")).json()["sessionHandle"]
+    gateway.clock.advance(timedelta(minutes=11))
+
+    status(gateway, "f", "POST", f"/v3/sessions/{handle}/heartbeat")
+
+    assert gateway.sessions.expire_idle() == [handle]
 
 
 # ------------------------------------------------------------------------------------------------------ without tokens

@@ -28,6 +28,10 @@ SHARDS = "/v3/workflows/airflow/shards"
         "3",
         '"x"',
         '{"statement": 7}',
+        "",
+        "{}",
+        '{"statement": null}',
+        '{"sql": "SELECT 1"}',
         '{"executionTimeout": "soon"}',
         '{"executionConfig": []}',
         "\xff",
@@ -146,3 +150,16 @@ def test_many_clients_that_wait_leave_room_for_those_who_do_not(gateway: Gateway
     hold.release()
     assert status == "RUNNING"
     assert {found.result()["resultType"] for found in polls} == {"NOT_READY"}
+
+
+@pytest.mark.parametrize("path", ["/v1/statements", "/v4{session}/statements", "/v2{session}/configure-session"])
+def test_a_statement_that_is_missing_is_named(gateway: Gateway, path: str) -> None:
+    session = gateway.open().removeprefix("/v3")
+
+    answer = gateway.http.post(path.format(session=session), json={})
+
+    assert (answer.status_code, root_cause(answer)) == (
+        400,
+        "RequestInvalid: statement is missing: it is the text to run.",
+    )
+    assert len(gateway.sessions) == 1

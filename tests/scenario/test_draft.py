@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -13,6 +15,8 @@ from mt_core.rowset import BOOLEAN, Column, LogicalType, RowKind, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause
+from tests.support.gateway.whole import WholeGateway
+from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 DRAFT = {"session_name": "d", "planner": "Blink", "execution_type": "batch"}
 DECIMAL = LogicalType(root="DECIMAL", nullable=False, extras={"precision": 10, "scale": 2})
@@ -393,3 +397,115 @@ def test_what_needs_a_session_is_refused_without_one(gateway: Gateway, statement
     answer = gateway.http.post("/v1/statements", json={"statement": statement})
 
     assert (answer.status_code, root_cause(answer)[: len(message)], len(gateway.sessions)) == (500, message, 0)
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows"),
+    [("INSERT INTO t SELECT 1", 7), ("DELETE FROM t WHERE a = 1", 0), ("CREATE TABLE u AS SELECT 1", None)],
+)
+def test_a_change_without_a_session_answers_how_many_rows_it_wrote(
+    gateway: Gateway, sql: str, rows: int | None
+) -> None:
+    gateway.engine.answers[sql] = StatementResult(is_query=False, rows=None, affected_rows=rows)
+
+    answer = gateway.http.post("/v1/statements", json={"statement": sql})
+
+    [result] = answer.json()["results"]
+    assert result == {
+        "columns": [{"name": "affected_row_count", "type": "BIGINT"}],
+        "data": [[-2 if rows is None else rows]],
+    }
+
+
+@pytest.mark.parametrize("path", ["/v1/statements/", "/v1/statements"])
+def test_a_statement_without_a_session_may_be_sent_to_the_drafts_own_path(gateway: Gateway, path: str) -> None:
+    answer = gateway.http.post(path, json={"statement": "SELECT 1"})
+
+    assert (answer.status_code, answer.json()["results"][0]["data"]) == (200, [[1]])
+
+
+def test_the_next_page_of_a_path_with_a_slash_has_none(gateway: Gateway, session: str) -> None:
+    job = job_of(gateway, session, "SELECT 1")
+    page_of(gateway, f"{job}/result/0")
+
+    assert gateway.http.get(f"{job}/result/0/").json()["next_result_uri"] == f"{job}/result/1"
+
+
+@pytest.mark.parametrize(
+    "sql", ["SELECT 1; SELECT 2", "INSERT INTO t SELECT 1; INSERT INTO t SELECT 2;", "SHOW JARS; SHOW JARS"]
+)
+def test_several_statements_are_refused_at_once(gateway: Gateway, session: str, sql: str) -> None:
+    answers = [gateway.http.post(path, json={"statement": sql}) for path in (f"{session}/statements", "/v1/statements")]
+
+    for answer in answers:
+        assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "SQL_SYNTAX")
+        assert "Only a single statement can be submitted at a time, but there are 2." in root_cause(answer)
+    assert (gateway.engine.executed, gateway.rows(session.replace("v1", "v3"), "SHOW JOBS")) == ([], [])
+
+
+# ---------------------------------------------------------------------------------------------- the job of a streaming INSERT
+
+
+ARRIVALS = "INSERT INTO lake.default.arrivals SELECT * FROM lake.default.flights"
+
+
+@pytest.fixture
+def stream(whole: WholeGateway) -> str:
+    """The path of the job of a streaming INSERT, in the session that began it."""
+    whole.statements.streams[ARRIVALS] = FakeRows()
+    session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()["session_id"]
+    begun = whole.http.post(f"/v1/sessions/{session}/statements", json={"statement": ARRIVALS}).json()
+    job = f"/v1/sessions/{session}/jobs/{begun['results'][0]['data'][0][0]}"
+    while whole.http.get(f"{job}/result/0").json()["next_result_uri"].endswith("/0"):
+        pass
+    return job
+
+
+def told(whole: WholeGateway, job: str) -> str:
+    status: str = whole.http.get(f"{job}/status").json()["status"]
+    return status
+
+
+def test_the_status_of_a_streaming_insert_is_that_of_its_job(whole: WholeGateway, stream: str) -> None:
+    created = told(whole, stream)
+    whole.watch_streams()
+    running = told(whole, stream)
+    whole.perform(f"STOP JOB '{stream.rpartition('/')[2]}'")
+
+    assert (created, running, told(whole, stream)) == ("CREATED", "RUNNING", "CANCELED")
+
+
+def test_a_streaming_insert_is_cancelled_in_the_session_that_began_it(whole: WholeGateway, stream: str) -> None:
+    whole.watch_streams()
+
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(whole.http.delete, stream)
+        while not answer.done():
+            whole.watch_streams()
+    again = whole.http.delete(stream)
+
+    assert (answer.result().status_code, answer.result().json()) == (200, {"status": "CANCELED"})
+    assert (told(whole, stream), whole.streams.running()) == ("CANCELED", set())
+    assert (again.status_code, again.headers["freshtable-error"]) == (500, "ILLEGAL_STATUS")
+
+
+def test_a_streaming_insert_that_is_cancelled_while_it_is_prepared_leaves_no_job(whole: WholeGateway) -> None:
+    whole.statements.streams[ARRIVALS] = FakeRows()
+    session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()["session_id"]
+    begun, done = threading.Event(), threading.Event()
+
+    def prepare() -> None:
+        begun.set()
+        assert done.wait(60)
+
+    whole.streams.before_prepare = prepare
+    statement = whole.http.post(f"/v1/sessions/{session}/statements", json={"statement": ARRIVALS}).json()
+    job = f"/v1/sessions/{session}/jobs/{statement['results'][0]['data'][0][0]}"
+    assert begun.wait(60)
+
+    cancelled = whole.http.delete(job).json()
+    done.set()
+    whole.perform("SHOW CATALOGS")
+
+    assert (cancelled, told(whole, job)) == ({"status": "CANCELED"}, "CANCELED")
+    assert whole.sql("SHOW JOBS") == []

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.statements import Gateway, root_cause
 
@@ -30,15 +32,29 @@ def test_a_job_is_known_in_any_session_after_its_own_was_closed(gateway: Gateway
     assert status == {"status": "FINISHED"}
 
 
-def test_a_hook_that_is_not_installed_is_refused_before_anything_runs(gateway: Gateway) -> None:
-    session = gateway.open()
-    gateway.run(session, "SET 'job.hooks' = 'nope'")
+@pytest.mark.parametrize("value", ["nope", " nope ,", "nope,other"])
+def test_a_hook_that_is_not_installed_is_refused_wherever_it_is_named(gateway: Gateway, value: str) -> None:
+    session, hooks = gateway.open(), {"job.hooks": value}
 
-    answer = gateway.run(session, INSERT)
+    answers = [
+        gateway.run(session, f"SET 'job.hooks' = '{value}'"),
+        gateway.http.post("/v3/sessions", json={"properties": hooks}),
+        gateway.http.post("/v1/sessions", json={"properties": hooks}),
+        gateway.http.post("/v1/statements", json={"statement": "SELECT 1", "properties": hooks}),
+    ]
+    one = gateway.http.post(f"{session}/statements", json={"statement": INSERT, "executionConfig": hooks}).json()
+    answers.append(gateway.result(f"{session}/operations/{one['operationHandle']}"))
 
-    assert "Job status hook 'nope' is not installed; there are: " in root_cause(answer)
-    assert gateway.engine.executed == []
-    assert gateway.rows(session, "SHOW JOBS") == []
+    for answer in answers:
+        assert "job.hooks: Job status hook 'nope' is not installed; there are: " in root_cause(answer)
+    assert (gateway.engine.executed, len(gateway.sessions)) == ([], 1)
+    assert gateway.rows(session, "SHOW JOBS") == gateway.rows(session, "SET 'job.hooks'") == []
+
+
+def test_no_hooks_are_a_value_too(gateway: Gateway) -> None:
+    session = gateway.open(**{"job.hooks": ""})
+
+    assert gateway.rows(session, "SET 'job.hooks' = ' '") == [["OK"]]
 
 
 def test_the_settings_of_the_webhook_are_not_a_sessions(gateway: Gateway) -> None:

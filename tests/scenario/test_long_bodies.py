@@ -150,7 +150,11 @@ def test_a_connection_lives_on_between_requests(gateway: Gateway) -> None:
     ("path", "body", "named"),
     [
         ("/statements", {"statement": "x" * (MAX_STATEMENT_LENGTH + 1)}, "statement has 4194305 characters"),
-        ("/statements", {"executionConfig": {"a": "x" * MAX_TEXTS_LENGTH}}, "executionConfig has 1048577 characters"),
+        (
+            "/statements",
+            {"statement": "SET", "executionConfig": {"a": "x" * MAX_TEXTS_LENGTH}},
+            "executionConfig has 1048577 characters",
+        ),
         ("", {"properties": {"a": "x" * MAX_TEXTS_LENGTH}}, "properties has 1048577 characters"),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 
@@ -141,18 +142,34 @@ def test_closing_the_session_stops_its_query(gateway: Gateway) -> None:
     assert (rows.stopped, rows.closed) == (True, True)
 
 
-@pytest.mark.parametrize(("stalled", "expired"), [(False, False), (True, True)])
-def test_a_query_at_work_keeps_its_session_and_one_that_waits_for_its_reader_does_not(
-    gateway: Gateway, stalled: bool, expired: bool
-) -> None:
-    rows, session = FakeRows([1]), gateway.open()
-    begin(gateway, rows, session)
-    rows.stalled = stalled
+def test_a_query_ends_with_a_session_that_nobody_uses_and_not_while_somebody_does(gateway: Gateway) -> None:
+    left, beating, reading = gateway.open(), gateway.open(), gateway.open()
+    rows = [FakeRows([1]) for _ in range(3)]
+    operations = [begin(gateway, each, session) for each, session in zip(rows, (left, beating, reading), strict=True)]
 
-    gateway.clock.advance(timedelta(hours=1))
-    gateway.sessions.expire_idle()
+    for _ in range(3):
+        gateway.clock.advance(timedelta(minutes=9))
+        gateway.http.post(f"{beating}/heartbeat")
+        gateway.http.get(f"{operations[2]}/status")
+        gateway.sessions.expire_idle()
 
-    assert (gateway.http.get(session).status_code == 500, rows.closed) == (expired, expired)
+    assert [gateway.http.get(each).status_code for each in (left, beating, reading)] == [500, 200, 200]
+    assert [each.closed for each in rows] == [True, False, False]
+
+
+def test_a_request_that_waits_for_its_statement_is_use_of_its_session(gateway: Gateway) -> None:
+    hold = gateway.engine.hold("SELECT 1")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(gateway.http.post, "/v1/statements", json={"statement": "SELECT 1"}, timeout=60)
+        hold.wait_entered()
+        session = gateway.sessions.get(gateway.engine.executed[0][0].session_id)
+        gateway.clock.advance(timedelta(hours=1))
+        while session.last_access < gateway.clock.now():
+            gateway.http.get("/v3/info")
+        expired = gateway.sessions.expire_idle()
+        hold.release()
+
+    assert (expired, answer.result().json()["results"][0]["data"]) == ([], [[1]])
 
 
 def test_the_job_of_a_query_goes_on_until_its_rows_have_come_and_can_be_stopped(gateway: Gateway) -> None:

@@ -32,10 +32,7 @@ def test_a_session_opens_without_a_body_and_with_unknown_fields(gateway: Gateway
 
     assert [answer.status_code for answer in (without, unknown)] == [200, 200]
     assert [list(answer.json()) for answer in (without, unknown)] == [["sessionHandle"], ["sessionHandle"]]
-    assert dict(without.headers) | {
-        "content-type": "application/json; charset=UTF-8",
-        "access-control-allow-origin": "*",
-    } == dict(without.headers)
+    assert without.headers["content-type"] == "application/json; charset=UTF-8"
 
 
 def test_a_closed_session_is_gone_and_its_running_query_is_cancelled(gateway: Gateway) -> None:

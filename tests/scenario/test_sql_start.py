@@ -254,3 +254,14 @@ def test_a_reader_that_has_enough_ends_the_client_without_an_error(gateway: Gate
 
     assert (first, client.returncode, messages) == (["n\n", "0\n"], 0, "")
     assert len(gateway.sessions) == 0
+
+
+@pytest.mark.parametrize("reset", ["RESET", "RESET 'table.local-time-zone'"])
+def test_reset_brings_back_what_the_command_line_said(gateway: Gateway, reset: str) -> None:
+    statements = ("SET 'table.local-time-zone' = 'Asia/Tokyo'", reset, "SET 'table.local-time-zone'")
+
+    run = freshtable(
+        gateway, "-D", "table.local-time-zone=Europe/Rome", "--format", "csv", *(f"-e{each}" for each in statements)
+    )
+
+    assert run.stdout.splitlines()[-1] == "table.local-time-zone,Europe/Rome"

@@ -128,10 +128,24 @@ def test_set_and_reset_change_what_statements_see_and_list_it_sorted(gateway: Ga
     assert gateway.engine.executed[0][0].properties == {"b": "2", "x.secret": "s"}
 
 
-def test_reset_puts_back_the_default(gateway: Gateway) -> None:
-    session = gateway.open(a="1", **{"execution.runtime-mode": "streaming"})
+@pytest.mark.parametrize("reset", ["RESET;", "RESET 'b'", "RESET a"])
+def test_reset_loses_nothing_of_what_the_session_was_opened_with(gateway: Gateway, reset: str) -> None:
+    opened = {"a": "1", "table.local-time-zone": "Europe/Rome", "execution.runtime-mode": "streaming"}
+    session = gateway.open(**opened)
+    for text in ("SET b = 2",) if reset.endswith("'b'") else ("SET a = 2",):
+        gateway.run(session, text)
 
-    gateway.run(session, "RESET;")
+    gateway.run(session, reset)
+    gateway.run(session, "RESET 'execution.runtime-mode'")
+
+    assert gateway.http.get(session).json() == {"properties": opened}
+
+
+def test_reset_puts_back_the_default_of_what_was_set(gateway: Gateway) -> None:
+    session = gateway.open()
+    gateway.run(session, "SET 'execution.runtime-mode' = 'streaming'")
+
+    gateway.run(session, "RESET")
 
     assert gateway.http.get(session).json() == {"properties": {"execution.runtime-mode": "batch"}}
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
+from posixpath import normpath
+from urllib.parse import unquote, urlsplit
 
+from mt_core.errors import DefinitionInvalid
 from mt_core.plans.errors import PlanExists, PlanNotFound
 from mt_core.sessions.ports import PlanFiles
 
@@ -36,4 +38,13 @@ class FakePlans(PlanFiles):
 
 
 def _full(session_id: str, uri: str) -> str:
-    return uri if urlsplit(uri).scheme or uri.startswith("/") else f"{session_id}/{uri}"
+    url = urlsplit(uri)
+    path = unquote(url.path) if url.scheme else uri
+    if path.startswith("/") or url.netloc:
+        return uri
+    inside = normpath(path)
+    if inside.startswith(".."):
+        raise DefinitionInvalid(
+            f"Plan {uri} leaves the folder of the session; name a file in it, or give the whole path."
+        )
+    return f"{session_id}/{inside}"

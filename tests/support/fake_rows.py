@@ -28,7 +28,7 @@ class FakeRows:
     ) -> None:
         self.columns, self.endless = columns, endless
         self.changelog, self._kinds = kinds is not None, kinds
-        self.running, self.stalled = True, False
+        self.running = True
         self.released, self.stopped, self.closed = 0, False, False
         self._rows = list(rows)
         self._asked = 0

@@ -47,10 +47,13 @@ class FakeStreams:
     after_copy: Callable[[], object] = lambda: None
     # Called after a table was removed and before `discard` returns.
     after_discard: Callable[[], object] = lambda: None
+    # Called first of all when a job is prepared.
+    before_prepare: Callable[[], object] = lambda: None
     _streams: dict[str, _Stream] = field(default_factory=dict)
     _stopped: dict[str, StreamProgress] = field(default_factory=dict)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
+        self.before_prepare()
         check_policies([each.state_ttls for each in definition.members], self.topology(definition))
         target = definition.creates.table if definition.creates is not None else SINK
         if definition.keeps is not None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from mt_core.errors import QueryFailed, RegistryError
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.table import Column
-from mt_core.sessions.ports import SessionContext
+from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.sessions.statements.connector_table_changes import ConnectorTableChanges
 from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sql.parser import ReadStatement
@@ -127,6 +128,31 @@ def test_a_dropped_table_is_forgotten_and_one_that_cannot_be_read_is_kept(world:
     world.run("DROP DATABASE d CASCADE", t=GONE)
 
     assert (before, world.kept) == ([T], [])
+
+
+@pytest.mark.parametrize(
+    ("sql", "left"),
+    [
+        ("DROP DATABASE lake.d CASCADE", ["`lake`.`e`.`t`"]),
+        ("DROP SCHEMA IF EXISTS d CASCADE", ["`lake`.`e`.`t`"]),
+        ("DROP DATABASE lake.d.deep CASCADE", ["`lake`.`d`.`t`", "`lake`.`e`.`t`"]),
+        ("DROP DATABASE lake.dd", ["`lake`.`d`.`t`", "`lake`.`d`.`deep`.`t`", "`lake`.`e`.`t`"]),
+    ],
+)
+def test_the_tables_of_a_dropped_database_are_forgotten_with_what_spark_has_of_them(
+    world: World, sql: str, left: list[str]
+) -> None:
+    names = ("`lake`.`d`.`t`", "`lake`.`d`.`deep`.`t`", "`lake`.`e`.`t`")
+    for name in names:
+        world.tables.put(replace(T, name=name, spark_name=f"{name}_stored"))
+        world.engine.answers[f"DROP TABLE IF EXISTS {name}_stored"] = StatementResult(is_query=False, rows=None)
+
+    world.run(sql)
+
+    assert {table.name for table in world.kept} == {*left}
+    assert {text for _, text in world.engine.executed} == {
+        f"DROP TABLE IF EXISTS {name}_stored" for name in names if name not in left
+    }
 
 
 def test_an_altered_table_has_its_new_columns(world: World) -> None:

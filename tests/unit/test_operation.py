@@ -174,19 +174,6 @@ def finished(rows: FakeRows, stopped: list[str] | None = None) -> Operation:
     return operation
 
 
-@pytest.mark.parametrize(
-    ("running", "stalled", "busy"), [(True, False, True), (True, True, False), (False, False, False)]
-)
-def test_a_query_whose_rows_can_be_read_is_busy_unless_it_waits_for_its_reader(
-    running: bool, stalled: bool, busy: bool
-) -> None:
-    rows = FakeRows([1])
-    operation = finished(rows)
-    rows.running, rows.stalled = running, stalled
-
-    assert (operation.status, operation.querying, operation.busy) == (OperationStatus.FINISHED, running, busy)
-
-
 def test_a_query_that_goes_on_while_its_rows_are_read_can_be_cancelled() -> None:
     rows = FakeRows([1])
     operation = finished(rows)

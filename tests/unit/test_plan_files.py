@@ -68,6 +68,44 @@ def test_a_relative_path_is_one_of_its_session_alone(files: PlanFiles) -> None:
     assert not files.exists("other", "plan.json")
 
 
+@pytest.mark.parametrize(
+    "uri",
+    ["../evil.json", "../other/plan.json", "a/../../evil.json", "..", "file:../evil.json", "file:%2e%2e/evil.json"],
+)
+def test_a_relative_path_that_leaves_the_folder_of_its_session_is_refused(
+    files: PlanFiles, uri: str, tmp_path: Path
+) -> None:
+    for attempt in (
+        lambda: files.exists("s", uri),
+        lambda: files.read("s", uri),
+        lambda: files.write("s", uri, "text", replace=True),
+    ):
+        with pytest.raises(DefinitionInvalid, match="name a file in it, or give the whole path"):
+            attempt()
+
+    assert not [*tmp_path.rglob("*.json")]
+
+
+def test_a_relative_path_may_go_up_and_down_in_the_folder_of_its_session(files: PlanFiles) -> None:
+    files.write("s", "a/../plan.json", "text", replace=False)
+
+    assert files.read("s", "plan.json") == "text"
+
+
+def test_a_path_with_a_nul_character_is_refused(stored: StoredPlans) -> None:
+    for uri in ("a\0b", "/a\0b", "file:///a%00b"):
+        with pytest.raises(DefinitionInvalid, match="the character NUL"):
+            stored.read("s", uri)
+
+
+def test_a_link_out_of_the_folder_of_a_session_is_not_followed(stored: StoredPlans, tmp_path: Path) -> None:
+    (tmp_path / "sessions" / "s").mkdir(parents=True)
+    (tmp_path / "sessions" / "s" / "out").symlink_to(tmp_path)
+
+    with pytest.raises(DefinitionInvalid, match="leaves the folder of the session"):
+        stored.write("s", "out/evil.json", "text", replace=True)
+
+
 def test_the_files_of_a_session_end_with_it_and_all_with_the_next_process(stored: StoredPlans, tmp_path: Path) -> None:
     for session in ("mine", "other"):
         stored.write(session, "plan.json", "text", replace=False)

@@ -45,6 +45,10 @@ def _found(path: str, method: str = "GET") -> tuple[Match, str | None, dict[str,
         ("/info", "info of the default", {}),
         ("/v1x/info", "no version", {}),
         ("/v1/s/7", "shown", {"one": "7"}),
+        ("/v1/s/7/", "shown", {"one": "7"}),
+        ("/v1/info//", "info of v1", {}),
+        ("/info/", "info of the default", {}),
+        ("/v3/s/with/a/slash/refresh/", "refreshed", {"name": "with/a/slash"}),
         ("/v3/s/lake.default.t/refresh", "refreshed", {"name": "lake.default.t"}),
         ("/v3/s/with/a/slash/refresh", "refreshed", {"name": "with/a/slash"}),
         ("/v3/s/7/refresh/0", "fetched", {"one": "7", "two": "0"}),
@@ -57,7 +61,8 @@ def test_a_path_leads_to_the_endpoint_of_its_version(path: str, name: str, param
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/", "/v1/info/", "/v1/s/", "/v1/s/7/8", "/v3/info", "/v4/info", "/s/7", "/v1/v1/info"]
+    "path",
+    ["/", "//", "/v1", "/v1/", "/v1/infos/", "/v1/s/", "/v1/s/7/8", "/v3/info", "/v4/info", "/s/7", "/v1/v1/info"],
 )
 def test_any_other_path_leads_nowhere(path: str) -> None:
     assert _found(path)[:2] == (Match.NONE, None)

@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mt_core.errors import SessionLimit, SessionNotFound
-from mt_core.sessions.operations.operation import Operation, OperationStatus
+from mt_core.sessions.operations.operation import DONE, Operation, OperationKind, OperationStatus, Work
 from mt_core.sessions.session import Session, SessionView
 from mt_core.sessions.sessions import SessionManager
 from mt_core.sql.parser import ReadStatement
@@ -35,8 +35,8 @@ def sessions(engine: FakeStatementEngine, clock: FakeClock) -> SessionManager:
     )
 
 
-def begin(session: Session, handle: str = "o") -> Operation:
-    operation = Operation(handle, ReadStatement("SELECT 1"), NOW)
+def begin(session: Session, handle: str = "o", *, sql: str = "SELECT 1") -> Operation:
+    operation = Operation(handle, ReadStatement(sql), NOW)
     session.add(operation)
     operation.advance(OperationStatus.PENDING)
     operation.advance(OperationStatus.RUNNING)
@@ -53,36 +53,35 @@ def test_properties_lie_over_the_defaults_and_only_they_go_to_the_engine(session
     assert context.properties == {"zone": "Europe/Rome", "any.key": "2"}
 
 
-def test_reset_of_one_key_or_of_all_goes_back_to_the_defaults(sessions: SessionManager) -> None:
-    session = sessions.open(properties={"zone": "Europe/Rome", "a": "1", "b": "2"})
+def test_reset_of_one_key_or_of_all_goes_back_to_what_the_session_was_opened_with(sessions: SessionManager) -> None:
+    opened = {"zone": "Europe/Rome", "a": "1"}
+    session = sessions.open(properties=opened)
+    session.overrides = {"zone": "Asia/Tokyo", "a": "2", "b": "2", "execution.runtime-mode": "streaming"}
 
-    session.overrides = {"a": "1", "b": "2"}
-    one = session.view().properties
-    session.overrides = {}
+    session.reset("zone")
+    session.reset("b")
+    session.reset("unknown")
+    some = session.view().properties
+    session.reset(None)
 
-    assert one == {"execution.runtime-mode": "batch", "zone": "UTC", "a": "1", "b": "2"}
-    assert session.view().properties == {"execution.runtime-mode": "batch", "zone": "UTC"}
+    assert some == {"execution.runtime-mode": "streaming", "zone": "Europe/Rome", "a": "2"}
+    assert session.view().properties == {"execution.runtime-mode": "batch", **opened}
+    assert session.context().properties == opened
 
 
 def test_the_view_of_a_session_has_its_state_at_one_moment(sessions: SessionManager, clock: FakeClock) -> None:
     session = sessions.open("mine", {"zone": "Europe/Rome"})
     clock.advance(timedelta(minutes=1))
     sessions.get(session.handle).jars = ("/jars/a.jar",)
-    operation = begin(session)
 
-    working = session.view()
-    operation.cancel()
-
-    assert working == SessionView(
+    assert session.view() == SessionView(
         handle=session.handle,
         name="mine",
         opened_at=NOW,
         last_access=NOW + timedelta(minutes=1),
         properties={"execution.runtime-mode": "batch", "zone": "Europe/Rome"},
         jars=("/jars/a.jar",),
-        busy=True,
     )
-    assert session.view() == replace(working, busy=False)
 
 
 def test_one_session_too_many_is_refused_and_a_closed_one_makes_room(sessions: SessionManager) -> None:
@@ -138,21 +137,78 @@ def test_close_all_leaves_no_session(sessions: SessionManager, engine: FakeState
     assert (len(sessions), engine.closed_sessions) == (0, handles)
 
 
-def test_a_session_expires_when_idle_but_not_when_used_or_at_work(sessions: SessionManager, clock: FakeClock) -> None:
-    idle, busy = sessions.open(), sessions.open()
-    operation = begin(busy)
+def test_a_session_expires_with_its_query_when_no_client_uses_it(sessions: SessionManager, clock: FakeClock) -> None:
+    used, left = sessions.open(), sessions.open()
+    query, stopped = begin(left), list[str]()
+    query.begin(Work(kind=OperationKind.SPARK, message="running", job_id="j", stop=lambda: stopped.append("j")))
     clock.advance(timedelta(seconds=599))
+    sessions.get(used.handle)
     before = sessions.expire_idle()
     clock.advance(timedelta(seconds=1))
 
     expired = sessions.expire_idle()
 
-    assert (before, expired) == ([], [idle.handle])
-    operation.cancel()
-    clock.advance(timedelta(seconds=599))
+    assert (before, expired) == ([], [left.handle])
+    assert (query.status, stopped) == (OperationStatus.CLOSED, ["j"])
+    clock.advance(timedelta(seconds=598))
     assert sessions.expire_idle() == []
     clock.advance(timedelta(seconds=1))
-    assert sessions.expire_idle() == [busy.handle]
+    assert sessions.expire_idle() == [used.handle]
+
+
+RUNNING_CHANGE = Work(kind=OperationKind.JOB, message="running", job_id="j")
+
+
+@pytest.mark.parametrize("dml_sync", ["true", "false"])
+def test_a_change_that_runs_goes_on_when_its_session_expires(
+    sessions: SessionManager, clock: FakeClock, dml_sync: str
+) -> None:
+    session, stopped = sessions.open(properties={"table.dml-sync": dml_sync}), list[str]()
+    change = begin(session, sql="INSERT INTO t SELECT 1")
+    assert session.take_turn_now(change)
+    change.begin(replace(RUNNING_CHANGE, stop=lambda: stopped.append("j")))
+    clock.advance(timedelta(minutes=10))
+
+    assert (sessions.expire_idle(), stopped) == ([session.handle], [])
+
+
+@pytest.mark.parametrize(
+    "work",
+    [
+        Work(kind=OperationKind.SESSION, message="waiting for its turn"),
+        Work(kind=OperationKind.JOB, message="waiting for Spark"),
+        Work(kind=OperationKind.SPARK, message="running", job_id="j"),
+        Work(kind=OperationKind.TABLE, message="working on the table"),
+    ],
+)
+def test_a_statement_that_is_no_query_is_not_lost_with_a_session_that_expires(
+    sessions: SessionManager, clock: FakeClock, work: Work
+) -> None:
+    session, begun = sessions.open(), list[str]()
+    query, change = begin(session, "q"), begin(session, "c", sql="INSERT INTO t SELECT 1")
+    assert session.take_turn_now(query)
+    session.take_turn(change, lambda: begun.append("c"))
+    change.begin(work)
+    clock.advance(timedelta(minutes=10))
+
+    first = sessions.expire_idle()
+    # Its thread, which the cancel has ended.
+    session.end_turn(query)
+    meanwhile = query.status, change.status, list(begun)
+    change.finish(DONE)
+
+    assert (first, meanwhile) == ([], (OperationStatus.CLOSED, OperationStatus.RUNNING, ["c"]))
+    assert sessions.expire_idle() == [session.handle]
+
+
+def test_a_refresh_that_a_statement_waits_for_does_not_keep_its_session(
+    sessions: SessionManager, clock: FakeClock
+) -> None:
+    session = sessions.open()
+    begin(session, sql="REFRESH MATERIALIZED TABLE t").begin(Work(kind=OperationKind.REFRESH, message="refreshing"))
+    clock.advance(timedelta(minutes=10))
+
+    assert sessions.expire_idle() == [session.handle]
 
 
 def test_a_session_that_cannot_be_closed_keeps_no_other_from_expiring(

@@ -5,9 +5,10 @@ The endpoints that open sessions and begin statements accept and answer the fiel
 
 from __future__ import annotations
 
-import functools
 import itertools
 import weakref
+from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
@@ -46,6 +47,7 @@ from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import SELECT
 
 Rows = list[list[Any]]
+Wait = Callable[[float], bool]
 PLANNERS, EXECUTION_TYPES = ("old", "blink"), ("batch", "streaming")
 # A client that sends one of these when it opens a session expects results and errors at once.
 DRAFT_FIELDS = {"session_name", "planner", "execution_type"}
@@ -83,8 +85,8 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     drafted: weakref.WeakSet[Session] = weakref.WeakSet()
 
     @router.post("/sessions", **described("Open a session", DRAFT_SESSION_OPENED, body=DRAFT_OPEN_SESSION))
-    async def open_session(body: JsonBody) -> JsonAnswer:
-        session = _open(services, body)
+    async def open_session(body: JsonBody, caller: Caller) -> JsonAnswer:
+        session = await short(lambda: _open(services, body, caller))
         if body.fields.keys() & DRAFT_FIELDS:
             drafted.add(session)
         return JsonAnswer({"sessionHandle": session.handle, "session_id": session.handle})
@@ -94,13 +96,13 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     )
     async def execute_statement(request: Request, session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
         target = services.sessions.get(session)
-        operation = await short(lambda: _submit(services, target, body, caller))
+        operation = await short(lambda: _submit(services, target, body, caller, at_once=target in drafted))
         answer = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
         if Trait.JOB in operation.statement.traits:
             job = Draft(columns=[("job_id", VARCHAR)], rows=[[operation.planned_job_id]])
             return JsonAnswer(answer | {"results": [job.to_json()]})
         if target in drafted:
-            ended = await wait_while_connected(operation.wait, request)
+            ended = await wait_while_connected(_in_use(services, target, operation.wait), request)
         else:
             ended = operation.wait(0) or await long_wait(lambda: operation.wait(INLINE_WAIT_S))
         # A released client reads an error where it fetches the result.
@@ -112,7 +114,7 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
     async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:
         session, operation = await short(lambda: _begin_alone(services, body, caller))
         try:
-            page = await _rows_of(operation, request)
+            page = await _rows_of(operation, partial(_in_use, services, session), request)
             # A client that has disconnected needs no result: the statement ends with its session.
             answer = {} if page is None else await short(lambda: _finished(services, session, operation, page))
             return JsonAnswer(answer)
@@ -120,22 +122,36 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
             await short(lambda: services.sessions.close(session.handle))
 
 
-def _open(services: GatewayServices, body: Body) -> Session:
+def _open(services: GatewayServices, body: Body, caller: str) -> Session:
     """Open a session; raises RequestInvalid for a planner or execution type that does not exist."""
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
-    return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties)
+    services.executor.check_hooks(properties)
+    return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties, owner=caller)
 
 
-def _submit(services: GatewayServices, session: Session, body: Body, caller: str) -> Operation:
-    return services.executor.submit(
+def _submit(services: GatewayServices, session: Session, body: Body, caller: str, *, at_once: bool) -> Operation:
+    """Begin a statement; raises SqlSyntaxError *at_once* for a text that is not one, not where its result is fetched."""
+    operation = services.executor.submit(
         session,
         body.statement(),
         body.texts("executionConfig"),
         timeout_ms=body.milliseconds("executionTimeout") or body.milliseconds("execution_timeout"),
         caller=caller,
     )
+    if at_once:
+        _check_single(session, operation)
+    return operation
+
+
+def _check_single(session: Session, operation: Operation) -> None:
+    """Raise SqlSyntaxError for a text that is not one statement, and therefore never runs."""
+    try:
+        _ = operation.statement.written
+    except MtError:
+        session.close_operation(operation.handle)
+        raise
 
 
 def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Session, Operation]:
@@ -145,22 +161,32 @@ def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Se
         raise Unsupported(
             f"{statement.type or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
         )
-    session = _open(services, body)
+    session = _open(services, body, caller)
     try:
-        return session, _submit(services, session, body, caller)
+        return session, _submit(services, session, body, caller, at_once=True)
     except MtError:
         services.sessions.close(session.handle)
         raise
 
 
-async def _rows_of(operation: Operation, request: Request) -> Page | None:
+def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
+    """Return *wait* as one that counts as use of a session: the client waits for an answer of it."""
+
+    def waiting(timeout_s: float) -> bool:
+        services.sessions.use(session)
+        return wait(timeout_s)
+
+    return waiting
+
+
+async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request: Request) -> Page | None:
     """Return all rows of a statement, the first ones alone if they have no end, None if its client disconnects.
 
-    Raises Unsupported for more than a page of them.
+    *in_use* makes a wait one that counts as use of the session. Raises Unsupported for more than a page of them.
     """
     rows: Rows = []
     kinds: list[RowKind] = []
-    if not await wait_while_connected(operation.wait, request):
+    if not await wait_while_connected(in_use(operation.wait), request):
         return None
     if operation.error is not None or operation.result is None:
         return Page(rows=rows, last=True)
@@ -168,9 +194,9 @@ async def _rows_of(operation: Operation, request: Request) -> Page | None:
         await long_wait(lambda: operation.wait_page(0, FIRST_ROWS_S))
         return await short(lambda: operation.fetch(0, PAGE_ROWS))
     for token in itertools.count():
-        if not await wait_while_connected(functools.partial(operation.wait_page, token), request):
+        if not await wait_while_connected(in_use(partial(operation.wait_page, token)), request):
             break
-        page = await short(functools.partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
+        page = await short(partial(operation.fetch, token, PAGE_ROWS + 1 - len(rows)))
         rows += page.rows
         kinds += page.kinds or ()
         if len(rows) > PAGE_ROWS:
@@ -192,7 +218,7 @@ def _finished(
     if result is None:
         raise Unsupported(f"Operation {operation.handle} is {operation.status}: it has no result.")
     if Trait.CHANGE in operation.statement.traits:
-        draft = affected(result.affected_rows, first=result.job_id is None)
+        draft = affected(result.affected_rows, first=True)
     else:
         views = services.executor.names(session).within(Named.VIEWS) if kind == "SHOW_TABLES" else ()
         draft = shown(result, kind, _all_rows(result.rows) if page is None else page, views)
@@ -223,18 +249,42 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
     def get_job_status(session: SessionHandle, job_id: JobId) -> JsonAnswer:
         operation = services.sessions.get(session).operation_of_job(job_id)
-        if operation is None:
+        if operation is not None and _stands_for_job(operation):
+            return JsonAnswer({"status": "RUNNING" if operation.querying else JOB_STATUS[operation.status]})
+        try:
             return JsonAnswer({"status": services.executor.jobs.job(job_id).status})
-        return JsonAnswer({"status": "RUNNING" if operation.querying else JOB_STATUS[operation.status]})
+        except OperationNotFound:
+            if operation is None:
+                raise
+            # The last jobs of queries alone are remembered.
+            return JsonAnswer({"status": JOB_STATUS[operation.status]})
 
     @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
-    def cancel_job(session: SessionHandle, job_id: JobId) -> JsonAnswer:
-        operation = services.sessions.get(session).operation_of_job(job_id)
-        if operation is None:
-            services.executor.jobs.stop(job_id)
+    async def cancel_job(request: Request, session: SessionHandle, job_id: JobId, caller: Caller) -> JsonAnswer:
+        target = services.sessions.get(session)
+        operation = target.operation_of_job(job_id)
+        if operation is not None and _stands_for_job(operation):
+            await short(operation.cancel)
         else:
-            operation.cancel()
+            await _stop(request, services, target, job_id, caller)
         return JsonAnswer({"status": "CANCELED"})
+
+
+def _stands_for_job(operation: Operation) -> bool:
+    """Whether an operation has the status of its job: a job of a stream begins when its operation is FINISHED."""
+    return operation.status is not OperationStatus.FINISHED or operation.querying
+
+
+async def _stop(request: Request, services: GatewayServices, session: Session, job_id: str, caller: str) -> None:
+    """Stop a job without an operation of its own, as STOP JOB does, and wait for its end; raises what that raises."""
+    statement = f"STOP JOB '{job_id}'"
+    operation = await short(lambda: services.executor.submit(session, statement, caller=caller))
+    try:
+        await wait_while_connected(_in_use(services, session, operation.wait), request)
+        if operation.error is not None:
+            raise operation.error
+    finally:
+        session.close_operation(operation.handle)
 
 
 def _not_yet(token: int, base: str) -> dict[str, Any]:

@@ -1,4 +1,7 @@
-"""The JSON answer of every endpoint, with Flink's headers."""
+"""The JSON answer of every endpoint.
+
+Unlike Flink's it has no Access-Control-Allow-Origin: no page of another site is answered.
+"""
 
 from __future__ import annotations
 
@@ -9,16 +12,15 @@ import orjson
 from fastapi import Response
 
 CONTENT_TYPE = "application/json; charset=UTF-8"
-HEADERS = {"Access-Control-Allow-Origin": "*"}
 
 
 class JsonAnswer(Response):
-    """A body encoded by orjson, with the content type and the origin header that Flink sends."""
+    """A body encoded by orjson, with the content type that Flink sends."""
 
     media_type = CONTENT_TYPE
 
     def __init__(self, content: Any, status_code: int = 200, headers: dict[str, str] | None = None) -> None:
-        super().__init__(content, status_code, {**HEADERS, **(headers or {})})
+        super().__init__(content, status_code, headers)
 
     def render(self, content: Any) -> bytes:
         return orjson.dumps(content, default=_encode)

@@ -36,9 +36,13 @@ class Body:
             raise RequestInvalid(f"{name} must be a string, not {_shown(value)}.")
         return value
 
-    def statement(self) -> str:
-        """Return the statement; absent is empty."""
-        statement = self.text("statement") or ""
+    def statement(self, absent: str | None = None) -> str:
+        """Return the statement, or *absent* in its place; without that it must be there."""
+        statement = self.text("statement")
+        if statement is None:
+            statement = absent
+        if statement is None:
+            raise RequestInvalid("statement is missing: it is the text to run.")
         if len(statement) > MAX_STATEMENT_LENGTH:
             raise RequestInvalid(
                 f"statement has {len(statement)} characters, the limit is {MAX_STATEMENT_LENGTH}; read rows from a file "
@@ -119,12 +123,12 @@ async def read_body(request: Request) -> Body:
 # Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back, one after the other.
 async def session_handle(session_handle: Annotated[str, Path()]) -> str:
     """Return the session handle of the path in canonical form; raises RequestInvalid."""
-    return _uuid("session_handle", session_handle)
+    return uuid_of("session_handle", session_handle)
 
 
 async def operation_handle(operation_handle: Annotated[str, Path()]) -> str:
     """Return the operation handle of the path in canonical form; raises RequestInvalid."""
-    return _uuid("operation_handle", operation_handle)
+    return uuid_of("operation_handle", operation_handle)
 
 
 async def page_token(token: Annotated[str, Path()]) -> int:
@@ -144,7 +148,8 @@ PageToken = Annotated[int, Depends(page_token)]
 ShardNumber = Annotated[int, Depends(shard_number)]
 
 
-def _uuid(name: str, text: str) -> str:
+def uuid_of(name: str, text: str) -> str:
+    """Return the canonical form of the handle *text*, which is path parameter *name*; raises RequestInvalid."""
     try:
         return str(uuid.UUID(text))
     except ValueError as cause:

@@ -30,12 +30,13 @@ class VersionRoutes(BaseRoute):
         return {(method, route.path) for route in routes if isinstance(route, Route) for method in route.methods or ()}
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method."""
-        path: str = scope["path"]
+        """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method. As in Flink, a last slash counts for
+        nothing: FLIP-91 has one."""
+        path: str = scope["path"].rstrip("/")
         prefix, slash, _ = path[1:].partition("/")
         prefix = f"/{prefix}" if slash and f"/{prefix}" in self._versions else ""
         candidates = self._versions[prefix].get(path.count("/", len(prefix)), self._versions[prefix][_ANY])
-        child_scope = {**scope, "root_path": prefix}
+        child_scope = {**scope, "path": path, "root_path": prefix}
         partial: tuple[Match, Scope] = (Match.NONE, {})
         for route in candidates:
             match, child = route.matches(child_scope)
@@ -43,7 +44,8 @@ class VersionRoutes(BaseRoute):
                 # As with mounts in Starlette, the base of URLs is that of the whole application.
                 child = {**child, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
             if match is Match.FULL:
-                return match, child
+                # The next page of a result is named by the path of this one.
+                return match, {**child, "path": path}
             if match is Match.PARTIAL and partial[0] is Match.NONE:
                 partial = match, child
         return partial

@@ -125,10 +125,10 @@ OPEN_SESSION = request(sessionName=TEXT, properties=TEXTS)
 SESSION_OPENED = fields({"sessionHandle": UUID})
 SESSION = fields({"properties": {"type": "object", "additionalProperties": TEXT}})
 SESSION_CLOSED = fields({"status": one_of("CLOSED")})
-CONFIGURE = request(statement=TEXT, executionTimeout=MILLISECONDS)
+CONFIGURE = fields({"statement": TEXT}, request(executionTimeout=MILLISECONDS)["properties"])
 COMPLETE = request(statement=TEXT, position=NUMBER)
 CANDIDATES = fields({"candidates": items(TEXT)})
-STATEMENT = request(statement=TEXT, executionTimeout=MILLISECONDS, executionConfig=TEXTS)
+STATEMENT = fields({"statement": TEXT}, request(executionTimeout=MILLISECONDS, executionConfig=TEXTS)["properties"])
 OPERATION = fields({"operationHandle": UUID})
 PLAN = fields({"plan": TEXT})
 PARTITIONS: Schema = {"type": ["array", "null"], "items": TEXTS}
@@ -223,8 +223,9 @@ DEPLOYED = fields({"clusterID": TEXT})
 DRAFT_INFO = fields({"productName": TEXT, "product_name": TEXT, "version": TEXT})
 DRAFT_OPEN_SESSION = request(sessionName=TEXT, session_name=TEXT, planner=TEXT, execution_type=TEXT, properties=TEXTS)
 DRAFT_SESSION_OPENED = fields({"sessionHandle": UUID, "session_id": UUID})
-DRAFT_STATEMENT = request(
-    statement=TEXT, executionTimeout=MILLISECONDS, execution_timeout=MILLISECONDS, executionConfig=TEXTS
+DRAFT_STATEMENT = fields(
+    {"statement": TEXT},
+    request(executionTimeout=MILLISECONDS, execution_timeout=MILLISECONDS, executionConfig=TEXTS)["properties"],
 )
 _DRAFT_COLUMNS = items(fields({"name": TEXT, "type": TEXT}))
 _DRAFT_ROWS = items({"type": "array"})

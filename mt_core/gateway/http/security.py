@@ -12,6 +12,8 @@ from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
 from mt_core.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
+from mt_core.errors import RequestInvalid
+from mt_core.gateway.http.requests import uuid_of
 from mt_core.protocol import ERROR_CODE_HEADER
 
 MESSAGE = (
@@ -27,6 +29,10 @@ STRANGE_HOST = (
     "Forbidden: this gateway asks for no token, so it answers to localhost and the loopback addresses alone, not to "
     "'{host}': a web page could have given its own name this address. Call http://127.0.0.1, add the name to "
     "sql-gateway.security.allowed-hosts, or set sql-gateway.security.tokens."
+)
+FOREIGN_SESSION = (
+    "Forbidden: session {session} was opened with another token than '{name}'; open one with POST /sessions, or send a token "
+    "with the role admin."
 )
 WRONG_ROLE = "Forbidden: token '{name}' has the role {role}; this request needs a token with the role {needed}."
 
@@ -50,39 +56,66 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/workflows/{scheduler}/shards/{number}"): REFRESH,
     ("GET", "/workflows/{scheduler}/{workflow_id}"): REFRESH,
 }
+# The roles whose tokens may use the sessions of others; `read` gets no further there than the status of an operation.
+_OF_ANY_SESSION = frozenset({Role.ADMIN, Role.READ})
 # Where a request keeps the name of its token.
 _CALLER = "freshtable.caller"
 
 Guard = Callable[[Scope, str], None]
+OwnerOf = Callable[[str], str | None]
 
 
-def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = ()) -> Guard:
+def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: OwnerOf = lambda _session: None) -> Guard:
     """Return a check of a request and the path of its route, which notes the name of its token.
 
-    It raises HTTPException: 403 for a browser's request on behalf of another site, and for a role that may not do this; 401
-    for a request without any of *tokens*. With no tokens it accepts any request to a loopback address, or to one of *hosts*.
+    It raises HTTPException: 403 for a browser's request on behalf of another site, for a role that may not do this, and for a
+    session that *owner_of* says another token opened; 401 for a request without any of *tokens*. With no tokens it accepts any
+    request to a loopback address, or to one of *hosts*.
     """
 
     def check(scope: Scope, path: str) -> None:
         headers = Headers(scope=scope)
-        host, origin = headers.get("host", ""), headers.get("origin")
+        host, origin = _host_of(headers), headers.get("origin")
         if not tokens and not _is_ours(host, hosts):
             raise _forbidden(STRANGE_HOST.format(host=host[:100]))
-        if origin is not None and urlsplit(origin).netloc != host:
+        if origin is not None and origin != f"{scope['scheme']}://{host}":
             raise _forbidden(FOREIGN.format(origin=origin))
         if not tokens:
             return
-        scheme, _, sent = headers.get("authorization", "").partition(" ")
-        token = find_token(tokens, sent.strip())
-        if token is None or scheme.lower() != "bearer":
-            raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", ERROR_CODE_HEADER: "UNAUTHORIZED"})
-        roles = roles_of(scope["method"], path)
-        if token.role not in roles:
-            needed = " or ".join(role for role in Role if role in roles and role is not Role.ADMIN)
-            raise _forbidden(WRONG_ROLE.format(name=token.name, role=token.role, needed=f"{needed} or admin"))
+        token = _token_of(headers, tokens)
+        _check_role(token, roles_of(scope["method"], path))
+        if "session_handle" in scope["path_params"] and token.role not in _OF_ANY_SESSION:
+            # In the form in which the endpoint looks it up.
+            handle = uuid_of("session_handle", scope["path_params"]["session_handle"])
+            if owner_of(handle) not in (None, token.name):
+                raise _forbidden(FOREIGN_SESSION.format(session=handle, name=token.name))
         scope[_CALLER] = token.name
 
     return check
+
+
+def _host_of(headers: Headers) -> str:
+    """Return the Host of a request, "" without one; raises RequestInvalid for several, of which proxies take another than we."""
+    hosts = headers.getlist("host")
+    if len(hosts) > 1:
+        raise RequestInvalid(f"The request has {len(hosts)} Host headers; send one.")
+    return hosts[0] if hosts else ""
+
+
+def _token_of(headers: Headers, tokens: tuple[Token, ...]) -> Token:
+    """Return the one of *tokens* that a request carries; raises HTTPException 401."""
+    scheme, _, sent = headers.get("authorization", "").partition(" ")
+    token = find_token(tokens, sent.strip())
+    if token is None or scheme.lower() != "bearer":
+        raise HTTPException(401, MESSAGE, {"WWW-Authenticate": "Bearer", ERROR_CODE_HEADER: "UNAUTHORIZED"})
+    return token
+
+
+def _check_role(token: Token, roles: frozenset[Role]) -> None:
+    """Raise HTTPException 403 unless *token* has one of *roles*."""
+    if token.role not in roles:
+        needed = " or ".join(role for role in Role if role in roles and role is not Role.ADMIN)
+        raise _forbidden(WRONG_ROLE.format(name=token.name, role=token.role, needed=f"{needed} or admin"))
 
 
 def roles_of(method: str, path: str) -> frozenset[Role]:

@@ -14,6 +14,7 @@ from mt_core.model.run import RefreshRun
 from mt_core.rowset import OK, PageForm, RowSet
 from mt_core.sessions.operations.result_pages import Page, ResultPages
 from mt_core.sessions.ports import ResultRows
+from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 
 # How long a thread waits before it checks whether its operation has ended.
@@ -145,11 +146,20 @@ class Operation:
         return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
-    def busy(self) -> bool:
-        """Whether the statement runs or waits for its turn; a query that waits for its reader does neither."""
-        if self.status not in TERMINAL:
-            return True
-        return self.querying and self.result is not None and not self.result.rows.stalled
+    def cancelled(self) -> bool:
+        """Whether the statement was cancelled, or exceeded its time limit; a closed operation may have work that continues."""
+        return self.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT)
+
+    @property
+    def is_query(self) -> bool:
+        """Whether the statement computes rows for its client alone, and changes nothing."""
+        return Trait.JOB in self.statement.traits and Trait.CHANGE not in self.statement.traits
+
+    @property
+    def outlives_session(self) -> bool:
+        """Whether the work goes on when the session is closed: a change of data that has begun, and a refresh."""
+        work = self.work
+        return work.kind is OperationKind.REFRESH or (work.kind is OperationKind.JOB and work.job_id is not None)
 
     # ----------------------------------------------------------------------------------------------- for the executor
 

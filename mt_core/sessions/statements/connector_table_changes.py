@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from mt_core.errors import EngineUnavailable, QueryFailed, RegistryError
+from mt_core.errors import EngineUnavailable, QueryFailed, RegistryError, SqlSyntaxError
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.connector_table import SPARK_CATALOG, ConnectorTable
 from mt_core.sessions.ports import SessionContext
@@ -29,7 +30,11 @@ class ConnectorTableChanges:
         if isinstance(fact, CreateConnectorTable) and is_kept(fact):
             was_there = fact.if_not_exists and self._is_there(fact, context)
             return _nothing if was_there else lambda: self._keep(fact, context)
-        return (lambda: self._look_again(context)) if read.type in _CHANGES else _nothing
+        if read.type not in _CHANGES:
+            return _nothing
+        dropped = _dropped_database(read) if read.type == "DROP_DATABASE" else None
+        full = None if dropped is None else self.statements.full_database(dropped, context)
+        return lambda: self._look_again(full, context)
 
     def _keep(self, fact: CreateConnectorTable, context: SessionContext) -> None:
         name = self.statements.full_name(fact.name, context)
@@ -53,10 +58,13 @@ class ConnectorTableChanges:
                 "DROP TABLE it, and create it again."
             ) from cause
 
-    def _look_again(self, context: SessionContext) -> None:
-        """Forget the tables that are gone, and take the columns of the others as they are."""
+    def _look_again(self, dropped: Sequence[str] | None, context: SessionContext) -> None:
+        """Forget the tables that are gone, of the database *dropped* too, and take the columns of the others as they are."""
         tables = self.statements.tables
         for table in tables.all().values():
+            if dropped is not None and table.parts[0] != SPARK_CATALOG and table.parts[: len(dropped)] == dropped:
+                self.statements.forget(table, context)
+                continue
             if table.parts[0] != SPARK_CATALOG or table.query or table.spark_name:
                 continue
             try:
@@ -76,6 +84,16 @@ class ConnectorTableChanges:
             # While Spark starts, its session catalog has nothing else than what is kept.
             return self.statements.tables.find(name) is not None
         return True
+
+
+def _dropped_database(read: ReadStatement) -> tuple[str, ...] | None:
+    """Return the name after DROP DATABASE; None if it is none."""
+    with suppress(SqlSyntaxError):
+        cursor = TokenCursor(read.text)
+        cursor.take(), cursor.take()
+        cursor.accept("IF", "EXISTS")
+        return cursor.name("the name of a database")
+    return None
 
 
 def _nothing() -> None:

@@ -69,6 +69,18 @@ class ConnectorTableStatements:
             full = (state.catalog, *(state.namespace if len(name) == 1 else ()), *name)
         return tuple(map(str.lower, full)) if full[0].lower() == SPARK_CATALOG else full
 
+    def full_database(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
+        """Return catalog and levels of the database *name* where the session is."""
+        if name[0] in self.engine.catalogs(context):
+            return tuple(name)
+        return (self.engine.session_state(context).catalog, *name)
+
+    def forget(self, table: ConnectorTable, context: SessionContext) -> None:
+        """Remove what is left of a table whose view was dropped with its database; raises RegistryError."""
+        if table.spark_name:
+            self.engine.execute(context, f"DROP TABLE IF EXISTS {table.spark_name}", job_id=uuid.uuid4().hex)
+        self.tables.delete(table.name)
+
     # --------------------------------------------------------------------------------------------------------- create
 
     def _create(self, fact: CreateConnectorTable, request: CatalogRequest) -> OperationResult:

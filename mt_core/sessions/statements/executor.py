@@ -12,6 +12,7 @@ from functools import partial
 
 from mt_core.clock import Clock
 from mt_core.errors import Canceled, EngineUnavailable, MtError, Unsupported
+from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import Job
 from mt_core.rowset import Column, RowSet
@@ -154,6 +155,7 @@ class StatementExecutor:
         with _failing(operation):
             for key, value in config.items():
                 check_set(key, value)
+            self.check_hooks(config)
             limit = limit_of({**session.properties, **config}, timeout_ms)
             if limit:
                 self._deadlines.watch(operation, limit)
@@ -178,13 +180,18 @@ class StatementExecutor:
         operation = self.submit(session, statement, timeout_ms=timeout_ms, caller=caller)
         try:
             while not operation.wait(POLL_S):
-                pass
+                # Its client waits for the answer.
+                session.last_access = self._ports.clock.now()
             if operation.error is not None:
                 raise operation.error
             if operation.status is not OperationStatus.FINISHED:
                 raise Canceled(f"Operation {operation.handle}, which configured the session, is {operation.status}.")
         finally:
             session.close_operation(operation.handle)
+
+    def check_hooks(self, properties: Mapping[str, str]) -> None:
+        """Raise RequestInvalid if `job.hooks` in *properties* names a hook that cannot be used."""
+        self._ports.jobs.hooks.check(properties.get(HOOKS_KEY, ""))
 
     def names(self, session: Session) -> SessionNames:
         """Return the names that *session* can see."""
@@ -236,7 +243,7 @@ class StatementExecutor:
             case None | SparkStatement():
                 self._run(task, (read,), changing=Trait.CHANGE in read.traits)
             case SetProperty() | ResetProperty() as change:
-                operation.finish(_set_up(session, change))
+                operation.finish(self._set_up(session, change))
             case StopJob() as stop if self._streaming is not None and _is_stream(self.jobs.job(stop.job_id)):
                 operation.finish(self._streaming.stop(task, stop))
             case CatalogStatement() as statement:
@@ -290,6 +297,21 @@ class StatementExecutor:
             self._spark.await_engine(operation)
         return CatalogRequest(session=task.session, context=task.context(), job_id=job_id)
 
+    def _set_up(self, session: Session, change: SetProperty | ResetProperty) -> OperationResult:
+        """Set, show or reset properties of *session*; raises what `check_set` and `check_hooks` raise."""
+        match change:
+            case SetProperty(key=str(key), value=str(value)):
+                check_set(key, value)
+                self.check_hooks({key: value})
+                session.overrides = {**session.overrides, key: value}
+            case SetProperty(key=key):
+                properties = masked(session.view().properties).items()
+                shown = [[each, text] for each, text in properties if key in (None, each)]
+                return content(RowSet(columns=_PROPERTIES, rows=shown))
+            case ResetProperty(key=key):
+                session.reset(key)
+        return DONE
+
     def _run_command(self, task: Task, statement: Statement) -> PendingRefresh | None:
         operation, engine, job_id = task.operation, self._ports.engine, task.operation.planned_job_id
         operation.begin(Work(kind=OperationKind.TABLE, message="working on the table"))
@@ -330,22 +352,6 @@ class StatementExecutor:
         else:
             operation.finish(outcome_result(outcome))
         return None
-
-
-def _set_up(session: Session, change: SetProperty | ResetProperty) -> OperationResult:
-    """Set, show or reset properties of *session*; raises what `check_set` raises."""
-    match change:
-        case SetProperty(key=str(key), value=str(value)):
-            check_set(key, value)
-            session.overrides = {**session.overrides, key: value}
-        case SetProperty(key=key):
-            properties = masked(session.view().properties).items()
-            shown = [[each, text] for each, text in properties if key in (None, each)]
-            return content(RowSet(columns=_PROPERTIES, rows=shown))
-        case ResetProperty(key=key):
-            kept = {each: text for each, text in session.overrides.items() if key not in (None, each)}
-            session.overrides = kept
-    return DONE
 
 
 def _check_targets(temporary: Sequence[TemporaryObject], statements: Sequence[ReadStatement]) -> None:

@@ -16,7 +16,6 @@ from mt_core.sessions.operations.operation import (
     Operation,
     OperationKind,
     OperationResult,
-    OperationStatus,
     ResultKind,
     Work,
 )
@@ -150,7 +149,7 @@ class SparkWork:
         """Run the statements of a set; raises QueryFailed naming the one that failed. To close the session does not stop them."""
         operation, results = task.operation, list[StatementResult]()
         for number, member in enumerate(members, 1):
-            if operation.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT):
+            if operation.cancelled:
                 raise Canceled(f"Operation {operation.handle} is {operation.status}.")
             operation.report(f"running statement {number} of {len(members)}")
             try:

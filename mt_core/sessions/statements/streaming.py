@@ -99,6 +99,8 @@ class StreamingStatements:
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
         definition = self.streams.engine.prepare(definition, job_id)
+        if operation.cancelled:
+            raise Canceled(f"Operation {operation.handle} is {operation.status}.")
         properties = task.properties_in_force()
         job = replace(
             job_of_statements(operation, statements, task.session.handle, self.clock.now()),
@@ -110,6 +112,9 @@ class StreamingStatements:
             stream=StreamState(),
         )
         self.streams.owner.submit(job)
+        if operation.cancelled:
+            # Meanwhile: the job belongs to no operation from now on.
+            self.streams.owner.stop(job_id, StopRequest())
         return job
 
     def _answer(self, task: Task, job: Job) -> OperationResult:

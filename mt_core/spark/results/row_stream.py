@@ -30,7 +30,7 @@ class StreamedRows:
     """The rows of one query, which a thread of its own reads while others take pages. Safe from any thread.
 
     *source* yields the rows, and None before it may take long; *stop* ends the query. `running` is whether the query may
-    still bring rows, `stalled` whether it waits for a reader: an *endless* one always does, so that it keeps no session open.
+    still bring rows, `stalled` whether it waits for a reader: an *endless* one always does.
     """
 
     def __init__(

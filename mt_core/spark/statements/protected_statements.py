@@ -16,11 +16,13 @@ HARMLESS = frozenset(
         *("DescribeRelation", "DescribeColumn", "ShowTableProperties", "ShowColumns", "ShowPartitions"),
         *("InsertIntoDir", "InsertIntoHiveDirCommand", "CreateViewCommand"),
         *("CreateFunction", "CreateUserDefinedFunction", "DropFunction", "RefreshFunction", "DescribeFunction"),
-        *("CreateVariable", "DropVariable", "SetVariable", "CreateNamespace", "SetCatalogAndNamespace"),
+        *("CreateVariable", "DropVariable", "SetVariable", "SetCatalogAndNamespace"),
     }
 )
 # The procedures that rewrite files and leave the rows as they are.
 PROCEDURES = frozenset({"rewrite_data_files", "rewrite_manifests", "rewrite_position_delete_files"})
+# The procedures of which an argument names a table that they create.
+NAMING_PROCEDURES = frozenset({"register_table", "snapshot"})
 # Iceberg's own statements name their table in a field; Spark's changes of rows have a relation there.
 TABLE_FIELD = frozenset(
     {

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
 from mt_core.identifiers import Namespace, display_name
+from mt_core.model.new_names import check_new_name
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.namespaces import check_namespace
@@ -17,9 +18,11 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
 from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.views import Names
+from mt_core.spark.statements.iceberg_statements import AlteredView, emptying
 from mt_core.spark.statements.protected_statements import (
     CREATES,
     HARMLESS,
+    NAMING_PROCEDURES,
     NEW_NAME,
     PROCEDURES,
     TABLE_FIELD,
@@ -94,11 +97,23 @@ def run_protected(
     with active_session(session):
         parser = state_of(session).sqlParser()
         plan = parser.parsePlan(text)
-        _Check(session, parser, tables, " ".join(words)).check(plan)
-        if str(plan.productPrefix()) == "CompoundBody":
+        check = _Check(session, parser, tables, " ".join(words))
+        check.check(plan)
+        kind = str(plan.productPrefix())
+        if kind == "CompoundBody":
             return session.sql(text)
-        plan = ConnectorNames(session, connectors).adapted(plan)
-        return DataFrame(java_dataset(session, adapt(plan)), session)
+        if kind == "DropNamespace" and plan.cascade():
+            for dropping in emptying(session, *check.namespace_of(plan)):
+                run_protected(session, dropping, tables)
+        adapted = adapt(ConnectorNames(session, connectors).adapted(plan))
+        instead = None if kind != "AlterViewAs" else AlteredView(plan=plan, text=text, parts=check.target_of(plan))
+        if instead is None or not instead.is_computed:
+            try:
+                return DataFrame(java_dataset(session, adapted), session)
+            except SPARK_ERRORS as error:
+                if instead is None or not instead.is_refused(error):
+                    raise
+        return run_protected(session, instead.statement(check.qualified), tables, connectors=connectors)
 
 
 def check_protected(session: SparkSession, text: str, tables: TableDirectory) -> None:
@@ -132,6 +147,9 @@ class _Check:
             self._call(plan)
         elif kind == "DropNamespace":
             self._drop_namespace(plan)
+        elif kind == "CreateNamespace":
+            catalog, levels = self.namespace_of(plan)
+            check_new_name((catalog, *levels))
         elif kind == "SetCatalogAndNamespace" and self._in_script:
             raise Unsupported(
                 "USE cannot be part of a script BEGIN … END; send it before, or qualify the names in the script."
@@ -189,21 +207,36 @@ class _Check:
         if not (kind.endswith("Statement") or commands.isInstance(plan)):
             return
         targets = list(self._targets(plan, kind))
-        changed = [self._qualified(parts) for parts, is_temporary in targets if not is_temporary]
+        changed = [self.qualified(parts) for parts, is_temporary in targets if not is_temporary]
         self._refuse(refusal_of(kind, self._words), changed)
-        if kind in CREATES and not self._in_script:
-            # A script may create the namespace first.
+        if kind in CREATES:
             for full in changed:
-                check_namespace(self._session, full)
+                check_new_name(full)
+                # A script may create the namespace first.
+                if not self._in_script:
+                    check_namespace(self._session, full)
         if kind in TAKES_AWAY:
             for full in changed:
                 self._tables.check_no_stream(_identifiers(full), f"{TAKES_AWAY[kind]} {display_name(full)}")
         if kind == "RenameTable":
-            catalog, *namespace, _ = self._qualified(targets[0][0])
+            catalog, *namespace, _ = self.qualified(targets[0][0])
             new = _parts(plan.newName())
             # A new name of one part stays in the namespace of the old one.
             new_name = (catalog, *(namespace if len(new) == 1 else ()), *new)
             self._refuse(Refusal("ALTER TABLE … RENAME TO", NEW_NAME), [new_name])
+            check_new_name(new_name)
+
+    def target_of(self, plan: Any) -> tuple[str, ...]:
+        """Return the parts of the name of the table or view that a command changes, as it is written."""
+        return next(parts for parts, _ in self._targets(plan, str(plan.productPrefix())))
+
+    def namespace_of(self, plan: Any) -> tuple[str, tuple[str, ...]]:
+        """Return the catalog and the levels of the namespace that a command creates or drops."""
+        node = plan.children().head()
+        has_clause = str(node.productPrefix()) == "PlanWithUnresolvedIdentifier"
+        parts = _parts(self._identifier_clause(node) if has_clause else node.multipartIdentifier())
+        catalog, *levels = parts if self._names.is_catalog(parts[0]) else (self._names.current()[0], *parts)
+        return catalog, tuple(levels)
 
     def _targets(self, plan: Any, kind: str) -> Iterator[tuple[tuple[str, ...], bool]]:
         """Yield the names of tables that a command changes, and whether each is that of a temporary view."""
@@ -225,7 +258,8 @@ class _Check:
         match kind:
             case "SubqueryAlias" | "Filter":
                 yield from self._target(node.child())
-            case "ResolvedIdentifier":
+            # Iceberg's parser resolves the views of its catalogs.
+            case "ResolvedIdentifier" | "ResolvedV2View":
                 identifier = node.identifier()
                 yield (str(node.catalog().name()), *map(str, identifier.namespace()), str(identifier.name())), False
             case "PlanWithUnresolvedIdentifier":
@@ -246,14 +280,11 @@ class _Check:
     def _drop_namespace(self, plan: Any) -> None:
         if not plan.cascade():
             return
-        node = plan.child()
-        has_clause = str(node.productPrefix()) == "PlanWithUnresolvedIdentifier"
-        parts = _parts(self._identifier_clause(node) if has_clause else node.multipartIdentifier())
-        catalog, *namespace = parts if self._names.is_catalog(parts[0]) else (self._names.current()[0], *parts)
+        catalog, namespace = self.namespace_of(plan)
         self._tables.check_no_stream_within(
-            catalog, tuple(namespace), f"DROP NAMESPACE {display_name([catalog, *namespace])} CASCADE"
+            catalog, namespace, f"DROP NAMESPACE {display_name([catalog, *namespace])} CASCADE"
         )
-        tables = self._tables.within(catalog, tuple(namespace))
+        tables = self._tables.within(catalog, namespace)
         if tables:
             names = ", ".join(map(str, tables[:5])) + (" …" if len(tables) > 5 else "")
             raise TableProtected(
@@ -274,11 +305,15 @@ class _Check:
             value = argument.value() if str(argument.productPrefix()) == "NamedArgumentExpression" else argument
             names = self._names_in(self._value(value, "CALL"))
             full_names = [self._names.qualify(parts, catalog, namespace) for parts in names]
+            if name[-1].lower() in NAMING_PROCEDURES:
+                for full in full_names:
+                    check_new_name(full)
             self._refuse(refusal_of("Call", f"CALL {display_name(name)}"), full_names)
 
     # ----------------------------------------------------------------------------------------------- names and values
 
-    def _qualified(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+    def qualified(self, parts: tuple[str, ...]) -> tuple[str, ...]:
+        """Return the full name that *parts* mean in the session."""
         if len(parts) > 2 and self._names.is_catalog(parts[0]):
             return parts
         return self._names.qualify(parts, *self._names.current())
@@ -322,5 +357,7 @@ def _identifiers(name: tuple[str, ...]) -> list[TableIdentifier]:
 
 
 def _parts(sequence: Any) -> tuple[str, ...]:
-    """Return the items of a Scala Seq of strings, in one call of the JVM."""
-    return tuple(str(sequence.mkString(_SEPARATOR)).split(_SEPARATOR))
+    """Return the items of a Scala Seq of strings."""
+    parts = tuple(str(sequence.mkString(_SEPARATOR)).split(_SEPARATOR))
+    # Fewer if a name has the separator in it.
+    return parts if len(parts) == sequence.size() else tuple(map(str, scala_items(sequence)))

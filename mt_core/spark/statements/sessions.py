@@ -129,7 +129,7 @@ class SparkSessions:
                     conf.set(key, value)
             except QueryFailed as cause:
                 raise cause.reworded(
-                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it to go on."
+                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it, or open a session without it."
                 ) from cause
             entry.before.setdefault(key, earlier)
             entry.applied[key] = value

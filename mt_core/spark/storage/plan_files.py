@@ -124,7 +124,17 @@ class StoredPlans(PlanFiles):
             raise Unsupported(
                 f"Plan {uri}: file://{url.netloc} names another machine; write file:///path for a file of the gateway's."
             )
-        return self._folder / session_id / (unquote(url.path) if url.scheme else uri)
+        given, folder = Path(unquote(url.path) if url.scheme else uri), self._folder / session_id
+        if "\0" in str(given):
+            raise DefinitionInvalid("The path of a plan contains the character NUL; leave it out.")
+        if given.is_absolute():
+            return given
+        path = (folder / given).resolve()
+        if not path.is_relative_to(folder.resolve()):
+            raise DefinitionInvalid(
+                f"Plan {uri} leaves the folder of the session, {folder}; name a file in it, or give the whole path."
+            )
+        return path
 
     def _shown(self, session_id: str, uri: str) -> str:
         """Return the URI; for a relative path with the folder where it begins."""

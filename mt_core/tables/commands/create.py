@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from mt_core.errors import MtError, TableExists, TableNotCreated
+from mt_core.model.new_names import check_new_name
 from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
@@ -27,6 +28,7 @@ def create(
     services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
 ) -> CommandOutcome:
     """Create the table, its storage and its workflow, and queue its first refresh."""
+    check_new_name(identifier.parts)
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
     for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones.all()):

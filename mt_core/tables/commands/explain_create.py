@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from mt_core.errors import TableExists
 from mt_core.model.formatter import show_schedule_time
+from mt_core.model.new_names import check_new_name
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.create import declared, initializing
@@ -40,6 +41,8 @@ def explain_create(
             f"{identifier} exists already; choose another name, or EXPLAIN REFRESH a materialized table.",
             table=str(identifier),
         )
+    if not exists:
+        check_new_name(identifier.parts)
     definition = declared(services, statement, identifier, context)
     vector = services.engine.read_vector(query_of(definition))
     definition = with_streams(services, identifier, definition, vector)

@@ -184,7 +184,7 @@ class LookOut:
 
         The first time may have met a table while it was recreated, so the pauses begin with the second.
         """
-        freshness, kept.look_at = kept.table.definition.freshness, next_look(kept.table.definition.freshness, now)
+        freshness, kept.look_at = kept.table.definition.interval, next_look(kept.table.definition.interval, now)
         if not reason:
             return
         if not kept.unread:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -44,20 +45,25 @@ class ContinuousWorkers:
         for loop in self._loops:
             loop.start()
 
-    def stop(self, timeout_s: float) -> None:
-        """Begin no batch, let those at work finish, and end the stretches; harmless when nothing was started."""
-        looking, hearing, renewing = self._loops
-        looking.end()
-        hearing.end()
+    def end(self) -> None:
+        """Begin no batch; those at work go on."""
+        for loop in self._loops[:2]:
+            loop.end()
         self._signal.set()
-        looking.join(timeout_s)
+
+    def stop(self, timeout_s: float) -> None:
+        """Begin no batch, let those at work finish for *timeout_s*, and end the stretches; harmless when nothing was started."""
+        deadline = time.monotonic() + timeout_s
+        looking, hearing, renewing = self._loops
+        self.end()
+        looking.join(_left(deadline))
         self._pool.shutdown(wait=False)
         self._upkeep.shutdown(wait=False, cancel_futures=True)
-        self._signal.wait(lambda: not self._lookout.is_busy(), timeout_s)
+        self._signal.wait(lambda: not self._lookout.is_busy(), _left(deadline))
         self._lookout.end("the gateway stops")
         renewing.end()
-        renewing.join(timeout_s)
-        hearing.join(timeout_s)
+        renewing.join(_left(deadline))
+        hearing.join(_left(deadline))
 
     def _submit(self, work: Callable[[], None]) -> None:
         self._pool.submit(attempt, "a continuous refresh", work)
@@ -82,3 +88,7 @@ class ContinuousWorkers:
             source = self._engine.next_commit(HEAR_FOR.total_seconds())
             if source is not None and self._lookout.hears(source):
                 self._wake.set()
+
+
+def _left(deadline: float) -> float:
+    return max(0.0, deadline - time.monotonic())

@@ -46,18 +46,23 @@ class Workers:
         for loop in (*self._workers, self._renewal):
             loop.start()
 
+    def end(self) -> None:
+        """Take no new run; those at work go on."""
+        for loop in self._workers:
+            loop.end()
+        self._signal.set()
+
     def stop(self, timeout_s: float) -> None:
         """Take no new run, let running ones finish for *timeout_s*; the next start recovers those that did not.
 
         Harmless when they were never started. Leases are renewed until the last run has ended.
         """
         deadline = time.monotonic() + timeout_s
-        for loops in (self._workers, [self._renewal]):
-            for loop in loops:
-                loop.end()
-            self._signal.set()
-            for loop in loops:
-                loop.join(max(0.0, deadline - time.monotonic()))
+        self.end()
+        for loop in self._workers:
+            loop.join(max(0.0, deadline - time.monotonic()))
+        self._renewal.end()
+        self._renewal.join(max(0.0, deadline - time.monotonic()))
 
     def run_next(self) -> bool:
         """Claim one run and carry it out in this thread; False if there was none."""

@@ -79,6 +79,8 @@ def test_a_verbose_client_sees_the_whole_error(terminal: Terminal) -> None:
 
 
 def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
+    terminal.enter("RESET;")
+    opened = rows(terminal.enter("SET;"))[1:]
     terminal.enter("SET 'table.local-time-zone' = 'Asia/Tokyo';")
     unknown = error(terminal.enter("SET execution.runtime-mode = sometimes;"))
     misspelt = error(terminal.enter("SET 'table.exec.state.tll' = '1 h';"))
@@ -90,7 +92,8 @@ def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
     assert "There is no property table.exec.state.tll; did you mean table.exec.state.ttl?" in misspelt
     assert column(batch) == ["2024-01-02 12:04:05.000000"]
     assert "1 row in set" in batch
-    assert left == [["execution.runtime-mode", "batch"], ["table.local-time-zone", "Asia/Kolkata"]]
+    assert left == opened
+    assert ["table.local-time-zone", "Asia/Kolkata"] in left
 
 
 def test_thousands_of_rows_come_in_order(terminal: Terminal) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -60,6 +60,12 @@ class Gateway:
     def begin(self, session: str, statement: str) -> str:
         answer = self.http.post(f"{session}/statements", json={"statement": statement})
         return f"{session}/operations/{answer.json()['operationHandle']}"
+
+    def begin_as(self, session: str, statement: str, headers: Mapping[str, str]) -> str:
+        """Begin a statement with the token in *headers*, and return the handle of its operation."""
+        answer = self.http.post(f"{session}/statements", json={"statement": statement}, headers=headers)
+        handle: str = answer.json()["operationHandle"]
+        return handle
 
     def run(self, session: str, statement: str) -> httpx.Response:
         """Execute a statement and return the first page of its result."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,28 @@ def test_ttls_of_any_form_are_read() -> None:
     assert [state.ttl for node in nodes for state in node.states] == [2 * HOUR, 1.5 * DAY, FOR_EVER]
 
 
+def test_a_ttl_that_is_a_number_is_one_of_milliseconds() -> None:
+    def edit(body: dict[str, Any]) -> None:
+        body["nodes"][2]["state"][0]["ttl"] = 7_200_000
+        body["nodes"][3]["state"][0]["ttl"] = 86_400_000
+        body["nodes"][3]["state"][1]["ttl"] = 0
+
+    nodes = read_plan(_edited(edit)).nodes
+
+    assert [state.ttl for node in nodes for state in node.states] == [2 * HOUR, DAY, FOR_EVER]
+
+
+def test_null_is_absent_where_a_key_may_be_absent() -> None:
+    def edit(body: dict[str, Any], absent: bool) -> None:
+        for part, key in ((body["nodes"][2], "state"), *((each, "update") for each in body["nodes"][3]["state"])):
+            part.pop(key, None) if absent else part.update({key: None})
+
+    absent, null = (read_plan(_edited(partial(edit, absent=each))) for each in (True, False))
+
+    assert null == absent
+    assert null.nodes[2].states == ()
+
+
 def test_a_node_without_state_and_one_with_the_first_state_alone_are_read() -> None:
     def edit(body: dict[str, Any]) -> None:
         del body["nodes"][2]["state"]
@@ -140,10 +163,27 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
         "nodes[2].state[0].ttl 'an hour' is not a duration such as 30 min, 10 s or 500 ms, one of ISO-8601 such as PT1H, "
         "from 1 ms to 36500 d, or 0 for ever.",
     ),
-    "ttl as number": (
-        lambda body: body["nodes"][2]["state"][0].update(ttl=3600),
-        "nodes[2].state[0].ttl 3600 is not a text.",
+    "ttl as fraction": (
+        lambda body: body["nodes"][2]["state"][0].update(ttl=0.5),
+        "nodes[2].state[0].ttl 0.5 is not a text or a whole number of milliseconds.",
     ),
+    "ttl true": (
+        lambda body: body["nodes"][2]["state"][0].update(ttl=True),
+        "nodes[2].state[0].ttl true is not a text or a whole number of milliseconds.",
+    ),
+    "ttl below zero": (
+        lambda body: body["nodes"][2]["state"][0].update(ttl=-1),
+        "nodes[2].state[0].ttl '-1 ms' is not a duration such as",
+    ),
+    "ttl of centuries": (
+        lambda body: body["nodes"][2]["state"][0].update(ttl=10**30),
+        f"nodes[2].state[0].ttl '{10**30} ms' is not a duration such as",
+    ),
+    "ttl null": (
+        lambda body: body["nodes"][2]["state"][0].update(ttl=None),
+        "nodes[2].state[0].ttl null is not a text or a whole number of milliseconds.",
+    ),
+    "inputs null": (lambda body: body["nodes"][2].update(inputs=None), "nodes[2].inputs null is not a list."),
     "index": (
         lambda body: body["nodes"][3]["state"][1].update(index=0),
         "nodes[3].state[1].index 0 is not 1: inconsistent state metadata.",

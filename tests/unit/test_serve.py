@@ -1,0 +1,87 @@
+"""How long a gateway takes to stop: no longer than it is given."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+import yaml
+
+from mt_core import background, cli
+from mt_core.app import gateway
+from mt_core.app.serve import STOP_WITHIN_S, end_in_time
+from mt_core.tables.continuous import workers as continuous
+from mt_core.tables.refresh import workers as refresh
+from tests.support.manager_world import DAILY, ManagerWorld
+
+ROOT = Path(__file__).parents[2]
+JOIN_S = 60.0
+
+
+def test_a_stop_that_takes_too_long_ends_the_process(caplog: pytest.LogCaptureFixture) -> None:
+    codes: list[int] = []
+
+    end_in_time(0.0, leave=codes.append).join(JOIN_S)
+
+    assert codes == [1]
+    assert "the gateway did not stop in 0 s" in caplog.text
+
+
+def test_a_stop_in_time_ends_nothing() -> None:
+    codes: list[int] = []
+    stopped = threading.Event()
+    stopped.set()
+
+    end_in_time(JOIN_S, stopped, codes.append).join(JOIN_S)
+
+    assert codes == []
+
+
+def test_whoever_stops_a_gateway_waits_longer_than_it_takes() -> None:
+    compose = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text(encoding="utf-8"))
+    page = (ROOT / "docs/how-to/run-in-production.md").read_text(encoding="utf-8")
+
+    assert compose["services"]["gateway"]["stop_grace_period"] == "2m"
+    assert STOP_WITHIN_S < 120 <= cli.STOP_WAIT_S
+    assert all(
+        text in page for text in ("TimeoutStopSec=120", "docker stop --time 120", f"{STOP_WITHIN_S:.0f} at the most")
+    )
+
+
+class SlowEnds:
+    """A clock of joins: each thread that is joined takes all of the time that it is given."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.now_s = 0.0
+        monkeypatch.setattr(background.BackgroundLoop, "join", lambda _loop, timeout_s: self._take(timeout_s))
+        for module in (continuous, refresh, gateway):
+            monkeypatch.setattr(module, "time", self)
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    def _take(self, timeout_s: float) -> bool:
+        self.now_s += timeout_s
+        return False
+
+
+def test_all_that_publishes_has_one_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, ends = ManagerWorld(), SlowEnds(monkeypatch)
+
+    gateway.drain(continuous.ContinuousWorkers(world.services, count=1), refresh.Workers(world.services, count=2))
+
+    assert ends.now_s == gateway.DRAIN_S
+
+
+def test_a_gateway_that_stops_claims_no_run_while_others_finish() -> None:
+    world = ManagerWorld()
+    workers = refresh.Workers(world.services, count=1)
+    world.sql(DAILY)
+
+    workers.end()
+    workers.start()
+    workers.stop(JOIN_S)
+
+    [run] = world.show("SHOW REFRESHES FOR daily")
+    assert run["status"] == "QUEUED"

@@ -365,6 +365,8 @@ class SparkDriver:
                 ended.join()
         pulses.end()
         self._jvm_watch = None
+        if incarnation.ran_out_of_memory:
+            self._loss = NO_MEMORY
         with self._changed:
             if self._stopping.is_set():
                 return

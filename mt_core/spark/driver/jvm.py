@@ -43,12 +43,18 @@ class Incarnation:
         except (*SPARK_ERRORS, AttributeError):
             return False
 
+    @property
+    def ran_out_of_memory(self) -> bool:
+        """Whether the JVM has ended by itself because it had no memory left."""
+        return self.process.returncode in _NO_MEMORY
+
     def end(self) -> bool:
         """End a JVM that is useless; return whether it had no memory left, which it ends for by itself."""
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_ENDS_WITHIN_S)
         self.process.kill()
-        return self.process.wait() in _NO_MEMORY
+        self.process.wait()
+        return self.ran_out_of_memory
 
     def stop(self) -> None:
         """Stop Spark, then end the process."""

@@ -395,6 +395,8 @@ class SparkDriver:
         pulses.end()
         self._jvm_watch = None
         incarnation.jobs.note_loss()
+        if incarnation.ran_out_of_memory:
+            self._loss = NO_MEMORY
         with self._changed:
             if self._stopping.is_set():
                 return

@@ -7,7 +7,15 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import ConfigError, JavaMissing
-from mt_core.spark.driver.conf import DriverSettings, check_authentication, launch_conf, prepare_files, spark_conf
+from mt_core.spark.driver.conf import (
+    CHECKED_FILES,
+    DriverSettings,
+    check_authentication,
+    checked_catalogs,
+    launch_conf,
+    prepare_files,
+    spark_conf,
+)
 from mt_core.spark.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
 from mt_core.spark.java import check_java, java_version
 
@@ -243,3 +251,29 @@ def test_an_old_java_is_refused_by_its_version(tmp_path: Path) -> None:
 
     with pytest.raises(JavaMissing, match=r"is Java 11; Spark needs 17 or newer"):
         check_java({"JAVA_HOME": str(tmp_path)})
+
+
+@pytest.mark.parametrize(
+    ("options", "is_checked"),
+    [
+        ({"type": "jdbc"}, True),
+        ({"type": "hive"}, True),
+        ({"catalog-impl": "org.apache.iceberg.jdbc.JdbcCatalog"}, True),
+        ({"type": "jdbc", "io-impl": "org.apache.iceberg.aws.s3.S3FileIO"}, False),
+        ({"type": "rest"}, False),
+        ({"type": "hadoop"}, False),
+    ],
+)
+def test_iceberg_catalogs_whose_files_are_those_of_hadoop_report_damaged_metadata_at_once(
+    options: dict[str, str], is_checked: bool
+) -> None:
+    conf = {"spark.sql.catalog.c": "org.apache.iceberg.spark.SparkCatalog"}
+    conf |= {f"spark.sql.catalog.c.{key}": value for key, value in options.items()}
+
+    assert checked_catalogs(conf) == ({"spark.sql.catalog.c.io-impl": CHECKED_FILES} if is_checked else {})
+
+
+def test_catalogs_of_others_keep_their_settings() -> None:
+    conf = {"spark.sql.catalog.c": "org.example.Catalog", "spark.sql.catalog.c.type": "jdbc"}
+
+    assert checked_catalogs(conf) == {}

@@ -16,6 +16,7 @@ from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.functions.function_sync import deterministic_functions, functions_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
+from mt_core.spark.queries.plan_json import json_of
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.queries.with_queries import inlined
@@ -131,7 +132,9 @@ class LineageReader:
             views=tuple(self._views.values()),
             functions={parts: self._names.function_digest(parts) for parts in self._functions},
             pieces=pieces,
-            unstable=unstable_reason(analysed.toJSON(), deterministic=deterministic_functions(self._session))
+            unstable=unstable_reason(
+                json_of(self._session, analysed), deterministic=deterministic_functions(self._session)
+            )
             or self._unstable_text(query, parsed),
             unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},

@@ -1,9 +1,13 @@
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
+from py4j.clientserver import JavaClient
+from pyspark.sql import DataFrame
 
 from mt_core.errors import (
     CatalogUnsupported,
@@ -15,7 +19,9 @@ from mt_core.errors import (
 )
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, own_class
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.plan_json import json_of
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
@@ -133,6 +139,61 @@ def test_a_table_of_any_name_is_created_refreshed_and_dropped(orders: RefreshWor
     orders.sql(f"DROP MATERIALIZED TABLE {quoted}")
     assert orders.files() == []
     assert (orders.namespace, name, False) not in orders.plain("SHOW TABLES")
+
+
+def test_the_values_of_a_long_list_cost_no_calls_of_the_jvm(
+    orders: RefreshWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def query(length: int, count: int) -> str:
+        values = ", ".join(map(str, range(1, length)))
+        others = values.replace(", ", ", 10")
+        return (
+            f"WITH some AS (SELECT * FROM orders WHERE id * 2 NOT IN (4, -1, {others})) SELECT *, {count} AS n FROM some "
+            f"WHERE id IN ({values}) AND EXISTS (SELECT * FROM orders AS o WHERE o.id IN (0, {values}))"
+        )
+
+    calls, send = 0, JavaClient.send_command
+
+    def counted(*call: Any, **options: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        return send(*call, **options)
+
+    numbers = dict[int, int]()
+    for count, length in enumerate((20, 20, 3000)):
+        calls = 0
+        with monkeypatch.context() as patch:
+            patch.setattr(JavaClient, "send_command", counted)
+            run = orders.create(f"listed_{count}", query(length, count))
+        assert run.status is RunStatus.SUCCEEDED, run.error
+        assert orders.rows(f"listed_{count}") == [(1, "2026-03-01", Decimal("1.50"), count)]
+        numbers[length] = calls
+
+    assert numbers[3000] < numbers[20] + 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id IN ({values}) AS a FROM orders",
+        "SELECT id FROM orders WHERE NOT (id + 0 IN (NULL, {values}) OR amount IN (0.1, {values}))",
+        "SELECT id FROM orders WHERE EXISTS (SELECT 1 FROM orders AS o WHERE o.id IN ({values}))",
+        "WITH a AS (SELECT id FROM orders WHERE id IN ({values})) SELECT * FROM a",
+    ],
+)
+def test_the_json_of_a_plan_has_no_long_list(orders: RefreshWorld, query: str) -> None:
+    text = query.replace("{values}", ", ".join(map(str, range(-1000, 1))))
+    frame = orders.session.sql(text)
+    analysed = frame._jdf.queryExecution().analyzed()
+
+    body = json_of(orders.session, analysed)
+
+    assert max(map(int, re.findall(r'"num-children":([0-9]+)', body))) <= 65
+    # It has all of the values, and means the same.
+    assert set(map(str, range(-1000, 1))) <= set(re.findall(r'"value":"?(-?[0-9]+)', body))
+    split = own_class(orders.session, "freshtable.plans.ShortLists").of(analysed)
+    with active_session(orders.session):
+        assert DataFrame(java_dataset(orders.session, split), orders.session).collect() == frame.collect()
 
 
 def test_a_namespace_with_a_dot_in_its_name_keeps_it(orders: RefreshWorld) -> None:

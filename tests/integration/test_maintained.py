@@ -16,7 +16,7 @@ from mt_core.spark.maintenance.query_shapes import plan_of
 from mt_core.spark.maintenance.source_changes import pieces_of
 from mt_core.spark.queries.lineage import LineageReader
 from mt_core.tables.engine import Query
-from tests.depth import DEPTH, dice
+from tests.depth import DEPTH, dice, rounds
 from tests.integration.maintained_world import (
     AUTO,
     FORMATS,
@@ -31,6 +31,7 @@ from tests.integration.maintained_world import (
 )
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
+from tests.integration.upsert_writer import UpsertWriter
 from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES
 from tests.support.recorded_plans import recorded, trimmed
 
@@ -346,3 +347,74 @@ def test_the_recorded_plans_are_those_that_spark_makes(world: RefreshWorld) -> N
             pieces = pieces_of(LineageReader(world.session).read(Query(text=query.sql)))
             plan = trimmed(*plan_of(world.session.sql(numbered(pieces))))
         assert plan == plans[query.name], query.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clauses", ["", *([INCREMENTAL] if DEPTH > 1 else [])])
+def test_tables_of_many_columns_and_of_many_aggregates_are_refreshed(world: RefreshWorld, clauses: str) -> None:
+    numbers = range(rounds(60, 1000 // DEPTH))
+    columns = ", ".join(f"c{number} INT" for number in numbers)
+    world.spark(f"CREATE TABLE wide (id INT, k STRING, {columns}) USING iceberg")
+    queries = {
+        "all_columns": "SELECT * FROM wide",
+        "sums": f"SELECT k, {', '.join(f'sum(c{number}) AS s{number}' for number in numbers)} FROM wide GROUP BY k",
+    }
+
+    def rows(*ids: int) -> str:
+        values = (f"({id_}, 'k{id_ % 2}', {', '.join(str(id_ * number % 97) for number in numbers)})" for id_ in ids)
+        return f"INSERT INTO wide VALUES {', '.join(values)}"
+
+    world.spark(rows(1, 2, 3))
+    for name, query in queries.items():
+        created = world.create(name, query, clauses=clauses)
+        assert created.status is RunStatus.SUCCEEDED, created.error
+
+    for change in (
+        rows(4, 5),
+        "UPDATE wide SET c7 = c7 + 1, c59 = NULL WHERE id < 3",
+        "DELETE FROM wide WHERE k = 'k1'",
+    ):
+        world.spark(change)
+        for name, query in queries.items():
+            run = world.tick(name)
+            assert (run.status, run.error) == (RunStatus.SUCCEEDED, None)
+            assert sorted(world.rows(name), key=str) == sorted(world.plain(query), key=str)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("partitions", ["", "PARTITIONED BY (city)"])
+@pytest.mark.parametrize("clauses", ["", INCREMENTAL])
+def test_equality_deletes_of_another_writer_are_seen_by_refreshes(
+    world: RefreshWorld, partitions: str, clauses: str
+) -> None:
+    world.spark(
+        f"CREATE TABLE orders (city STRING, amount INT) USING iceberg {partitions} TBLPROPERTIES ('format-version' = '2')",
+        "INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)",
+        "CREATE TABLE names (city STRING, country STRING) USING iceberg",
+        "INSERT INTO names VALUES ('Rome', 'IT'), ('Oslo', 'NO')",
+    )
+    queries = {
+        "dear": "SELECT city, amount FROM orders WHERE amount > 1",
+        "totals": "SELECT city, count(*) AS n, sum(amount) AS amount, max(amount) AS most FROM orders GROUP BY city",
+        "joined": "SELECT o.city, amount, country FROM orders AS o LEFT JOIN names AS n ON o.city = n.city",
+        "cities": "SELECT DISTINCT city FROM orders",
+    }
+    for name, query in queries.items():
+        world.create(name, query, clauses=clauses)
+    writer = UpsertWriter(world, "orders", key="city")
+
+    def check(*commits: dict[str, int | None]) -> None:
+        for values in commits:
+            writer.commit(values)
+        for name, query in queries.items():
+            run = world.tick(name)
+            assert (run.status, run.error) == (RunStatus.SUCCEEDED, None)
+            assert sorted(world.rows(name), key=str) == sorted(world.plain(query), key=str)
+
+    check({"Rome": 7, "Bern": 8, "Oslo": None})
+    check({"Bern": None}, {"Rome": 1}, {"Rome": 9})
+    assert writer.deletes() == 6
+    world.spark(
+        f"CALL lake.system.rewrite_data_files(table => '{world.namespace}.orders', options => map('rewrite-all', 'true'))"
+    )
+    check({"Rome": None, "Kiew": 2})

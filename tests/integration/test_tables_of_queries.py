@@ -104,6 +104,24 @@ def world(spark_driver: SparkDriver) -> Iterator[World]:
     world.engine.close_session(CONTEXT.session_id)
 
 
+@pytest.mark.parametrize("connector", [False, True])
+def test_a_table_of_a_query_is_created_in_sqlite(world: World, connector: bool) -> None:
+    accounts = f"{world.warehouse}.accounts.db"
+    table = "spark_catalog.default.t" if connector else "accounts.t"
+    options = (
+        f"USING jdbc OPTIONS (url 'jdbc:sqlite:{accounts}', dbtable 't', driver 'org.sqlite.JDBC') "
+        if connector
+        else ""
+    )
+
+    world.create(f"CREATE TABLE {table} {options}AS SELECT 1 AS id, 'Rome' AS city")
+
+    with closing(sqlite3.connect(accounts)) as database:
+        rows = database.execute("SELECT * FROM t").fetchall()
+        database.execute("DROP TABLE t")
+    assert rows == [(1, "Rome")]
+
+
 SINKS = [
     pytest.param("CREATE TABLE lake.made.t", id="iceberg", marks=pytest.mark.slow),
     pytest.param("CREATE TABLE lake.fresh_namespace.t", id="iceberg in a namespace without a folder"),

@@ -222,7 +222,19 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         (
             "CREATE TABLE g WITH ('connector' = 'datagen') AS SELECT 1 AS a",
             Unsupported,
-            "stores no rows, so AS query does not go with it",
+            "AS query does not go with connector 'datagen', which generates its rows; leave AS query out.",
+        ),
+        (
+            "CREATE TEMPORARY TABLE g WITH ('connector' = 'print') AS SELECT 1 AS a",
+            Unsupported,
+            r"which stores no rows; write CREATE TEMPORARY TABLE g \(column type, …\) WITH \('connector' = 'print', …\) without "
+            "AS, then INSERT INTO g and the query in streaming mode.",
+        ),
+        (
+            "CREATE TABLE d.g WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json') AS SELECT 1 AS a",
+            Unsupported,
+            r"which has its rows in a topic; write CREATE TABLE d.g \(column type, …\) WITH \('connector' = 'kafka', …\) without "
+            "AS, then INSERT INTO d.g and the query.",
         ),
         (
             "CREATE TABLE g (a INT) PARTITIONED BY (a) WITH ('connector' = 'datagen')",

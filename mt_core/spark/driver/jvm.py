@@ -95,6 +95,7 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
         kind = EngineError if isinstance(error, EngineUnavailable) else ConfigError
         raise kind(_start_failure(settings, error)) from cause
     _answer_promptly(session, gateway)
+    _register_dialects(session)
     check_warehouse(session)
     try:
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
@@ -109,6 +110,13 @@ def _answer_promptly(session: SparkSession, gateway: Any) -> None:
     listener = own_class(session, "freshtable.driver.PromptAnswers")
     if listener is not None:
         gateway.java_gateway_server.addListener(listener())
+
+
+def _register_dialects(session: SparkSession) -> None:
+    """Let Spark create tables in databases whose errors it does not read."""
+    dialect = own_class(session, "freshtable.jdbc.SqliteDialect")
+    if dialect is not None:
+        dialect.register()
 
 
 def _pyspark_conf(values: Mapping[str, str]) -> SparkConf:

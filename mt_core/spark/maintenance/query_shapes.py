@@ -16,6 +16,7 @@ from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
 from mt_core.spark.maintenance.computed_rows import computed
 from mt_core.spark.maintenance.row_images import temporary_view
+from mt_core.spark.queries.plan_json import json_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
 # Spark's own rules that make joins and aggregates of subqueries, DISTINCT and set operators.
@@ -33,8 +34,8 @@ _RULES = (
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
     """Return the JSON of a query's plan in normal form, and of the subqueries that are left in its expressions."""
-    plan = _normal_form(frame)
-    return str(plan.toJSON()), tuple(str(each.toJSON()) for each in scala_items(plan.subqueriesAll()))
+    session, plan = frame.sparkSession, _normal_form(frame)
+    return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
 
 
 def _normal_form(frame: DataFrame) -> Any:

@@ -21,6 +21,7 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.functions.function_sync import deterministic_functions, functions_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
+from mt_core.spark.queries.plan_json import json_of
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.queries.with_queries import inlined
@@ -147,7 +148,7 @@ class LineageReader:
         if hidden or bool(self._unresolved) != any(base.parts is None for base in bases):
             self._refuse_pins("the query reads relations that its text does not show")
         sources = (*self._sources.values(), *hidden)
-        plan = str(analysed.toJSON())
+        plan = json_of(self._session, analysed)
         return Lineage(
             sources=sources,
             unnamed=tuple(dict.fromkeys(self._unresolved)),

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import class_name, java_class, scala_items, state_of
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
+from mt_core.spark.queries.parsed_expressions import ParsedExpressions
 
-_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
-_STAR = "org.apache.spark.sql.catalyst.analysis.Star"
 _EXCERPT_LENGTH = 60
 # They give the columns of what is below by name.
 _BY_NAME = frozenset(
@@ -42,7 +41,7 @@ class _Walk:
     """Yields the positional parts of a plan. `positional`: what is around takes the columns of the plan by position."""
 
     def __init__(self, session: SparkSession, text: str) -> None:
-        self._star, self._subquery, self._text = java_class(session, _STAR), java_class(session, _SUBQUERY), text
+        self._expressions, self._text = ParsedExpressions(session), text
 
     def parts(self, plan: Any, *, positional: bool) -> Iterator[str]:
         kind = class_name(plan)
@@ -53,37 +52,33 @@ class _Walk:
             return
         if kind == "UnresolvedRelation" and positional:
             yield self._excerpt(plan)
-        expressions = list(scala_items(plan.expressions()))
-        if kind == "Project":
-            stars = [each for each in expressions if self._star.isInstance(each)]
-            yield from map(self._excerpt, stars if positional else ())
-            expressions = [each for each in expressions if each not in stars]
-        yield from self._in_expressions(expressions)
-        below = _takes_positions(kind, expressions, positional)
+        # A star that is a column itself gives its columns by name, unless what is around counts them.
+        yield from self._in_expressions(plan, whole=kind != "Project" or positional)
+        below = _takes_positions(plan, kind, positional)
         for child in scala_items(plan.children()):
             yield from self.parts(child, positional=below)
 
-    def _in_expressions(self, expressions: Iterable[Any]) -> Iterator[str]:
-        for expression in expressions:
-            if self._star.isInstance(expression):
-                yield self._excerpt(expression)
-            if self._subquery.isInstance(expression):
+    def _in_expressions(self, plan: Any, *, whole: bool) -> Iterator[str]:
+        """Yield the parts in the expressions of a node, and those that are stars themselves if *whole*."""
+        for expression in self._expressions.found(plan, whole=whole):
+            if self._expressions.is_subquery(expression):
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
                 yield from self.parts(expression.plan(), positional=class_name(expression) != "Exists")
-            yield from self._in_expressions(scala_items(expression.children()))
+            else:
+                yield self._excerpt(expression)
 
     def _excerpt(self, node: Any) -> str:
         origin = node.origin()
         return self._text[int(origin.startIndex().get()) : int(origin.stopIndex().get()) + 1][:_EXCERPT_LENGTH]
 
 
-def _takes_positions(kind: str, expressions: Iterable[Any], positional: bool) -> bool:
+def _takes_positions(plan: Any, kind: str, positional: bool) -> bool:
     """Return whether a node takes the columns below it by position."""
     match kind:
         case "Project" | "Aggregate":
             return False
         case "Sort":
-            return positional or any(not _is_name(order.child()) for order in expressions)
+            return positional or any(not _is_name(order.child()) for order in scala_items(plan.expressions()))
         case _:
             return positional or kind not in _BY_NAME
 

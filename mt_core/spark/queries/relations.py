@@ -14,6 +14,7 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import class_name, java_items, scala_items, state_of, static_member
+from mt_core.spark.queries.plan_json import json_of
 
 _COMMAND = "org.apache.spark.sql.catalyst.plans.logical.Command"
 _SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
@@ -80,7 +81,7 @@ class _PlanWalk:
 
     def __init__(self, session: SparkSession, text: str) -> None:
         class_named = static_member(session, "java.lang.Class.forName")
-        self._text = text
+        self._text, self._session = text, session
         self._command, self._subquery = class_named(_COMMAND), class_named(_SUBQUERY)
         self._has_subquery = static_member(session, "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION")()
         self.relations: list[RelationName] = []
@@ -91,7 +92,8 @@ class _PlanWalk:
     def query(self, plan: Any, scope: frozenset[str]) -> None:
         """Walk a whole plan: the query, or the body of a WITH query."""
         # The JSON of a plan names all classes and functions in one call; positions only the nodes themselves have.
-        text = plan.toJSON()
+        # The WITH queries of this one are walked for themselves.
+        text = json_of(self._session, plan.child() if class_name(plan) == "UnresolvedWith" else plan)
         self.identifier_clause |= any(node in text for node in _IDENTIFIER_NODES)
         for node in _json_nodes(json.loads(text)):
             if str(node["class"]).endswith(_FUNCTION_NODES):

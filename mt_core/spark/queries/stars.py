@@ -11,10 +11,9 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items, state_of, static_member
+from mt_core.spark.queries.parsed_expressions import ParsedExpressions
 from mt_core.spark.queries.relations import TABLE_WORD
 
-_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
-_STAR = "org.apache.spark.sql.catalyst.analysis.Star"
 _EXCERPT_LENGTH = 60
 
 Scope = tuple[tuple[Any, int], ...]
@@ -27,8 +26,7 @@ class StarWriter:
     def __init__(self, session: SparkSession, text: str) -> None:
         self._session, self._text = session, text
         self._resolver = state_of(session).conf().resolver()
-        class_named = static_member(session, "java.lang.Class.forName")
-        self._star, self._subquery = class_named(_STAR), class_named(_SUBQUERY)
+        self._expressions = ParsedExpressions(session)
         self._edits: list[tuple[int, int, str]] = []
 
     def written_out(self) -> str:
@@ -71,7 +69,7 @@ class StarWriter:
         """Replace the stars in the expressions of a node, but those of an *ignored* one, and those in its subqueries."""
         if not {"*", "("} & set(self._text):
             return
-        stars = [star for expression in scala_items(plan.expressions()) for star in self._stars(expression, scope)]
+        stars = list(self._stars(plan, scope))
         for star in () if ignored else stars:
             start, stop = _span(star)
             children = list(scala_items(plan.children()))
@@ -82,14 +80,13 @@ class StarWriter:
             columns = self._sql_names(star.expand(below, self._resolver), below, star, prefix)
             self._edits.append((start, stop, columns))
 
-    def _stars(self, expression: Any, scope: Scope) -> Iterator[Any]:
-        """Yield the stars of an expression, and replace those of the subqueries in it."""
-        if self._star.isInstance(expression):
-            yield expression
-        if self._subquery.isInstance(expression):
-            self._plan(expression.plan(), scope, exists=class_name(expression) == "Exists")
-        for child in scala_items(expression.children()):
-            yield from self._stars(child, scope)
+    def _stars(self, plan: Any, scope: Scope) -> Iterator[Any]:
+        """Yield the stars in the expressions of a node, and replace those of the subqueries in them."""
+        for expression in self._expressions.found(plan):
+            if self._expressions.is_star(expression):
+                yield expression
+            else:
+                self._plan(expression.plan(), scope, exists=class_name(expression) == "Exists")
 
     def _columns(self, relation: Any, scope: Scope) -> str:
         analysed = self._analysed(relation, scope, relation)

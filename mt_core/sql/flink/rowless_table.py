@@ -9,7 +9,7 @@ from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote, sql_name, string_literal
 from mt_core.model.connector_table import GeneratedRows
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.connectors import SINKS, UPSERT_KAFKA, check_sink
+from mt_core.sql.flink.connectors import SINKS, TOPICS, UPSERT_KAFKA, check_sink
 from mt_core.sql.flink.generated_rows import COUNTER, TIME, generated_rows
 from mt_core.sql.flink.kafka import KafkaColumns, kafka_topic, upsert_topic
 from mt_core.sql.flink.written_table import WrittenTable
@@ -105,10 +105,24 @@ def _check_words(table: WrittenTable, connector: str) -> None:
         )
     if table.query is not None:
         raise Unsupported(
-            f"Table {table}: connector '{connector}' stores no rows, so AS query does not go with it; INSERT INTO it in a stream."
+            f"Table {table}: AS query does not go with connector '{connector}', {_without_query(table, connector)}"
         )
     if table.partition_keys:
         raise Unsupported(f"Table {table}: connector '{connector}' stores no rows; leave PARTITIONED BY out.")
+
+
+def _without_query(table: WrittenTable, connector: str) -> str:
+    """Return why a table of a query cannot have the connector, and what to write in its place."""
+    if connector not in {*SINKS, *TOPICS}:
+        return "which generates its rows; leave AS query out."
+    what, how = (
+        ("which has its rows in a topic", "") if connector in TOPICS else ("which stores no rows", " in streaming mode")
+    )
+    words = "CREATE TEMPORARY TABLE" if table.temporary else "CREATE TABLE"
+    return (
+        f"{what}; write {words} {table} (column type, …) WITH ('connector' = '{connector}', …) without AS, "
+        f"then INSERT INTO {table} and the query{how}."
+    )
 
 
 def _counted(rows: GeneratedRows) -> str:

@@ -1,0 +1,64 @@
+"""Expressions of a parsed plan: the stars and subqueries among them, found without calls for each of the others."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.driver.jvm_objects import java_class, scala_items, state_of, static_member
+
+_SUBQUERY = "org.apache.spark.sql.catalyst.expressions.SubqueryExpression"
+_STAR = "org.apache.spark.sql.catalyst.analysis.Star"
+_REFERENCES = "org.apache.spark.sql.catalyst.analysis.Analyzer$ResolveReferences"
+_WITH_PLAN = "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION"
+
+
+class ParsedExpressions:
+    """Finds them in the plans that the parser of *session*, the active one, gives.
+
+    A list may have many thousands of literals: Spark is asked about all of a list at once, and about its parts where that says yes.
+    """
+
+    def __init__(self, session: SparkSession) -> None:
+        analyzer = state_of(session).analyzer()
+        self._star, self._subquery = java_class(session, _STAR), java_class(session, _SUBQUERY)
+        self._with_plan = static_member(session, _WITH_PLAN)()
+        self._rule = static_member(session, _REFERENCES)(analyzer, analyzer.catalogManager())
+
+    def is_star(self, expression: Any) -> bool:
+        return bool(self._star.isInstance(expression))
+
+    def is_subquery(self, expression: Any) -> bool:
+        return bool(self._subquery.isInstance(expression))
+
+    def found(self, node: Any, *, whole: bool = True) -> Iterator[Any]:
+        """Yield the stars and subqueries in the expressions of a *node* of a plan, outermost and first ones first.
+
+        Unless *whole*, an expression of the node that is a star itself is left out.
+        """
+        for expression in self._parts(node, node.expressions()):
+            if whole or not self.is_star(expression):
+                yield from self._within(expression)
+
+    def _within(self, expression: Any) -> Iterator[Any]:
+        if self.is_star(expression) or self.is_subquery(expression):
+            yield expression
+        for child in self._parts(expression, expression.children()):
+            yield from self._within(child)
+
+    def _parts(self, node: Any, expressions: Any) -> Iterator[Any]:
+        """Yield those *expressions* of a node, a Scala Seq, in which there may be any."""
+        return scala_items(expressions) if node.containsPattern(self._with_plan) else self._with_stars(expressions)
+
+    def _with_stars(self, expressions: Any) -> Iterator[Any]:
+        """Yield the items of a Scala Seq that have a star in them, halving it."""
+        if not self._rule.containsStar(expressions):
+            return
+        size = int(expressions.size())
+        if size == 1:
+            yield expressions.head()
+            return
+        yield from self._with_stars(expressions.slice(0, size // 2))
+        yield from self._with_stars(expressions.slice(size // 2, size))

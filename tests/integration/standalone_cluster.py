@@ -30,7 +30,12 @@ class StandaloneCluster:
         folder.mkdir(parents=True, exist_ok=True)
         self.secret = secrets.token_urlsafe()
         self._properties = folder / "cluster.conf"
-        self._properties.write_text(f"spark.authenticate true\nspark.authenticate.secret {self.secret}\n")
+        shared = (
+            "spark.authenticate true",
+            f"spark.authenticate.secret {self.secret}",
+            "spark.network.crypto.enabled true",
+        )
+        self._properties.write_text("\n".join(shared))
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             self._port: int = free.getsockname()[1]
@@ -47,6 +52,7 @@ class StandaloneCluster:
         return (
             f"spark.master={self.url}",
             f"spark.authenticate.secret={self.secret}",
+            "spark.network.crypto.enabled=true",
             "spark.driver.host=127.0.0.1",
             "spark.driver.bindAddress=127.0.0.1",
             "spark.executor.memory=512m",

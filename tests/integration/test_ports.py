@@ -57,7 +57,8 @@ def test_the_port_of_the_workers_of_python_functions_refuses_who_has_no_secret(s
     session = spark_driver.new_session()
     one_more = udf(lambda number: number + 1, "long")
     counted = session.range(3).select(one_more("id").alias("n")).toArrow().column("n").to_pylist()
-    daemons = [each for each in psutil.Process(spark_driver.pid).children() if "pyspark.daemon" in each.cmdline()]
+    living = [each for each in psutil.Process(spark_driver.pid).children() if each.status() != psutil.STATUS_ZOMBIE]
+    daemons = [each for each in living if "pyspark.daemon" in each.cmdline()]
 
     asked = [refusals(daemon.pid) for daemon in daemons]
 

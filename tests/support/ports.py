@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+from contextlib import suppress
 
 import psutil
 
@@ -15,7 +16,7 @@ _CALL = b"c\np0\ncall\nro1\nle\ne\n"
 _RPC_REQUEST = 3
 _OPEN_BLOCKS, _UPLOAD_BLOCK = 0, 1
 _EMPTY = struct.pack(">i", 0)
-# PySpark's accumulators: no updates, which a server acknowledges. Its workers take it for an empty secret.
+# PySpark's accumulators: no updates, which a server acknowledges.
 _UPDATES = struct.pack(">i", 0)
 _NOT_THE_SECRET = struct.pack(">i", 3) + b"err"
 
@@ -31,7 +32,8 @@ def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
 def refusal(port: int) -> str:
     """Return how the server at *port* refuses a call of py4j, and requests to read and to write a block of Spark."""
     called = _ask(port, _CALL)
-    if b"Authentication error" in called:
+    # PySpark's worker takes anything for a secret, and says its process id first.
+    if b"Authentication error" in called or called[4:] == _NOT_THE_SECRET:
         return TOKEN
     if called:
         return f"{port} answers a call: {called!r}"
@@ -39,8 +41,7 @@ def refusal(port: int) -> str:
     if not any(asked):
         # py4j's server in Python hangs up on a call, and answers only a wrong token.
         answers = _ask(port, b"A\nwrong\ne\n"), _ask(port, _UPDATES)
-        known = {(b"!xn\n", b""): TOKEN, (b"", _NOT_THE_SECRET): TOKEN, (b"", b""): HANGS_UP}
-        return known.get(answers, f"{port} answers {answers!r}")
+        return {(b"!xn\n", b""): TOKEN, (b"", b""): HANGS_UP}.get(answers, f"{port} answers {answers!r}")
     unasked = [answer for answer in asked if b"Expected SaslMessage" not in answer]
     return f"{port} answers a request for blocks: {unasked!r}" if unasked else SASL
 
@@ -69,10 +70,11 @@ def _ask(port: int, message: bytes) -> bytes:
     """Return the line, or the message of Spark's transport, that the server at *port* answers; empty if it hangs up."""
     answer = b""
     with socket.create_connection(("127.0.0.1", port), ANSWER_S) as connection:
-        try:
-            connection.sendall(message)
-            # A server that waits for more gets the end instead.
+        connection.sendall(message)
+        # A server that waits for more gets the end instead; one that has hung up already may have answered before.
+        with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
+        try:
             while not (answer.endswith(b"\n") or (len(answer) >= 8 and int.from_bytes(answer[:8]) <= len(answer))):
                 received = connection.recv(65536)
                 if not received:

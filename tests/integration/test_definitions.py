@@ -54,6 +54,32 @@ def test_every_type_that_storage_has_arrives_with_its_values(world: RefreshWorld
     assert declared == [["tiny", "INT"], ["small", "INT"], ["text", "STRING"]]
 
 
+NAMELESS = [
+    ("SELECT id, ds, _file FROM orders", "Column _file of"),
+    ("SELECT id, ds, id AS _POS FROM orders", None),
+    ("SELECT id, ds, 1 AS _row_id FROM orders", "Column _row_id of"),
+    ("SELECT id, ds, 1 AS `` FROM orders", "Column 3 of"),
+    ("SELECT id, ds, _partition AS p FROM orders", "Column p has type struct<>"),
+]
+
+
+@pytest.mark.parametrize(("query", "refusal"), NAMELESS)
+def test_a_column_that_iceberg_could_not_write_or_read_is_refused_before_the_table_is_made(
+    orders: RefreshWorld, query: str, refusal: str | None
+) -> None:
+    create = f"MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {query}"
+    if refusal is None:
+        assert orders.create("mt", query).status is RunStatus.SUCCEEDED
+        assert len(orders.rows("mt")) == 2
+        return
+
+    assert orders.refused(f"CREATE {create}", DefinitionInvalid).startswith(refusal)
+
+    orders.create("mt", "SELECT id, ds FROM orders")
+    assert orders.refused(f"ALTER MATERIALIZED TABLE mt AS {query}", DefinitionInvalid).startswith(refusal)
+    assert orders.refused(f"CREATE OR ALTER {create}", DefinitionInvalid).startswith(refusal)
+
+
 def test_char_and_varchar_are_stored_as_strings(world: RefreshWorld) -> None:
     world.spark("CREATE TABLE spark_catalog.default.chars_of_mt (c CHAR(4), v VARCHAR(9)) USING parquet")
     world.spark("INSERT INTO spark_catalog.default.chars_of_mt VALUES ('ab', 'cd')")

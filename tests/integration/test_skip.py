@@ -70,6 +70,20 @@ def test_compaction_of_a_source_is_still_skipped(orders: RefreshWorld) -> None:
     assert verdict(orders.tick("mt")) == SKIPPED
 
 
+def test_compaction_of_a_source_is_a_change_for_a_query_that_reads_where_its_rows_are(orders: RefreshWorld) -> None:
+    query = "SELECT _file AS f, count(*) AS n FROM orders GROUP BY _file"
+    orders.spark("INSERT INTO orders VALUES ('2026-03-02', 3, 'c')")
+    orders.create("mt", query)
+
+    orders.spark(
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', options => map('rewrite-all', 'true'))"
+    )
+
+    why_refreshed = refreshed(orders, "mt", query, orders.tick("mt"))
+    assert why_refreshed == "the query is not stable: the metadata column _file"
+    assert [row[1] for row in orders.rows("mt")] == [3]
+
+
 def test_compaction_of_the_table_itself_is_still_skipped(orders: RefreshWorld) -> None:
     orders.create("mt", "SELECT * FROM orders")
 

@@ -19,6 +19,7 @@ from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
 from mt_core.tables.definition.table_definition import (
     check_appended,
+    check_names,
     derive,
     formatter_warnings,
     recorded_types,
@@ -43,6 +44,7 @@ def alter_query(
     old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
     analysed = services.engine.analyse(query_of(old, query))
     refuse_temporary(identifier, analysed, context)
+    check_names(str(identifier), [column.name for column in analysed.columns])
     columns = services.engine.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)
     stored = (*table.definition.columns, *appended)

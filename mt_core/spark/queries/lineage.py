@@ -23,6 +23,7 @@ from mt_core.tables.created_functions import calls
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
+_PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 ViewPath = tuple[tuple[str, ...], ...]
 """The names of the views around a part of the query, outermost first."""
 
@@ -39,7 +40,9 @@ class Source:
     @property
     def name(self) -> str:
         name = display_name(self.parts)
-        return name if self.travel is None else f"{name} AS OF {self.travel}"
+        if self.travel is None:
+            return name
+        return f"{name} AS OF {self.travel if self.travel.isdigit() else display_name([self.travel])}"
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -65,14 +68,21 @@ def shape_of(table: Any) -> Shape:
     return str(table.uuid().toString()), int(table.schema().schemaId())
 
 
+def is_plain(source: Source) -> bool:
+    """Return whether a source is a table whose versions a text can name: no metadata table, branch, tag or time."""
+    # The name may also be that of a metadata table, or have a branch as its last part.
+    is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
+    return source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class Lineage:
     """The facts about a query that hold until a source's shape or a view changes.
 
     `pieces` is the query's text, with its views and with WITH queries that are read several times in place of their names, cut
     where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables, and
-    `functions` the hashes of the functions, when the query was analysed; `unstable` and `unpinnable` are reasons, None without
-    one. `lock` guards the sources' tables.
+    `functions` the hashes of the functions, when the query was analysed; `moving` are the names of the tables that are not plain;
+    `unstable` and `unpinnable` are reasons, None without one. `lock` guards the sources' tables.
     """
 
     sources: tuple[Source, ...]
@@ -83,6 +93,7 @@ class Lineage:
     unstable: str | None
     unpinnable: str | None
     shapes: Mapping[str, Shape]
+    moving: frozenset[str] = frozenset()
     lock: threading.Lock = field(default_factory=threading.Lock)
 
 
@@ -135,6 +146,7 @@ class LineageReader:
             or self._unstable_text(query, parsed),
             unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
+            moving=frozenset(source.name for source in sources if source.table is not None and not is_plain(source)),
         )
 
     def _analysed(self, text: str) -> Any:

@@ -19,7 +19,7 @@ from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.glances import Glances
-from mt_core.spark.queries.lineage import Lineage, LineageReader, Shape, Source, shape_of, text_of
+from mt_core.spark.queries.lineage import Lineage, LineageReader, Source, shape_of, text_of
 from mt_core.spark.queries.views import Names
 from mt_core.tables.engine import Query, SourceVector, SourceVersion
 
@@ -30,7 +30,6 @@ VIEW = "view"
 FUNCTION = "function"
 UNVERSIONED = "unversioned"
 
-_PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 _Key = tuple[int, str, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
@@ -80,7 +79,7 @@ class SourceVersions:
         with ExitStack() as stack:
             for lineage in lineages:
                 new = {source.name: source.table for source in lineage.sources if source.name not in tables}
-                if new and None not in new.values() and lineage.lock.acquire(blocking=False):
+                if not lineage.moving and new and None not in new.values() and lineage.lock.acquire(blocking=False):
                     stack.callback(lineage.lock.release)
                     tables |= new
             try:
@@ -99,8 +98,11 @@ class SourceVersions:
                 if source.name not in known:
                     with lineage.lock:
                         source.table.refresh()
-                        snapshot = source.table.currentSnapshot()
-                    known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
+                        if source.name in lineage.moving:
+                            known[source.name] = self._moving_version(source)
+                        else:
+                            snapshot = source.table.currentSnapshot()
+                            known[source.name] = "" if snapshot is None else str(snapshot.snapshotId())
             has_definitions = lineage.views or lineage.functions
             definitions = self._look_at_definitions(query, lineage, known) if has_definitions else []
         except EngineUnavailable:
@@ -181,7 +183,7 @@ class SourceVersions:
     def _vector(self, query: Query, lineage: Lineage) -> SourceVector:
         sources, obstacles = [], [lineage.unpinnable]
         for source in lineage.sources:
-            version, obstacle = self._table_version(source, lineage.shapes)
+            version, obstacle = self._table_version(source, lineage)
             obstacles.append(obstacle)
             kind = UNVERSIONED if version is None else TABLE
             sources.append(SourceVersion(name=source.name, kind=kind, version=version, path=source.path))
@@ -191,23 +193,20 @@ class SourceVersions:
             sources=tuple(sources), unstable=lineage.unstable, unpinnable=next(filter(None, obstacles), None)
         )
 
-    def _table_version(self, source: Source, shapes: Mapping[str, Shape]) -> tuple[dict[str, Any] | None, str | None]:
+    def _table_version(self, source: Source, lineage: Lineage) -> tuple[dict[str, Any] | None, str | None]:
         """Return the version of a source, None without one, and why it cannot be pinned, None if it can."""
         table = source.table
         if table is None:
             return None, None
         table.refresh()
         shape = shape_of(table)
-        if shapes[source.name] != shape:
+        if lineage.shapes[source.name] != shape:
             raise _Outdated
         version: dict[str, Any] = {"uuid": shape[0], "snapshot": None, "schema": shape[1]}
         if source.travel is not None and source.travel.isdigit():
             return {**version, "snapshot": source.travel}, None
-        if not is_plain(source):
-            # The location of the metadata changes with every commit to any branch.
-            file_location = static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")
-            location = str(file_location(table))
-            return {**version, "snapshot": location}, not_plain(source)
+        if source.name in lineage.moving:
+            return {**version, "snapshot": self._moving_version(source)}, not_plain(source)
         snapshot = table.currentSnapshot()
         if snapshot is None:
             return version, f"source {source.name} is empty"
@@ -218,6 +217,18 @@ class SourceVersions:
         )
         same_columns = snapshot.schemaId() == version["schema"]
         return version, None if same_columns else f"the columns of {source.name} changed after its last commit"
+
+    def _moving_version(self, source: Source) -> str:
+        """Return what changes with the rows of a source that is not plain, as of the table's last refresh."""
+        if source.travel is not None and source.travel.isdigit():
+            return source.travel
+        branch_or_tag = None if source.travel is None else source.table.refs().get(source.travel)
+        if branch_or_tag is not None:
+            return str(branch_or_tag.snapshotId())
+        # The location of the metadata changes with every commit to any branch.
+        return str(
+            static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")(source.table)
+        )
 
     def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
         """Return the versions of views and functions, which are hashes of their texts."""
@@ -238,13 +249,6 @@ class SourceVersions:
             SourceVersion(name=display_name(parts), kind=kind, version={"hash": digest})
             for kind, parts, digest in digests
         ]
-
-
-def is_plain(source: Source) -> bool:
-    """Return whether a source is a table whose versions a text can name: no metadata table, branch, tag or time."""
-    # The name may also be that of a metadata table, or have a branch as its last part.
-    is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
-    return source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
 
 
 def not_plain(source: Source) -> str:

@@ -11,6 +11,7 @@ from mt_core.model.storage import PIN
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Transaction
+from mt_core.tables.runs.upstream import read_source
 from mt_core.tables.services import TableServices, query_of
 
 _RECENT = 5
@@ -23,11 +24,10 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
     created or altered is analysed. Without Spark they are those that its definition had.
     """
     recorded = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
-    name = str(identifier)
     return [
         table.identifier
         for table, sources in recorded
-        if name in (_analysed(services, table) if sources is None else sources)
+        if any(_is(each, identifier) for each in (_analysed(services, table) if sources is None else sources))
     ]
 
 
@@ -46,8 +46,15 @@ def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: 
         for statuses in (None, {RunStatus.SUCCEEDED})
         for run in tx.runs.newest(table_id=table.table_id, statuses=statuses, limit=_RECENT)
     ]
-    versions = [source["version"] or {} for run in runs for source in run.vector or () if source["name"] == name]
-    return [str(version[PIN]) for version in versions if PIN in version]
+    read = [source for run in runs for source in run.vector or () if _is(source["name"], identifier)]
+    # A version that the text of a query names is not pinned besides.
+    versions = [(source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read]
+    return [str(version) for version in versions if version is not None]
+
+
+def _is(source: str, identifier: TableIdentifier) -> bool:
+    """Whether a source of a vector is that table, at whatever version."""
+    return read_source(source)[0] == identifier.parts
 
 
 def _with_sources(

@@ -54,6 +54,56 @@ def test_every_type_that_storage_has_arrives_with_its_values(world: RefreshWorld
     assert declared == [["tiny", "INT"], ["small", "INT"], ["text", "STRING"]]
 
 
+PIPES = [
+    "FROM orders",
+    "FROM orders |> WHERE id > 0",
+    "FROM orders |> WHERE orders.id > 0 |> EXTEND id * 2 AS t",
+    "FROM orders |> EXTEND 1 AS one |> SET id = id + 1 |> DROP ds",
+    "FROM orders AS o |> WHERE o.id > 0 |> ORDER BY id |> AS p |> SELECT p.id, p.ds",
+    "FROM orders |> AS p |> JOIN orders AS o USING (id, ds, amount)",
+    "FROM orders |> UNION ALL (SELECT 7, 'x', 1.00)",
+    "SELECT id FROM (FROM orders |> UNION ALL (SELECT 7, 'x', 1.00))",
+    "FROM orders |> AGGREGATE sum(id) AS t GROUP BY ds |> EXTEND t + 2 AS tt",
+    "WITH c AS (SELECT * FROM orders) FROM c |> EXTEND 'y' AS y",
+    "SELECT * FROM orders |> EXTEND id * 2 AS t",
+    "TABLE orders |> WHERE id > 0",
+    "SELECT id FROM orders WHERE id IN (FROM orders |> SELECT id)",
+]
+
+
+@pytest.mark.parametrize("query", PIPES)
+def test_a_query_in_pipe_syntax_has_the_columns_that_its_sources_had_when_it_was_created(
+    orders: RefreshWorld, query: str
+) -> None:
+    created = orders.create("mt", query)
+    before = orders.plain(query)
+
+    orders.spark("ALTER TABLE orders ADD COLUMN z INT")
+    refreshed = orders.refresh("mt")
+
+    assert (created.status, refreshed.status, refreshed.error) == (RunStatus.SUCCEEDED, RunStatus.SUCCEEDED, None)
+    assert orders.rows("mt") == before
+
+
+def test_a_pipe_over_a_version_of_a_source_names_what_to_write_in_its_place(orders: RefreshWorld) -> None:
+    [[version]] = orders.plain(f"SELECT snapshot_id FROM lake.{orders.namespace}.orders.snapshots")
+    refusal = orders.refused(
+        f"CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY AS FROM orders VERSION AS OF {version} |> WHERE id > 0",
+        DefinitionInvalid,
+    )
+
+    assert refusal.startswith("orders of the query cannot be written out as columns")
+
+
+def test_a_session_variable_is_refused_as_a_temporary_view_is(orders: RefreshWorld) -> None:
+    refusal = orders.refused(
+        "CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY AS SELECT id FROM orders WHERE id > most",
+        QueryFailed,
+    )
+
+    assert "Refreshes run in a session of their own and do not see temporary views, functions or variables" in refusal
+
+
 NAMELESS = [
     ("SELECT id, ds, _file FROM orders", "Column _file of"),
     ("SELECT id, ds, id AS _POS FROM orders", None),

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
-from mt_core.model.freshness import Freshness, FreshnessUnit
+from mt_core.model.freshness import UNIT_SECONDS, Freshness, FreshnessUnit
 from mt_core.model.table import RefreshMode
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
@@ -25,7 +26,7 @@ _REFUSED = {
     "leave the clause out, and restrict the query with WHERE if it should begin later.",
 }
 _UNITS = ", ".join(FreshnessUnit)
-_NUMBER = re.compile(r"([+-]?[0-9]{1,18})(?:\.[0-9]*)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 
 
@@ -139,7 +140,7 @@ def _read_partition_keys(cursor: TokenCursor) -> tuple[str, ...]:
 
 
 def read_interval(cursor: TokenCursor) -> Freshness:
-    """Read `INTERVAL 'n' unit`; fractions are cut. Raises DefinitionInvalid for a number or unit that does not fit."""
+    """Read `INTERVAL 'n' unit`; a fraction has to be a whole number of seconds. Raises DefinitionInvalid for what does not fit."""
     if not cursor.accept("INTERVAL"):
         raise cursor.refusal("only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY")
     minus = "-" if cursor.accept("-") else ""
@@ -152,15 +153,20 @@ def read_interval(cursor: TokenCursor) -> Freshness:
         raise DefinitionInvalid(
             f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
         )
-    number = _NUMBER.fullmatch(written.strip())
-    if number is None or int(number[1]) <= 0:
+    amount = Decimal(written.strip()) if _NUMBER.fullmatch(written.strip()) else Decimal(0)
+    singular = unit.removesuffix("S")
+    known = FreshnessUnit(singular) if singular in set(FreshnessUnit) else None
+    seconds = amount * (UNIT_SECONDS[known] if known else 1)
+    if amount <= 0 or seconds != int(seconds):
         raise DefinitionInvalid(
-            f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY.",
+            f"FRESHNESS: only positive numbers of whole seconds are supported, not '{written}' {unit}; write for example "
+            "INTERVAL '1' DAY.",
             key="FRESHNESS",
             value=written,
         )
-    singular = unit.removesuffix("S")
-    return Freshness(int(number[1]), singular if singular in set(FreshnessUnit) else unit)
+    if known and amount != int(amount):
+        return Freshness.of_seconds(int(seconds))
+    return Freshness(int(amount), known or unit)
 
 
 # -------------------------------------------------------------------------------------------------------------- columns

@@ -20,6 +20,7 @@ from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.protected_statements import (
     CREATES,
     HARMLESS,
+    LOSES_COLUMNS,
     NEW_NAME,
     PROCEDURES,
     TABLE_FIELD,
@@ -50,6 +51,9 @@ class TableDirectory(Protocol):
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         """Return the materialized tables of a namespace and of those below it."""
 
+    def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
+        """Return the materialized tables that read one of these tables or views."""
+
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
         """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""
 
@@ -66,6 +70,9 @@ class NoTables(TableDirectory):
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         return ()
 
+    def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
+        return ()
+
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None: ...
 
     def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None: ...
@@ -77,8 +84,11 @@ def run_protected(
     tables: TableDirectory,
     adapt: Callable[[Any], Any] = lambda plan: plan,
     connectors: ConnectorSource = no_connectors,
+    warn: Callable[[str], object] = lambda _text: None,
 ) -> DataFrame:
     """Run *text* unless it would change one of *tables*; raises TableProtected, and Spark's own errors.
+
+    *warn* gets what to say once it has run: materialized tables read what it takes away.
 
     Raises DefinitionInvalid for what would be created in a namespace that is not there.
 
@@ -94,7 +104,10 @@ def run_protected(
     with active_session(session):
         parser = state_of(session).sqlParser()
         plan = parser.parsePlan(text)
-        _Check(session, parser, tables, " ".join(words)).check(plan)
+        check = _Check(session, parser, tables, " ".join(words))
+        check.check(plan)
+        for warning in check.warnings:
+            warn(warning)
         if str(plan.productPrefix()) == "CompoundBody":
             return session.sql(text)
         plan = ConnectorNames(session, connectors).adapted(plan)
@@ -121,6 +134,7 @@ class _Check:
     def __init__(self, session: SparkSession, parser: Any, tables: TableDirectory, words: str) -> None:
         self._session, self._parser, self._tables, self._words = session, parser, tables, words
         self._names, self._in_script = Names(session), False
+        self.warnings: list[str] = []
 
     def check(self, plan: Any) -> None:
         """Raise TableProtected if *plan* would change a materialized table."""
@@ -193,6 +207,7 @@ class _Check:
             # A script may create the namespace first.
             for full in changed:
                 check_namespace(self._session, full)
+        self._warn(changed, kind)
         if kind in TAKES_AWAY:
             for full in changed:
                 self._tables.check_no_stream(_identifiers(full), f"{TAKES_AWAY[kind]} {display_name(full)}")
@@ -202,6 +217,19 @@ class _Check:
             # A new name of one part stays in the namespace of the old one.
             new_name = (catalog, *(namespace if len(new) == 1 else ()), *new)
             self._refuse(Refusal("ALTER TABLE … RENAME TO", NEW_NAME), [new_name])
+
+    def _warn(self, changed: Iterable[tuple[str, ...]], kind: str) -> None:
+        """Note which materialized tables read a table or view that goes, or that loses columns."""
+        if kind not in TAKES_AWAY and kind not in LOSES_COLUMNS:
+            return
+        for full in changed:
+            readers = ", ".join(map(str, self._tables.readers(_identifiers(full))))
+            what = "of those" if kind in TAKES_AWAY else "of those whose queries read a column that is gone"
+            if readers:
+                self.warnings.append(
+                    f"{display_name(full)} is read by {readers}; refreshes {what} fail until it is there again, or until ALTER "
+                    "MATERIALIZED TABLE … AS gives the table another query."
+                )
 
     def _targets(self, plan: Any, kind: str) -> Iterator[tuple[tuple[str, ...], bool]]:
         """Yield the names of tables that a command changes, and whether each is that of a temporary view."""

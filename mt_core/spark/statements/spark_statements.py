@@ -113,15 +113,19 @@ class SparkStatements(StatementEngine):
             if (records := insert_records(session, sql, self._connectors)) is not None:
                 return StatementResult(is_query=False, rows=None, affected_rows=records)
             # A command has run when this returns; a query runs when its rows are fetched.
+            warnings: list[str] = []
             if reservation is None:
-                frame = run_protected(session, sql, self._tables, connectors=self._connectors)
+                warn = warnings.append
+                frame = run_protected(session, sql, self._tables, connectors=self._connectors, warn=warn)
             else:
                 adapt = partial(placed, session, reservation=reservation)
                 frame = run_protected(session, sql, self._tables, adapt, self._connectors)
             if not frame.schema.fields:
                 changed = affected_rows(frame, started_ms)
                 read = None if changed is None else self._driver.rows_read(job_id)
-                return StatementResult(is_query=False, rows=None, affected_rows=changed, rows_read=read)
+                return StatementResult(
+                    is_query=False, rows=None, affected_rows=changed, rows_read=read, warnings=tuple(warnings)
+                )
             rows = command_rows(frame)
             if rows is not None and all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
                 return StatementResult(is_query=False, rows=_local_result(frame, rows))

@@ -31,7 +31,7 @@ from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
-from mt_core.tables.settings import check_durations
+from mt_core.tables.settings import THRESHOLD_KEY, check_durations
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 
@@ -130,7 +130,17 @@ def _redefine(
         command.finish(redefined)
     if (old.freshness, old.date_formatters) != (new.freshness, new.date_formatters):
         warnings = (*warnings, *formatter_warnings(seen.identifier, new))
+    if seen.status is RefreshStatus.SUSPENDED and fingerprint_of(new) != fingerprint_of(old):
+        warnings = (*warnings, _still_suspended(seen))
     return CommandOutcome(wait_for=run_id, warnings=warnings)
+
+
+def _still_suspended(table: MaterializedTable) -> str:
+    why = f" ({table.status_reason})" if table.status_reason else ""
+    return (
+        f"{table.identifier} is SUSPENDED{why} and keeps the rows of its old definition; ALTER MATERIALIZED TABLE "
+        f"{table.identifier} RESUME refreshes it by the new one."
+    )
 
 
 def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
@@ -197,8 +207,19 @@ def set_freshness(
     old = services.intents.current(identifier).definition
     declared_mode = old.logical_refresh_mode
     asked = RefreshMode(declared_mode) if declared_mode in set(RefreshMode) else None
-    _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
-    return _keep_fresh(services, identifier, replace(old, freshness=freshness, refresh_mode=mode))
+    settings = services.settings.in_session(context.properties)
+    _, mode = derive(freshness, asked, settings)
+    outcome = _keep_fresh(services, identifier, replace(old, freshness=freshness, refresh_mode=mode))
+    if mode is old.refresh_mode:
+        return outcome
+    than = "at least" if mode is RefreshMode.FULL else "under"
+    warning = (
+        f"The refresh mode of {identifier} is {mode} now, it was {old.refresh_mode}: FRESHNESS = {freshness} is {than} "
+        f"{THRESHOLD_KEY}, {settings.freshness_threshold_s} s. ALTER MATERIALIZED TABLE {identifier} SET REFRESH_MODE = "
+        f"{old.refresh_mode} keeps this freshness in the old mode, ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = "
+        f"{old.freshness} gives both back."
+    )
+    return replace(outcome, warnings=(*outcome.warnings, warning))
 
 
 def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:

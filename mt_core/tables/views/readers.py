@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from mt_core.errors import MtError
@@ -10,7 +10,7 @@ from mt_core.model.run import RunStatus
 from mt_core.model.storage import PIN
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.registry import Transaction
+from mt_core.tables.registry import Registry, Transaction
 from mt_core.tables.runs.upstream import read_source
 from mt_core.tables.services import TableServices, query_of
 
@@ -29,6 +29,21 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
         for table, sources in recorded
         if any(_is(each, identifier) for each in (_analysed(services, table) if sources is None else sources))
     ]
+
+
+def recorded_readers(registry: Registry, names: Collection[tuple[str, ...]]) -> list[TableIdentifier]:
+    """Return the materialized tables whose definition or latest refresh read one of *names*, tables or views, ordered by name."""
+
+    def readers(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
+        return [table.identifier for table in tables if any(read_source(each)[0] in names for each in _read(tx, table))]
+
+    return on_each_page(registry, readers)
+
+
+def _read(tx: Transaction, table: MaterializedTable) -> set[str]:
+    runs = tx.runs.newest(table_id=table.table_id, limit=_RECENT)
+    vector = next((run.vector for run in runs if run.vector), ())
+    return {*table.definition.sources, *(str(source["name"]) for source in vector)}
 
 
 def versions_read(services: TableServices, identifier: TableIdentifier) -> frozenset[str]:

@@ -68,7 +68,7 @@ class AirflowClient:
                 # httpx raises a RuntimeError when another thread has closed its client.
                 raise self._unreachable(cause) from cause
             else:
-                if answer.status_code in accept and not _is_passing(answer):
+                if answer.status_code in accept and not _is_busy(answer):
                     return answer
                 if pause_s is None or not _is_passing(answer):
                     raise self._refused(answer, f"{method} {API}{path}")
@@ -149,6 +149,8 @@ class AirflowClient:
             text = f"Airflow at {self.endpoint} lacks rights for {user}: {what} is forbidden ({detail}); give it the role Op."
         else:
             text = f"Airflow at {self.endpoint} answered {what} with {answer.status_code}: {detail}."
+            if _is_passing(answer):
+                text += " See the log of its api-server; the gateway goes on as soon as Airflow serves such calls."
         return AirflowAway(text) if _is_passing(answer) else WorkflowError(text)
 
 
@@ -163,10 +165,15 @@ def detail_of(answer: Answer) -> str:
     return str(detail)[:_LONGEST_DETAIL].rstrip(".")
 
 
-def _is_passing(answer: Answer) -> bool:
-    """Whether the same call can succeed in a moment; nothing was changed by this one."""
+def _is_busy(answer: Answer) -> bool:
+    """Whether the answer says that Airflow's database, or what is before Airflow, could not serve the call."""
     busy = answer.status_code == SERVER_ERROR and detail_of(answer) == DATABASE_ERROR
     return busy or answer.status_code in _GATEWAY_ERRORS
+
+
+def _is_passing(answer: Answer) -> bool:
+    """Whether the same call can succeed in a moment: Airflow did not refuse it, but failed at it."""
+    return answer.status_code >= SERVER_ERROR
 
 
 def _tls(settings: AirflowSettings) -> ssl.SSLContext | bool:

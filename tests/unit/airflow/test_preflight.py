@@ -57,6 +57,22 @@ def test_an_airflow_that_is_away_does_not_keep_the_gateway_from_starting(
     assert not world.dag.is_paused
 
 
+@pytest.mark.parametrize("call", ["POST /auth/token", "GET /api/v2/version", "GET /api/v2/monitor/health"])
+def test_an_airflow_that_fails_at_a_call_does_not_keep_the_gateway_from_starting(
+    world: AirflowWorld, caplog: pytest.LogCaptureFixture, call: str
+) -> None:
+    world.airflow.fail(call, 500, {"detail": "Internal Server Error"}, times=3)
+
+    with caplog.at_level(logging.WARNING):
+        world.open()
+    world.create()
+
+    [record] = caplog.records
+    assert "500" in record.getMessage()
+    assert "api-server" in record.getMessage()
+    assert not world.dag.is_paused
+
+
 @pytest.mark.parametrize("version", ["2.11.2", "3.2.1"])
 def test_an_airflow_that_is_too_old_is_refused(world: AirflowWorld, version: str) -> None:
     world.airflow.version = version

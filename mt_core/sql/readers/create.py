@@ -157,10 +157,15 @@ def read_interval(cursor: TokenCursor) -> Freshness:
     singular = unit.removesuffix("S")
     known = FreshnessUnit(singular) if singular in set(FreshnessUnit) else None
     seconds = amount * (UNIT_SECONDS[known] if known else 1)
-    if amount <= 0 or seconds != int(seconds):
+    if amount <= 0:
         raise DefinitionInvalid(
-            f"FRESHNESS: only positive numbers of whole seconds are supported, not '{written}' {unit}; write for example "
-            "INTERVAL '1' DAY.",
+            f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY.",
+            key="FRESHNESS",
+            value=written,
+        )
+    if seconds != int(seconds):
+        raise DefinitionInvalid(
+            f"FRESHNESS: INTERVAL '{written}' {unit} is no whole number of seconds; write for example INTERVAL '90' MINUTE.",
             key="FRESHNESS",
             value=written,
         )

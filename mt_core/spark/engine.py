@@ -26,13 +26,7 @@ from mt_core.spark.storage.storage_tables import StorageTables
 from mt_core.spark.storage.writes import StagedWrites
 from mt_core.tables.engine import AnalysedQuery, Query, RefreshEngine, SourceVector
 
-# A name that is no column may be that of a session variable.
-_SESSION_BOUND = frozenset(
-    {
-        *("TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"),
-        *("UNRESOLVED_COLUMN.WITH_SUGGESTION", "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION"),
-    }
-)
+_SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
 class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comparisons, SourceLogs, RefreshEngine):

@@ -95,15 +95,6 @@ def test_a_pipe_over_a_version_of_a_source_names_what_to_write_in_its_place(orde
     assert refusal.startswith("orders of the query cannot be written out as columns")
 
 
-def test_a_session_variable_is_refused_as_a_temporary_view_is(orders: RefreshWorld) -> None:
-    refusal = orders.refused(
-        "CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY AS SELECT id FROM orders WHERE id > most",
-        QueryFailed,
-    )
-
-    assert "Refreshes run in a session of their own and do not see temporary views, functions or variables" in refusal
-
-
 NAMELESS = [
     ("SELECT id, ds, _file FROM orders", "Column _file of"),
     ("SELECT id, ds, id AS _POS FROM orders", None),

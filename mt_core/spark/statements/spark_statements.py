@@ -15,7 +15,7 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.errors import DefinitionInvalid, MtError, Unsupported
 from mt_core.identifiers import display_name, sql_name
 from mt_core.model.function import CreatedFunction
 from mt_core.model.progress import Progress
@@ -142,9 +142,12 @@ class SparkStatements(StatementEngine):
 
     def _check_names(self, session: SparkSession, sql: str, table: str) -> None:
         """Raise DefinitionInvalid for a column of the query of *sql* with which Iceberg could not write or read *table*."""
-        query = ConnectorNames(session, self._connectors).adapted(state_of(session).sqlParser().parsePlan(sql).query())
-        with suppress(*SPARK_ERRORS):  # The statement itself says what is wrong with its query.
-            check_names(table, list(java_dataset(session, query).schema().fieldNames()))
+        names: list[str] = []
+        with suppress(MtError, *SPARK_ERRORS):  # The statement itself says what is wrong with its query.
+            query = state_of(session).sqlParser().parsePlan(sql).query()
+            query = ConnectorNames(session, self._connectors).adapted(query)
+            names = list(java_dataset(session, query).schema().fieldNames())
+        check_names(table, names)
 
     def settle(self, reservation: Reservation) -> bool:
         self._driver.wait_tasks(reservation.job_id)

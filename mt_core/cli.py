@@ -168,7 +168,8 @@ def doctor(
         with requiring("gateway", "freshtable doctor"):
             from mt_core.setup.doctor import examine, is_well, lines
             from mt_core.setup.machine import Machine
-        machine = Machine(config=load_config(config, os.environ, (), home), environ=os.environ, clock=SystemClock())
+        settings = load_config(config, os.environ, (), home)
+        machine = Machine(config=settings, environ=os.environ, clock=SystemClock(), config_file=config)
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(1) from error

@@ -365,6 +365,19 @@ class RevisionConflict(RegistryError):
     internal = True
 
 
+class FactUnreadable(RegistryError):
+    """A row of the registry cannot be read: another release wrote it, or it is damaged.
+
+    `columns` are those of its columns that are not in its body, `position` is its place among the rows that were read with it.
+    """
+
+    internal = True
+
+    def __init__(self, message: str, *, columns: Mapping[str, object], position: int = 0) -> None:
+        super().__init__(message)
+        self.columns, self.position = columns, position
+
+
 class SessionNotFound(MtError):
     """The session does not exist, or it expired."""
 

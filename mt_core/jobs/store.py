@@ -6,16 +6,16 @@ import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
-from mt_core.errors import IllegalStatus, RegistryError
+from mt_core.errors import FactUnreadable, IllegalStatus, RegistryError
 from mt_core.jobs.calls import HookCalls
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.job import OPEN, Job, JobHook, JobStatus
 from mt_core.model.stream import TableName
 from mt_core.tables.changes import Signal
-from mt_core.tables.registry import Registry, Transaction, transactional
+from mt_core.tables.registry import Registry, Transaction, each_row, transactional
 from mt_core.tables.upkeep.gateways import living_owners
 
 log = logging.getLogger(__name__)
@@ -132,8 +132,9 @@ class JobStore:
 
     @transactional
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
-        """Return the jobs that began last, the newest first."""
-        return tx.jobs.newest(limit)
+        """Return the jobs that began last, the newest first; one that cannot be read says why in place of its name."""
+        jobs = each_row(tx, lambda: tx.jobs.newest(limit))
+        return [_unreadable(job) if isinstance(job, FactUnreadable) else job for job in jobs]
 
     def settle(self) -> list[str]:
         """End the jobs whose gateway has ended, take over the detached ones, and store ends that wait for it.
@@ -189,3 +190,17 @@ class JobStore:
         if job.status is JobStatus.RUNNING:
             return job.advance(JobStatus.RESTARTING, owner=self._owner)
         return replace(job, owner=self._owner)
+
+
+def _unreadable(error: FactUnreadable) -> Job:
+    """Return what can be told of a job that cannot be read."""
+    columns, text = error.columns, f"cannot be read: {error}"
+    status = str(columns["status"])
+    return Job(
+        job_id=str(columns["job_id"]),
+        kind="",
+        name=text,
+        status=JobStatus(status) if status in set(JobStatus) else JobStatus.FAILED,
+        started_at=datetime.fromisoformat(str(columns["started_at"])),
+        error=text,
+    )

@@ -53,6 +53,10 @@ class JobEvent(StrEnum):
     CANCELED = "CANCELED"
 
 
+REFUSED = "refused: "
+"""How the error of a job begins whose statement was refused before anything ran."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHook:
     """A hook as it is stored with its job: its name, the JSON that it was given, and the events that it is done with.

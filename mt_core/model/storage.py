@@ -24,6 +24,11 @@ EQUALITY_DELETE = "equality-delete"
 # Followed by the id of a job: what a table says of a stream that writes it.
 STREAM = "freshtable.stream."
 
+# Iceberg's columns of a row's place in the files: it reads no table that has a column of its own with one of these names.
+METADATA_COLUMNS = frozenset(
+    {"_deleted", "_file", "_last_updated_sequence_number", "_partition", "_pos", "_row_id", "_spec_id"}
+)
+
 # The summary of a snapshot.
 CREATED = "freshtable.created"
 RUN_ID = "freshtable.run-id"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, TypeVar
 
-from mt_core.errors import RegistryError
+from mt_core.errors import FactUnreadable, MtError, RegistryError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows, Watermark
 from mt_core.model.function import (
@@ -88,9 +88,20 @@ def row_of(fact: Any) -> dict[str, Any]:
 
 
 def fact_of(kind: type[F], row: Row) -> F:
-    """Return the fact of *row*; raises RegistryError for a row that another release wrote and this one cannot read."""
+    """Return the fact of *row*; raises FactUnreadable for a row that another release wrote, and for a damaged one."""
+    columns = {name: value for name, value in row.items() if name != "body"}
+    owner = f"{_MAPPINGS[kind].noun} {row[_MAPPINGS[kind].columns[0]]}"
+    try:
+        return _read(kind, row, owner)
+    except MtError as error:
+        raise FactUnreadable(error.message, columns=columns) from error
+    except (AttributeError, KeyError, TypeError, ValueError) as cause:
+        text = f"The registry's row of {owner} is damaged ({type(cause).__name__}: {cause}); restore the registry from a backup."
+        raise FactUnreadable(text, columns=columns) from cause
+
+
+def _read(kind: type[F], row: Row, owner: str) -> F:
     mapping = _MAPPINGS[kind]
-    owner = f"{mapping.noun} {row[mapping.columns[0]]}"
     body: dict[str, Any] = json.loads(row["body"])
     version = body.pop("version", None)
     if version != BODY_VERSION:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from sqlalchemy import Connection, CursorResult, Executable, Table, func, select
 from sqlalchemy.dialects import postgresql, sqlite
 
 from mt_core.clock import Clock
+from mt_core.errors import FactUnreadable
 from mt_core.registry.failures import translated
 from mt_core.registry.rows import fact_of
 from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS, JOBS, RUNS, TABLES, TOMBSTONES
@@ -25,6 +27,8 @@ class Statements:
     connection: Connection
     name: str
     clock: Clock | None
+    # Where to put the errors of rows that cannot be read, the innermost block last; empty: they are raised.
+    unreadable: list[list[FactUnreadable]] = field(default_factory=list)
 
     def now(self) -> datetime:
         if self.clock is not None:
@@ -44,12 +48,30 @@ class Statements:
 
     def facts(self, kind: type[F], statement: Executable, values: Mapping[str, Any] | None = None) -> list[F]:
         """Return the facts in the rows that *statement* selects."""
-        return [fact_of(kind, row) for row in self.execute(statement, values).mappings()]
+        facts = []
+        for position, row in enumerate(self.execute(statement, values).mappings()):
+            try:
+                facts.append(fact_of(kind, row))
+            except FactUnreadable as error:
+                if not self.unreadable:
+                    raise
+                error.position = position
+                self.unreadable[-1].append(error)
+        return facts
+
+    @contextmanager
+    def past_unreadable(self) -> Iterator[list[FactUnreadable]]:
+        """Leave rows that cannot be read out in the block, which gets their errors."""
+        self.unreadable.append([])
+        try:
+            yield self.unreadable[-1]
+        finally:
+            self.unreadable.pop()
 
     def fact(self, kind: type[F], statement: Executable, values: Mapping[str, Any] | None = None) -> F | None:
         """Return the fact in the only row that *statement* selects, or None when it selects no row."""
-        row = self.execute(statement, values).mappings().one_or_none()
-        return None if row is None else fact_of(kind, row)
+        facts = self.facts(kind, statement, values)
+        return facts[0] if facts else None
 
 
 _SQLITE_NOW = select(func.strftime("%Y-%m-%dT%H:%M:%fZ", "now"))

@@ -22,6 +22,7 @@ class SqlTransaction:
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
         self.now = statements.now
+        self.past_unreadable = statements.past_unreadable
         self.tables: StoredTables = SqlTables(statements)
         self.runs: StoredRuns = SqlRuns(statements)
         self.jobs: StoredJobs = SqlJobs(statements)

@@ -82,6 +82,7 @@ class StatementResult:
     rows: ResultRows | None
     affected_rows: int | None = None
     rows_read: int | None = None
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

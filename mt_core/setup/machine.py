@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
+from shlex import quote
 
 from mt_core.client.home import callable_url, token_in, url_in
 from mt_core.clock import Clock
@@ -19,6 +21,13 @@ class Machine:
     config: Config
     environ: Mapping[str, str] = field(repr=False)
     clock: Clock
+    config_file: Path | None = None
+
+    @property
+    def start(self) -> str:
+        """The command that starts a gateway with these settings."""
+        settings = "" if self.config_file is None else f" -c {quote(str(self.config_file))}"
+        return f"freshtable gateway{settings} --home {quote(str(self.config.home))}"
 
     @property
     def host(self) -> str:

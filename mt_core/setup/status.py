@@ -12,6 +12,8 @@ from typing import Any, TypeVar
 from mt_core.client.http import GatewayClient
 from mt_core.client.info import READY, read_info
 from mt_core.errors import MtError
+from mt_core.identifiers import string_literal
+from mt_core.model.job import REFUSED
 from mt_core.setup.outcomes import outcomes
 
 Row = Mapping[str, Any]
@@ -21,7 +23,8 @@ Token = Callable[[str], str | None]
 # What the gateway writes as `status by` when it suspends a table by itself; the name of a token has no spaces.
 _BY_FAILURES = re.compile(r"\d+ failed .+ in a row")
 # Whose fault it can be that a table is late, as `late by` names it.
-FAULTS = ("source", "writer", "queue", "query", "schedule")
+WRITER = "writer"
+FAULTS = ("source", WRITER, "queue", "query", "schedule")
 _IN_UTC = {"table.local-time-zone": "UTC"}
 
 
@@ -146,7 +149,8 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
     try:
         client.open_session("freshtable status", _IN_UTC)
         tables = _rows(client, "SHOW MATERIALIZED TABLES")
-        jobs = _rows(client, "SHOW JOBS")
+        jobs = _present(failed_job(row, measure.since) for row in _rows(client, "SHOW JOBS"))
+        failed = tuple(job for job in jobs if not _was_refused(client, job))
     finally:
         client.close()
     return GatewayStatus(
@@ -155,8 +159,18 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
         engine=info.engine,
         tables=len(tables),
         troubles=_present(table_trouble(row, measure.ignored) for row in tables),
-        failed_jobs=_present(failed_job(row, measure.since) for row in jobs),
+        failed_jobs=failed,
     )
+
+
+def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
+    """Whether the statement of a job was refused, as one with a typing error is: nothing ran, and its user knows."""
+    try:
+        rows = _rows(client, f"DESCRIBE JOB {string_literal(job.job_id)}")
+    except MtError:
+        # The gateway has forgotten it since.
+        return True
+    return any((row["error"] or "").startswith(REFUSED) for row in rows)
 
 
 def _present(found: Iterable[T | None]) -> tuple[T, ...]:

@@ -37,9 +37,12 @@ class StatusOptions:
         typer.Option(
             "--ignore",
             metavar="FAULT",
-            help="A fault by which tables may be late, such as writer: nobody writes to their sources; several times.",
+            help="A fault by which tables may be late, such as queue: refreshes wait for a worker; several times.",
         ),
     ] = None
+    writer: Annotated[
+        bool, typer.Option("--writer", help="Count a table as late also if only nobody writes to its sources.")
+    ] = False
     timeout: Annotated[str, typer.Option(help="How long a gateway may take to answer.")] = "10 s"
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for monitoring.")] = False
 

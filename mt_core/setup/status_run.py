@@ -9,7 +9,7 @@ from functools import partial
 from mt_core.client.home import token_in, url_in
 from mt_core.clock import Clock
 from mt_core.errors import ConfigError
-from mt_core.setup.status import FAULTS, Measure, since_of, status_json, statuses
+from mt_core.setup.status import FAULTS, WRITER, Measure, since_of, status_json, statuses
 from mt_core.setup.status_options import StatusOptions
 
 DEFAULT_GATEWAY = "http://127.0.0.1:8083"
@@ -24,7 +24,9 @@ def run_status(options: StatusOptions, clock: Clock, say: Callable[[str], object
     unknown = set(options.ignored or ()) - set(FAULTS)
     if unknown:
         raise ConfigError(f"--ignore {min(unknown)}: a table is late by the fault of one of {', '.join(FAULTS)}.")
-    measure = Measure(since=since_of(clock.now(), options.duration("since")), ignored=frozenset(options.ignored or ()))
+    # A source to which nobody writes, such as one that is loaded at night, is no fault of the gateway.
+    ignored = frozenset({*(options.ignored or ()), *(() if options.writer else (WRITER,))})
+    measure = Measure(since=since_of(clock.now(), options.duration("since")), ignored=ignored)
     token = partial(token_in, options.home)
     found = statuses(urls, lambda url: options.token or token(url), measure, timeout_s)
     if options.json:

@@ -101,7 +101,8 @@ class TokenCursor:
         skip()
         if self._next == first:
             raise self.error(what)
-        return self._text[self._tokens[first].start : self._tokens[self._next - 1].end]
+        last = min(self._next, len(self._tokens)) - 1
+        return self._text[self._tokens[first].start : self._tokens[last].end]
 
     def name(self, what: str = "the name of a materialized table") -> tuple[str, ...]:
         """Read a name with its qualifiers, such as catalog.`my schema`.t."""

@@ -22,6 +22,7 @@ from mt_core.sql.readers import refusals as refusals
 from mt_core.sql.readers import table_statements as tables
 from mt_core.sql.readers.create import create
 from mt_core.sql.readers.refusals import refuse
+from mt_core.sql.readers.views_elsewhere import readers as elsewhere
 from mt_core.sql.statements import Statement
 
 Reader = Callable[[TokenCursor, str], Statement | CatalogStatement | None]
@@ -102,15 +103,36 @@ _MATERIALIZED_TABLES = (
         },
         ("CREATE MATERIALIZED TABLE", "CREATE OR ALTER MATERIALIZED TABLE"),
     ),
-    _kind("REFRESH", readers={"REFRESH MATERIALIZED": tables.refresh}, phrases=("REFRESH MATERIALIZED TABLE",)),
-    _kind("ALTER_MATERIALIZED_TABLE", _DEFINES, {"ALTER MATERIALIZED": tables.alter}, ("ALTER MATERIALIZED TABLE",)),
+    _kind(
+        "REFRESH",
+        readers={
+            "REFRESH MATERIALIZED": tables.refresh,
+            **elsewhere("REFRESH", "MATERIALIZED VIEW"),
+            **elsewhere("REFRESH", "DYNAMIC TABLE"),
+        },
+        phrases=("REFRESH MATERIALIZED TABLE",),
+    ),
+    _kind(
+        "ALTER_MATERIALIZED_TABLE",
+        _DEFINES,
+        {"ALTER MATERIALIZED": tables.alter},
+        ("ALTER MATERIALIZED TABLE",),
+    ),
     _kind(
         "DROP_MATERIALIZED_TABLE",
         _DEFINES,
-        {"DROP MATERIALIZED": tables.drop, "DROP TEMPORARY MATERIALIZED": _NO_TEMPORARY},
+        {
+            "DROP MATERIALIZED": tables.drop,
+            "DROP TEMPORARY MATERIALIZED": _NO_TEMPORARY,
+        },
         ("DROP MATERIALIZED TABLE",),
     ),
-    _kind("SHOW_MATERIALIZED_TABLES", _SHOWS, {"SHOW MATERIALIZED": tables.show_tables}, ("SHOW MATERIALIZED TABLES",)),
+    _kind(
+        "SHOW_MATERIALIZED_TABLES",
+        _SHOWS,
+        {"SHOW MATERIALIZED": tables.show_tables},
+        ("SHOW MATERIALIZED TABLES",),
+    ),
     _kind(
         "SHOW_CREATE_MATERIALIZED_TABLE",
         _SHOWS,
@@ -274,7 +296,20 @@ _SPARKS = (
     _kind("SHOW_TBLPROPERTIES", _SHOWS, phrases=("SHOW TBLPROPERTIES",)),
 )
 
-KINDS: tuple[StatementKind, ...] = (*_MATERIALIZED_TABLES, *_JOBS, *_PLANS, *_SESSIONS, *_CATALOGS, *_SPARKS)
+# What other systems have; refused, and not offered by completion.
+_ELSEWHERE = tuple(
+    _kind(f"{verb}_{type_}", _SHOWS if verb == "SHOW" else _DEFINES, elsewhere(verb, noun), ())
+    for verb in ("CREATE", "ALTER", "DROP", "SHOW")
+    for type_, noun in (
+        (f"MATERIALIZED_VIEW{'S' if verb == 'SHOW' else ''}", "MATERIALIZED VIEW"),
+        ("DYNAMIC", "DYNAMIC TABLE"),
+    )
+)
+
+KINDS: tuple[StatementKind, ...] = (
+    *(*_MATERIALIZED_TABLES, *_ELSEWHERE),
+    *(*_JOBS, *_PLANS, *_SESSIONS, *_CATALOGS, *_SPARKS),
+)
 _READERS: Mapping[str, Reader] = {words: reader for kind in KINDS for words, reader in kind.readers.items()}
 _TRAITS: Mapping[str, frozenset[Trait]] = {kind.type: kind.traits for kind in KINDS}
 PHRASES: frozenset[str] = frozenset(phrase for kind in KINDS for phrase in kind.phrases)

@@ -9,7 +9,7 @@ from datetime import datetime
 from functools import wraps
 from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
-from mt_core.errors import RevisionConflict
+from mt_core.errors import FactUnreadable, RevisionConflict
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.function import CreatedFunction
@@ -194,6 +194,9 @@ class Transaction(Protocol):
     def now(self) -> datetime:
         """Return the registry's own clock (UTC): leases use it."""
 
+    def past_unreadable(self) -> AbstractContextManager[list[FactUnreadable]]:
+        """Leave rows that cannot be read out in the block, which gets their errors; outside of it they are raised."""
+
 
 class Registry(Protocol):
     """Where the manager's facts live."""
@@ -216,6 +219,18 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
             continue
     with registry.transaction() as tx:
         return work(tx)
+
+
+def each_row(tx: Transaction, read: Callable[[], Sequence[T]]) -> list[T | FactUnreadable]:
+    """Return what *read*, one call of a facet, gives, with the error in the place of each row that cannot be read.
+
+    For statements that list: one damaged row must not hide the others.
+    """
+    with tx.past_unreadable() as unreadable:
+        rows: list[T | FactUnreadable] = [*read()]
+        for error in unreadable:
+            rows.insert(error.position, error)
+    return rows
 
 
 class _WithRegistry(Protocol):

@@ -171,6 +171,8 @@ class AirflowClient:
             )
         else:
             text = f"Airflow at {self.endpoint} answered {what} with {answer.status_code}: {detail}."
+            if _is_passing(answer):
+                text += " See the log of its api-server; the gateway goes on as soon as Airflow serves such calls."
         return AirflowAway(text) if _is_passing(answer) else WorkflowError(text)
 
 

@@ -60,6 +60,73 @@ def test_every_type_that_storage_has_arrives_with_its_values(world: RefreshWorld
     assert declared == [["tiny", "INT"], ["small", "INT"], ["text", "STRING"]]
 
 
+PIPES = [
+    "FROM orders",
+    "FROM orders |> WHERE id > 0",
+    "FROM orders |> WHERE orders.id > 0 |> EXTEND id * 2 AS t",
+    "FROM orders |> EXTEND 1 AS one |> SET id = id + 1 |> DROP ds",
+    "FROM orders AS o |> WHERE o.id > 0 |> ORDER BY id |> AS p |> SELECT p.id, p.ds",
+    "FROM orders |> AS p |> JOIN orders AS o USING (id, ds, amount)",
+    "FROM orders |> UNION ALL (SELECT 7, 'x', 1.00)",
+    "SELECT id FROM (FROM orders |> UNION ALL (SELECT 7, 'x', 1.00))",
+    "FROM orders |> AGGREGATE sum(id) AS t GROUP BY ds |> EXTEND t + 2 AS tt",
+    "WITH c AS (SELECT * FROM orders) FROM c |> EXTEND 'y' AS y",
+    "SELECT * FROM orders |> EXTEND id * 2 AS t",
+    "TABLE orders |> WHERE id > 0",
+    "SELECT id FROM orders WHERE id IN (FROM orders |> SELECT id)",
+]
+
+
+@pytest.mark.parametrize("query", PIPES)
+def test_a_query_in_pipe_syntax_has_the_columns_that_its_sources_had_when_it_was_created(
+    orders: RefreshWorld, query: str
+) -> None:
+    created = orders.create("mt", query)
+    before = orders.plain(query)
+
+    orders.spark("ALTER TABLE orders ADD COLUMN z INT")
+    refreshed = orders.refresh("mt")
+
+    assert (created.status, refreshed.status, refreshed.error) == (RunStatus.SUCCEEDED, RunStatus.SUCCEEDED, None)
+    assert orders.rows("mt") == before
+
+
+def test_a_pipe_over_a_version_of_a_source_names_what_to_write_in_its_place(orders: RefreshWorld) -> None:
+    [[version]] = orders.plain(f"SELECT snapshot_id FROM lake.{orders.namespace}.orders.snapshots")
+    refusal = orders.refused(
+        f"CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY AS FROM orders VERSION AS OF {version} |> WHERE id > 0",
+        DefinitionInvalid,
+    )
+
+    assert refusal.startswith("orders of the query cannot be written out as columns")
+
+
+NAMELESS = [
+    ("SELECT id, ds, _file FROM orders", "Column _file of"),
+    ("SELECT id, ds, id AS _POS FROM orders", None),
+    ("SELECT id, ds, 1 AS _row_id FROM orders", "Column _row_id of"),
+    ("SELECT id, ds, 1 AS `` FROM orders", "Column 3 of"),
+    ("SELECT id, ds, _partition AS p FROM orders", "Column p has type struct<>"),
+]
+
+
+@pytest.mark.parametrize(("query", "refusal"), NAMELESS)
+def test_a_column_that_iceberg_could_not_write_or_read_is_refused_before_the_table_is_made(
+    orders: RefreshWorld, query: str, refusal: str | None
+) -> None:
+    create = f"MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {query}"
+    if refusal is None:
+        assert orders.create("mt", query).status is RunStatus.SUCCEEDED
+        assert len(orders.rows("mt")) == 2
+        return
+
+    assert orders.refused(f"CREATE {create}", DefinitionInvalid).startswith(refusal)
+
+    orders.create("mt", "SELECT id, ds FROM orders")
+    assert orders.refused(f"ALTER MATERIALIZED TABLE mt AS {query}", DefinitionInvalid).startswith(refusal)
+    assert orders.refused(f"CREATE OR ALTER {create}", DefinitionInvalid).startswith(refusal)
+
+
 def test_char_and_varchar_are_stored_as_strings(world: RefreshWorld) -> None:
     world.spark("CREATE TABLE spark_catalog.default.chars_of_mt (c CHAR(4), v VARCHAR(9)) USING parquet")
     world.spark("INSERT INTO spark_catalog.default.chars_of_mt VALUES ('ab', 'cd')")

@@ -3,6 +3,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -424,3 +425,32 @@ def test_the_query_of_a_view_is_altered(guarded: Guarded, module_driver: SparkDr
 def test_a_level_with_dots_is_the_same_namespace_to_the_catalog(guarded: Guarded) -> None:
     with pytest.raises(TableProtected, match=r"DROP MATERIALIZED TABLE lake\.guarded\.deep\.er"):
         guarded.run("DROP TABLE lake.`guarded.deep`.er")
+
+
+def test_what_materialized_tables_read_is_dropped_or_changed_with_a_warning_that_names_them(guarded: Guarded) -> None:
+    def warnings(sql: str) -> tuple[str, ...]:
+        return guarded.engine.execute(guarded.context, sql, job_id=f"guarded-job-{next(_numbers)}").warnings
+
+    reader = a_table("reader")
+    definition = replace(reader.definition, sources=("lake.guarded.source", "lake.guarded.looks"))
+    with guarded.registry.transaction() as transaction:
+        transaction.tables.insert(replace(reader, definition=definition))
+    guarded.run("CREATE TABLE lake.guarded.source (a INT, b INT) USING iceberg")
+    guarded.run("CREATE VIEW lake.guarded.looks AS SELECT 1 AS a")
+    guarded.run("CREATE TABLE lake.guarded.unread (a INT) USING iceberg")
+
+    column = warnings("ALTER TABLE lake.guarded.source DROP COLUMN b")
+
+    way_out = "until it is there again, or until ALTER MATERIALIZED TABLE … AS gives the table another query."
+    assert column == (
+        f"lake.guarded.source is read by {reader.identifier}; refreshes of those whose queries read a column that is gone fail "
+        f"{way_out}",
+    )
+    assert warnings("ALTER TABLE lake.guarded.source ADD COLUMN c INT") == ()
+    assert warnings("DROP TABLE lake.guarded.unread") == ()
+    assert warnings("DROP VIEW lake.guarded.looks") == (
+        f"lake.guarded.looks is read by {reader.identifier}; refreshes of those fail {way_out}",
+    )
+    assert warnings("DROP TABLE lake.guarded.source") == (
+        f"lake.guarded.source is read by {reader.identifier}; refreshes of those fail {way_out}",
+    )

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,7 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.tables.services import query_of
 from mt_core.tables.settings import InitialRefresh
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
@@ -68,6 +70,68 @@ def test_compaction_of_a_source_is_still_skipped(orders: RefreshWorld) -> None:
 
     assert ("replace",) in orders.plain(f"SELECT operation FROM {orders.namespace}.orders.snapshots")
     assert verdict(orders.tick("mt")) == SKIPPED
+
+
+def test_compaction_of_a_source_is_a_change_for_a_query_that_reads_where_its_rows_are(orders: RefreshWorld) -> None:
+    query = "SELECT _file AS f, count(*) AS n FROM orders GROUP BY _file"
+    orders.spark("INSERT INTO orders VALUES ('2026-03-02', 3, 'c')")
+    orders.create("mt", query)
+
+    orders.spark(
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', options => map('rewrite-all', 'true'))"
+    )
+
+    why_refreshed = refreshed(orders, "mt", query, orders.tick("mt"))
+    assert why_refreshed == "the query is not stable: the metadata column _file"
+    assert [row[1] for row in orders.rows("mt")] == [3]
+
+
+UNSTABLE = "the query is not stable: TIMESTAMP AS OF"
+# The source at a version, and what refreshes do after commits to its main and a branch, and after its tag was moved.
+AT_VERSIONS = {
+    "a snapshot": ("orders VERSION AS OF {first}", "skipped", "skipped"),
+    "a tag": ("orders VERSION AS OF 'a tag'", "skipped", "changed"),
+    "a branch": ("orders VERSION AS OF 'audit'", "changed", "skipped"),
+    "the name of a branch": ("lake.{namespace}.orders.branch_audit", "changed", "changed"),
+    "a time": ("orders TIMESTAMP AS OF '2100-01-01'", UNSTABLE, UNSTABLE),
+    "a snapshot beside the newest": ("orders JOIN orders VERSION AS OF {first} f USING (k)", "changed", "skipped"),
+}
+
+
+@pytest.mark.parametrize("kind", list(AT_VERSIONS))
+def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_rows(
+    orders: RefreshWorld, kind: str
+) -> None:
+    source, *expected = AT_VERSIONS[kind]
+    [[first]] = orders.plain(f"SELECT snapshot_id FROM lake.{orders.namespace}.orders.snapshots")
+    orders.spark("ALTER TABLE orders CREATE TAG `a tag`", "ALTER TABLE orders CREATE BRANCH audit")
+    query = f"SELECT k, count(*) AS n FROM {source.format(first=first, namespace=orders.namespace)} GROUP BY k"
+    orders.create("mt", query)
+
+    def look() -> str | None:
+        return orders.engine.look([query_of(orders.table("mt").definition)])[0]
+
+    outcomes, seen = [], [look(), look()]
+    for changes in (
+        ("orders", f"lake.{orders.namespace}.orders.branch_audit"),
+        ("ALTER TABLE orders CREATE OR REPLACE TAG `a tag`",),
+    ):
+        orders.spark(
+            *(each if " " in each else f"INSERT INTO {each} VALUES ('2026-03-01', 1, 'e')" for each in changes)
+        )
+        seen.append(look())
+        run = orders.tick("mt")
+        outcomes.append("skipped" if verdict(run) == SKIPPED else refreshed(orders, "mt", query, run))
+
+    assert [each if each in ("skipped", UNSTABLE) else each.split()[-1] for each in outcomes] == expected
+    # What the look-out for CONTINUOUS tables sees changes with the rows.
+    looked = [UNSTABLE if now is None else "changed" if now != then else "skipped" for then, now in pairwise(seen)]
+    assert looked == [looked[0], *expected]
+    assert [row[:5] for row in orders.sql("SHOW MATERIALIZED TABLES").rows.page(0, 9)] == [  # type: ignore[union-attr]
+        ["mt", f"lake.{orders.namespace}", "FULL", "INTERVAL '1' DAY", "ACTIVATED"]
+    ]
+    described = {row[0]: row[1] for row in orders.sql("DESCRIBE EXTENDED mt").rows.page(0, 99)}  # type: ignore[union-attr]
+    assert described["sources"].startswith(f"lake.{orders.namespace}.orders")
 
 
 def test_compaction_of_the_table_itself_is_still_skipped(orders: RefreshWorld) -> None:

@@ -3,7 +3,9 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
+from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.driver.jvm_objects import java_class, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.tables.engine import Query
@@ -23,6 +25,12 @@ UNSTABLE = {
     "SELECT spark_partition_id() FROM facts": "spark_partition_id()",
     "SELECT monotonically_increasing_id() FROM facts": "monotonically_increasing_id()",
     "SELECT input_file_name() FROM facts": "input_file_name()",
+    "SELECT id, _pos AS p FROM facts": "the metadata column _pos",
+    "SELECT count(*) AS n FROM facts GROUP BY _file": "the metadata column _file",
+    "SELECT id FROM facts WHERE _spec_id = 0": "the metadata column _spec_id",
+    "SELECT id FROM facts WHERE id IN (SELECT _pos FROM facts)": "the metadata column _pos",
+    "SELECT id FROM (SELECT id, _deleted AS d FROM facts) WHERE NOT d": "the metadata column _deleted",
+    "SELECT f FROM files_of_facts": "the metadata column _file",
     "SELECT first(id) FROM facts": "first()",
     "SELECT any_value(id) FROM facts": "any_value()",
     "SELECT collect_list(id) FROM facts": "collect_list()",
@@ -56,6 +64,7 @@ def engine(spark_driver: SparkDriver) -> SparkEngine:
         session.sql("CREATE TABLE lake.facts.facts (id INT, ts TIMESTAMP) USING iceberg")
         session.sql("INSERT INTO lake.facts.facts VALUES (1, TIMESTAMP '2026-01-01'), (2, NULL)")
         session.sql("CREATE VIEW lake.facts.recent_facts AS SELECT * FROM lake.facts.facts WHERE ts > current_date()")
+    session.sql("CREATE OR REPLACE VIEW lake.facts.files_of_facts AS SELECT _file AS f FROM lake.facts.facts")
     session.sql("CREATE TABLE IF NOT EXISTS spark_catalog.default.plain_files (id INT) USING parquet")
     return engine
 
@@ -180,7 +189,20 @@ def test_types_that_storage_changes_are_told(engine: SparkEngine) -> None:
     assert [column.type for column in found] == ["int", "string", "array<struct<`x y`:int>>", "decimal(10,2)"]
 
 
-@pytest.mark.parametrize("kind", ["interval day to second", "time(6)", "void", "array<void>"])
+@pytest.mark.parametrize(
+    "kind",
+    ["interval day to second", "time(6)", "void", "array<void>", "struct<>", "map<string,struct<>>", "struct<``:int>"],
+)
 def test_a_type_that_storage_does_not_have_is_named(engine: SparkEngine, kind: str) -> None:
     with pytest.raises(DefinitionInvalid, match=r"Column bad has type .*CAST"):
         engine.check_columns(TableIdentifier("lake", ("facts",), "t"), [Column(name="bad", type=kind)])
+
+
+def test_the_names_of_metadata_columns_are_those_of_iceberg(spark_driver: SparkDriver) -> None:
+    constants = java_class(spark_driver.session, "org.apache.iceberg.MetadataColumns").getFields()
+    names = {
+        str(field.get(None).name()) for field in constants if str(field.getType().getSimpleName()) == "NestedField"
+    } | {"_partition"}
+    is_reserved = static_member(spark_driver.session, "org.apache.iceberg.MetadataColumns.isMetadataColumn")
+
+    assert {name for name in names if is_reserved(name)} == METADATA_COLUMNS

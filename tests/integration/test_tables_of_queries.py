@@ -135,6 +135,18 @@ SINKS = [
 ]
 
 
+def test_a_table_that_iceberg_could_not_read_or_fill_is_refused(world: World) -> None:
+    before = world.files()
+
+    with pytest.raises(DefinitionInvalid, match=r"Column _file of lake\.made\.named has the name of a metadata column"):
+        world.create("CREATE TABLE lake.made.named USING iceberg AS SELECT 1 AS _file")
+    with pytest.raises(DefinitionInvalid, match=r"Column 2 of lake\.made\.named has an empty name"):
+        world.create("CREATE OR REPLACE TABLE lake.made.named USING iceberg AS SELECT 1 AS a, 2 AS ``")
+
+    assert world.files() == before
+    assert not world.exists("lake.made.named")
+
+
 @pytest.mark.parametrize("sink", SINKS)
 def test_a_query_that_fails_or_is_cancelled_leaves_no_table_and_no_file(
     world: World, sink: str, tmp_path: Path

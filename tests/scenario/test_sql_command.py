@@ -14,6 +14,7 @@ from mt_core.client.terminal.prompt import PlainReader, Prompt
 from mt_core.client.terminal.script import Runner, Screen
 from mt_core.client.terminal.sitting import CONTINUATION, PROMPT, Sitting
 from mt_core.errors import QueryFailed
+from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
 from tests.support.gateway.statements import Gateway
@@ -81,6 +82,14 @@ def test_a_warning_goes_to_standard_error(gateway: Gateway) -> None:
     result = freshtable(gateway, "-e", "ALTER MATERIALIZED TABLE daily SUSPEND")
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "Warning: Airflow [is] away.\nOK\n")
+
+
+def test_a_warning_of_a_statement_of_spark_goes_to_standard_error_too(gateway: Gateway) -> None:
+    gateway.engine.answers["DROP TABLE t"] = StatementResult(is_query=False, rows=None, warnings=("t is read by mt.",))
+
+    result = freshtable(gateway, "-e", "DROP TABLE t")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "Warning: t is read by mt.\nOK\n")
 
 
 def test_an_interrupt_cancels_the_statement(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

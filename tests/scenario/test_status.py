@@ -11,6 +11,7 @@ from typer.testing import CliRunner, Result
 
 from mt_core import __version__
 from mt_core.cli import app
+from mt_core.errors import QueryFailed, TableProtected
 from mt_core.model.partition import PartitionSpec
 from tests.support.gateway.whole import DAILY, EVERY_10_S, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
@@ -43,10 +44,10 @@ def test_a_table_whose_refreshes_fail_is_trouble_until_one_succeeds(whole: Whole
     whole.engine.poisoned.add(PartitionSpec.of({"ds": "2026-03-01"}))
 
     whole.pass_time(seconds=10)
-    failing = monitored(whole, ["--ignore", "writer"])
+    failing = monitored(whole)
     whole.engine.poisoned.clear()
     whole.pass_time(seconds=10)
-    healed = monitored(whole, ["--ignore", "writer"])
+    healed = monitored(whole)
 
     assert (failing[0], [each["trouble"] for each in failing[1]["troubles"]]) == (1, ["FAILING"])
     assert failing[1]["troubles"][0]["table"] == "lake.default.often"
@@ -71,22 +72,28 @@ def test_partitions_in_doubt_are_trouble_until_they_are_computed(whole: WholeGat
     assert (healed[0], healed[1]["troubles"]) == (0, [])
 
 
-def test_a_table_whose_sources_nobody_writes_to_is_late_unless_that_is_to_be_ignored(whole: WholeGateway) -> None:
+def test_a_table_whose_sources_nobody_writes_to_is_late_only_if_that_is_asked_for(whole: WholeGateway) -> None:
     whole.sql(EVERY_10_S.format("often", "orders"))
     for _ in range(6):
         whole.pass_time(seconds=10)
 
-    late = monitored(whole)
-    ignored = monitored(whole, ["--ignore", "writer"])
-    other = monitored(whole, ["--ignore", "queue", "--ignore", "query"])
+    usual = monitored(whole)
+    late = monitored(whole, ["--writer"])
+    ignored = monitored(whole, ["--writer", "--ignore", "writer"])
+    other = monitored(whole, ["--writer", "--ignore", "queue", "--ignore", "query"])
 
     assert (late[0], [each["fault"] for each in late[1]["troubles"]]) == (1, ["writer"])
-    assert (ignored[0], ignored[1]["troubles"]) == (0, [])
+    assert (usual[0], usual[1]["troubles"]) == (0, [])
+    assert usual == ignored
     assert other == late
 
 
 def test_a_job_that_failed_is_trouble_for_a_time(whole: WholeGateway) -> None:
     assert "Syntax error" in whole.refused("INSERT INTO t SELECT wrong")
+    whole.statements.answers["DELETE FROM mt WHERE a = 1"] = TableProtected("mt is a materialized table.", table="mt")
+    whole.statements.answers["SELECT wrong"] = QueryFailed("There is no column wrong.", sqlstate="42703")
+    for refused in ("DELETE FROM mt WHERE a = 1", "SELECT wrong"):
+        whole.refused(refused)
 
     for_ever = monitored(whole, ["--since", "0 s"])
     # The gateway's clock is that of the test, long ago.

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, Generic, TypeVar
 
 from mt_core.clock import Clock
-from mt_core.errors import RegistryError, RevisionConflict, TableExists, TableGone
+from mt_core.errors import FactUnreadable, RegistryError, RevisionConflict, TableExists, TableGone
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.function import CreatedFunction
@@ -112,6 +112,11 @@ class MemoryTransaction:
 
     def now(self) -> datetime:
         return self._clock.now()
+
+    @contextmanager
+    def past_unreadable(self) -> Iterator[list[FactUnreadable]]:
+        # What is in memory can be read.
+        yield []
 
 
 class MemoryTables:

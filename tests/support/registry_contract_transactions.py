@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import RegistryError, TableExists
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.registry import Registry, Tombstone
+from mt_core.tables.registry import Registry, Tombstone, each_row
 from tests.support.registry_facts import NOON, a_definition, a_run, a_table
 from tests.support.registry_steps import (
     THREADS,
@@ -162,3 +162,14 @@ class TransactionsContract:
         assert sorted(str(claim) for claim in claims) == [str(number + 1) for number in range(THREADS)]
         assert stored.dynamic_options == {f"key-{number}": "x" for number in range(THREADS)}
         assert (stored.revision, stored.claim) == (THREADS, THREADS)
+
+    def test_rows_that_can_be_read_are_all_read_past_those_that_cannot(self, registry: Registry) -> None:
+        table = a_table()
+        insert_tables(registry, table)
+
+        with registry.transaction() as transaction:
+            with transaction.past_unreadable() as unreadable:
+                named = transaction.tables.named(table.identifier)
+            rows = each_row(transaction, transaction.tables.page)
+
+        assert (named, rows, unreadable) == (rows[0], all_tables(registry), [])

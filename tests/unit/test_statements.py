@@ -143,9 +143,6 @@ def test_comments_may_stand_anywhere(comment: str) -> None:
         "WITH x AS (SELECT 1) SELECT * FROM x",
         "CREATE TABLE t (a INT)",
         "CREATE OR REPLACE TABLE t AS SELECT 1",
-        "CREATE MATERIALIZED VIEW v AS SELECT 1",
-        "DROP MATERIALIZED VIEW v",
-        "SHOW MATERIALIZED VIEWS",
         "DROP TABLE t",
         "ALTER TABLE t ADD COLUMN a INT",
         "REFRESH TABLE t",
@@ -164,6 +161,52 @@ def test_comments_may_stand_anywhere(comment: str) -> None:
 )
 def test_the_rest_is_for_spark(sql: str) -> None:
     assert parse(sql) is None
+
+
+@pytest.mark.parametrize(
+    ("elsewhere", "here"),
+    [
+        (
+            "CREATE MATERIALIZED VIEW a.`b c` AS SELECT 1 AS x",
+            "CREATE MATERIALIZED TABLE a.`b c` FRESHNESS = INTERVAL '1' HOUR AS SELECT 1 AS x",
+        ),
+        (
+            "CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS v (a, b) TBLPROPERTIES ('k' = 'as') COMMENT 'it''s' "
+            "PARTITIONED BY (a) SCHEDULE EVERY 1 HOUR AS WITH c AS (SELECT 1) SELECT * FROM c;",
+            "CREATE OR ALTER MATERIALIZED TABLE v (a, b) COMMENT 'it''s' PARTITIONED BY (a) "
+            "FRESHNESS = INTERVAL '1' HOUR AS WITH c AS (SELECT 1) SELECT * FROM c",
+        ),
+        (
+            "CREATE DYNAMIC TABLE t TARGET_LAG = '20 minutes' WAREHOUSE = w AS SELECT 1 AS x",
+            "CREATE MATERIALIZED TABLE t FRESHNESS = INTERVAL '20' MINUTE AS SELECT 1 AS x",
+        ),
+        (
+            "create dynamic table t TARGET_LAG = DOWNSTREAM AS SELECT 1 AS x",
+            "CREATE MATERIALIZED TABLE t FRESHNESS = INTERVAL '1' HOUR AS SELECT 1 AS x",
+        ),
+        ("REFRESH MATERIALIZED VIEW v ;", "REFRESH MATERIALIZED TABLE v"),
+        ("ALTER DYNAMIC TABLE t SUSPEND", "ALTER MATERIALIZED TABLE t SUSPEND"),
+        ("DROP MATERIALIZED VIEW IF EXISTS a.v", "DROP MATERIALIZED TABLE IF EXISTS a.v"),
+        ("SHOW DYNAMIC TABLES LIKE 'a%'", "SHOW MATERIALIZED TABLES LIKE 'a%'"),
+    ],
+)
+def test_what_other_systems_call_a_materialized_table_is_answered_with_the_statement_to_write(
+    elsewhere: str, here: str
+) -> None:
+    with pytest.raises(Unsupported) as raised:
+        parse(elsewhere)
+
+    assert str(raised.value).partition(" is a materialized table: ")[2] == here
+    assert parse(here) is not None
+
+
+@pytest.mark.parametrize(
+    "sql",
+    ["CREATE MATERIALIZED VIEW", "CREATE DYNAMIC TABLE t", "REFRESH MATERIALIZED VIEW", "CREATE DYNAMIC TABLE t ("],
+)
+def test_a_part_of_such_a_statement_is_refused_too(sql: str) -> None:
+    with pytest.raises((Unsupported, SqlSyntaxError)):
+        parse(sql)
 
 
 @given(st.text())
@@ -374,7 +417,10 @@ def test_a_query_is_kept_as_it_is_written(query: str) -> None:
         ("INTERVAL '2' HOURS", Freshness(2, "HOUR")),
         ("INTERVAL '1' DAY", Freshness(1, "DAY")),
         ("INTERVAL '3' WEEKS", Freshness(3, "WEEK")),
-        ("INTERVAL '1.5' SECOND", Freshness(1, "SECOND")),
+        ("INTERVAL '1.5' HOUR", Freshness(90, "MINUTE")),
+        ("INTERVAL '1.5' DAY", Freshness(36, "HOUR")),
+        ("INTERVAL '0.5' MINUTES", Freshness(30, "SECOND")),
+        ("INTERVAL '1.0' DAY", Freshness(1, "DAY")),
         ("INTERVAL ' 7 ' DAY", Freshness(7, "DAY")),
         ("INTERVAL '+7' DAY", Freshness(7, "DAY")),
     ],
@@ -390,6 +436,8 @@ def test_freshness_is_an_interval_of_one_unit(interval: str, freshness: Freshnes
         ("INTERVAL '-1' DAY", "-1"),
         ("INTERVAL -'1' DAY", "-1"),
         ("INTERVAL '0.5' SECOND", "0.5"),
+        ("INTERVAL '1.5' SECOND", "1.5"),
+        ("INTERVAL '1.0001' DAY", "1.0001"),
         ("INTERVAL 'one' DAY", "one"),
         ("INTERVAL '' DAY", ""),
         ("INTERVAL '1' MONTH", "MONTH"),

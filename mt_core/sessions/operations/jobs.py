@@ -12,10 +12,23 @@ from functools import partial
 from itertools import dropwhile, islice
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, IllegalStatus, OperationNotFound, Unsupported
+from mt_core.errors import (
+    Canceled,
+    DefinitionInvalid,
+    IllegalStatus,
+    NotMaterializedTable,
+    OperationNotFound,
+    QueryFailed,
+    SqlSyntaxError,
+    TableBusy,
+    TableExists,
+    TableNotFound,
+    TableProtected,
+    Unsupported,
+)
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_owner import StreamOwner
-from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
+from mt_core.model.job import OPEN, QUERIES, REFUSED, Job, JobStatus
 from mt_core.model.run import REFRESHES, RunStatus
 from mt_core.model.run import TERMINAL as RUN_ENDS
 from mt_core.model.stream import StopRequest, StreamDefinition
@@ -31,6 +44,17 @@ from mt_core.tables.views.run_view import RunView
 from mt_core.tokens import TokenKind, significant
 
 REMEMBERED = 1000
+_REFUSALS = (
+    DefinitionInvalid,
+    IllegalStatus,
+    NotMaterializedTable,
+    SqlSyntaxError,
+    TableBusy,
+    TableExists,
+    TableNotFound,
+    TableProtected,
+    Unsupported,
+)
 LONGEST_STATEMENT = 10_000
 _BEFORE_NAME = {"INTO", "OVERWRITE", "MATERIALIZED", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
 
@@ -176,7 +200,8 @@ class Jobs:
     def _end(self, job_id: str, error: BaseException | None, result: StatementResult | None = None) -> None:
         ended_by_error = JobStatus.CANCELED if isinstance(error, Canceled) else JobStatus.FAILED
         status = JobStatus.FINISHED if error is None else ended_by_error
-        text = without_passwords(str(error)) if status is JobStatus.FAILED else None
+        refused = REFUSED if _is_refusal(error) else ""
+        text = f"{refused}{without_passwords(str(error))}" if status is JobStatus.FAILED else None
         with self._lock:
             query = self._queries.get(job_id)
             if query is not None:
@@ -286,3 +311,9 @@ def target_of(statement: ReadStatement) -> str:
         dot = next(rest, None)
         token = next(rest, None) if dot is not None and dot.text == "." else None
     return ".".join(name)
+
+
+def _is_refusal(error: BaseException | None) -> bool:
+    """Whether a statement was refused before anything ran: it names what is not there, say, or is not allowed."""
+    # The class of SQLSTATE of syntax errors and of violations of access rules.
+    return isinstance(error, _REFUSALS) or (isinstance(error, QueryFailed) and (error.sqlstate or "").startswith("42"))

@@ -182,7 +182,7 @@ def _answer(result: StatementResult, job_id: str, *, changing: bool) -> Operatio
             job_id=job_id if result.is_query or changing else None,
         )
     if not changing:
-        return DONE
+        return replace(DONE, warnings=result.warnings) if result.warnings else DONE
     return OperationResult(
         rows=RowSet(columns=JOB_COLUMNS, rows=[[job_id]]),
         result_kind=ResultKind.SUCCESS_WITH_CONTENT,

@@ -19,13 +19,15 @@ def check(machine: Machine) -> list[Finding]:
     try:
         info = read_info(url, machine.token, TIMEOUT_S)
     except GatewayRefused as error:
-        return [judge_silence(error, str(machine.config.home), held=url_in(machine.config.home) is not None)]
+        return [judge_silence(error, machine.start, held=url_in(machine.config.home) is not None)]
     return [judge_answer(url, info, __version__)]
 
 
-def judge_silence(error: GatewayRefused, home: str, *, held: bool) -> Finding:
-    """Return whether it is a problem that no gateway answers: it is, if one *held* the home and did not end in order."""
-    start = f"freshtable gateway --home {home}"
+def judge_silence(error: GatewayRefused, start: str, *, held: bool) -> Finding:
+    """Return whether it is a problem that no gateway answers: it is, if one *held* the home and did not end in order.
+
+    *start* is the command that starts one.
+    """
     if error.code == UNAUTHORIZED:
         return Finding.problem(SUBJECT, error.message, "export FRESHTABLE_TOKEN=<token of sql-gateway.security.tokens>")
     if held:

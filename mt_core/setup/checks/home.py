@@ -38,7 +38,7 @@ class HomeState:
 
 def check(machine: Machine) -> list[Finding]:
     """Return the findings about the home folder, and create nothing."""
-    return list(judge(state_of(machine.config.home)))
+    return list(judge(state_of(machine.config.home), machine.start))
 
 
 def state_of(folder: Path) -> HomeState:
@@ -64,8 +64,8 @@ def state_of(folder: Path) -> HomeState:
     )
 
 
-def judge(state: HomeState) -> Iterator[Finding]:
-    """Yield what is wrong with a home folder, or that all is well, and who holds it."""
+def judge(state: HomeState, start: str) -> Iterator[Finding]:
+    """Yield what is wrong with a home folder, or that all is well, and who holds it; *start* is the command of a gateway."""
     folder = state.folder
     if not state.is_folder:
         yield Finding.problem(SUBJECT, f"{folder} is no folder, or is in none", OTHER)
@@ -80,7 +80,7 @@ def judge(state: HomeState) -> Iterator[Finding]:
         text = (
             f"the gateway at {state.url} (process {state.holder}) did not end in order; the next one finishes its work"
         )
-        yield Finding.note(SUBJECT, text, f"freshtable gateway --home {folder}")
+        yield Finding.note(SUBJECT, text, start)
 
 
 def _access(state: HomeState) -> Finding:

@@ -15,6 +15,8 @@ from mt_core.spark.operator_jar import compiler, is_checkout, place_of
 
 SUBJECT = "jars"
 _CLASS_PATH = "spark.driver.extraClassPath"
+_IO_IMPL = "spark.sql.catalog.lake.io-impl"
+_S3_SCHEMES = ("s3", "s3n")
 _S3_IMPLEMENTATION = "org.apache.iceberg.aws.s3.S3FileIO"
 # What the URI of a catalog or the scheme of a warehouse needs, by a word in the name of the jar.
 DRIVERS: Mapping[str, str] = {
@@ -100,6 +102,10 @@ def needed_jars(conf: Mapping[str, str], warehouse: str) -> Iterator[Finding]:
             yield Finding.note(SUBJECT, f"{text}; {_CLASS_PATH} may have it")
         else:
             yield Finding.problem(SUBJECT, text, f"add {jar} to spark.jars")
+    scheme = urlsplit(warehouse).scheme.lower()
+    if _IO_IMPL not in conf and _has_no_file_system(scheme, conf):
+        text = f"catalog.warehouse {warehouse}: Spark has no file system for {scheme}"
+        yield Finding.problem(SUBJECT, text, f"set {_IO_IMPL}: {_S3_IMPLEMENTATION}, or write s3a:")
 
 
 def _needs(conf: Mapping[str, str], warehouse: str) -> Iterator[tuple[str, str]]:
@@ -112,8 +118,17 @@ def _needs(conf: Mapping[str, str], warehouse: str) -> Iterator[tuple[str, str]]
         if value == _S3_IMPLEMENTATION:
             yield key, "iceberg-aws-bundle"
     scheme = urlsplit(warehouse).scheme.lower()
-    if scheme in FILE_SYSTEMS and "spark.sql.catalog.lake.io-impl" not in conf:
-        yield f"catalog.warehouse {warehouse}", FILE_SYSTEMS[scheme]
+    if _IO_IMPL in conf:
+        return
+    if _has_no_file_system(scheme, conf):
+        yield f"catalog.warehouse {warehouse}", "iceberg-aws-bundle"
+    elif scheme in (*FILE_SYSTEMS, *_S3_SCHEMES):
+        yield f"catalog.warehouse {warehouse}", FILE_SYSTEMS.get(scheme, FILE_SYSTEMS["s3a"])
+
+
+def _has_no_file_system(scheme: str, conf: Mapping[str, str]) -> bool:
+    """Whether neither Hadoop nor a setting has a file system for a scheme of S3."""
+    return scheme in _S3_SCHEMES and f"spark.hadoop.fs.{scheme}.impl" not in conf
 
 
 def _parts(text: str) -> list[str]:

@@ -57,10 +57,19 @@ def iceberg_type(session: SparkSession, column: Column) -> Any:
         converted = static_member(session, _CONVERT)(spark_type)
     except SPARK_ERRORS as cause:
         raise refusal from cause
-    # Iceberg accepts void in a schema, and then refuses every row.
-    if '"void"' in spark_type.json():
+    # Iceberg accepts these in a schema, and then refuses every row.
+    if not _takes_rows(json.loads(spark_type.json())):
         raise refusal
     return converted
+
+
+def _takes_rows(part: Any) -> bool:
+    """Whether Iceberg writes values of a type in Spark's JSON: no type without values, no struct without fields or names."""
+    if isinstance(part, str):
+        return part != "void"
+    if part["type"] == "struct":
+        return bool(part["fields"]) and all(each["name"] and _takes_rows(each["type"]) for each in part["fields"])
+    return all(_takes_rows(part[inner]) for inner in ("elementType", "keyType", "valueType") if inner in part)
 
 
 def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:

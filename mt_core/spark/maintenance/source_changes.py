@@ -33,7 +33,7 @@ from mt_core.spark.maintenance.query_shapes import shape_of_query
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.lineage import Reading as SourceReading
 from mt_core.spark.queries.source_relations import relation_at
-from mt_core.spark.queries.source_versions import is_plain, not_plain, pin_of
+from mt_core.spark.queries.source_versions import not_plain, pin_of
 from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector
 
 MOST_COMMITS = 1000
@@ -220,7 +220,7 @@ def _lasting_obstacle(lineage: Lineage) -> str | None:
     unversioned = [*(source.name for source in lineage.sources if source.table is None), *lineage.unnamed]
     if unversioned:
         return _unversioned(unversioned[0])
-    moving = (each for each in lineage.sources if not (each.travel or "").isdigit() and not is_plain(each))
+    moving = (each for each in lineage.sources if each.name in lineage.moving and not (each.travel or "").isdigit())
     return lineage.unpinnable or next(map(not_plain, moving), None)
 
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
 from mt_core.maintenance.certainty import OF_ORDER
+from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.tokens import TokenKind, significant
 
 _UNSTABLE = {
@@ -55,6 +56,7 @@ _FOREIGN_CODE = frozenset(
 )
 # The fields that have the name of a user's function in a query.
 _NAMES = ("name", "udfName", "udafName", "aggregatorName")
+_ICEBERG_RELATION = "DataSourceV2Relation"
 _LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 _BELOW_LIMIT = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias", "Tail"})
 
@@ -75,12 +77,13 @@ def unstable_reason(
     Unless *of_order*, what depends on nothing but the order of rows does not count. *deterministic* are the functions of users'
     code that are declared to be so.
     """
-    for tree in _trees(json.loads(plan_json)):
+    body = json.loads(plan_json)
+    for tree in _trees(body):
         for index in range(len(tree)):
             reason = (_order_reason(tree, index) if of_order else None) or _node_reason(tree, index, deterministic)
             if reason:
                 return reason
-    return None
+    return _metadata_reason(body)
 
 
 def unstable_literal(text: str) -> str | None:
@@ -101,6 +104,39 @@ def _trees(body: Any) -> Iterator[list[_Node]]:
     elif isinstance(body, dict):
         for value in body.values():
             yield from _trees(value)
+
+
+def _metadata_reason(body: Any) -> str | None:
+    """Return a metadata column of an Iceberg table that the plan reads, None without one.
+
+    A compaction, which counts as no change of rows, gives it other values. A relation has all of them if the query reads any.
+    """
+    relations = {id(node["output"]): node["output"] for node in _nodes(body) if _class_name(node) == _ICEBERG_RELATION}
+    given = {
+        attribute["exprId"]["id"]: str(attribute["name"])
+        for output in relations.values()
+        for [attribute, *_] in output
+        if attribute["name"] in METADATA_COLUMNS
+    }
+    if not given:
+        return None
+    read = {
+        given[node["exprId"]["id"]]
+        for node in _nodes(body, besides=relations.keys())
+        if _class_name(node) == "AttributeReference" and node["exprId"]["id"] in given
+    }
+    return f"the metadata column {min(read or given.values())}"
+
+
+def _nodes(body: Any, besides: Collection[int] = ()) -> Iterator[_Node]:
+    """Yield every node anywhere in *body*, but those in the lists of the identities *besides*."""
+    if isinstance(body, dict):
+        if "class" in body:
+            yield body
+        body = list(body.values())
+    for value in body if isinstance(body, list) else ():
+        if id(value) not in besides:
+            yield from _nodes(value, besides)
 
 
 def _order_reason(tree: list[_Node], index: int) -> str | None:

@@ -29,6 +29,7 @@ from mt_core.tables.created_functions import calls
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50
+_PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 ViewPath = tuple[tuple[str, ...], ...]
 """The names of the views around a part of the query, outermost first."""
 
@@ -45,7 +46,9 @@ class Source:
     @property
     def name(self) -> str:
         name = display_name(self.parts)
-        return name if self.travel is None else f"{name} AS OF {self.travel}"
+        if self.travel is None:
+            return name
+        return f"{name} AS OF {self.travel if self.travel.isdigit() else display_name([self.travel])}"
 
     @property
     def path(self) -> tuple[str, ...]:
@@ -71,6 +74,13 @@ def shape_of(table: Any) -> Shape:
     return str(table.uuid().toString()), int(table.schema().schemaId())
 
 
+def is_plain(source: Source) -> bool:
+    """Return whether a source is a table whose versions a text can name: no metadata table, branch, tag or time."""
+    # The name may also be that of a metadata table, or have a branch as its last part.
+    is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
+    return source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
+
+
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class Lineage:
     """The facts about a query that hold until a source's shape or a view changes.
@@ -78,8 +88,9 @@ class Lineage:
     `pieces` is the query's text, with its views and with WITH queries that are read several times in place of their names, cut
     where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables, and
     `functions` the hashes of the functions, when the query was analysed; `columns` are hashes of what the query reads of each
-    table: ids, names and types of columns. `unstable` and `unpinnable` are reasons, None without one. `lock` guards the sources'
-    tables, and `plain`: snapshots of them, by the names of the tables, that are known to have the columns of now.
+    table: ids, names and types of columns; `moving` are the names of the tables that are not plain. `unstable` and `unpinnable` are
+    reasons, None without one. `lock` guards the sources' tables, and `plain`: snapshots of them, by the names of the tables, that
+    are known to have the columns of now.
     """
 
     sources: tuple[Source, ...]
@@ -91,6 +102,7 @@ class Lineage:
     unpinnable: str | None
     shapes: Mapping[str, Shape]
     columns: Mapping[str, str]
+    moving: frozenset[str] = frozenset()
     lock: threading.Lock = field(default_factory=threading.Lock)
     plain: set[tuple[str, str]] = field(default_factory=set)
 
@@ -160,6 +172,7 @@ class LineageReader:
             unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
             columns=self._columns(sources, bases, plan),
+            moving=frozenset(source.name for source in sources if source.table is not None and not is_plain(source)),
         )
 
     def _columns(self, sources: Iterable[Source], bases: Iterable[BaseRelation], plan: str) -> dict[str, str]:

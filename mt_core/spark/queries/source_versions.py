@@ -33,7 +33,6 @@ VIEW = "view"
 FUNCTION = "function"
 UNVERSIONED = "unversioned"
 
-_PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 _Key = tuple[int, str, str, Namespace, str, tuple[tuple[str, str], ...]]
 
 
@@ -85,7 +84,7 @@ class SourceVersions:
         with ExitStack() as stack:
             for lineage in lineages:
                 new = {source.name: source.table for source in lineage.sources if source.name not in tables}
-                if new and None not in new.values() and lineage.lock.acquire(blocking=False):
+                if not lineage.moving and new and None not in new.values() and lineage.lock.acquire(blocking=False):
                     stack.callback(lineage.lock.release)
                     tables |= new
             try:
@@ -121,7 +120,9 @@ class SourceVersions:
             return UnreadSources(reason="")
         try:
             (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS)
-            return snapshot_of(source.table) if failed is None else failed
+            if failed is not None:
+                return failed
+            return self._moving_version(source) if source.name in lineage.moving else snapshot_of(source.table)
         finally:
             lineage.lock.release()
 
@@ -285,11 +286,8 @@ class SourceVersions:
         }
         if source.travel is not None and source.travel.isdigit():
             return {**version, "snapshot": source.travel}, None
-        if not is_plain(source):
-            # The location of the metadata changes with every commit to any branch.
-            file_location = static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")
-            location = str(file_location(table))
-            return {**version, "snapshot": location}, not_plain(source)
+        if source.name in lineage.moving:
+            return {**version, "snapshot": self._moving_version(source)}, not_plain(source)
         snapshot = table.currentSnapshot()
         if snapshot is None:
             return version, None if self._can_replace(session, lineage) else f"source {source.name} is empty"
@@ -304,6 +302,18 @@ class SourceVersions:
         if relation is None or (is_query(relation) and not self._can_replace(session, lineage)):
             return version, f"the columns of {source.name} changed after its last commit"
         return version, None
+
+    def _moving_version(self, source: Source) -> str:
+        """Return what changes with the rows of a source that is not plain, as of the table's last refresh."""
+        if source.travel is not None and source.travel.isdigit():
+            return source.travel
+        branch_or_tag = None if source.travel is None else source.table.refs().get(source.travel)
+        if branch_or_tag is not None:
+            return str(branch_or_tag.snapshotId())
+        # The location of the metadata changes with every commit to any branch.
+        return str(
+            static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")(source.table)
+        )
 
     def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
         """Return the versions of views and functions, which are hashes of their texts."""
@@ -324,13 +334,6 @@ class SourceVersions:
             SourceVersion(name=display_name(parts), kind=kind, version={"hash": digest})
             for kind, parts, digest in digests
         ]
-
-
-def is_plain(source: Source) -> bool:
-    """Return whether a source is a table whose versions a text can name: no metadata table, branch, tag or time."""
-    # The name may also be that of a metadata table, or have a branch as its last part.
-    is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
-    return source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
 
 
 def not_plain(source: Source) -> str:

@@ -1,4 +1,8 @@
-"""Stars of a query: each `*`, and each `TABLE t`, written out as the columns that it means when the query is created."""
+"""Stars of a query: each `*`, and each `TABLE t`, written out as the columns that it means when the query is created.
+
+Pipe syntax has stars that no text shows: `FROM t |> WHERE a > 0` gives all columns of t, and `|> EXTEND`, `|> SET` and `|> DROP`
+take all columns of what is before them. There a subquery with the columns that t has now takes the place of t.
+"""
 
 from __future__ import annotations
 
@@ -8,13 +12,16 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import sql_name
+from mt_core.identifiers import quote, sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.queries.parsed_expressions import ParsedExpressions
 from mt_core.spark.queries.relations import TABLE_WORD
 
 _EXCERPT_LENGTH = 60
+_PIPE = "|>"
+# They take the columns of what is below by position.
+_SET_OPERATIONS = frozenset({"Except", "Intersect", "Union"})
 
 Scope = tuple[tuple[Any, int], ...]
 """The WITH clauses around a part of a query, outermost first, each with how many of its queries that part can name."""
@@ -31,47 +38,68 @@ class StarWriter:
 
     def written_out(self) -> str:
         """Return the text without stars; raises DefinitionInvalid for one that no list of columns can replace exactly."""
-        self._plan(state_of(self._session).sqlParser().parsePlan(self._text), ())
+        self._plan(state_of(self._session).sqlParser().parsePlan(self._text), (), exposed=True)
         text = self._text
         for start, stop, columns in sorted(set(self._edits), reverse=True):
             text = f"{text[:start]}{columns}{text[stop:]}"
         return text
 
-    def _plan(self, plan: Any, scope: Scope, *, exists: bool = False) -> None:
-        match class_name(plan):
+    def _plan(self, plan: Any, scope: Scope, *, exposed: bool, exists: bool = False, aliased: bool = False) -> None:
+        """Replace the stars in a plan. It is *exposed* if no list of columns above it says which of its columns the query gives."""
+        kind, below = class_name(plan), exposed
+        match kind:
             case "UnresolvedWith":
                 entries, recursive = list(scala_items(plan.cteRelations())), bool(plan.allowRecursion())
                 for index, entry in enumerate(entries):
-                    self._plan(entry._2(), (*scope, (plan, index + 1 if recursive else index)))
-                self._plan(plan.child(), (*scope, (plan, len(entries))))
+                    self._plan(entry._2(), (*scope, (plan, index + 1 if recursive else index)), exposed=False)
+                self._plan(plan.child(), (*scope, (plan, len(entries))), exposed=exposed)
                 return
             case "UnresolvedRelation":
                 start, _ = _span(plan)
                 word = TABLE_WORD.search(self._text[:start])
                 if word is not None:
                     self._edits.append((word.start(), start, f"SELECT {self._columns(plan, scope)} FROM "))
+                elif exposed:
+                    self._narrow(plan, scope, alias="" if aliased else f" AS {quote(_last_part(plan))}")
+            case "RelationTimeTravel" if exposed:
+                raise self._inexact(plan.relation())
             case "UnresolvedSubqueryColumnAliases":
                 self._aliased(plan.child(), scope)
-            case kind:
+                below = False
+            case _:
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
-                self._selected(plan, scope, ignored=exists and kind == "Project")
+                hides_star = self._selected(plan, scope, ignored=exists and kind == "Project")
+                below = hides_star or kind in _SET_OPERATIONS or (exposed and kind not in ("Aggregate", "Project"))
         for child in scala_items(plan.children()):
-            self._plan(child, scope)
+            self._plan(child, scope, exposed=below, aliased=kind == "SubqueryAlias")
 
     def _aliased(self, relation: Any, scope: Scope) -> None:
         """Give `t AS x(a, b)`, which names the columns of t by position, the columns that t has now."""
         if class_name(relation) == "UnresolvedRelation" and relation.options().isEmpty():
-            start, stop = _span(relation)
-            columns = self._columns(relation, scope)
-            self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]})"))
+            self._narrow(relation, scope)
 
-    def _selected(self, plan: Any, scope: Scope, *, ignored: bool) -> None:
-        """Replace the stars in the expressions of a node, but those of an *ignored* one, and those in its subqueries."""
-        if not {"*", "("} & set(self._text):
-            return
+    def _narrow(self, relation: Any, scope: Scope, alias: str = "") -> None:
+        """Let a subquery with the columns that a relation has now take its place."""
+        if not relation.options().isEmpty():
+            raise self._inexact(relation)
+        start, stop = _span(relation)
+        columns = self._columns(relation, scope)
+        self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]}){alias}"))
+
+    def _selected(self, plan: Any, scope: Scope, *, ignored: bool) -> bool:
+        """Replace the stars in the expressions of a node, but those of an *ignored* one, and those in its subqueries.
+
+        Returns whether the node has a star that the text does not show.
+        """
+        if not {"*", "("} & set(self._text) and _PIPE not in self._text:
+            return False
         stars = list(self._stars(plan, scope))
+        hides_star = False
         for star in () if ignored else stars:
             start, stop = _span(star)
+            if _PIPE in self._text[start:stop]:
+                hides_star = True
+                continue
             children = list(scala_items(plan.children()))
             if "*" not in self._text[start:stop] or len(children) != 1:
                 raise self._inexact(star)
@@ -79,6 +107,7 @@ class StarWriter:
             prefix = tuple(str(part) for part in scala_items(target.get())) if target.isDefined() else ()
             columns = self._sql_names(star.expand(below, self._resolver), below, star, prefix)
             self._edits.append((start, stop, columns))
+        return hides_star
 
     def _stars(self, plan: Any, scope: Scope) -> Iterator[Any]:
         """Yield the stars in the expressions of a node, and replace those of the subqueries in them."""
@@ -86,7 +115,8 @@ class StarWriter:
             if self._expressions.is_star(expression):
                 yield expression
             else:
-                self._plan(expression.plan(), scope, exists=class_name(expression) == "Exists")
+                exists = class_name(expression) == "Exists"
+                self._plan(expression.plan(), scope, exposed=not exists, exists=exists)
 
     def _columns(self, relation: Any, scope: Scope) -> str:
         analysed = self._analysed(relation, scope, relation)
@@ -137,6 +167,10 @@ class StarWriter:
             f"{excerpt} of the query cannot be written out as columns, and would mean others once a source changes its "
             "columns; name the columns in its place."
         )
+
+
+def _last_part(relation: Any) -> str:
+    return str(relation.multipartIdentifier().last())
 
 
 def _span(node: Any) -> tuple[int, int]:

@@ -50,6 +50,8 @@ TAKES_AWAY: Mapping[str, str] = {
     # The view that stands for a table with a connector.
     **dict.fromkeys(("DropView", "DropIcebergView"), "DROP TABLE"),
 }
+# After these a query may name a column that is gone.
+LOSES_COLUMNS = frozenset({"DropColumns", "RenameColumn", "ReplaceColumns"})
 
 NEW_NAME = "choose another name"
 _DROP = "use DROP MATERIALIZED TABLE {table}"

@@ -22,6 +22,7 @@ from mt_core.spark.statements.iceberg_statements import AlteredView, emptying
 from mt_core.spark.statements.protected_statements import (
     CREATES,
     HARMLESS,
+    LOSES_COLUMNS,
     NAMING_PROCEDURES,
     NEW_NAME,
     PROCEDURES,
@@ -53,6 +54,9 @@ class TableDirectory(Protocol):
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         """Return the materialized tables of a namespace and of those below it."""
 
+    def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
+        """Return the materialized tables that read one of these tables or views."""
+
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
         """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""
 
@@ -69,6 +73,9 @@ class NoTables(TableDirectory):
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         return ()
 
+    def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
+        return ()
+
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None: ...
 
     def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None: ...
@@ -80,8 +87,11 @@ def run_protected(
     tables: TableDirectory,
     adapt: Callable[[Any], Any] = lambda plan: plan,
     connectors: ConnectorSource = no_connectors,
+    warn: Callable[[str], object] = lambda _text: None,
 ) -> DataFrame:
     """Run *text* unless it would change one of *tables*; raises TableProtected, and Spark's own errors.
+
+    *warn* gets what to say once it has run: materialized tables read what it takes away.
 
     Raises DefinitionInvalid for what would be created in a namespace that is not there.
 
@@ -99,6 +109,8 @@ def run_protected(
         plan = parser.parsePlan(text)
         check = _Check(session, parser, tables, " ".join(words))
         check.check(plan)
+        for warning in check.warnings:
+            warn(warning)
         kind = str(plan.productPrefix())
         if kind == "CompoundBody":
             return session.sql(text)
@@ -136,6 +148,7 @@ class _Check:
     def __init__(self, session: SparkSession, parser: Any, tables: TableDirectory, words: str) -> None:
         self._session, self._parser, self._tables, self._words = session, parser, tables, words
         self._names, self._in_script = Names(session), False
+        self.warnings: list[str] = []
 
     def check(self, plan: Any) -> None:
         """Raise TableProtected if *plan* would change a materialized table."""
@@ -215,6 +228,7 @@ class _Check:
                 # A script may create the namespace first.
                 if not self._in_script:
                     check_namespace(self._session, full)
+        self._warn(changed, kind)
         if kind in TAKES_AWAY:
             for full in changed:
                 self._tables.check_no_stream(_identifiers(full), f"{TAKES_AWAY[kind]} {display_name(full)}")
@@ -237,6 +251,19 @@ class _Check:
         parts = _parts(self._identifier_clause(node) if has_clause else node.multipartIdentifier())
         catalog, *levels = parts if self._names.is_catalog(parts[0]) else (self._names.current()[0], *parts)
         return catalog, tuple(levels)
+
+    def _warn(self, changed: Iterable[tuple[str, ...]], kind: str) -> None:
+        """Note which materialized tables read a table or view that goes, or that loses columns."""
+        if kind not in TAKES_AWAY and kind not in LOSES_COLUMNS:
+            return
+        for full in changed:
+            readers = ", ".join(map(str, self._tables.readers(_identifiers(full))))
+            what = "of those" if kind in TAKES_AWAY else "of those whose queries read a column that is gone"
+            if readers:
+                self.warnings.append(
+                    f"{display_name(full)} is read by {readers}; refreshes {what} fail until it is there again, or until ALTER "
+                    "MATERIALIZED TABLE … AS gives the table another query."
+                )
 
     def _targets(self, plan: Any, kind: str) -> Iterator[tuple[tuple[str, ...], bool]]:
         """Yield the names of tables that a command changes, and whether each is that of a temporary view."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -15,11 +15,11 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
-from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.identifiers import sql_name
+from mt_core.errors import DefinitionInvalid, MtError, Unsupported
+from mt_core.identifiers import display_name, sql_name
 from mt_core.model.function import CreatedFunction
 from mt_core.model.progress import Progress
-from mt_core.model.reservation import Reservation
+from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
 from mt_core.plans.compiled import Topology
@@ -31,8 +31,9 @@ from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connecto
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
+from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jar_copies import JarCopies
-from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.driver.remote_files import fetch_jar
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import load_kafka
@@ -59,7 +60,7 @@ from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.flink.catalog_options import configured_catalogs
 from mt_core.sql.flink.connectors import TOPICS
-from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
+from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY, check_names
 
 DESCRIPTION_LENGTH = 200
 JSON_MODE = "json"
@@ -112,15 +113,19 @@ class SparkStatements(StatementEngine):
             if (records := insert_records(session, sql, self._connectors)) is not None:
                 return StatementResult(is_query=False, rows=None, affected_rows=records)
             # A command has run when this returns; a query runs when its rows are fetched.
+            warnings: list[str] = []
             if reservation is None:
-                frame = run_protected(session, sql, self._tables, connectors=self._connectors)
+                warn = warnings.append
+                frame = run_protected(session, sql, self._tables, connectors=self._connectors, warn=warn)
             else:
                 adapt = partial(placed, session, reservation=reservation)
                 frame = run_protected(session, sql, self._tables, adapt, self._connectors)
             if not frame.schema.fields:
                 changed = affected_rows(frame, started_ms)
                 read = None if changed is None else self._driver.rows_read(job_id)
-                return StatementResult(is_query=False, rows=None, affected_rows=changed, rows_read=read)
+                return StatementResult(
+                    is_query=False, rows=None, affected_rows=changed, rows_read=read, warnings=tuple(warnings)
+                )
             rows = command_rows(frame)
             if rows is not None and all(type(field.dataType) in _SIMPLE for field in frame.schema.fields):
                 return StatementResult(is_query=False, rows=_local_result(frame, rows))
@@ -131,7 +136,18 @@ class SparkStatements(StatementEngine):
             reservation = reserve(session, self._sync.apply(self._driver.session), sql, job_id)
             if reservation is not None:
                 check_protected(session, sql, self._tables)
+                if reservation.atomicity is Atomicity.ATOMIC:
+                    self._check_names(session, sql, display_name(reservation.table))
             return reservation
+
+    def _check_names(self, session: SparkSession, sql: str, table: str) -> None:
+        """Raise DefinitionInvalid for a column of the query of *sql* with which Iceberg could not write or read *table*."""
+        names: list[str] = []
+        with suppress(MtError, *SPARK_ERRORS):  # The statement itself says what is wrong with its query.
+            query = state_of(session).sqlParser().parsePlan(sql).query()
+            query = ConnectorNames(session, self._connectors).adapted(query)
+            names = list(java_dataset(session, query).schema().fieldNames())
+        check_names(table, names)
 
     def settle(self, reservation: Reservation) -> bool:
         self._driver.wait_tasks(reservation.job_id)

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.cron import Cron
-from mt_core.model.freshness import Freshness, FreshnessUnit
+from mt_core.model.freshness import UNIT_SECONDS, Freshness, FreshnessUnit
 from mt_core.model.table import RefreshMode
 from mt_core.model.zone import zone_named
 from mt_core.sql.cursor import TokenCursor
@@ -38,7 +39,7 @@ _REFUSED = {
     "leave the clause out, and restrict the query with WHERE if it should begin later.",
 }
 _UNITS = ", ".join(FreshnessUnit)
-_NUMBER = re.compile(r"([+-]?[0-9]{1,18})(?:\.[0-9]*)?", re.ASCII)
+_NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 
 
@@ -173,7 +174,7 @@ def _read_partition_keys(cursor: TokenCursor) -> tuple[str, ...]:
 
 
 def read_interval(cursor: TokenCursor) -> Freshness:
-    """Read `INTERVAL 'n' unit`; fractions are cut. Raises DefinitionInvalid for a number or unit that does not fit."""
+    """Read `INTERVAL 'n' unit`; a fraction has to be a whole number of seconds. Raises DefinitionInvalid for what does not fit."""
     if not cursor.accept("INTERVAL"):
         raise cursor.refusal("only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY")
     minus = "-" if cursor.accept("-") else ""
@@ -186,15 +187,25 @@ def read_interval(cursor: TokenCursor) -> Freshness:
         raise DefinitionInvalid(
             f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
         )
-    number = _NUMBER.fullmatch(written.strip())
-    if number is None or int(number[1]) <= 0:
+    amount = Decimal(written.strip()) if _NUMBER.fullmatch(written.strip()) else Decimal(0)
+    singular = unit.removesuffix("S")
+    known = FreshnessUnit(singular) if singular in set(FreshnessUnit) else None
+    seconds = amount * (UNIT_SECONDS[known] if known else 1)
+    if amount <= 0:
         raise DefinitionInvalid(
             f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY.",
             key="FRESHNESS",
             value=written,
         )
-    singular = unit.removesuffix("S")
-    return Freshness(int(number[1]), singular if singular in set(FreshnessUnit) else unit)
+    if seconds != int(seconds):
+        raise DefinitionInvalid(
+            f"FRESHNESS: INTERVAL '{written}' {unit} is no whole number of seconds; write for example INTERVAL '90' MINUTE.",
+            key="FRESHNESS",
+            value=written,
+        )
+    if known and amount != int(amount):
+        return Freshness.of_seconds(int(seconds))
+    return Freshness(int(amount), known or unit)
 
 
 # -------------------------------------------------------------------------------------------------------------- columns

@@ -20,6 +20,7 @@ from mt_core.tables.definition.options import STRATEGY, check_known, check_table
 from mt_core.tables.definition.table_definition import (
     cadence_fields,
     check_appended,
+    check_names,
     check_partitions_of_cron,
     derive,
     recorded_types,
@@ -32,7 +33,7 @@ from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices, query_of, storage_spec
-from mt_core.tables.settings import check_durations
+from mt_core.tables.settings import THRESHOLD_KEY, check_durations
 from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 
@@ -45,6 +46,7 @@ def alter_query(
     old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
     analysed = services.engine.analyse(query_of(old, query))
     refuse_temporary(identifier, analysed, context)
+    check_names(str(identifier), [column.name for column in analysed.columns])
     columns = services.engine.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)
     stored = (*table.definition.columns, *appended)
@@ -131,7 +133,17 @@ def _redefine(
         command.finish(redefined)
     if (old.cadence, old.date_formatters) != (new.cadence, new.date_formatters):
         warnings = (*warnings, *schedule_warnings(seen.identifier, new))
+    if seen.status is RefreshStatus.SUSPENDED and fingerprint_of(new) != fingerprint_of(old):
+        warnings = (*warnings, _still_suspended(seen))
     return CommandOutcome(wait_for=run_id, warnings=warnings)
+
+
+def _still_suspended(table: MaterializedTable) -> str:
+    why = f" ({table.status_reason})" if table.status_reason else ""
+    return (
+        f"{table.identifier} is SUSPENDED{why} and keeps the rows of its old definition; ALTER MATERIALIZED TABLE "
+        f"{table.identifier} RESUME refreshes it by the new one."
+    )
 
 
 def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
@@ -198,8 +210,12 @@ def set_freshness(
     old = services.intents.current(identifier).definition
     declared_mode = old.logical_refresh_mode
     asked = RefreshMode(declared_mode) if declared_mode in set(RefreshMode) else None
-    _, mode = derive(freshness, asked, services.settings.in_session(context.properties))
-    return _keep_fresh(services, identifier, replace(old, **cadence_fields(freshness), refresh_mode=mode))
+    settings = services.settings.in_session(context.properties)
+    _, mode = derive(freshness, asked, settings)
+    new = replace(old, **cadence_fields(freshness), refresh_mode=mode)
+    than = "at least" if mode is RefreshMode.FULL else "under"
+    why = f"FRESHNESS = {freshness} is {than} {THRESHOLD_KEY}, {settings.freshness_threshold_s} s"
+    return _told_of_mode(_keep_fresh(services, identifier, new), identifier, old, new, why)
 
 
 def set_schedule(services: TableServices, identifier: TableIdentifier, statement: SetSchedule) -> CommandOutcome:
@@ -216,7 +232,24 @@ def set_schedule(services: TableServices, identifier: TableIdentifier, statement
         )
     new = replace(old, **cadence_fields(statement.cron), refresh_mode=RefreshMode.FULL)
     check_partitions_of_cron(identifier, new, services.settings)
-    return _keep_fresh(services, identifier, new)
+    return _told_of_mode(_keep_fresh(services, identifier, new), identifier, old, new, "a schedule means FULL")
+
+
+def _told_of_mode(
+    outcome: CommandOutcome, identifier: TableIdentifier, old: TableDefinition, new: TableDefinition, why: str
+) -> CommandOutcome:
+    """Return *outcome* with a warning if the mode is another one now, and with the statement that gives the old one back."""
+    if new.refresh_mode is old.refresh_mode:
+        return outcome
+    keeps = ""
+    if new.cron is None:
+        keeps = f"ALTER MATERIALIZED TABLE {identifier} SET REFRESH_MODE = {old.refresh_mode} keeps the freshness in the old mode, "
+    before = f"FRESHNESS = {old.interval}" if old.cron is None else f"SCHEDULE {old.cron}"
+    warning = (
+        f"The refresh mode of {identifier} is {new.refresh_mode} now, it was {old.refresh_mode}: {why}. {keeps}ALTER MATERIALIZED "
+        f"TABLE {identifier} SET {before} gives both back."
+    )
+    return replace(outcome, warnings=(*outcome.warnings, warning))
 
 
 def _refuse_other_zone(identifier: TableIdentifier, definition: TableDefinition, zone: str | None) -> None:

@@ -14,7 +14,7 @@ from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
 from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
-from mt_core.tables.definition.table_definition import define, schedule_warnings, settings_of, zone_of
+from mt_core.tables.definition.table_definition import check_names, define, schedule_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.refresh.late_data import late_warnings
 from mt_core.tables.refresh.outlook import recomputed_warnings
@@ -99,6 +99,7 @@ def declared(
     check_durations(statement.options)
     analysed = services.engine.analyse(query)
     refuse_temporary(identifier, analysed, context)
+    check_names(str(identifier), [column.name for column in analysed.columns])
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     produced = {column.name: column for column in analysed.columns}
     services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)

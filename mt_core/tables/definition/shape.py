@@ -18,6 +18,7 @@ _OF_SOURCES = (
     "NUM_COLUMNS_MISMATCH",
     "DATATYPE_MISMATCH",
 )
+_MISSING = "TABLE_OR_VIEW_NOT_FOUND"
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 _WIDER = {("float", "double")} | {(each, "double") for each in ("tinyint", "smallint", "int")}
 _DECIMAL = re.compile(r"decimal\((\d+),(\d+)\)")
@@ -76,7 +77,14 @@ def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
 
 
 def with_way_out(error: MtError, table: TableIdentifier) -> str:
-    """Return the text of an error of a refresh; that of a changed source says how to give the table another query."""
+    """Return the text of an error of a refresh; that of a changed or missing source says what to do about it."""
+    if isinstance(error, QueryFailed) and error.error_class == _MISSING:
+        # Spark goes on with the spelling, and a position in a text that nobody wrote.
+        return (
+            f"{error.message.partition(' Verify the spelling')[0]} The query of {table} reads it, itself or by way of a view: "
+            f"create it again, or ALTER MATERIALIZED TABLE {table} AS … gives the table another query; if {table} is "
+            "SUSPENDED by then, RESUME it."
+        )
     if not isinstance(error, QueryFailed) or not (error.error_class or "").startswith(_OF_SOURCES):
         return str(error)
     return f"{error} If a source has other columns now: {_way_out(table)}"

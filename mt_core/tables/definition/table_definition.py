@@ -14,6 +14,7 @@ from mt_core.model.cron import Cron
 from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of, show_schedule_time
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionSpec
+from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.engine import AnalysedQuery
@@ -257,6 +258,24 @@ def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) 
         f"its data lie in several (up to {PartitionSpec.of(last)}): use a coarser date-formatter or a shorter freshness, "
         "or the others are refreshed by hand only.",
     )
+
+
+def check_names(table: str, names: Sequence[str]) -> None:
+    """Raise DefinitionInvalid for a column of *table* whose name Iceberg cannot write, or reads as another column."""
+    for number, name in enumerate(names, 1):
+        if not name:
+            raise DefinitionInvalid(
+                f"Column {number} of {table} has an empty name, with which Iceberg writes no rows; give it a name in the query "
+                "with AS.",
+                table=table,
+            )
+        if name in METADATA_COLUMNS:
+            raise DefinitionInvalid(
+                f"Column {name} of {table} has the name of a metadata column of Iceberg, which reads no table with such a "
+                f"column; give it another name in the query with AS, such as {name} AS {name.removeprefix('_')}_of_source.",
+                table=table,
+                name=name,
+            )
 
 
 def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]) -> tuple[Column, ...]:

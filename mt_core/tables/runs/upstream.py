@@ -10,11 +10,12 @@ from collections.abc import Callable, Set
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
+from mt_core.errors import SqlSyntaxError
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import OPEN, RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
-from mt_core.sql.parser import parse_name
-from mt_core.sql.statements import qualify
+from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.statements import Name, qualify
 from mt_core.tables.registry import Transaction
 from mt_core.tables.runs.due import is_due
 from mt_core.tables.settings import ManagerSettings, upstream_wait_of
@@ -90,9 +91,26 @@ def is_scheduled(table: MaterializedTable | None) -> bool:
 
 
 def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
-    """Return the materialized table of the name *source*; None for any other source."""
-    parts = parse_name(source)
-    return tx.tables.named(qualify(parts, parts[0], parts[1:-1])) if len(parts) > 2 else None
+    """Return the materialized table that *source*, as a source vector names it, is; None for any other source.
+
+    A table that a query reads at a version of its own text is none: no refresh of the table changes what the query reads.
+    """
+    parts, version = read_source(source)
+    return tx.tables.named(qualify(parts, parts[0], parts[1:-1])) if len(parts) > 2 and not version else None
+
+
+def read_source(source: str) -> tuple[Name, bool]:
+    """Return the name of the table in *source*, as a source vector names it, and whether a version follows the name.
+
+    What is no name, such as files by their path, has no parts.
+    """
+    cursor = TokenCursor(source)
+    try:
+        parts = cursor.name()
+        version = cursor.accept("AS", "OF")
+        return (parts, version) if version or cursor.at_end else ((), False)
+    except SqlSyntaxError:
+        return (), False
 
 
 def _wake(tx: Transaction, wanted: Callable[[RefreshRun], bool]) -> int:

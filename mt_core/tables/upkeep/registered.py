@@ -10,6 +10,7 @@ from mt_core.model.stream import TableName
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
 from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.views.readers import recorded_readers
 from mt_core.tables.views.stream_tables import check_no_stream
 
 
@@ -32,6 +33,10 @@ class RegisteredTables:
             return [each.identifier for each in tables if _is_within(each.identifier.parts, catalog, namespace)]
 
         return on_each_page(self.registry, inside)
+
+    def readers(self, identifiers: Sequence[TableIdentifier]) -> Sequence[TableIdentifier]:
+        """Return the materialized tables that read one of these tables or views."""
+        return recorded_readers(self.registry, {each.parts for each in identifiers}) if identifiers else ()
 
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
         """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import partial
 
 from mt_core.errors import MtError
@@ -10,7 +10,8 @@ from mt_core.model.run import RunStatus
 from mt_core.model.storage import PIN
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.registry import Transaction
+from mt_core.tables.registry import Registry, Transaction
+from mt_core.tables.runs.upstream import read_source
 from mt_core.tables.services import TableServices, query_of
 
 _RECENT = 5
@@ -23,12 +24,26 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
     created or altered is analysed. Without Spark they are those that its definition had.
     """
     recorded = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
-    name = str(identifier)
     return [
         table.identifier
         for table, sources in recorded
-        if name in (_analysed(services, table) if sources is None else sources)
+        if any(_is(each, identifier) for each in (_analysed(services, table) if sources is None else sources))
     ]
+
+
+def recorded_readers(registry: Registry, names: Collection[tuple[str, ...]]) -> list[TableIdentifier]:
+    """Return the materialized tables whose definition or latest refresh read one of *names*, tables or views, ordered by name."""
+
+    def readers(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
+        return [table.identifier for table in tables if any(read_source(each)[0] in names for each in _read(tx, table))]
+
+    return on_each_page(registry, readers)
+
+
+def _read(tx: Transaction, table: MaterializedTable) -> set[str]:
+    runs = tx.runs.newest(table_id=table.table_id, limit=_RECENT)
+    vector = next((run.vector for run in runs if run.vector), ())
+    return {*table.definition.sources, *(str(source["name"]) for source in vector)}
 
 
 def versions_read(services: TableServices, identifier: TableIdentifier) -> frozenset[str]:
@@ -46,8 +61,15 @@ def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: 
         for statuses in (None, {RunStatus.SUCCEEDED})
         for run in tx.runs.newest(table_id=table.table_id, statuses=statuses, limit=_RECENT)
     ]
-    versions = [source["version"] or {} for run in runs for source in run.vector or () if source["name"] == name]
-    return [str(version[PIN]) for version in versions if PIN in version]
+    read = [source for run in runs for source in run.vector or () if _is(source["name"], identifier)]
+    # A version that the text of a query names is not pinned besides.
+    versions = [(source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read]
+    return [str(version) for version in versions if version is not None]
+
+
+def _is(source: str, identifier: TableIdentifier) -> bool:
+    """Whether a source of a vector is that table, at whatever version."""
+    return read_source(source)[0] == identifier.parts
 
 
 def _with_sources(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from mt_core.errors import TableNotFound
+from mt_core.errors import FactUnreadable, MtError, RegistryError, TableNotFound
 from mt_core.identifiers import Namespace, display_name
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.rowset import RowSet
 from mt_core.sql.statements import ShowMaterializedTables, ShowRefreshes
 from mt_core.tables.intents import get_table
-from mt_core.tables.pages import on_each_page
+from mt_core.tables.pages import TableRow, UnreadableTable, on_each_listed
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
@@ -20,7 +20,7 @@ from mt_core.tables.views.run_rows import batch_rows, run_rows
 from mt_core.tables.views.run_view import newest_runs, newest_stretches
 from mt_core.tables.views.table_rows import column_rows, table_rows
 from mt_core.tables.views.table_view import TableDetails, TableView
-from mt_core.tables.workflows.observer import WorkflowObserver
+from mt_core.tables.workflows.observer import ObservedWorkflow, WorkflowObserver
 
 LEDGER_LIMIT = 20
 _WILDCARDS = {"%": ".*", "_": "."}
@@ -37,18 +37,19 @@ class Reports:
         """SHOW MATERIALIZED TABLES."""
         place = self._place(statement.namespace, context)
 
-        def listed(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
+        def listed(_tx: Transaction, tables: Iterable[TableRow]) -> list[TableRow]:
             return [table for table in tables if _is_listed(table.identifier, place, statement)]
 
         registry = self._services.registry
         now = in_transaction(registry, lambda tx: tx.now())
-        observed, fresh_at = self._observer.observe(on_each_page(registry, listed), now), dict(self._services.fresh_at)
+        tables = [table for table in on_each_listed(registry, listed) if isinstance(table, MaterializedTable)]
+        observed, fresh_at = self._observer.observe(tables, now), dict(self._services.fresh_at)
 
-        def views(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableView]:
+        def views(tx: Transaction, tables: Iterable[TableRow]) -> list[TableView | UnreadableTable]:
             inclusions = Inclusions(tx=tx, fresh_at=fresh_at)
-            return [TableView.read(inclusions, table, observed.get(table.table_id)) for table in listed(tx, tables)]
+            return [_view(inclusions, table, observed) for table in listed(tx, tables)]
 
-        return table_rows(on_each_page(registry, views))
+        return table_rows(on_each_listed(registry, views))
 
     def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
         """Return catalog and namespace that *parts* mean, None for all; raises TableNotFound when they do not exist."""
@@ -79,6 +80,22 @@ class Reports:
         observed = self._observer.observe([seen], now)
         table = self._services.intents.current(identifier)
         return column_rows(table, TableDetails.read(self._services, table, observed.get(table.table_id)))
+
+
+def _view(
+    inclusions: Inclusions, table: TableRow, observed: Mapping[str, ObservedWorkflow]
+) -> TableView | UnreadableTable:
+    """Return the view of a table; what cannot be read of one must not hide the others."""
+    if isinstance(table, UnreadableTable):
+        return table
+    try:
+        # SHOW REFRESHES names the runs of it, and of the tables that it reads, that cannot be read.
+        with inclusions.tx.past_unreadable():
+            return TableView.read(inclusions, table, observed.get(table.table_id))
+    except MtError as error:
+        if isinstance(error, RegistryError) and not isinstance(error, FactUnreadable):
+            raise
+        return UnreadableTable(identifier=table.identifier, error=error)
 
 
 def _is_listed(

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from datetime import datetime
 
 from mt_core.model.formatter import show_schedule_time
+from mt_core.model.table import TableIdentifier
 from mt_core.rowset import BIGINT, DOUBLE, INT, Column, RowSet
-from mt_core.tables.views.run_view import RunView
+from mt_core.tables.views.run_view import RunView, UnreadableRun
 
 _COLUMNS = (
     Column(name="refresh"),
@@ -48,9 +49,23 @@ _BATCH_COLUMNS = (
 )
 
 
-def run_rows(views: Iterable[RunView]) -> RowSet:
-    """Return the rows of SHOW REFRESHES."""
-    return RowSet(columns=_COLUMNS, rows=[_row(view) for view in views])
+def run_rows(views: Iterable[RunView | UnreadableRun]) -> RowSet:
+    """Return the rows of SHOW REFRESHES; that of a run that cannot be read has its id, and why in `error`."""
+    rows = [_unreadable_row(view) if isinstance(view, UnreadableRun) else _row(view) for view in views]
+    return RowSet(columns=_COLUMNS, rows=rows)
+
+
+def _unreadable_row(run: UnreadableRun) -> list[object]:
+    known = {
+        "refresh": run.run_id,
+        "materialized table": _table_text(run.table, run.table_id),
+        "error": f"cannot be read: {run.error}",
+    }
+    return [known.get(column.name) for column in _COLUMNS]
+
+
+def _table_text(table: TableIdentifier | None, table_id: str) -> str:
+    return str(table) if table else f"dropped ({table_id})"
 
 
 def batch_rows(stretches: Iterable[RunView], limit: int) -> RowSet:
@@ -81,7 +96,7 @@ def _row(view: RunView) -> list[object]:
 
     return [
         run.run_id,
-        str(view.table) if view.table else f"dropped ({run.table_id})",
+        _table_text(view.table, run.table_id),
         run.kind.value,
         shown(run.schedule_time),
         str(run.scope),

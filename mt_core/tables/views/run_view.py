@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from mt_core.errors import FactUnreadable
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.registry import Registry, Transaction, in_transaction
+from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
 # A page takes some ten milliseconds, in which no other transaction can begin.
 PAGE = 500
@@ -72,19 +73,31 @@ class SourceView:
         return f"{self.name} ({self.kind}, {version})"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnreadableRun:
+    """A run of which what is stored cannot be read, and why; `table` is None for one that was dropped, or cannot be read."""
+
+    run_id: str
+    table_id: str
+    table: TableIdentifier | None
+    error: FactUnreadable
+
+
 def newest_stretches(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
     """Return the newest CONTINUOUS runs of a table that have published, as many as have *limit* batches together, if there are."""
     runs = newest_runs(registry, table_id=table_id, status=None, limit=PAGE)
     found: list[RunView] = []
     for view in runs:
-        if view.run.recent and sum(len(each.run.recent) for each in found) < limit:
+        if isinstance(view, RunView) and view.run.recent and sum(len(each.run.recent) for each in found) < limit:
             found.append(view)
     return found
 
 
-def newest_runs(registry: Registry, *, table_id: str | None, status: RunStatus | None, limit: int) -> list[RunView]:
+def newest_runs(
+    registry: Registry, *, table_id: str | None, status: RunStatus | None, limit: int
+) -> list[RunView | UnreadableRun]:
     """Return at most *limit* runs, newest first; *table_id* None: of all tables, *status* None: in any status."""
-    views: list[RunView] = []
+    views: list[RunView | UnreadableRun] = []
     before: str | None = None
     while len(views) < limit:
         number = min(PAGE, limit - len(views))
@@ -93,18 +106,34 @@ def newest_runs(registry: Registry, *, table_id: str | None, status: RunStatus |
         views += page
         if len(page) < number:
             break
-        before = page[-1].run.run_id
+        last = page[-1]
+        before = last.run.run_id if isinstance(last, RunView) else last.run_id
     return views
 
 
 def _page(
     tx: Transaction, *, table_id: str | None, status: RunStatus | None, before: str | None, number: int
-) -> Sequence[RunView]:
+) -> Sequence[RunView | UnreadableRun]:
     statuses = None if status is None else (status,)
-    runs = tx.runs.newest(table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number)
+    runs = each_row(
+        tx,
+        lambda: tx.runs.newest(table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number),
+    )
     # Not all tables: thousands would keep other transactions waiting.
-    tables = {each: tx.tables.get(each) for each in {run.table_id for run in runs}}
-    return [RunView.of(run, tables[run.table_id]) for run in runs]
+    with tx.past_unreadable():
+        tables = {each: tx.tables.get(each) for each in {_table_of(run) for run in runs}}
+    return [_view(run, tables[_table_of(run)]) for run in runs]
+
+
+def _table_of(run: RefreshRun | FactUnreadable) -> str:
+    return str(run.columns["table_id"]) if isinstance(run, FactUnreadable) else run.table_id
+
+
+def _view(run: RefreshRun | FactUnreadable, table: MaterializedTable | None) -> RunView | UnreadableRun:
+    if not isinstance(run, FactUnreadable):
+        return RunView.of(run, table)
+    identifier = None if table is None else table.identifier
+    return UnreadableRun(run_id=str(run.columns["run_id"]), table_id=_table_of(run), table=identifier, error=run)
 
 
 def _at(lags: Sequence[float], share: float) -> float:

@@ -14,10 +14,11 @@ from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.tables.engine import StorageMetadata
+from mt_core.tables.pages import UnreadableTable
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.lateness import Fault
 from mt_core.tables.views.run_view import RunView
-from mt_core.tables.views.table_view import TableDetails, TableView
+from mt_core.tables.views.table_view import Health, TableDetails, TableView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 # As Flink's clients read them.
@@ -54,10 +55,23 @@ _FAULTS = {
 }
 
 
-def table_rows(views: Iterable[TableView]) -> RowSet:
-    """Return the rows of SHOW MATERIALIZED TABLES."""
+def table_rows(views: Iterable[TableView | UnreadableTable]) -> RowSet:
+    """Return the rows of SHOW MATERIALIZED TABLES; that of a table that cannot be read has its name, and why in `last error`."""
     columns = tuple(Column(name=name) for name in _TABLE_COLUMNS)
-    return RowSet(columns=columns, rows=[_table_row(view) for view in views])
+    return RowSet(
+        columns=columns,
+        rows=[_unreadable_row(view) if isinstance(view, UnreadableTable) else _table_row(view) for view in views],
+    )
+
+
+def _unreadable_row(table: UnreadableTable) -> list[object]:
+    known = {
+        "materialized table": table.identifier.name,
+        "namespace": display_name(table.identifier.parts[:-1]),
+        "health": Health.FAILING.value,
+        "last error": f"cannot be read: {table.error}",
+    }
+    return [known.get(name) for name in _TABLE_COLUMNS]
 
 
 def _table_row(view: TableView) -> list[object]:

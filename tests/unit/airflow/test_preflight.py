@@ -60,7 +60,9 @@ def test_an_airflow_that_is_away_does_not_keep_the_gateway_from_starting(
     assert not world.dag.is_paused
 
 
-@pytest.mark.parametrize("part", ["POST /auth/token", "GET /api/v2/dags", "GET /api/v2/monitor/health"])
+@pytest.mark.parametrize(
+    "part", ["POST /auth/token", "GET /api/v2/version", "GET /api/v2/dags", "GET /api/v2/monitor/health"]
+)
 def test_an_airflow_that_answers_500_does_not_keep_the_gateway_from_starting(
     world: AirflowWorld, caplog: pytest.LogCaptureFixture, part: str
 ) -> None:
@@ -72,6 +74,7 @@ def test_an_airflow_that_answers_500_does_not_keep_the_gateway_from_starting(
 
     [record] = caplog.records
     assert "with 500" in record.getMessage()
+    assert "api-server" in record.getMessage()
     assert (world.clock.now() - before).total_seconds() < 5
 
 

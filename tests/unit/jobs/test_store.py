@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +13,7 @@ from mt_core.errors import RegistryError
 from mt_core.jobs.store import JobStore
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
+from mt_core.registry.store import SqlRegistry
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.memory_registry import MemoryRegistry, MemoryTransaction
 from tests.support.registry_facts import HOUR, NOON, a_job
@@ -132,3 +135,21 @@ def test_jobs_are_forgotten_after_the_history_but_for_those_with_a_hook_to_call(
     assert world.store.forget_old() == 1
 
     assert {job.job_id for job in world.store.newest(10)} == {"hooked", "open"}
+
+
+def test_a_job_that_cannot_be_read_says_why_and_hides_no_other(tmp_path: Path) -> None:
+    clock = FakeClock(NOON)
+    registry = SqlRegistry.open(f"sqlite:///{tmp_path}/registry.db", clock)
+    store = JobStore(registry, owner="mine", clock=clock)
+    for job_id in ("a", "b"):
+        store.begin(a_job(job_id))
+    with closing(sqlite3.connect(tmp_path / "registry.db")) as connection, connection:
+        connection.execute("UPDATE jobs SET body = '{}' WHERE job_id = 'b'")
+
+    broken, whole = store.newest(10)
+
+    assert (whole.job_id, whole.name) == ("a", a_job("a").name)
+    assert (broken.job_id, broken.status, broken.started_at) == ("b", JobStatus.RUNNING, whole.started_at)
+    assert broken.name == broken.error
+    assert broken.name.startswith("cannot be read: The registry's row of job b has version None")
+    registry.close()

@@ -5,6 +5,7 @@ import os
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
@@ -39,6 +40,7 @@ from mt_core.setup.machine import Machine
 from mt_core.spark.jars import PACKAGES
 
 FREE = 50 << 30
+START = "freshtable gateway"
 
 
 def machine(home_folder: Path, environ: Mapping[str, str] | None = None, **options: object) -> Machine:
@@ -173,6 +175,24 @@ MYSQL = {"spark.sql.catalog.shop.uri": "jdbc:mysql://db/shop"}
         (MYSQL | {"spark.jars.packages": "com.mysql:mysql-connector-j:9.1.0"}, "/data", []),
         ({}, "s3a://lake/w", ["catalog.warehouse s3a://lake/w needs the jar hadoop-aws, which no setting names"]),
         ({}, "hdfs://host/w", []),
+        (
+            {},
+            "s3://lake/w",
+            [
+                "catalog.warehouse s3://lake/w needs the jar iceberg-aws-bundle, which no setting names",
+                "catalog.warehouse s3://lake/w: Spark has no file system for s3",
+            ],
+        ),
+        (
+            {"spark.jars": "/opt/iceberg-aws-bundle-1.11.0.jar"},
+            "s3://lake/w",
+            ["catalog.warehouse s3://lake/w: Spark has no file system for s3"],
+        ),
+        (
+            {"spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem"},
+            "s3://lake/w",
+            ["catalog.warehouse s3://lake/w needs the jar hadoop-aws, which no setting names"],
+        ),
     ],
 )
 def test_a_driver_or_file_system_that_settings_ask_for_must_be_named(
@@ -249,6 +269,14 @@ def test_a_gateway_that_never_ran_is_no_problem_and_one_that_the_home_names_is(t
     assert never.way_out == silent.way_out == f"freshtable gateway --home {tmp_path}"
 
 
+def test_the_command_that_starts_a_gateway_has_the_file_of_settings_that_was_looked_at(tmp_path: Path) -> None:
+    here = replace(machine(tmp_path, sql_gateway__endpoint__rest__port=free_port()), config_file=Path("my conf.yaml"))
+
+    [never] = gateway.check(here)
+
+    assert never.way_out == f"freshtable gateway -c 'my conf.yaml' --home {tmp_path}"
+
+
 @pytest.mark.parametrize(
     ("engine", "version", "level"),
     [("READY", "1.0", Level.OK), ("READY", "0.9", Level.NOTE), ("Spark is starting", "1.0", Level.PROBLEM)],
@@ -260,7 +288,7 @@ def test_a_gateway_is_judged_by_its_version_and_its_spark(engine: str, version: 
 
 
 def test_a_token_that_is_missing_is_asked_for() -> None:
-    finding = gateway.judge_silence(GatewayRefused("Unauthorized", code="UNAUTHORIZED"), "/home", held=False)
+    finding = gateway.judge_silence(GatewayRefused("Unauthorized", code="UNAUTHORIZED"), START, held=False)
 
     assert (finding.level, "FRESHTABLE_TOKEN" in finding.way_out) == (Level.PROBLEM, True)
 
@@ -338,11 +366,11 @@ def state(**facts: object) -> home.HomeState:
     ],
 )
 def test_a_home_is_judged_by_who_can_use_it(facts: dict[str, object], level: str, text: str) -> None:
-    assert summary(list(home.judge(state(**facts)))) == [(level, text)]
+    assert summary(list(home.judge(state(**facts), START))) == [(level, text)]
 
 
 def test_a_home_that_was_opened_while_a_gateway_runs_is_a_problem() -> None:
-    found = list(home.judge(state(mode=0o755, holder=4711, holder_runs=True, url="http://127.0.0.1:8083")))
+    found = list(home.judge(state(mode=0o755, holder=4711, holder_runs=True, url="http://127.0.0.1:8083"), START))
 
     assert summary(found) == [
         ("problem", "/data/h is open to other users (mode 0755)"),
@@ -351,7 +379,7 @@ def test_a_home_that_was_opened_while_a_gateway_runs_is_a_problem() -> None:
 
 
 def test_a_disk_that_is_nearly_full_is_a_problem_besides() -> None:
-    found = list(home.judge(state(free=300 << 20)))
+    found = list(home.judge(state(free=300 << 20), START))
 
     assert [finding.level for finding in found] == [Level.OK, Level.PROBLEM]
     assert found[1].text == "only 300 MB are free for /data/h"
@@ -361,8 +389,8 @@ def test_the_gateway_that_holds_a_home_is_named_and_one_that_was_killed_too() ->
     held = state(holder=7, holder_runs=True, url="http://127.0.0.1:8083")
     killed = state(holder=7, url="http://127.0.0.1:8083")
 
-    assert list(home.judge(held))[1].text == "held by the gateway at http://127.0.0.1:8083 (process 7)"
-    assert list(home.judge(killed))[1].level is Level.NOTE
+    assert list(home.judge(held, START))[1].text == "held by the gateway at http://127.0.0.1:8083 (process 7)"
+    assert list(home.judge(killed, START))[1].level is Level.NOTE
 
 
 def test_a_real_home_is_looked_at_and_nothing_is_made(tmp_path: Path) -> None:

@@ -170,13 +170,17 @@ def test_a_run_that_began_before_the_alter_does_not_count_as_the_rebuild(world: 
 
 def test_a_query_changed_while_suspended_is_rebuilt_after_resume(world: ManagerWorld) -> None:
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
-    alter(world, "doubled")
+    outcome = world.sql("ALTER MATERIALIZED TABLE daily AS SELECT * FROM doubled")
     suspended, steps = world.table(), world.work()
 
     world.sql("ALTER MATERIALIZED TABLE daily RESUME")
     world.work()
 
     assert (suspended.status, steps) == (RefreshStatus.SUSPENDED, [])
+    assert outcome.warnings == (
+        "lake.default.daily is SUSPENDED and keeps the rows of its old definition; ALTER MATERIALIZED TABLE lake.default.daily "
+        "RESUME refreshes it by the new one.",
+    )
     assert suspended.rebuild_due is not None
     assert world.table().rebuild_due is None
     assert world.rows() == [{"ds": "2026-03-01", "amount": 2}]
@@ -335,6 +339,21 @@ def test_a_new_freshness_changes_definition_and_workflow_and_nothing_else(world:
     assert made.schedule == replace(workflow.schedule, freshness=Freshness(6, "HOUR"))
     assert not made.paused
     assert world.latest_point() == datetime(2026, 3, 1, 12, tzinfo=UTC)
+
+
+def test_a_freshness_that_changes_the_mode_says_so_and_how_to_go_back(world: ManagerWorld) -> None:
+    world.sql("CREATE MATERIALIZED TABLE by_freshness FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
+
+    silent = world.sql("ALTER MATERIALIZED TABLE by_freshness SET FRESHNESS = INTERVAL '2' HOUR").warnings
+    (warning,) = world.sql("ALTER MATERIALIZED TABLE by_freshness SET FRESHNESS = INTERVAL '1' MINUTE").warnings
+
+    assert silent == ()
+    assert warning == (
+        "The refresh mode of lake.default.by_freshness is CONTINUOUS now, it was FULL: FRESHNESS = INTERVAL '1' MINUTE is under "
+        "materialized-table.refresh-mode.freshness-threshold, 1800 s. ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
+        "REFRESH_MODE = FULL keeps this freshness in the old mode, ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
+        "FRESHNESS = INTERVAL '2' HOUR gives both back."
+    )
 
 
 def test_a_new_freshness_of_a_suspended_table_leaves_it_suspended_also_when_its_workflow_was_lost(

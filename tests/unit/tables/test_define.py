@@ -11,7 +11,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
-from mt_core.tables.definition.table_definition import check_appended, check_partition_spec, define
+from mt_core.tables.definition.table_definition import check_appended, check_names, check_partition_spec, define
 from mt_core.tables.engine import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.table_commands import CommandContext
@@ -76,6 +76,24 @@ def test_a_definition_holds_what_the_statement_and_its_session_say() -> None:
         settings={"spark.sql.ansi.enabled": "false"},
         query_types={column.name: column.type for column in COLUMNS},
         sources=("lake.sales.orders",),
+    )
+
+
+def test_a_column_with_a_name_that_iceberg_cannot_read_or_write_is_refused() -> None:
+    check_names("lake.sales.daily", ["a", " ", "_FILE", "_change_type"])
+
+    with pytest.raises(DefinitionInvalid) as reserved:
+        check_names("lake.sales.daily", ["a", "_file"])
+    with pytest.raises(DefinitionInvalid) as empty:
+        check_names("lake.sales.daily", ["a", ""])
+
+    assert str(reserved.value) == (
+        "Column _file of lake.sales.daily has the name of a metadata column of Iceberg, which reads no table with such a column; "
+        "give it another name in the query with AS, such as _file AS file_of_source."
+    )
+    assert reserved.value.facts == {"table": "lake.sales.daily", "name": "_file"}
+    assert str(empty.value) == (
+        "Column 2 of lake.sales.daily has an empty name, with which Iceberg writes no rows; give it a name in the query with AS."
     )
 
 

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 
 import pytest
 
 from mt_core.errors import DefinitionInvalid, TableNotFound
+from mt_core.registry.store import SqlRegistry
 from mt_core.tables.registry import in_transaction
 from tests.support.manager_world import DAILY, WHOLE_TABLE, ManagerWorld
 
@@ -340,3 +346,71 @@ def test_times_are_shown_in_the_zone_of_the_table(world: ManagerWorld) -> None:
 
     assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] == "2026-03-01 21:00:00"
     assert world.show("SHOW REFRESHES FOR daily")[0]["finished at"] == "2026-03-01 21:00:00"
+
+
+# ------------------------------------------------------------------------------------------------ what cannot be read
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[ManagerWorld]:
+    """A world on a registry of SQLite with the tables `daily` and `totals`, each with a run."""
+    registry = SqlRegistry.open(f"sqlite:///{tmp_path}/registry.db")
+    world = ManagerWorld(registry=registry)
+    for statement in (DAILY, WHOLE_TABLE):
+        world.sql(statement)
+    world.work()
+    yield world
+    registry.close()
+
+
+def damage(tmp_path: Path, change: str) -> None:
+    with closing(sqlite3.connect(tmp_path / "registry.db")) as connection, connection:
+        connection.execute(change)
+
+
+def test_a_table_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
+    stored: ManagerWorld, tmp_path: Path
+) -> None:
+    damage(tmp_path, "UPDATE materialized_tables SET body = '{\"version\": 7}' WHERE name = 'daily'")
+
+    broken, whole = stored.show("SHOW MATERIALIZED TABLES IN default")
+
+    error = str(broken.pop("last error"))
+    assert {name: value for name, value in broken.items() if value is not None} == {
+        "materialized table": "daily",
+        "namespace": "lake.default",
+        "health": "FAILING",
+    }
+    assert error.startswith("cannot be read: The registry's row of materialized table ")
+    assert error.endswith(" has version 7, this release reads version 1; use the release which wrote it.")
+    assert (whole["materialized table"], whole["status"], whole["health"]) == ("totals", "ACTIVATED", "OK")
+    assert [row["status"] for row in stored.show("SHOW REFRESHES")] == ["SUCCEEDED", "SUCCEEDED"]
+
+
+@pytest.mark.parametrize("body", ["no json", "{}", '{"version": 1, "scope": 7}'])
+def test_a_refresh_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
+    stored: ManagerWorld, tmp_path: Path, body: str
+) -> None:
+    run_id = stored.show("SHOW REFRESHES FOR daily")[0]["refresh"]
+    damage(tmp_path, f"UPDATE runs SET body = '{body}' WHERE run_id = '{run_id}'")
+
+    whole, broken = stored.show("SHOW REFRESHES")
+
+    assert (whole["materialized table"], whole["status"]) == ("lake.default.totals", "SUCCEEDED")
+    assert (broken["refresh"], broken["materialized table"]) == (run_id, "lake.default.daily")
+    assert str(broken["error"]).startswith("cannot be read: The registry's row of refresh")
+    assert [row["status"] for row in stored.show("SHOW MATERIALIZED TABLES")] == ["ACTIVATED", "ACTIVATED"]
+
+
+@pytest.mark.parametrize(
+    "source", ["lake.default.daily AS OF tag", "lake.default.daily AS OF `it's`", "parquet.`/tmp/x`", "a b c", "'x", ""]
+)
+def test_a_source_with_an_odd_name_hides_no_table(stored: ManagerWorld, tmp_path: Path, source: str) -> None:
+    vector = json.dumps([{"name": source, "kind": "table", "version": {"snapshot": "1"}}])
+    damage(
+        tmp_path,
+        f"UPDATE runs SET body = json_set(body, '$.vector', json('{vector.replace(chr(39), chr(39) * 2)}'))",
+    )
+
+    assert [row["health"] for row in stored.show("SHOW MATERIALIZED TABLES")] == ["OK", "OK"]
+    assert "sources" in facts(stored, "totals")

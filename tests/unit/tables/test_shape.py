@@ -7,7 +7,7 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.tables.definition.shape import is_exact, stored_order
+from mt_core.tables.definition.shape import is_exact, stored_order, with_way_out
 from tests.support.manager_world import ManagerWorld
 
 TABLE = TableIdentifier("lake", ("default",), "mt")
@@ -140,3 +140,19 @@ def test_a_source_whose_column_is_of_another_type_fails_the_refresh_for_good_wit
     run = world.runs("mt")[-1]
     assert (run.status, run.broken, world.rows("mt")[0]["id"]) == (RunStatus.FAILED, True, 1)
     assert "column id is STRING now and was INT" in (run.error or "")
+
+
+def test_the_error_of_a_missing_source_says_what_to_do_and_not_how_names_are_spelt() -> None:
+    error = QueryFailed(
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. Verify the spelling and correctness of the "
+        "schema and catalog. To tolerate the error on drop use DROP VIEW IF EXISTS. SQLSTATE: 42P01",
+        error_class="TABLE_OR_VIEW_NOT_FOUND",
+        line=1,
+        position=143,
+    )
+
+    assert with_way_out(error, TableIdentifier("lake", ("s",), "mt")) == (
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. The query of lake.s.mt reads it, itself or by "
+        "way of a view: create it again, or ALTER MATERIALIZED TABLE lake.s.mt AS … gives the table another query; if lake.s.mt is "
+        "SUSPENDED by then, RESUME it."
+    )

@@ -351,7 +351,7 @@ def test_a_freshness_that_changes_the_mode_says_so_and_how_to_go_back(world: Man
     assert warning == (
         "The refresh mode of lake.default.by_freshness is CONTINUOUS now, it was FULL: FRESHNESS = INTERVAL '1' MINUTE is under "
         "materialized-table.refresh-mode.freshness-threshold, 1800 s. ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
-        "REFRESH_MODE = FULL keeps this freshness in the old mode, ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
+        "REFRESH_MODE = FULL keeps the freshness in the old mode, ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
         "FRESHNESS = INTERVAL '2' HOUR gives both back."
     )
 

@@ -97,6 +97,11 @@ class RefreshRequests:
 
     def _run_of(self, table: MaterializedTable, request: RefreshRequest, now: datetime) -> RefreshRun:
         if not request.is_periodic:
+            if request.schedule_time:
+                raise RequestInvalid(
+                    f"scheduleTime goes with isPeriodic = true; a manual refresh of {table.identifier} takes its partition from "
+                    "staticPartitions, or the whole table."
+                )
             spec = check_partition_spec(table.identifier, table.definition, request.static_partitions)
             scope = Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE
             run = self._services.new_run(table, RunKind.MANUAL, now, scope=scope, requested_by=request.requested_by)

@@ -228,6 +228,11 @@ HAND = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
         (replace(TICK, schedule_time="2026-03-02"), RequestInvalid, ["scheduleTime: '2026-03-02'", "UTC"]),
         (replace(TICK, schedule_time="2026-02-30 00:00:00"), RequestInvalid, ["'2026-02-30 00:00:00'"]),
         (replace(TICK, static_partitions={"ds": "1"}), RequestInvalid, ["staticPartitions", "isPeriodic = false"]),
+        (
+            replace(HAND, schedule_time="2026-03-02 00:00:00"),
+            RequestInvalid,
+            ["scheduleTime goes with isPeriodic = true", "lake.default.daily takes its partition from staticPartitions"],
+        ),
         (replace(HAND, static_partitions={"dx": "1"}), DefinitionInvalid, ["dx", "partition columns are ds"]),
         (replace(HAND, identifier_text="daily"), RequestInvalid, ["'daily' is not a full name", "catalog.database"]),
         (replace(HAND, identifier_text="default.daily"), RequestInvalid, ["'default.daily' is not a full name"]),

@@ -11,11 +11,15 @@ Cadence = Freshness | Cron
 Grid = FreshnessGrid | CronGrid
 
 
-def period_at(cadence: Cadence, zone: str, instant: datetime) -> timedelta:
-    """Return how long what is read at *instant* stays fresh: the freshness, or until the next schedule time but one of a cron.
+def fresh_until(cadence: Cadence, zone: str, instant: datetime) -> datetime:
+    """Return until when what was read at *instant* is as fresh as declared: for the freshness, or to the next time of a cron."""
+    if isinstance(cadence, Freshness):
+        return instant + timedelta(seconds=cadence.seconds)
+    return cadence.grid(zone).after(instant)
 
-    A cron's is the time between its schedule times around *instant*.
-    """
+
+def period_at(cadence: Cadence, zone: str, instant: datetime) -> timedelta:
+    """Return how far apart refreshes are at *instant*: by the freshness, or as a cron's schedule times around it."""
     if isinstance(cadence, Freshness):
         return timedelta(seconds=cadence.seconds)
     grid = cadence.grid(zone)

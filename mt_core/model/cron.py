@@ -71,6 +71,8 @@ class Cron:
         for number, text in enumerate(fields):
             for item in text.split(","):
                 self._check(number, item)
+            if text != "*" and {"*", "*/1"} & set(text.split(",")):
+                raise self._refused(f"{text} in the field {FIELDS[number]} is all values", "write *")
         self._check_days(*fields)
         if _local_after(self.expression, _CHECKED_FROM) is None:
             raise self._refused("no date fits it", "correct the day of the month or the month")
@@ -111,10 +113,21 @@ class Cron:
             if foreign:
                 way_out = _DIALECTS[foreign["letter"] or foreign["both"]]
             raise self._refused(f"{item} does not go into the field {FIELDS[number]}", way_out)
-        if found and found["step"] and not 0 < int(found["step"]) <= highest:
+        if found is None or (found["first"] is None and not found["step"]):
+            return
+        if found["step"] and not 0 < int(found["step"]) <= highest:
             raise self._refused(
                 f"{item} does not go into the field {FIELDS[number]}", f"write a step from 1 to {highest}"
             )
+        if found["first"] and found["last"] is None and found["step"]:
+            first = int(found["first"]) if found["first"].isdigit() else highest
+            raise self._refused(
+                f"not every cron begins the steps of {item} at {found['first']}",
+                f"write {first}-{highest}/{found['step']}" if first < highest else "write a list of its values",
+            )
+        if found["last"] and _number_of(names, found["first"]) >= _last_of(number, names, found["last"]):
+            # Crons read the whole cycle, nothing, or what is between over its end in such a range.
+            raise self._refused(f"the range {item} does not end after its beginning", "write a list of its values")
 
     def _check_days(self, _minute: str, _hour: str, day: str, _month: str, weekday: str) -> None:
         """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both, croniter either."""
@@ -124,6 +137,9 @@ class Cron:
                     f"some crons take the days that fit both {starred} and {other}, others those that fit either",
                     f"write the days of {starred} as a list, or * for one of the two fields",
                 )
+            if starred != "*" and other != "*" and _is_all(self.expression, starred):
+                # Vixie's cron takes days of either, which are all; croniter the days of the other field.
+                raise self._refused(f"{starred} is all days", f"write * for it, or for {other}")
 
     def _foreign(self, fields: list[str]) -> DefinitionInvalid:
         """Return the error for an expression of another dialect, with its form of five fields where that is certain."""
@@ -143,6 +159,24 @@ class Cron:
 
     def _refused(self, what: str, way_out: str) -> DefinitionInvalid:
         return DefinitionInvalid(f"{KEY} '{self.expression}': {what}; {way_out}.", key=KEY, value=self.expression)
+
+
+def _is_all(expression: str, field: str) -> bool:
+    """Return whether one of the two fields of days, as it is written, has all values."""
+    number = expression.split(" ").index(field, 2)
+    values = _parsed(expression).expanded[number]
+    return values == ["*"] or len(values) == (31 if number == 2 else 7)
+
+
+def _number_of(names: tuple[str, ...], value: str) -> int:
+    """Return the number of a value of a field; months are counted from 1, days of the week from 0."""
+    return names.index(value) + (len(names) == len(_NAMES[3])) if value in names else int(value)
+
+
+def _last_of(field: int, names: tuple[str, ...], value: str) -> int:
+    """Return the number of the end of a range, where Sunday is the seventh day."""
+    number = _number_of(names, value)
+    return 7 if field == len(FIELDS) - 1 and number == 0 else number
 
 
 def _five_fields(expression: str, fields: list[str]) -> str | None:

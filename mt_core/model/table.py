@@ -11,7 +11,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from mt_core.errors import IllegalStatus
 from mt_core.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
-from mt_core.model.cadence import Cadence, Grid, period_at
+from mt_core.model.cadence import Cadence, Grid, fresh_until, period_at
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import DoubtedPartitions
@@ -125,6 +125,10 @@ class TableDefinition:
     def grid(self) -> Grid:
         """Return the schedule times of the table."""
         return self.cadence.grid(self.zone)
+
+    def fresh_until(self, instant: datetime) -> datetime:
+        """Return until when rows that were read at *instant* are as fresh as the table declares."""
+        return fresh_until(self.cadence, self.zone, instant)
 
     def period_at(self, instant: datetime) -> timedelta:
         """Return the time between the schedule times around *instant*."""

@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from uuid import uuid4
 
@@ -366,8 +367,32 @@ def test_a_source_that_does_not_answer_within_the_limit_says_so_and_is_interrupt
     reads = own_object(session, "freshtable.driver.LimitedReads")
     assert reads is not None
 
-    first = json.loads(json_of(session, reads.of(objects, take, 10, 0)))
-    second = json.loads(json_of(session, reads.of(objects, take, 60_000, 0)))
+    first = second = json.loads(json_of(session, reads.of(objects, take, 10, 0, False)))
+    deadline = time.monotonic() + 60
+    while second == first and time.monotonic() < deadline:
+        second = json.loads(json_of(session, reads.of(objects, take, 10, 0, False)))
 
     assert first == [[None, f"{NO_ANSWER} 0 seconds"]]
     assert "InterruptedException" in second[0][1]
+
+
+def test_what_an_earlier_look_read_too_late_is_no_answer_to_a_run(pins: Pins) -> None:
+    session = pins.session
+    take = java_function(session, "java.util.concurrent.BlockingQueue.take")
+    queue = static_member(session, "java.util.concurrent.LinkedBlockingQueue")()
+    objects = static_member(session, "java.util.ArrayList")()
+    objects.add(queue)
+
+    looks = [read(session, objects, take, 10)]
+    queue.put("read by the look, after it had gone")
+    queue.put("read by the run")
+    runs = [read(session, objects, take, 60_000, fresh=True)]
+    looks.append(read(session, objects, take, 10))
+    with ThreadPoolExecutor(1) as thread:
+        run = thread.submit(read, session, objects, take, 60_000, fresh=True)
+        queue.put("read by the look, while the run waits for it")
+        queue.put("read by the run")
+        runs.append(run.result(60))
+
+    assert looks == [[UnreadSources(reason="")]] * 2
+    assert runs == [["read by the run"]] * 2

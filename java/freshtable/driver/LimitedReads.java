@@ -8,6 +8,7 @@ import java.util.concurrent.ExecutorService;
 import java.util.concurrent.Executors;
 import java.util.concurrent.TimeUnit;
 import java.util.function.Function;
+import org.apache.iceberg.HasTableOperations;
 
 /**
  * Reads one text of each of several objects, such as the current version of a table, apart from each other and within a limit of time.
@@ -31,12 +32,26 @@ public final class LimitedReads {
   /** One read, which is done when it has a text or a failure. */
   private static final class Read {
     private final Object object;
+    private final Object key;
     private long began;
     private volatile Thread thread;
     private volatile String[] result;
 
-    Read(Object object) {
+    Read(Object object, Object key) {
       this.object = object;
+      this.key = key;
+    }
+
+    /** Waits until it is done; returns false if it is not at that time. */
+    synchronized boolean isDoneBy(long deadline) throws InterruptedException {
+      while (result == null) {
+        long left = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
+        if (left <= 0) {
+          return false;
+        }
+        wait(left);
+      }
+      return true;
     }
 
     void run(Function<Object, Object> function) {
@@ -44,10 +59,15 @@ public final class LimitedReads {
       Thread.interrupted();
       began = System.nanoTime();
       thread = Thread.currentThread();
+      String[] found;
       try {
-        result = new String[] {String.valueOf(function.apply(object)), null};
+        found = new String[] {String.valueOf(function.apply(object)), null};
       } catch (Throwable failure) {
-        result = new String[] {null, reason(failure)};
+        found = new String[] {null, reason(failure)};
+      }
+      synchronized (this) {
+        result = found;
+        notifyAll();
       }
     }
 
@@ -108,21 +128,25 @@ public final class LimitedReads {
    * Returns for each object its text and null, or null and why it has none, or twice null while it is not read.
    *
    * <p>Of one that has not been read after so many milliseconds the reason says so, and its thread is interrupted, which ends the
-   * pauses between the attempts of a library.
+   * pauses between the attempts of a library. A *fresh* text is one that was read after the call began: an unfinished read of an
+   * earlier call is waited for, and its object is read again. Otherwise the text of that read is the answer.
    */
-  public List<String[]> of(List<?> objects, Function<Object, Object> function, long waitMs, long limitMs)
+  public List<String[]> of(List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
       throws InterruptedException {
     List<Read> all = new ArrayList<>(objects.size());
     List<Read> begun = new ArrayList<>(objects.size());
-    synchronized (unfinished) {
-      for (Object object : objects) {
-        Read read = unfinished.remove(object);
-        if (read == null) {
-          read = new Read(object);
-          begun.add(read);
-        }
-        all.add(read);
+    long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
+    for (Object object : objects) {
+      Object key = keyOf(object);
+      Read read;
+      synchronized (unfinished) {
+        read = unfinished.remove(key);
       }
+      if (read == null || fresh && read.isDoneBy(deadline)) {
+        read = new Read(object, key);
+        begun.add(read);
+      }
+      all.add(read);
     }
     Pass pass = new Pass(begun, function);
     int count = begun.isEmpty() ? 0 : 1;
@@ -137,13 +161,18 @@ public final class LimitedReads {
     return all.stream().map(read -> outcome(read, limitMs)).toList();
   }
 
+  /** Returns what two reads of one table have in common, which are not to happen at the same time. */
+  private static Object keyOf(Object object) {
+    return object instanceof HasTableOperations table ? table.operations() : object;
+  }
+
   private String[] outcome(Read read, long limitMs) {
     String[] result = read.result;
     if (result != null) {
       return result;
     }
     synchronized (unfinished) {
-      unfinished.put(read.object, read);
+      unfinished.put(read.key, read);
     }
     Thread thread = read.thread;
     long took = thread == null ? 0 : TimeUnit.NANOSECONDS.toMillis(System.nanoTime() - read.began);

@@ -142,6 +142,9 @@ def authenticates(settings: DriverSettings) -> bool:
 def check_authentication(settings: DriverSettings) -> None:
     """Raise ConfigError if the ports of Spark would ask for no secret and no setting allows that, or for one that nobody knows."""
     wanted, master = authenticates(settings), settings.master
+    if "://" not in master and not master.startswith(("local", "yarn")):
+        # No master of any cluster: Spark says which there are.
+        return
     if _has_secret(settings):
         way_out = f"leave {AUTHENTICATE} at true"
     else:

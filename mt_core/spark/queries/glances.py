@@ -64,7 +64,9 @@ class Glances:
         return self._groups[key][1]
 
 
-def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Sequence[UnreadSources | None]:
+def refreshed(
+    session: SparkSession, tables: Sequence[Any], wait_ms: int, *, fresh: bool
+) -> Sequence[UnreadSources | None]:
     """Bring tables to their current metadata; return for each why it could not be read, None if it was. Otherwise as `read`."""
     objects = static_member(session, "java.util.ArrayList")()
     for table in tables:
@@ -73,7 +75,7 @@ def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Seq
         for table in tables:
             table.refresh()
         return [None] * len(tables)
-    outcomes = read(session, objects, java_function(session, _REFRESH_TABLE), wait_ms)
+    outcomes = read(session, objects, java_function(session, _REFRESH_TABLE), wait_ms, fresh=fresh)
     return [outcome if isinstance(outcome, UnreadSources) else None for outcome in outcomes]
 
 
@@ -83,16 +85,19 @@ def snapshot_of(table: Any) -> str:
     return "" if snapshot is None else str(snapshot.snapshotId())
 
 
-def read(session: SparkSession, objects: Any, function: Any, wait_ms: int) -> Sequence[str | UnreadSources]:
+def read(
+    session: SparkSession, objects: Any, function: Any, wait_ms: int, *, fresh: bool = False
+) -> Sequence[str | UnreadSources]:
     """Return the text that a Java Function gives of each of some objects, or why it has none.
 
-    None of them waits longer than *wait_ms* for another one. Raises Spark's errors, those of an object only where Spark was
+    None of them waits longer than *wait_ms* for another one. A *fresh* text was read after the call began; otherwise it may be that
+    of a read which an earlier call did not wait for. Raises Spark's errors, those of an object only where Spark was
     started without our classes.
     """
     reads = own_object(session, _READS)
     if reads is None:
         return texts(session, objects.stream().map(function).toList())
-    found = json.loads(json_of(session, reads.of(objects, function, wait_ms, LIMIT_MS)))
+    found = json.loads(json_of(session, reads.of(objects, function, wait_ms, LIMIT_MS, fresh)))
     return [
         UnreadSources(reason=plain_message(failure) if failure else "") if text is None else str(text)
         for text, failure in found

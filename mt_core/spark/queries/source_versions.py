@@ -119,7 +119,7 @@ class SourceVersions:
         if not lineage.lock.acquire(timeout=WAIT_MS / 1000):
             return UnreadSources(reason="")
         try:
-            (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS)
+            (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS, fresh=False)
             if failed is not None:
                 return failed
             return self._moving_version(source) if source.name in lineage.moving else snapshot_of(source.table)
@@ -243,7 +243,9 @@ class SourceVersions:
     def _refresh(self, lineage: Lineage) -> None:
         """Bring the sources to their current metadata; raises EngineError if one does not answer, _Outdated if it fails."""
         sources = [source for source in lineage.sources if source.table is not None]
-        outcomes = refreshed(self._driver.session, [source.table for source in sources], LIMIT_MS) if sources else ()
+        tables = [source.table for source in sources]
+        # A run that took what an earlier look had read would miss the commits since.
+        outcomes = refreshed(self._driver.session, tables, LIMIT_MS, fresh=True) if tables else ()
         for source, failed in zip(sources, outcomes, strict=True):
             if failed is not None:
                 if failed.reason and NO_ANSWER not in failed.reason:

@@ -114,6 +114,8 @@ class LateRows:
 
         It takes as many late partitions as make *most* with its own, and one at least, the newest first; 0: none.
         """
+        # A run of an older point looks at the sources of now as well: what was covered since is not to come.
+        until = max(until, self.table.covered_until, *(last for _, last in self.table.covered or ()))
         handling, vector = handling_of(self.table.definition), self.vector
         if own.specs is None:
             return LateData()

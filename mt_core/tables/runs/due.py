@@ -59,6 +59,16 @@ def due_share(
     return Share(points=tuple(taken))
 
 
+def fitting(table: MaterializedTable, points: Sequence[datetime], max_partitions: int) -> Sequence[datetime]:
+    """Return the first of *points* whose partitions together are at most *max_partitions*, and one at least."""
+    partitions: set[PartitionSpec] = set()
+    for number, point in enumerate(points):
+        partitions |= scope_of(table, [point]).specs or frozenset()
+        if number and (len(partitions) > max_partitions or number >= max_partitions):
+            return points[:number]
+    return points
+
+
 def points_between(table: MaterializedTable, after: datetime, until: datetime) -> list[datetime]:
     """Return the latest points of the grid later than *after*, up to *until*, newest first."""
     grid, points = _grid(table), list[datetime]()

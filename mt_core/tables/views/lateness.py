@@ -60,7 +60,7 @@ def lateness_of(
     allowed = oldest_allowed(table, now)
 
     def late_by(instant: datetime) -> timedelta:
-        return now - instant - table.definition.period_at(instant)
+        return now - table.definition.fresh_until(instant)
 
     if read_at < allowed:
         return Lateness(by=late_by(read_at), fault=_own_fault(table, list(runs), now))

@@ -64,7 +64,8 @@ def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: 
     read = [source for run in runs for source in run.vector or () if _is(source["name"], identifier)]
     # A version that the text of a query names is not pinned besides.
     versions = [(source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read]
-    return [str(version) for version in versions if version is not None]
+    # That of a branch, a tag that is gone or a time is a file of metadata, which no expiry removes.
+    return [str(version) for version in versions if str(version).isdigit()]
 
 
 def _is(source: str, identifier: TableIdentifier) -> bool:

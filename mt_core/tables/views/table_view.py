@@ -171,7 +171,7 @@ def _lateness(
     shows, below = (included.until, included.by) if included is not None else (read_at, None)
     upstream = None if below is None else tx.tables.named(below)
     if upstream is not None:
-        shows += upstream.definition.period_at(shows)
+        shows = upstream.definition.fresh_until(shows)
     runs = tx.runs.newest(table_id=table.table_id, limit=_PAGE)
     return lateness_of(
         table,

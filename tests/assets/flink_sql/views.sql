@@ -11,9 +11,7 @@ CREATE VIEW named (m) COMMENT 'one column' AS SELECT n FROM numbers;
 SHOW VIEWS;
 -- gives: [[5]]
 SELECT sum(n) FROM big;
--- refused: Use CREATE OR REPLACE VIEW instead
 ALTER VIEW small AS SELECT n FROM numbers WHERE n < 3;
-CREATE OR REPLACE VIEW small AS SELECT n FROM numbers WHERE n < 3;
 -- gives: [[2]]
 SELECT count(*) FROM small;
 -- refused: There is no temporary table or view small

@@ -81,6 +81,7 @@ def test_a_verbose_client_sees_the_whole_error(terminal: Terminal) -> None:
 def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
     terminal.enter("RESET;")
     opened = rows(terminal.enter("SET;"))[1:]
+    terminal.enter("SET 'sql-client.execution.result-mode' = 'tableau';")
     terminal.enter("SET 'table.local-time-zone' = 'Asia/Tokyo';")
     unknown = error(terminal.enter("SET execution.runtime-mode = sometimes;"))
     misspelt = error(terminal.enter("SET 'table.exec.state.tll' = '1 h';"))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 
 import pytest
 
@@ -11,6 +13,7 @@ from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, TableDefinition
+from mt_core.tables.registry import in_transaction
 from mt_core.workflow.operations import ScheduleKind
 from tests.support.fake_scheduler import FakeScheduler
 from tests.support.manager_world import ManagerWorld
@@ -93,6 +96,42 @@ def test_no_weekend_is_late_and_a_missed_weekday_is() -> None:
     assert sunday["health"] == "OK"
     assert tuesday["health"] == "LATE"
     assert str(tuesday["late by"]).startswith("24 h")
+
+
+def test_a_table_that_was_refreshed_by_hand_before_its_schedule_time_is_late_since_that() -> None:
+    world = ManagerWorld()
+    world.sql(TOTALS.replace("AT TIME ZONE 'Europe/Berlin'", ""))
+    world.work()
+    world.clock.advance(NEXT_MONDAY - timedelta(hours=1) - world.clock.now())
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-09", "amount": 9}])
+    world.sql("ALTER MATERIALIZED TABLE totals REFRESH")
+    world.work()
+
+    world.clock.advance(timedelta(hours=26))
+
+    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    assert (row["health"], row["late by"]) == ("LATE", "25 h (schedule)")
+
+
+def test_points_that_failed_alone_are_tried_again_as_many_as_fit_into_a_refresh() -> None:
+    world = ManagerWorld(max_partitions=8)
+    world.sql(WEEKDAYS.replace("mon-fri", "mon"))
+    world.work()
+    points = [MONDAY + timedelta(days=7 * week) for week in range(6)]
+    table = world.table()
+    failed = partial(replace, table, failing=tuple(points[:5]))
+    in_transaction(world.registry, lambda tx: tx.tables.replace(replace(failed(), revision=table.revision)))
+    world.clock.advance(points[-1] - world.clock.now())
+    world.tick(points[-1])
+    newest = world.claim()
+    assert newest is not None
+    for _ in world.attempt(newest):
+        pass
+
+    again = world.claim()
+
+    assert again is not None
+    assert (again.run.points, len(again.run.scope.specs or ())) == ((points[0],), 8)
 
 
 def test_a_table_above_one_with_a_schedule_waits_for_half_the_time_between_its_own_schedule_times() -> None:

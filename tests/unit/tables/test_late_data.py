@@ -98,6 +98,37 @@ def test_partitions_without_late_rows_stay_as_they_are() -> None:
     assert {"ds": "2026-03-03", "amount": 9} in late.rows()
 
 
+def test_a_retry_of_an_older_point_leaves_late_rows_of_newer_ones_to_the_next_refresh() -> None:
+    late = LateWorld()
+    late.world.engine.poisoned = {spec(4)}
+    late.add(4, 1)
+    late.add(5, 1)
+    late.world.pass_days(2)
+    late.today += 2
+    late.world.tick(day(5))
+    late.world.tick(day(6))
+    late.world.work()
+    late.world.engine.poisoned = set()
+    late.add(6, 1)
+    late.world.pass_days(1)
+    late.today += 1
+    late.world.tick(day(7))
+    newest = late.world.claim()
+    assert newest is not None
+    assert newest.run.points[0] == day(7)
+    for _ in late.world.attempt(newest):
+        pass
+
+    # The retry of the 5th, which failed alone, comes after it, and sees these rows first.
+    late.add(5, 99)
+    late.add(3, 77)
+    late.world.work()
+    late.add(7, 1)
+    late.pass_a_day()
+
+    assert late.rows() == late.query()
+
+
 def test_late_rows_are_taken_once() -> None:
     late = LateWorld()
     late.add(1)

@@ -231,7 +231,10 @@ HAND = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
         (
             replace(HAND, schedule_time="2026-03-02 00:00:00"),
             RequestInvalid,
-            ["scheduleTime goes with isPeriodic = true", "lake.default.daily takes its partition from staticPartitions"],
+            [
+                "scheduleTime goes with isPeriodic = true",
+                "lake.default.daily takes its partition from staticPartitions",
+            ],
         ),
         (replace(HAND, static_partitions={"dx": "1"}), DefinitionInvalid, ["dx", "partition columns are ds"]),
         (replace(HAND, identifier_text="daily"), RequestInvalid, ["'daily' is not a full name", "catalog.database"]),

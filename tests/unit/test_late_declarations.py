@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.function import CreatedFunction, FunctionLanguage, PythonDeclaration, PythonForm
+from mt_core.spark.driver.session_functions import FunctionLoading
 from mt_core.spark.functions.late_declarations import AGAIN_S, LateDeclarations
 
 DECLARED = PythonDeclaration(python="3.11", form=PythonForm.VALUE, name="f")
@@ -51,11 +52,23 @@ def test_one_that_fails_is_tried_again_after_a_while_and_says_why_meanwhile() ->
     assert "ends the process that loads it" in str(world.late.reason(BAD))
 
 
+def test_a_statement_waits_for_what_another_one_has_begun_to_read() -> None:
+    world = World()
+    world.late.read([HANGING], world.read, patience_s=0.0)
+    before = world.late.reason(HANGING)
+    threading.Timer(0.05, world.end.set).start()
+
+    world.late.read([HANGING], world.read)
+
+    assert isinstance(before, FunctionLoading)
+    assert [each.name for each in world.kept] == ["hanging"]
+
+
 def test_one_that_hangs_holds_up_neither_the_others_nor_a_statement_for_long() -> None:
     world = World()
 
     world.late.read([HANGING], world.read, patience_s=0.0)
-    world.late.read([HANGING, GOOD], world.read)
+    world.late.read([HANGING, GOOD], world.read, patience_s=0.5)
 
     assert [each.name for each in world.kept] == ["good"]
     assert "is being loaded for the first time since the gateway was upgraded" in str(world.late.reason(HANGING))

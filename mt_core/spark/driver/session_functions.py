@@ -7,12 +7,22 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import QueryFailed, Unsupported
+from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
 from mt_core.model.function import CreatedFunction
 
 
 class FunctionUncallable(QueryFailed):
-    """A query calls a function that statements created, and that no session can have now: its file may be missing."""
+    """A query calls a function that statements created, and that no session can have now: its file may be missing.
+
+    One that is *loading* passes by itself.
+    """
+
+    internal = True
+    loading = False
+
+
+class FunctionLoading(DefinitionInvalid):
+    """The module of a function is being loaded, so that no session can have the function yet."""
 
     internal = True
 

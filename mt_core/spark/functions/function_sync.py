@@ -20,7 +20,7 @@ from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLangua
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_value
 from mt_core.spark.driver.remote_files import fetch_file
-from mt_core.spark.driver.session_functions import FunctionUncallable, SessionFunctions
+from mt_core.spark.driver.session_functions import FunctionLoading, FunctionUncallable, SessionFunctions
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.java_functions import described, register_java
 from mt_core.spark.functions.late_declarations import LateDeclarations
@@ -65,6 +65,7 @@ class _Unusable:
     function: CreatedFunction
     reason: str
     again_at: float
+    loading: bool = False
 
 
 class FunctionSync(SessionFunctions):
@@ -118,13 +119,15 @@ class FunctionSync(SessionFunctions):
         """Return *error*, or why a function cannot be called if it is that Spark does not know one of these."""
         found = _UNRESOLVED.search(error.message)
         name = found[1].replace("`", "").casefold() if found else ""
-        reasons = {each.casefold(): unusable.reason for each, unusable in list(self._unusable.items())}
-        if name not in reasons:
+        unusable = {each.casefold(): why for each, why in list(self._unusable.items())}.get(name)
+        if unusable is None:
             return error
-        reason = f"Function {name} cannot be called: {reasons[name].removeprefix(f'Function {name}: ')}"
-        return FunctionUncallable(
+        reason = f"Function {name} cannot be called: {unusable.reason.removeprefix(f'Function {name}: ')}"
+        uncallable = FunctionUncallable(
             reason, error_class=error.error_class, sqlstate=error.sqlstate, line=error.line, position=error.position
         )
+        uncallable.loading = unusable.loading
+        return uncallable
 
     def checked(self, session: SparkSession, function: CreatedFunction, check: Check = no_check) -> CreatedFunction:
         """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
@@ -210,7 +213,12 @@ class FunctionSync(SessionFunctions):
                 log.warning("function %s cannot be called: %s", name, error, extra={"action": "function_unusable"})
             ended = self._now()
             wait_s = 0.0 if ended - began < CHEAP_S else _WAITS * (ended - began)
-            self._unusable[name] = _Unusable(function=wanted, reason=_said(error), again_at=ended + wait_s)
+            self._unusable[name] = _Unusable(
+                function=wanted,
+                reason=_said(error),
+                again_at=ended + wait_s,
+                loading=isinstance(error, FunctionLoading),
+            )
             return False
         self._unusable.pop(name, None)
         return True

@@ -17,6 +17,7 @@ from mt_core.background import start_thread
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.function import CreatedFunction
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
+from mt_core.spark.driver.session_functions import FunctionLoading
 
 log = logging.getLogger(__name__)
 
@@ -45,22 +46,25 @@ class LateDeclarations:
         self._readings: dict[CreatedFunction, _Reading] = {}
 
     def read(self, functions: Iterable[CreatedFunction], read: Read, patience_s: float = PATIENCE_S) -> None:
-        """Begin to read those of *functions* that are not being read, and wait for these; a failure is tried again later."""
-        began = list[_Reading]()
+        """Begin to read those of *functions* that are not being read, and wait for all; a failure is tried again later."""
+        awaited = list[_Reading]()
         for function in functions:
             with self._lock:
                 reading = self._readings.get(function)
-                if reading is not None and (not reading.ended.is_set() or self._now() < reading.again_at):
+                if reading is not None and not reading.ended.is_set():
+                    awaited.append(reading)
+                    continue
+                if reading is not None and self._now() < reading.again_at:
                     continue
                 reading = self._readings[function] = _Reading()
-            began.append(reading)
+            awaited.append(reading)
             start_thread(
                 f"declaration of {function.name}",
                 partial(self._read, function, reading, read),
                 partial(self._failed, function, reading),
             )
         until = time.monotonic() + patience_s
-        for reading in began:
+        for reading in awaited:
             reading.ended.wait(max(0.0, until - time.monotonic()))
 
     def reason(self, function: CreatedFunction) -> DefinitionInvalid:
@@ -68,7 +72,7 @@ class LateDeclarations:
         reading = self._readings.get(function)
         if reading is not None and reading.ended.is_set() and reading.failure:
             return DefinitionInvalid(reading.failure)
-        return DefinitionInvalid(
+        return FunctionLoading(
             f"Function {function.name}: its module is being loaded for the first time since the gateway was upgraded; repeat the "
             "statement in a few seconds."
         )

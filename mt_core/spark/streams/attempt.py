@@ -202,7 +202,8 @@ class StreamAttempt:
             with self._driver.run_tagged(self._job, REFRESH_POOL, "start of a stream"):
                 self._begin()
         except FunctionUncallable as error:
-            self._failure = StreamFilesMissing.of(self._definition, error.message)
+            # A module that is being loaded is there soon: the job begins again as after any other failure.
+            self._failure = error if error.loading else StreamFilesMissing.of(self._definition, error.message)
         except MtError as error:
             self._failure = error
 

@@ -313,10 +313,14 @@ What the parser computes until then, and keeps for later statements, grows faste
 5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM does nothing but collect garbage. Types cost the most
 memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of JOIN are flat: they cost what their length says.
 """
-_OPERATOR_NEXT = r"(?: [=<>,)%|&^*;:] | (?:AND|OR|IN|IS|NOT|LIKE|BETWEEN|FROM|AS|THEN|ELSE|END)(?!\w) | \Z )"
+_NEGATED = r"NOT \s++ (?:I?LIKE|R?LIKE|REGEXP|IN|BETWEEN)"
+_OPERATOR_NEXT = (
+    rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|END|{_NEGATED})(?!\w) | \Z )"
+)
 # Not the column of that name.
-_CASE = rf"(?i:CASE(?!\w)(?! \s*+ {_OPERATOR_NEXT} ))"
-_TYPE = r"(?i:ARRAY|MAP|STRUCT) \s*+ <"
+_CASE = rf"(?i:CASE(?!\w)(?! {_GAP} {_OPERATOR_NEXT} ))"
+# Not the columns of these names that are compared or shifted.
+_TYPE = rf"(?i:ARRAY|MAP|STRUCT) {_GAP} < (?! [<=] | {_GAP} [0-9'] )"
 _SIGN = r"(?: (?i:NOT)(?!\w) | -(?!-) | [+~!] )"
 # Text that begins and ends no level. A word is read as a whole, so that what follows it is not in the middle of one.
 _FLAT = rf"""
@@ -330,7 +334,7 @@ _FLAT_GROUP = rf"[(\[] (?>(?: {_FLAT} | > )*) [)\]]"
 _FLAT_GROUPS = rf"[(\[] (?>(?: {_FLAT} | > | {_FLAT_GROUP} )*) [)\]]"
 _EDGE = rf"""
     (?: (?P<BRACKET> [(\[] ) | (?P<CASE> {_CASE} ) | (?P<TYPE> {_TYPE} ) | (?P<SIGNS> (?: {_SIGN} \s*+ )+ )
-      | (?P<CLOSING> [)\]>] | (?i:END (?>(?: \s++ CASE )?))(?!\w) ) )?
+      | (?P<CLOSING> [)\]>] | (?i:END(?!\w)(?>(?: \s++ CASE(?!\w) )?)) ) )?
 """
 _LEVEL = re.compile(f"(?>(?: {_FLAT} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
 # Reads what nests two levels at most, such as the rows of VALUES, without a step of ours.

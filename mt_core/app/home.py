@@ -84,7 +84,7 @@ class Home:
             raise ConfigError(f"No gateway runs on home folder {self.folder}; name another folder with --home.")
         holder = self.read_holder()
         pid, started = holder.get("pid"), holder.get("started")
-        if not isinstance(pid, int) or not started or process_identity.start_of(pid) != started:
+        if not isinstance(pid, int) or not started or not process_identity.is_running(pid, started):
             raise ConfigError(f"Home folder {self.folder} does not say which process holds it; stop that one yourself.")
         try:
             os.kill(pid, signal.SIGTERM)

@@ -137,7 +137,7 @@ class RegistryLease:
 
     def _died(self, other: GatewayLease) -> bool:
         here = other.machine == self._lease.machine
-        return here and process_identity.start_of(other.pid) != other.started
+        return here and not process_identity.is_running(other.pid, other.started)
 
 
 _LEASE_WAIT = {"action": "lease_wait"}

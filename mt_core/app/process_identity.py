@@ -30,6 +30,25 @@ def start_of(pid: int) -> str:
         return ""
 
 
+def is_running(pid: int, started: str) -> bool:
+    """Return whether the process *pid* that started then may still run.
+
+    The system can hide a process of the same user from this one (`hidepid`), so that its start is not known.
+    """
+    if now := start_of(pid):
+        return now == started
+    if psutil.pid_exists(pid) and (_PROC / str(pid)).exists():
+        # It has ended, and its parent does not know yet.
+        return False
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
 def _ticks(pid: int) -> str:
     """Return the start in ticks since the machine's, which a change of the machine's clock does not move."""
     try:

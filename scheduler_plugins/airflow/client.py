@@ -74,7 +74,8 @@ class AirflowClient:
             except _LOST as cause:
                 if pause_s is None or self.closed.is_set():
                     raise self._unreachable(cause) from cause
-            except requests.RequestException as cause:
+            except (OSError, ValueError) as cause:
+                # All that requests raises is an OSError, and so is a CA file that is gone.
                 raise self._unreachable(cause) from cause
             else:
                 if answer.status_code in accept and not _is_busy(answer):

@@ -98,6 +98,8 @@ def read_settings(options: Mapping[str, str]) -> AirflowSettings:
             f"The gateway cannot log in to Airflow at {endpoint}: set {PREFIX}{USER_NAME.key} and {PREFIX}{PASSWORD.key}, "
             f"or {PREFIX}{TOKEN.key}."
         )
+    if not (texts[TOKEN.key].isascii() and texts[TOKEN.key].isprintable()):
+        raise WorkflowError(f"{PREFIX}{TOKEN.key} has characters that no token has; set the token that Airflow gave.")
     if not _DAG_ID_PREFIX.fullmatch(texts[DAG_ID_PREFIX.key]):
         raise _unusable(DAG_ID_PREFIX, texts[DAG_ID_PREFIX.key], "1 to 60 letters, digits and characters of _.-")
     return AirflowSettings(

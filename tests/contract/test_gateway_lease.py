@@ -357,3 +357,22 @@ def test_a_process_is_known_by_its_start_and_a_dead_one_by_none() -> None:
     assert alive[0] == alive[1] != ""
     assert process_identity.start_of(os.getpid()) not in ("", alive[0])
     assert dead == ""
+
+
+def test_a_process_that_the_system_hides_counts_as_running_while_it_takes_signals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        started = process_identity.start_of(process.pid)
+        seen = process_identity.is_running(process.pid, started), process_identity.is_running(process.pid, "another")
+        with monkeypatch.context() as hidden:
+            # As with hidepid, for a process that no other of its user may look into.
+            hidden.setattr(process_identity, "_PROC", Path("/nowhere"))
+            hidden.setattr(process_identity, "start_of", lambda pid: "")
+            unseen = process_identity.is_running(process.pid, started)
+            process.kill()
+            process.wait()
+            ended = process_identity.is_running(process.pid, started)
+
+    assert (seen, unseen, ended) == ((True, False), True, False)
+    assert not process_identity.is_running(process.pid, started)

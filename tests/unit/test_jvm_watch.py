@@ -3,7 +3,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Sequence
 
-from mt_core.spark.driver.jvm_watch import COLLECTING, SAID_AFTER_S, STALLED_AFTER_S, JvmWatch, Pulse, Pulses
+from mt_core.spark.driver.jvm_watch import COLLECTING, SAID_AFTER_S, STALLED_AFTER_S, Answers, JvmWatch, Pulse
 
 EVERY_S = 5.0
 
@@ -116,7 +116,7 @@ def test_a_question_without_an_answer_blocks_nobody() -> None:
         answered.release()
         return pulse
 
-    found = Pulses(ask)
+    found = Answers(ask)
     assert asked.acquire(timeout=60.0)
     silent = [found.newest(), found.newest()]
     answer.release()

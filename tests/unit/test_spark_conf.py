@@ -40,13 +40,8 @@ def jar(path: Path) -> Path:
     return path
 
 
-def test_a_jvm_without_memory_ends_unless_the_user_says_otherwise(tmp_path: Path) -> None:
-    users = {"spark.driver.extraJavaOptions": "-XX:-ExitOnOutOfMemoryError"}
-
-    ours, overridden = spark_conf(settings(tmp_path)), spark_conf(settings(tmp_path, **users))
-
-    assert "-XX:+ExitOnOutOfMemoryError" in ours["spark.driver.extraJavaOptions"].split()
-    assert overridden["spark.driver.extraJavaOptions"].endswith(" -XX:-ExitOnOutOfMemoryError")
+def test_an_error_of_memory_of_one_statement_does_not_end_the_jvm_of_all(tmp_path: Path) -> None:
+    assert "ExitOnOutOfMemoryError" not in spark_conf(settings(tmp_path))["spark.driver.extraJavaOptions"]
 
 
 def test_the_users_settings_win_and_java_options_are_joined(tmp_path: Path) -> None:

@@ -322,6 +322,11 @@ NESTED: dict[str, Callable[[int], str]] = {
     "CASE of a value": lambda depth: "SELECT " + "CASE a WHEN 1 THEN 2 ELSE " * depth + "1" + " END" * depth,
     "types": lambda depth: "SELECT CAST(a AS " + "array<" * (depth - 1) + "INT" + ">" * (depth - 1) + ")",
     "STRUCT": lambda depth: "SELECT CAST(a AS " + "STRUCT <x: " * (depth - 1) + "INT" + ">" * (depth - 1) + ")",
+    "types with comments": lambda depth: (
+        "SELECT CAST(a AS " + "ARRAY/**/<" * (depth - 1) + "INT" + ">" * (depth - 1) + ")"
+    ),
+    "CASE of a negation": lambda depth: "SELECT " + "CASE NOT a WHEN 1 THEN " * depth + "1" + " END" * depth,
+    "CASE of a parameter": lambda depth: "SELECT " + "CASE :p WHEN 1 THEN " * depth + "1" + " END" * depth,
     "minus": lambda depth: "SELECT " + "- " * depth + "1",
     "tilde": lambda depth: "SELECT " + "~" * depth + "1",
     "NOT": lambda depth: "SELECT " + "NOT " * depth + "true",
@@ -371,6 +376,8 @@ def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_a
         "* FROM t " + " ".join(f"JOIN (SELECT 1 AS k) AS t{number} ON a.k = t{number}.k" for number in range(2_000)),
         ", ".join(["CASE WHEN a THEN CASE b WHEN 1 THEN 2 END END AS end"] * 2_000),
         ", ".join(["case, t.case, case + 1 AS case"] * 200),
+        ", ".join(["CASE WHEN a THEN 1 END case_1"] * 1_000),
+        " AND ".join(["map < 1 AND array << 2 > 1 AND struct <= 'x' AND case NOT IN (1)"] * 1_000),
         ", ".join(["CAST(a AS MAP<INT, STRUCT<x: ARRAY<INT>>>)"] * 2_000),
         "'"
         + "(" * 2_000
@@ -385,7 +392,23 @@ def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_a
         + "$$",
         "1 /* a /* " + "(" * 2_000 + " */ b */ -- " + "-" * 2_000,
     ],
-    ids=["+", "AND", "IN", "VALUES", "UNION", "JOIN", "CASE", "column", "types", "quotes", "comments"],
+    ids=[
+        *(
+            "+",
+            "AND",
+            "IN",
+            "VALUES",
+            "UNION",
+            "JOIN",
+            "CASE",
+            "column",
+            "alias",
+            "compared columns",
+            "types",
+            "quotes",
+        ),
+        "comments",
+    ],
 )
 def test_a_long_statement_is_not_a_deep_one(flat: str) -> None:
     check(f"SELECT {flat}")

@@ -171,8 +171,6 @@ def _has_secret(settings: DriverSettings) -> bool:
 def _java_options(settings: DriverSettings) -> Iterator[str]:
     """Yield our options of the JVM, which those of a user that follow override."""
     yield f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
-    # Which of its threads an error of memory ended is not known: Spark's own handler sees those of its tasks alone.
-    yield "-XX:+ExitOnOutOfMemoryError"
     if settings.temporary is not None:
         # Spark's own files are there too, unless spark.local.dir or the environment of a cluster's worker names a folder.
         path = str(settings.temporary.absolute()).replace("\\", "\\\\").replace('"', '\\"')

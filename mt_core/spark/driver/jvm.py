@@ -80,7 +80,7 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
         raise ConfigError(_start_failure(settings, cause)) from cause
     try:
         session = _start_spark(settings, wanted, gateway)
-    except MtError:
+    except BaseException:
         discard(gateway)
         raise
     return Incarnation(generation=generation, session=session, gateway=gateway, process=gateway.proc)
@@ -94,10 +94,10 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
         error = translate(cause)
         kind = EngineError if isinstance(error, EngineUnavailable) else ConfigError
         raise kind(_start_failure(settings, error)) from cause
-    _answer_promptly(session, gateway)
-    _register_dialects(session)
     check_warehouse(session)
     try:
+        _answer_promptly(session, gateway)
+        _register_dialects(session)
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
     except SPARK_ERRORS as cause:
         # The catalog's database may be away for a while.

@@ -12,12 +12,13 @@ from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.failures import SPARK_ERRORS
 
+T = TypeVar("T")
 LOOK_EVERY_S = 5.0
 STALLED_AFTER_S = 60.0
 """A full collection of a heap of many gigabytes takes some ten seconds, in which the JVM answers nothing."""
@@ -89,16 +90,16 @@ class JvmWatch:
         )
 
 
-class Pulses:
+class Answers(Generic[T]):
     """The answers of a JVM to *ask*, which a thread of its own calls: a question may remain without an answer."""
 
-    def __init__(self, ask: Callable[[], Pulse | None]) -> None:
+    def __init__(self, ask: Callable[[], T | None]) -> None:
         self._ask = ask
-        self._questions, self._answers = SimpleQueue[bool](), SimpleQueue[Pulse | None]()
+        self._questions, self._answers = SimpleQueue[bool](), SimpleQueue[T | None]()
         self._questions.put(True)
         threading.Thread(target=self._answer, name="spark-pulse", daemon=True).start()
 
-    def newest(self) -> Pulse | None:
+    def newest(self) -> T | None:
         """Return the answer to the last question and ask the next one; None as long as there is none."""
         try:
             answer = self._answers.get_nowait()

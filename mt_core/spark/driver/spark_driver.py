@@ -41,7 +41,7 @@ from mt_core.spark.driver.failures import (
 )
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.driver.jvm_watch import LOOK_EVERY_S as JVM_LOOK_EVERY_S
-from mt_core.spark.driver.jvm_watch import JvmPulse, JvmWatch, Pulses
+from mt_core.spark.driver.jvm_watch import Answers, JvmPulse, JvmWatch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
 from mt_core.spark.java import check_java
@@ -382,7 +382,11 @@ class SparkDriver:
 
     def _see_end(self, incarnation: Incarnation) -> None:
         """Wait until the JVM has ended, or end it when its cluster is lost or it does no work; then discard it."""
-        process, pulses = incarnation.process, Pulses(JvmPulse(incarnation.session))
+        process, pulses = incarnation.process, Answers(JvmPulse(incarnation.session))
+        # A JVM that does not answer must not hold this thread, which is to end it.
+        states = None if self._watch is None else Answers(self._watch.state)
+        if self._watch is not None and states is not None:
+            self._watch.state = states.newest
         ended = threading.Thread(target=process.wait, name="spark-process", daemon=True)
         ended.start()
         self._jvm_watch = JvmWatch(pulses.newest)
@@ -393,6 +397,8 @@ class SparkDriver:
                 process.kill()
                 ended.join()
         pulses.end()
+        if states is not None:
+            states.end()
         self._jvm_watch = None
         incarnation.jobs.note_loss()
         if incarnation.ran_out_of_memory:

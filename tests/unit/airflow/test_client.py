@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+import certifi
 import pytest
 
 from mt_core.errors import WorkflowError
@@ -139,6 +143,27 @@ def test_a_client_that_is_closed_sends_nothing_more(world: AirflowWorld) -> None
     with pytest.raises(WorkflowError, match="is closed"):
         client.get("/dags")
     assert world.server.served == before
+
+
+@pytest.mark.parametrize("token", ["tökén-€", "a\nb"])
+def test_a_token_that_no_header_can_have_is_refused_without_being_shown(token: str) -> None:
+    with pytest.raises(WorkflowError) as caught:
+        read_settings({"endpoint": "http://airflow:8080", "token": token})
+
+    assert "workflow-scheduler.airflow.token has characters that no token has" in str(caught.value)
+    assert token not in str(caught.value)
+
+
+def test_a_ca_file_that_is_gone_is_an_error_of_the_workflow(world: AirflowWorld, tmp_path: Path) -> None:
+    ca_file = tmp_path / "ca.pem"
+    shutil.copyfile(certifi.where(), ca_file)
+    options = {"endpoint": "https://127.0.0.1:1", "token": "jwt", "ca-file": str(ca_file)}
+    client = AirflowClient(read_settings(options), world.clock)
+    ca_file.unlink()
+
+    with pytest.raises(WorkflowError, match=r"ca\.pem"):
+        client.get("/dags")
+    client.close()
 
 
 def test_a_client_keeps_no_cookie_of_an_answer(world: AirflowWorld) -> None:

@@ -33,19 +33,23 @@ def start_of(pid: int) -> str:
 def is_running(pid: int, started: str) -> bool:
     """Return whether the process *pid* that started then may still run.
 
-    The system can hide a process of the same user from this one (`hidepid`), so that its start is not known.
+    The system can hide a process of the same user from this one (`hidepid`): one that takes signals then counts as that process.
     """
-    if now := start_of(pid):
-        return now == started
-    if psutil.pid_exists(pid) and (_PROC / str(pid)).exists():
-        # It has ended, and its parent does not know yet.
-        return False
+    try:
+        psutil.Process(pid).status()
+    except psutil.Error:
+        return _takes_signals(pid)
+    return start_of(pid) == started
+
+
+def _takes_signals(pid: int) -> bool:
+    # Not psutil's `pid_exists`, which asks for what may be hidden.
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
     except PermissionError:
         return True
+    except ProcessLookupError:
+        return False
     return True
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import psutil
 import pytest
 
 from mt_core.app import process_identity
@@ -359,16 +360,19 @@ def test_a_process_is_known_by_its_start_and_a_dead_one_by_none() -> None:
     assert dead == ""
 
 
+@pytest.mark.parametrize("hidden_as", [psutil.NoSuchProcess, psutil.AccessDenied])
 def test_a_process_that_the_system_hides_counts_as_running_while_it_takes_signals(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, hidden_as: type[psutil.Error]
 ) -> None:
+    def hide(pid: int) -> psutil.Process:
+        raise hidden_as(pid)
+
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = process_identity.start_of(process.pid)
         seen = process_identity.is_running(process.pid, started), process_identity.is_running(process.pid, "another")
         with monkeypatch.context() as hidden:
             # As with hidepid, for a process that no other of its user may look into.
-            hidden.setattr(process_identity, "_PROC", Path("/nowhere"))
-            hidden.setattr(process_identity, "start_of", lambda pid: "")
+            hidden.setattr(psutil, "Process", hide)
             unseen = process_identity.is_running(process.pid, started)
             process.kill()
             process.wait()

@@ -23,7 +23,7 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The due points one run takes, newest first, and the newest point that is left for a further run (None: nothing is)."""
+    """The points one run takes, due ones newest first, and the next point, which is left for a further run (None: nothing is)."""
 
     points: tuple[datetime, ...]
     rest: datetime | None = None
@@ -44,29 +44,23 @@ def due_share(
     table: MaterializedTable, until: datetime, *, max_partitions: int, without: Collection[datetime] = ()
 ) -> Share:
     """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions, and none of *without*."""
+    return share_of(table, (point for point in _downwards(table, until) if point not in without), max_partitions)
+
+
+def share_of(
+    table: MaterializedTable, points: Iterable[datetime], max_partitions: int, max_points: int = MAX_POINTS
+) -> Share:
+    """Return the first of *points* that fit into so many partitions; one that stands for more, by a cron, fits alone."""
     taken: list[datetime] = []
     partitions: set[PartitionSpec] = set()
-    for point in _downwards(table, until):
-        if point in without:
-            continue
-        more = partitions | (scope_of(table, [point]).specs or frozenset())
-        # A schedule time of a cron may stand for several partitions; one alone is always taken.
-        full = bool(taken) and len(more) > max(max_partitions, len(partitions))
-        if full or len(taken) >= MAX_POINTS:
+    for point in points:
+        more = (scope_of(table, [point]).specs or frozenset()) - partitions
+        full = taken and more and len(partitions) + len(more) > max_partitions
+        if full or len(taken) >= max_points:
             return Share(points=tuple(taken), rest=point)
-        partitions = more
+        partitions |= more
         taken.append(point)
     return Share(points=tuple(taken))
-
-
-def fitting(table: MaterializedTable, points: Sequence[datetime], max_partitions: int) -> Sequence[datetime]:
-    """Return the first of *points* whose partitions together are at most *max_partitions*, and one at least."""
-    partitions: set[PartitionSpec] = set()
-    for number, point in enumerate(points):
-        partitions |= scope_of(table, [point]).specs or frozenset()
-        if number and (len(partitions) > max_partitions or number >= max_partitions):
-            return points[:number]
-    return points
 
 
 def points_between(table: MaterializedTable, after: datetime, until: datetime) -> list[datetime]:

@@ -19,7 +19,7 @@ from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Transaction
-from mt_core.tables.runs.due import cover, covered_by, due_share, fitting, is_due, scope_of
+from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of, share_of
 
 MOST_ALIKE = 3
 _DIGITS = re.compile(r"\d+")
@@ -93,7 +93,7 @@ class PeriodicRuns:
 
     def _queue_failing(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> None:
         """Try the points again that failed alone, together and behind all other work."""
-        again = fitting(table, table.failing, self.max_partitions)
+        again = share_of(table, table.failing, self.max_partitions, max_points=self.max_partitions).points
         if again and not any(each.solo for each in tx.runs.queued(table.table_id)):
             retry = self._run(table, again, tx.now(), options=run.options)
             tx.runs.insert(replace(retry, solo=True, retry_of=run.run_id))

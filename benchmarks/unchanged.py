@@ -60,7 +60,7 @@ def _sampled(gateway: Embedded, name: str) -> tuple[Samples, int]:
         skip()
     before = gateway.spark_jobs()
     samples = Samples([timed(skip) for _ in range(REQUESTS)])
-    return samples, gateway.spark_jobs() - before - 1
+    return samples, gateway.spark_jobs() - before
 
 
 def _target(name: str, samples: Samples, jobs: int) -> Target:

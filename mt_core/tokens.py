@@ -392,7 +392,9 @@ def _nesting(text: str, most: int) -> tuple[int, int]:
     deepest = first_too_deep = 0
     while offset < len(text):
         outer = sum(opened.values())
-        level = (_LEVEL_OVER_GROUPS if outer <= most - 2 else _LEVEL).match(text, offset)
+        # A group may hold the > that ends a type which was opened before it.
+        over_groups = outer <= most - 2 and not opened["TYPE"]
+        level = (_LEVEL_OVER_GROUPS if over_groups else _LEVEL).match(text, offset)
         kind = level.lastgroup if level else None
         if level is None or kind is None:
             offset = _end_of_quoted(text, level.end() if level else offset, lines)

@@ -35,6 +35,7 @@ from mt_core.tables.engine import Query
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
 from tests.support.memory_registry import MemoryRegistry
+from tests.support.started_jobs import started_jobs
 
 pytestmark = pytest.mark.spark
 
@@ -99,11 +100,6 @@ def client(spark_driver: SparkDriver) -> Iterator[Client]:
     client.refreshes.read_vector(Query(text="SELECT 1", catalog="lake", namespace=("default",)))
 
 
-def jobs_of(driver: SparkDriver) -> int:
-    context: Any = driver.session.sparkContext
-    return int(context._jsc.sc().statusStore().jobsList(None).size())
-
-
 def test_what_is_there_is_shown_without_a_spark_job(client: Client, spark_driver: SparkDriver) -> None:
     for sql in (
         "CREATE NAMESPACE lake.tour",
@@ -114,7 +110,7 @@ def test_what_is_there_is_shown_without_a_spark_job(client: Client, spark_driver
         "CREATE TEMPORARY VIEW passing AS SELECT 1 AS a",
     ):
         client.run(sql)
-    jobs = jobs_of(spark_driver)
+    jobs = started_jobs(spark_driver.session)
 
     lists = {
         sql: client.names(sql)
@@ -133,7 +129,7 @@ def test_what_is_there_is_shown_without_a_spark_job(client: Client, spark_driver
     shown = client.run("SHOW CREATE TABLE plain")[0][0], client.run("DESCRIBE DATABASE lake.tour")
     plan = client.run("EXPLAIN JSON_EXECUTION_PLAN SELECT * FROM parted")[0][0]
 
-    assert jobs_of(spark_driver) == jobs
+    assert started_jobs(spark_driver.session) == jobs
     assert lists == {
         "SHOW CATALOGS": ["lake", "spark_catalog"],
         "SHOW CURRENT CATALOG": ["lake"],

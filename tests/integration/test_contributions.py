@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import count
 
 import pytest
 from pyarrow import Table
@@ -17,8 +16,8 @@ from mt_core.spark.maintenance.contributions import contributions, subtracted
 from mt_core.spark.maintenance.row_images import ImageViews, images_of
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
+from tests.support.started_jobs import started_jobs
 
-_numbers = count(1)
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 
 ROWS = """
@@ -94,14 +93,6 @@ class Query:
         return rows
 
 
-def jobs_started(world: RefreshWorld) -> int:
-    """Return how many jobs Spark has started, of which this is one."""
-    context = world.session.sparkContext
-    context.setJobGroup(f"marker-{next(_numbers)}", "counts")
-    context.parallelize([0], 1).count()
-    return int(max(context.statusTracker().getJobIdsForGroup(context.getLocalProperty("spark.jobGroup.id"))))
-
-
 def in_order(rows: Table) -> list[str]:
     return sorted(
         str(tuple(row.values())) for row in rows.rename_columns([str(n) for n in range(rows.num_columns)]).to_pylist()
@@ -142,9 +133,9 @@ def test_an_update_of_few_rows_changes_the_sums_of_a_table_by_one_job(world: Ref
     jobs = []
     for _ in range(2):
         world.spark("UPDATE o SET v = v + 1 WHERE v < 10")
-        before = jobs_started(world)
+        before = started_jobs(world.session)
         run = world.tick("mt")
-        jobs.append(jobs_started(world) - before - 1)
+        jobs.append(started_jobs(world.session) - before)
 
     assert (run.status, run.strategy, world.rows("mt")) == (RunStatus.SUCCEEDED, "merge", world.plain(query))
     assert jobs == [1, 1]

@@ -18,6 +18,7 @@ from mt_core.spark.results.spool import Spools
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.integration.row_servers import row_servers
 from tests.support.gateway.own_process import wait_until
+from tests.support.started_jobs import started_jobs
 from tests.support.streamed_rows import ended, table_of
 
 pytestmark = pytest.mark.spark
@@ -44,16 +45,9 @@ class World:
 
     def jobs_of(self, sql: str) -> int:
         """Return how many Spark jobs a query takes to its end."""
-        before = self._marker()
+        before = started_jobs(self.driver.session)
         ended(self.run(sql))
-        return self._marker() - before - 1
-
-    def _marker(self) -> int:
-        context = self.driver.session.sparkContext
-        context.setJobGroup(f"marker-{next(_numbers)}", "counts")
-        group = context.getLocalProperty("spark.jobGroup.id")
-        context.parallelize([0], 1).count()
-        return int(max(context.statusTracker().getJobIdsForGroup(group)))
+        return started_jobs(self.driver.session) - before
 
 
 @pytest.fixture

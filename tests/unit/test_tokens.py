@@ -1,6 +1,6 @@
 import re
 from collections.abc import Callable
-from itertools import chain, pairwise
+from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
@@ -438,8 +438,14 @@ def test_levels_are_counted_as_tokens_say(pieces: list[str], most: int) -> None:
 def deepest_of(sql: str) -> int:
     """Count the levels of *sql* token by token."""
     opened, signs, deepest, before = {"(": 0, "CASE": 0, "<": 0}, 0, 0, ""
-    for token, following in pairwise(chain(tokenize(sql), [None])):
-        assert token is not None
+    tokens = list(tokenize(sql))
+    for place, token in enumerate(tokens):
+        following = tokens[place + 1] if place + 1 < len(tokens) else None
+        # A comment within a comment is no gap to the search for a compared column.
+        after = (
+            each.text for each in tokens[place + 1 :] if each.kind is not TokenKind.COMMENT or "/* /*" in each.text
+        )
+        compared = next(islice(after, 1, None), "")
         word = token.keyword or (token.text if token.kind is TokenKind.SYMBOL else "")
         next_word = (following.keyword or following.text) if following else ""
         signs = signs + 1 if word in {"-", "~", "NOT"} else 0
@@ -453,7 +459,7 @@ def deepest_of(sql: str) -> int:
             opened["CASE"] += 1
         elif word == "END" and next_word != "IF":
             opened["CASE"] = max(0, opened["CASE"] - 1)
-        elif word in {"ARRAY", "MAP"}:
+        elif word in {"ARRAY", "MAP"} and not compared.startswith(tuple("0123456789'")):
             opened["<"] += 1
         elif word == ">":
             opened["<"] = max(0, opened["<"] - 1)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 START_TIMEOUT_S = 180
 _databases = count(1)
-# No test fails for the time that an example took: machines are slow at times.
+# No test fails for the time that an example took: machines are slow at times. Where CI is set, all runs draw the same examples.
 settings.register_profile("freshtable", deadline=None)
 settings.load_profile("freshtable")
 

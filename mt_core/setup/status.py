@@ -31,7 +31,7 @@ _IN_UTC = {"table.local-time-zone": "UTC"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrouble:
     """A table that is LATE, whose refreshes are FAILING, that was SUSPENDED because they did, or of which partitions are DOUBTED;
-    `trouble` says which.
+    `trouble` says which, of a table that is late and in doubt both.
 
     `fault` says whose fault it is that it is late, one of FAULTS.
     """
@@ -113,18 +113,26 @@ def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
     """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES, None if nothing is but an *ignored* fault."""
     name = ".".join(part for part in (row["namespace"], row["materialized table"]) if part)
-    health, late_by, error = row["health"], row["late by"], row["last error"]
+    health, late_by, error = row["health"] or "", row["late by"], row["last error"]
     if row["status"] == "SUSPENDED":
         by = row["status by"] or ""
         return TableTrouble(table=name, trouble="SUSPENDED", reason=by) if _BY_FAILURES.match(by) else None
-    if health in ("FAILING", "DOUBTED"):
-        return TableTrouble(table=name, trouble=health, reason=error or "see SHOW REFRESHES")
+    why = error or "see SHOW REFRESHES"
+    if health == "FAILING":
+        return TableTrouble(table=name, trouble=health, reason=why)
     fault = late_by.rpartition("(")[2].rstrip(")") if late_by else ""
+    late = ""
     if late_by and fault not in ignored:
-        return TableTrouble(table=name, trouble="LATE", reason=f"by {late_by}", fault=fault)
-    if health == "LATE":
-        return TableTrouble(table=name, trouble="LATE", reason="no refresh since the last schedule time but one")
-    return None
+        late = f"by {late_by}"
+    elif "LATE" in health:
+        late = "no refresh since the last schedule time but one"
+    troubles = {"LATE": late, "DOUBTED": why if "DOUBTED" in health else ""}
+    found = {trouble: reason for trouble, reason in troubles.items() if reason}
+    if not found:
+        return None
+    return TableTrouble(
+        table=name, trouble=", ".join(found), reason="; ".join(found.values()), fault=fault if late_by and late else ""
+    )
 
 
 def failed_job(row: Row, since: datetime) -> FailedJob | None:

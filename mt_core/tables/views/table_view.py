@@ -35,6 +35,7 @@ class Health(StrEnum):
     OK = "OK"
     LATE = "LATE"
     DOUBTED = "DOUBTED"
+    LATE_AND_DOUBTED = "LATE, DOUBTED"
     FAILING = "FAILING"
 
 
@@ -142,10 +143,11 @@ def _health(
         return Health.FAILING
     if table.status is not RefreshStatus.ACTIVATED:
         return None
-    if table.doubted is not None:
-        return Health.DOUBTED
     since = fresh_at if fresh_at is not None else table.created_at
-    return Health.LATE if max(since, table.status_at) < oldest_allowed(table, now) else Health.OK
+    is_late = max(since, table.status_at) < oldest_allowed(table, now)
+    if table.doubted is not None:
+        return Health.LATE_AND_DOUBTED if is_late else Health.DOUBTED
+    return Health.LATE if is_late else Health.OK
 
 
 def _stream_health(tx: Transaction, table: MaterializedTable) -> Health | None:
@@ -179,6 +181,7 @@ def _lateness(
         read_at=read_at,
         shows=read_at if upstream is None else shows,
         written_at=_written_at(tx, vector),
+        looked=table.table_id in inclusions.fresh_at,
         now=tx.now(),
     )
 

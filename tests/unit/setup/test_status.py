@@ -50,6 +50,14 @@ def table(**facts: str | None) -> dict[str, str | None]:
         ({"health": "FAILING", "last_error": "no space", "late_by": "2 h (query)"}, ("FAILING", "no space")),
         ({"health": "FAILING"}, ("FAILING", "see SHOW REFRESHES")),
         ({"health": "DOUBTED", "last_error": "it has expired"}, ("DOUBTED", "it has expired")),
+        (
+            {"health": "LATE, DOUBTED", "last_error": "it has expired", "late_by": "2 h (queue)"},
+            ("LATE, DOUBTED", "by 2 h (queue); it has expired"),
+        ),
+        (
+            {"health": "DOUBTED", "last_error": "it has expired", "late_by": "2 h (source)"},
+            ("LATE, DOUBTED", "by 2 h (source); it has expired"),
+        ),
         ({"status": "SUSPENDED", "health": None, "late_by": "2 h (schedule)"}, None),
         (
             {"status": "SUSPENDED", "health": None, "status_by": "5 failed schedule times in a row: no space"},

@@ -72,6 +72,32 @@ def test_a_continuous_table_waits_for_a_thread_or_takes_too_long(runs: list[Refr
     assert found.fault is fault
 
 
+@pytest.mark.parametrize(
+    ("runs", "fault"),
+    [
+        ([DONE], Fault.SCHEDULE),
+        ([stretch(0.1)], Fault.SCHEDULE),
+        ([running(waited=timedelta(0), worked=MINUTE), DONE], Fault.SCHEDULE),
+        ([running(waited=timedelta(0), worked=2 * FRESHNESS), DONE], Fault.QUERY),
+        ([FAILED], Fault.QUERY),
+        ([QUEUED, DONE], Fault.QUEUE),
+    ],
+)
+def test_a_continuous_table_that_nobody_looked_at_since_the_gateway_began_waits_for_no_worker(
+    runs: list[RefreshRun], fault: Fault
+) -> None:
+    found = lateness_of(continuous_table(), runs, read_at=LATE, shows=LATE, looked=False, now=NOON)
+
+    assert found == Lateness(by=2 * FRESHNESS, fault=fault)
+
+
+@pytest.mark.parametrize("shows", [NOON, LATE])
+def test_a_table_whose_refresh_failed_blames_no_writer_and_no_source(shows: datetime) -> None:
+    found = lateness_of(a_table(), [FAILED, DONE], read_at=NOON, shows=shows, written_at=LATE, now=NOON)
+
+    assert found == Lateness(by=2 * FRESHNESS, fault=Fault.QUERY)
+
+
 def test_a_table_that_reads_one_which_is_late_is_late_by_its_source() -> None:
     found = lateness_of(a_table(), [DONE], read_at=NOON, shows=LATE, now=NOON)
 
@@ -137,6 +163,19 @@ def test_a_source_that_nobody_writes_to_makes_its_table_late_until_somebody_does
 
     world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 2}])
     assert late(world) == (None, "no")
+
+
+def test_a_failing_table_is_late_by_its_query_though_nobody_had_written_before() -> None:
+    world = ManagerWorld()
+    world.sql(COMPUTED_TABLE)
+    world.work()
+    world.clock.advance(5 * HOUR)
+    assert late(world)[0] == "4 h (writer)"
+
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 2}])
+    world.engine.failing["write"] = QueryFailed("division by zero", error_class="DIVIDE_BY_ZERO")
+
+    assert late(world) == ("4 h (query)", "4 h: its refreshes fail, or take too long")
 
 
 def test_a_table_over_a_materialized_table_leaves_the_writers_to_that_one() -> None:

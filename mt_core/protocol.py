@@ -19,6 +19,7 @@ FORCE_HEADER = "Freshtable-Force"
 # Headers of answers.
 ERROR_CODE_HEADER = "Freshtable-Error"
 ENGINE_HEADER = "Freshtable-Engine"
+SCHEDULER_HEADER = "Freshtable-Scheduler"
 WORK_HEADER = "Freshtable-Work"
 RESULT_TYPE_HEADER = "Freshtable-Result-Type"
 NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"

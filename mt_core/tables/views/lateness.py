@@ -34,6 +34,21 @@ class Lateness:
     fault: Fault
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a table has seen of its sources.
+
+    `read_at` is when it read them, and `shows` until when it shows the sources of its sources, later by the freshness of those.
+    `written_at` is the last commit to any of its sources, None where that tells nothing. `looked` is whether this gateway has
+    looked for changes of a table that is refreshed continuously.
+    """
+
+    read_at: datetime
+    shows: datetime
+    written_at: datetime | None = None
+    looked: bool = True
+
+
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
     """Return of which instant a table that is fresh shows its sources at least: one on a schedule, of the last point but one."""
     definition = table.definition
@@ -43,36 +58,22 @@ def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
     return grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
 
 
-def lateness_of(
-    table: MaterializedTable,
-    runs: Iterable[RefreshRun],
-    *,
-    read_at: datetime,
-    shows: datetime,
-    written_at: datetime | None = None,
-    looked: bool = True,
-    now: datetime,
-) -> Lateness | None:
-    """Return how late *table* is, None if it is not.
-
-    *runs* are its last ones, newest first, *read_at* is when it read its sources, and *shows* until when it shows the sources of
-    its sources, later by the freshness of those. *written_at* is the last commit to any of its sources, None where that tells
-    nothing. *looked* is whether this gateway has looked for changes of a table that is refreshed continuously.
-    """
+def lateness_of(table: MaterializedTable, runs: Iterable[RefreshRun], seen: Seen, *, now: datetime) -> Lateness | None:
+    """Return how late *table* is, None if it is not; *runs* are its last ones, newest first."""
     runs = list(runs)
     allowed = oldest_allowed(table, now)
 
     def late_by(instant: datetime) -> timedelta:
         return now - table.definition.fresh_until(instant)
 
-    if read_at < allowed:
-        return Lateness(by=late_by(read_at), fault=_own_fault(table, runs, now, looked=looked))
+    if seen.read_at < allowed:
+        return Lateness(by=late_by(seen.read_at), fault=_own_fault(table, runs, now, looked=seen.looked))
     # What the sources have since a refresh that failed, nobody has read: they may well be up to date.
     failed = _has_failed(runs)
-    if shows < allowed:
-        return Lateness(by=late_by(shows), fault=Fault.QUERY if failed else Fault.SOURCE)
-    if written_at is not None and written_at < allowed:
-        return Lateness(by=late_by(written_at), fault=Fault.QUERY if failed else Fault.WRITER)
+    if seen.shows < allowed:
+        return Lateness(by=late_by(seen.shows), fault=Fault.QUERY if failed else Fault.SOURCE)
+    if seen.written_at is not None and seen.written_at < allowed:
+        return Lateness(by=late_by(seen.written_at), fault=Fault.QUERY if failed else Fault.WRITER)
     return None
 
 

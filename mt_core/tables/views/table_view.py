@@ -18,7 +18,7 @@ from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.upstream import materialized
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions, Vector
-from mt_core.tables.views.lateness import Lateness, lateness_of, oldest_allowed
+from mt_core.tables.views.lateness import Lateness, Seen, lateness_of, oldest_allowed
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
@@ -175,15 +175,13 @@ def _lateness(
     if upstream is not None:
         shows = upstream.definition.fresh_until(shows)
     runs = tx.runs.newest(table_id=table.table_id, limit=_PAGE)
-    return lateness_of(
-        table,
-        runs,
+    seen = Seen(
         read_at=read_at,
         shows=read_at if upstream is None else shows,
         written_at=_written_at(tx, vector),
         looked=table.table_id in inclusions.fresh_at,
-        now=tx.now(),
     )
+    return lateness_of(table, runs, seen, now=tx.now())
 
 
 def _written_at(tx: Transaction, vector: Vector) -> datetime | None:

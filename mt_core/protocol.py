@@ -9,16 +9,18 @@ from typing import Any
 from mt_core.errors import GatewayError, MtError
 from mt_core.secrets import without_passwords
 
-# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the caller's attempt, and
-# whether a periodic refresh runs even if no source has changed.
+# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the caller's attempt,
+# whether a periodic refresh runs even if no source has changed, and what began the caller's own run, such as a backfill.
 REQUEST_KEY_HEADER = "Idempotency-Key"
 TABLE_HEADER = "Freshtable-Table"
 ATTEMPT_HEADER = "Freshtable-Attempt"
 FORCE_HEADER = "Freshtable-Force"
+TRIGGER_HEADER = "Freshtable-Trigger"
 
 # Headers of answers.
 ERROR_CODE_HEADER = "Freshtable-Error"
 ENGINE_HEADER = "Freshtable-Engine"
+SCHEDULER_HEADER = "Freshtable-Scheduler"
 WORK_HEADER = "Freshtable-Work"
 RESULT_TYPE_HEADER = "Freshtable-Result-Type"
 NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"

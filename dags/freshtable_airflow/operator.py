@@ -23,7 +23,7 @@ from freshtable_airflow.errors import (
 )
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
 from freshtable_airflow.link import RUN_URL, GatewayRunLink
-from freshtable_airflow.request import RefreshRequest, RunAddress, key_of
+from freshtable_airflow.request import RefreshRequest, RunAddress, key_of, trigger_of
 from freshtable_airflow.transport import Gateway
 from freshtable_airflow.trigger import RefreshTrigger
 from freshtable_airflow.watch import Terms, watch
@@ -141,6 +141,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
             dynamic_options=self.dynamic_options,
             execution_config=self.execution_config,
             force=self._is_forced(context),
+            trigger=trigger_of(dag_run),
         )
         scope = f"schedule time {schedule_time} ({self.zone}), the period that ends then"
         if request.partitions:

@@ -11,7 +11,8 @@ from typing import Any
 class RefreshRequest:
     """The request of one task instance; with partitions, `schedule_time` is "" and the refresh is not periodic.
 
-    With `force` the gateway skips nothing for its unchanged sources.
+    With `force` the gateway skips nothing for its unchanged sources. `trigger` is what began the DAG's run, in Airflow's words;
+    the gateway shows it, and one of an earlier release does not read it.
 
     The key is the same over the retries of a task, which find the run of the try before; a cleared task has another.
     """
@@ -25,6 +26,7 @@ class RefreshRequest:
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
     execution_config: Mapping[str, str] = field(default_factory=dict)
     force: bool = False
+    trigger: str = ""
 
     @property
     def body(self) -> dict[str, Any]:
@@ -42,7 +44,8 @@ class RefreshRequest:
         """The headers of the call; without a table's id the gateway refreshes the table that has the name now."""
         headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
         forced = {"Freshtable-Force": "true"} if self.force else {}
-        return headers | forced | ({"Freshtable-Table": self.workflow_id} if self.workflow_id else {})
+        trigger = {"Freshtable-Trigger": self.trigger} if self.trigger else {}
+        return headers | forced | trigger | ({"Freshtable-Table": self.workflow_id} if self.workflow_id else {})
 
 
 @dataclass(frozen=True)
@@ -58,6 +61,12 @@ class RunAddress:
     attempt: int
     init_config: Mapping[str, str] = field(default_factory=dict)
     partitions: str = ""
+
+
+def trigger_of(dag_run: Any) -> str:
+    """Return what began a run of a DAG: scheduled, manual, backfill, asset_triggered, or another word of Airflow's."""
+    run_type = getattr(dag_run, "run_type", "")
+    return str(getattr(run_type, "value", run_type) or "")
 
 
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from airflow.sdk import Asset
 from airflow.sdk.exceptions import AirflowException, AirflowFailException, TaskDeferred
+from airflow.utils.types import DagRunType
 from stub_gateway import Answer, StubGateway, refusal, refusal_with_facts
 
 from freshtable_airflow.errors import GatewayUnavailable, RefreshFailed
@@ -293,6 +294,22 @@ def test_a_manual_run_can_force_the_refresh(stub: StubGateway, params: dict[str,
     (asked,) = stub.asked("POST", "/refresh")
     sent = {name.lower(): value for name, value in asked.headers.items()}.get("freshtable-force")
     assert sent == ("true" if forced else None)
+
+
+@pytest.mark.parametrize("run_type", [*DagRunType, "a_word_of_tomorrow"])
+def test_the_gateway_is_told_what_began_the_run(stub: StubGateway, run_type: str) -> None:
+    operator().execute(context(run_type=run_type))
+
+    (asked,) = stub.asked("POST", "/refresh")
+    sent = {name.lower(): value for name, value in asked.headers.items()}["freshtable-trigger"]
+    assert sent == str(getattr(run_type, "value", run_type))
+
+
+def test_a_run_without_a_type_says_nothing_of_what_began_it(stub: StubGateway) -> None:
+    operator().execute(context())
+
+    (asked,) = stub.asked("POST", "/refresh")
+    assert "freshtable-trigger" not in {name.lower() for name in asked.headers}
 
 
 def test_a_teams_own_task_can_force_the_refresh(stub: StubGateway) -> None:

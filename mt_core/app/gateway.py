@@ -119,6 +119,7 @@ class Gateway:
         self._hooks = self._loop("job hooks", HOOKS_EVERY, self._wiring.jobs.calls.call_due)
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
+        self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._wiring.scheduler_watch.look)
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
 
     @property
@@ -152,6 +153,7 @@ class Gateway:
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
         context = self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token)
         self._scheduler.open(replace(context, configuration=self._configuration))
+        self._scheduler_loop.start()
         self._tables.ledger.recover()
         self._jobs.start()
         self._hooks.start()

@@ -18,6 +18,7 @@ from mt_core.jobs.streams import StreamEngine
 from mt_core.keepers.by_mode import KeeperByMode
 from mt_core.keepers.by_source import KeeperBySource
 from mt_core.keepers.change import ChangeKeeper
+from mt_core.keepers.scheduler_watch import SchedulerWatch
 from mt_core.keepers.stream import StreamKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.ports import PlanFiles, StatementEngine
@@ -94,6 +95,7 @@ class Wiring:
         self.workers = Workers(self.tables, count=parts.refresh_threads, watch=watch)
         self.continuous = ContinuousWorkers(self.tables, count=parts.continuous_threads, watch=watch)
         self.streams = self._own_streams(parts)
+        self.scheduler_watch = SchedulerWatch(parts.scheduler, parts.clock)
         ports = StatementPorts(
             engine=parts.statements,
             commands=self.manager,
@@ -115,6 +117,7 @@ class Wiring:
             runs=self.manager.requests,
             info=ProductInfo(version=__version__),
             engine_trouble=parts.engine.trouble,
+            scheduler_trouble=self.scheduler_watch.trouble,
             published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
             plans=parts.plans,
         )

@@ -9,17 +9,18 @@ import httpx
 
 from mt_core.address import Address
 from mt_core.client.http import GatewayRefused
-from mt_core.protocol import ENGINE_HEADER, ERROR_CODE_HEADER, WORK_HEADER, read_error
+from mt_core.protocol import ENGINE_HEADER, ERROR_CODE_HEADER, SCHEDULER_HEADER, WORK_HEADER, read_error
 
 PRODUCT = "Freshtable"
-READY = "READY"
+READY, UNKNOWN = "READY", "UNKNOWN"
 # The code of the error of a gateway that does not know the token.
 UNAUTHORIZED = "UNAUTHORIZED"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayInfo:
-    """The answer of GET /info. `engine` is READY, or why Spark takes no work; `date` is the header of that name.
+    """The answer of GET /info. `engine` is READY, or why Spark takes no work, `scheduler` READY, UNKNOWN, or why it
+    begins no refreshes; `date` is the header of that name.
 
     `work` is what goes on at an embedded gateway without clients, None for a gateway that stays in any case.
     """
@@ -28,6 +29,7 @@ class GatewayInfo:
     engine: str
     date: str | None
     work: str | None = None
+    scheduler: str = UNKNOWN
 
     @classmethod
     def from_answer(cls, url: str, headers: Mapping[str, str], body: object) -> GatewayInfo:
@@ -39,6 +41,8 @@ class GatewayInfo:
             engine=headers.get(ENGINE_HEADER, READY),
             date=headers.get("date"),
             work=headers.get(WORK_HEADER),
+            # Of an older gateway nothing is known.
+            scheduler=headers.get(SCHEDULER_HEADER, UNKNOWN),
         )
 
 

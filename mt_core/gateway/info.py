@@ -10,16 +10,16 @@ from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
-from mt_core.protocol import ENGINE_HEADER, WORK_HEADER
+from mt_core.protocol import ENGINE_HEADER, SCHEDULER_HEADER, WORK_HEADER
 
-READY = "READY"
+READY, UNKNOWN = "READY", "UNKNOWN"
 
 
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint by which clients negotiate the API version, and the one that names the product.
 
-    A header of the second says whether Spark takes work, or why it does not; another one, of an embedded gateway, what goes on
-    without clients.
+    A header of the second says whether Spark takes work, or why it does not, one whether the scheduler begins refreshes, and
+    one, of an embedded gateway, what goes on without clients.
     """
     router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}
@@ -32,12 +32,18 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
 
     @router.get("/info", **described("Product and version", DRAFT_INFO if version.draft else INFO))
     async def get_info() -> JsonAnswer:
-        trouble = services.engine_trouble()
-        # A header holds one line of Latin-1.
-        text = " ".join(trouble.split()).encode("ascii", "replace").decode("ascii")
-        headers = {ENGINE_HEADER: text or READY}
+        scheduler = services.scheduler_trouble()
+        headers = {
+            ENGINE_HEADER: _line(services.engine_trouble()) or READY,
+            SCHEDULER_HEADER: UNKNOWN if scheduler is None else _line(scheduler) or READY,
+        }
         if services.remaining_work is not None:
             headers[WORK_HEADER] = await run_in_threadpool(services.remaining_work)
         return JsonAnswer(info, headers=headers)
 
     return router
+
+
+def _line(text: str) -> str:
+    """Return *text* as a header can hold it: one line of ASCII."""
+    return " ".join(text.split()).encode("ascii", "replace").decode("ascii")

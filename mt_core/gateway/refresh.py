@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Header
@@ -24,6 +25,7 @@ from mt_core.protocol import (
     SCHEDULE_TIME,
     STATIC_PARTITIONS,
     TABLE_HEADER,
+    TRIGGER_HEADER,
 )
 from mt_core.tables.table_commands import RefreshRequest
 
@@ -33,6 +35,7 @@ _MEANING = (
 )
 # The registry's column for attempts holds no more.
 _DIGITS = 9
+_TRIGGER = re.compile(r"[a-z][a-z_]{0,39}")
 
 
 class RefreshHeaders(BaseModel):
@@ -42,6 +45,7 @@ class RefreshHeaders(BaseModel):
     table_id: str | None
     attempt: str | None
     force: str | None
+    trigger: str | None
 
 
 async def refresh_headers(
@@ -49,9 +53,10 @@ async def refresh_headers(
     table_id: Annotated[str | None, Header(alias=TABLE_HEADER.lower())] = None,
     attempt: Annotated[str | None, Header(alias=ATTEMPT_HEADER.lower())] = None,
     force: Annotated[str | None, Header(alias=FORCE_HEADER.lower())] = None,
+    trigger: Annotated[str | None, Header(alias=TRIGGER_HEADER.lower())] = None,
 ) -> RefreshHeaders:
     """Return the headers of a call, which FastAPI reads."""
-    return RefreshHeaders(request_key=request_key, table_id=table_id, attempt=attempt, force=force)
+    return RefreshHeaders(request_key=request_key, table_id=table_id, attempt=attempt, force=force, trigger=trigger)
 
 
 def refresh_router(services: GatewayServices) -> APIRouter:
@@ -84,6 +89,11 @@ def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) 
     force = headers.force or "false"
     if force not in ("true", "false"):
         raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{force[:40]}'.")
+    trigger = headers.trigger or None
+    if trigger is not None and not _TRIGGER.fullmatch(trigger):
+        raise RequestInvalid(
+            f"{TRIGGER_HEADER} must be one word in small letters, such as backfill, not '{trigger[:40]}'."
+        )
     return RefreshRequest(
         identifier_text=identifier,
         is_periodic=body.flag(IS_PERIODIC, _MEANING),
@@ -95,6 +105,7 @@ def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) 
         table_id=headers.table_id or None,
         attempt=attempt_of(headers.attempt),
         force=force == "true",
+        trigger=trigger,
         requested_by=caller or None,
     )
 

@@ -31,6 +31,10 @@ REFRESHES = frozenset(RunKind) - {RunKind.VERIFY, RunKind.COMPACTION}
 """The kinds of runs that refresh their table."""
 
 
+SCHEDULED, BACKFILL = "scheduled", "backfill"
+"""Words of schedulers for what began a run of theirs; there are others."""
+
+
 class RunStatus(StrEnum):
     """How far a run is."""
 
@@ -131,6 +135,8 @@ class RefreshRun:
     # The requester's highest attempt at this request, and the name of the requester's token.
     request_attempt: int | None = None
     requested_by: str | None = None
+    # What began the run of the scheduler that requested it, in its own words; None: it does not say, or it is no scheduler's.
+    trigger: str | None = None
     # The group of its Spark jobs, and the continuous job that a CONTINUOUS run is a part of.
     job_id: str | None = None
     continuous_job: str | None = None
@@ -164,6 +170,13 @@ class RefreshRun:
     broken: bool = False
     # Whether it failed by the query or its data, not by what was lost or away: engine, catalog, store, a foreign source.
     by_query: bool = False
+
+    @property
+    def asked(self) -> str | None:
+        """How it was asked for by somebody who wants the rows computed in any case; None: it is skipped if nothing has changed."""
+        if self.kind is not RunKind.MANUAL:
+            return None
+        return "asked for by a backfill" if self.trigger == BACKFILL else "asked for by hand"
 
     @property
     def published_at(self) -> datetime | None:

@@ -1,16 +1,16 @@
-"""The status of gateways: which answer, which of their tables are late or fail, and which of their jobs failed."""
+"""The status of gateways: which answer, which of their tables are late or fail, and which of their jobs failed or wait."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
 from mt_core.client.http import GatewayClient
-from mt_core.client.info import READY, read_info
+from mt_core.client.info import READY, UNKNOWN, read_info
 from mt_core.errors import MtError
 from mt_core.identifiers import string_literal
 from mt_core.model.job import REFUSED
@@ -22,6 +22,8 @@ Token = Callable[[str], str | None]
 
 # What the gateway writes as `status by` when it suspends a table by itself; the name of a token has no spaces.
 _BY_FAILURES = re.compile(r"\d+ failed .+ in a row")
+# How it begins when the job that keeps the table is suspended, and the table with it.
+_BY_JOB = "streaming job "
 # Whose fault it can be that a table is late, as `late by` names it.
 WRITER = "writer"
 FAULTS = ("source", WRITER, "queue", "query", "schedule")
@@ -31,7 +33,7 @@ _IN_UTC = {"table.local-time-zone": "UTC"}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrouble:
     """A table that is LATE, whose refreshes are FAILING, that was SUSPENDED because they did, or of which partitions are DOUBTED;
-    `trouble` says which.
+    `trouble` says which, of a table that is late and in doubt both.
 
     `fault` says whose fault it is that it is late, one of FAULTS.
     """
@@ -59,20 +61,36 @@ class FailedJob:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingJob:
+    """A job that is SUSPENDED because something that it needs is missing, such as its checkpoint; `reason` has the way out."""
+
+    job_id: str
+    name: str
+    kind: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"job {self.name} ({self.kind}) is SUSPENDED: {self.reason} DESCRIBE JOB '{self.job_id}'"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayStatus:
-    """One gateway. `engine` is READY, or why Spark takes no work; `error` says why the gateway does not answer, else it is ""."""
+    """One gateway. `engine` is READY, or why Spark takes no work, `scheduler` READY, or why it begins no refreshes, or UNKNOWN;
+    `error` says why the gateway does not answer, else it is ""."""
 
     url: str
     version: str = ""
     engine: str = ""
+    scheduler: str = UNKNOWN
     error: str = ""
     tables: int = 0
     troubles: tuple[TableTrouble, ...] = ()
     failed_jobs: tuple[FailedJob, ...] = ()
+    waiting_jobs: tuple[WaitingJob, ...] = ()
 
     @property
     def is_well(self) -> bool:
-        return not self.error and self.engine == READY and not self.troubles and not self.failed_jobs
+        return not self.error and self.engine == READY and not self._details()
 
     def lines(self) -> list[str]:
         """Return the status as people read it: the gateway, then a line for each trouble."""
@@ -80,8 +98,14 @@ class GatewayStatus:
             return [f"{self.url}: {self.error}"]
         spark = "Spark is ready" if self.engine == READY else f"Spark takes no work: {self.engine}"
         counts = f"{self.tables} tables, {len(self.troubles)} in trouble, {len(self.failed_jobs)} failed jobs"
+        counts += f", {len(self.waiting_jobs)} waiting jobs" if self.waiting_jobs else ""
         first = f"{self.url}: version {self.version}, {spark}; {counts}"
-        return [first, *(f"  {each}" for each in (*self.troubles, *self.failed_jobs))]
+        return [first, *(f"  {each}" for each in self._details())]
+
+    def _details(self) -> list[str]:
+        """Return a line for each trouble; what is not known of a scheduler is none."""
+        ill = [] if self.scheduler in (READY, UNKNOWN) else [f"scheduler {self.scheduler}"]
+        return [*ill, *map(str, self.troubles), *map(str, self.failed_jobs), *map(str, self.waiting_jobs)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,19 +136,27 @@ def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
 
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
     """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES, None if nothing is but an *ignored* fault."""
-    name = ".".join(part for part in (row["namespace"], row["materialized table"]) if part)
-    health, late_by, error = row["health"], row["late by"], row["last error"]
+    name = _table_name(row)
+    health, late_by, error = row["health"] or "", row["late by"], row["last error"]
     if row["status"] == "SUSPENDED":
         by = row["status by"] or ""
         return TableTrouble(table=name, trouble="SUSPENDED", reason=by) if _BY_FAILURES.match(by) else None
-    if health in ("FAILING", "DOUBTED"):
-        return TableTrouble(table=name, trouble=health, reason=error or "see SHOW REFRESHES")
+    why = error or "see SHOW REFRESHES"
+    if health == "FAILING":
+        return TableTrouble(table=name, trouble=health, reason=why)
     fault = late_by.rpartition("(")[2].rstrip(")") if late_by else ""
+    late = ""
     if late_by and fault not in ignored:
-        return TableTrouble(table=name, trouble="LATE", reason=f"by {late_by}", fault=fault)
-    if health == "LATE":
-        return TableTrouble(table=name, trouble="LATE", reason="no refresh since the last schedule time but one")
-    return None
+        late = f"by {late_by}"
+    elif "LATE" in health:
+        late = "no refresh since the last schedule time but one"
+    troubles = {"LATE": late, "DOUBTED": why if "DOUBTED" in health else ""}
+    found = {trouble: reason for trouble, reason in troubles.items() if reason}
+    if not found:
+        return None
+    return TableTrouble(
+        table=name, trouble=", ".join(found), reason="; ".join(found.values()), fault=fault if late_by and late else ""
+    )
 
 
 def failed_job(row: Row, since: datetime) -> FailedJob | None:
@@ -135,6 +167,13 @@ def failed_job(row: Row, since: datetime) -> FailedJob | None:
     if ended < since:
         return None
     return FailedJob(job_id=row["job id"], name=row["job name"], kind=row["kind"], ended_at=ended)
+
+
+def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
+    """Return a job that waits for what is missing, by its row of DESCRIBE JOB; not one of a table that somebody *suspended*."""
+    if row["status"] != "SUSPENDED" or not row["error"] or row["target"] in suspended:
+        return None
+    return WaitingJob(job_id=row["job id"], name=row["job name"], kind=row["kind"], reason=row["error"])
 
 
 def since_of(now: datetime, length: timedelta) -> datetime:
@@ -149,28 +188,46 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
     try:
         client.open_session("freshtable status", _IN_UTC)
         tables = _rows(client, "SHOW MATERIALIZED TABLES")
-        jobs = _present(failed_job(row, measure.since) for row in _rows(client, "SHOW JOBS"))
-        failed = tuple(job for job in jobs if not _was_refused(client, job))
+        jobs = _rows(client, "SHOW JOBS")
+        failed = _present(failed_job(row, measure.since) for row in jobs)
+        failed = tuple(job for job in failed if not _was_refused(client, job))
+        suspended = {_table_name(row) for row in tables if _was_suspended(row)}
+        described = [row for job in jobs if job["status"] == "SUSPENDED" for row in _described(client, job["job id"])]
     finally:
         client.close()
     return GatewayStatus(
         url=url,
         version=info.version,
         engine=info.engine,
+        scheduler=info.scheduler,
         tables=len(tables),
         troubles=_present(table_trouble(row, measure.ignored) for row in tables),
         failed_jobs=failed,
+        waiting_jobs=_present(waiting_job(row, suspended) for row in described),
     )
 
 
 def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
     """Whether the statement of a job was refused, as one with a typing error is: nothing ran, and its user knows."""
+    rows = _described(client, job.job_id)
+    return not rows or any((row["error"] or "").startswith(REFUSED) for row in rows)
+
+
+def _described(client: GatewayClient, job_id: str) -> list[Row]:
+    """Return the rows of DESCRIBE JOB, none of a job that the gateway has forgotten since it listed it."""
     try:
-        rows = _rows(client, f"DESCRIBE JOB {string_literal(job.job_id)}")
+        return _rows(client, f"DESCRIBE JOB {string_literal(job_id)}")
     except MtError:
-        # The gateway has forgotten it since.
-        return True
-    return any((row["error"] or "").startswith(REFUSED) for row in rows)
+        return []
+
+
+def _was_suspended(row: Row) -> bool:
+    """Whether a table was suspended by other than its own job."""
+    return row["status"] == "SUSPENDED" and not (row["status by"] or "").startswith(_BY_JOB)
+
+
+def _table_name(row: Row) -> str:
+    return ".".join(part for part in (row["namespace"], row["materialized table"]) if part)
 
 
 def _present(found: Iterable[T | None]) -> tuple[T, ...]:

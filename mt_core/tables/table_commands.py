@@ -54,6 +54,7 @@ class RefreshRequest:
     """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's zone.
 
     With `force` a periodic refresh is done even if its sources are unchanged;
+    `trigger` is what began the caller's own run, in its words, such as backfill;
     `request_key` is the caller's idempotency key, `table_id` the uuid the caller means, `attempt` the caller's own count,
     `requested_by` the name of the caller's token.
     """
@@ -68,4 +69,5 @@ class RefreshRequest:
     table_id: str | None = None
     attempt: int | None = None
     force: bool = False
+    trigger: str | None = None
     requested_by: str | None = None

@@ -12,6 +12,7 @@ come with minor versions only.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
@@ -28,7 +29,7 @@ from mt_core.workflow.operations import (
     ResumeRefreshWorkflow,
     SuspendRefreshWorkflow,
 )
-from mt_core.workflow.scheduler import WorkflowState
+from mt_core.workflow.scheduler import SchedulerHealth, WorkflowState
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -291,6 +292,17 @@ class SchedulerContract(SchedulerWorkbench):
         self.scheduler.close()
 
         assert [tick.schedule_time for tick in ticks] == [self.point(1)]
+
+    def test_a_scheduler_that_is_open_is_healthy_and_a_closed_one_is_not(self) -> None:
+        # A scheduler may leave it unknown.
+        assert self.scheduler.health() in (SchedulerHealth(), None)
+
+        self.scheduler.close()
+
+        with suppress(WorkflowError):
+            health = self.scheduler.health()
+            assert health is None or health.trouble
+        self.scheduler.open(self.context)
 
     def test_a_scheduler_that_was_closed_goes_on_where_the_ledger_ends(self) -> None:
         self.need_jumps()

@@ -96,6 +96,17 @@ class WorkflowDescription:
     schedule: Schedule | None = None
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchedulerHealth:
+    """Whether a scheduler begins refreshes: `trouble` says why it does not, with the way out, and is empty if it does.
+
+    `since` is the UTC instant since when, None where the scheduler does not report it.
+    """
+
+    trouble: str = ""
+    since: datetime | None = None
+
+
 class WorkflowScheduler(ABC):
     """Runs refresh workflows (FLIP-448). Every method may be called from any thread; it raises WorkflowError, with the error
     below, if there is one, as its cause."""
@@ -119,6 +130,13 @@ class WorkflowScheduler(ABC):
         Raises WorkflowError for options that cannot be used. A scheduler without a service of its own has nothing to add.
         """
         return [Finding.ok("scheduler", f"{self.identifier} is installed")]
+
+    def health(self) -> SchedulerHealth | None:
+        """Return whether the scheduler, which is open, begins refreshes at the moment; None: it does not know.
+
+        A gateway asks about twice a minute, in a thread of its own. A WorkflowError counts as trouble.
+        """
+        return None
 
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027 (most keep to any schedule)
         """Raise WorkflowError, with the way out, if *schedule* is one that this scheduler can never keep to.

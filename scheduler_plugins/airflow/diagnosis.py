@@ -62,10 +62,13 @@ class Diagnosis:
         return [Finding.ok(BUNDLE, "it has the plug-in and the bundle of Freshtable")]
 
     def _components(self) -> list[Finding]:
-        lack, warning = self.preflight.components()
+        lack, health = self.preflight.components()
         if lack is not None:
             return [self._problem(BUNDLE, lack)]
-        return [Finding.note(BUNDLE, warning)] if warning else []
+        if not health.trouble:
+            return []
+        since = f" (since {health.since:%Y-%m-%d %H:%M:%S} UTC)" if health.since is not None else ""
+        return [Finding.note(BUNDLE, f"{health.trouble}{since}")]
 
     def _problem(self, subject: str, lack: Lack) -> Finding:
         return Finding.problem(subject, f"Airflow at {self.client.endpoint} {lack.text}", lack.way_out)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from mt_core.clock import Clock
 from mt_core.errors import WorkflowError
+from mt_core.workflow.scheduler import SchedulerHealth
 from scheduler_plugins.airflow.client import FORBIDDEN, NOT_FOUND, OK, SERVER_ERROR, AirflowAway, AirflowClient
 from scheduler_plugins.airflow.names import anchor_of
 from scheduler_plugins.airflow.settings import DAG_ID_PREFIX, PREFIX, AirflowSettings
@@ -29,6 +31,25 @@ class Lack:
     passing: bool = True
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Component:
+    """A component as Airflow sees it: its status, "" if it has never run, and the instant of its latest heartbeat."""
+
+    name: str
+    status: str
+    heartbeat: datetime | None
+
+    @classmethod
+    def of(cls, name: str, body: dict[str, Any]) -> Component:
+        facts = body.get(name) or {}
+        beat = facts.get(f"latest_{name}_heartbeat")
+        return cls(
+            name=name.replace("_", "-"),
+            status=facts.get("status") or "",
+            heartbeat=datetime.fromisoformat(beat).astimezone(UTC) if beat else None,
+        )
+
+
 @dataclass(frozen=True, slots=True)
 class Preflight:
     """Checks one Airflow."""
@@ -48,7 +69,8 @@ class Preflight:
             try:
                 lack = self.version() or self.anchor()
                 if lack is None:
-                    lack, warning = self.components()
+                    lack, health = self.components()
+                    warning = health.trouble
             except AirflowAway as error:
                 return str(error)
             if lack is None:
@@ -127,23 +149,23 @@ class Preflight:
             if not page or len(packages) >= total:
                 return packages
 
-    def components(self) -> tuple[Lack | None, str]:
-        """Return which component Airflow lacks, and a warning about those that are not healthy, "" without any."""
-        statuses = self.client.read(
-            self.client.get("/monitor/health"),
-            lambda body: {name.replace("_", "-"): (body.get(name) or {}).get("status") or "" for name in COMPONENTS},
+    def components(self) -> tuple[Lack | None, SchedulerHealth]:
+        """Return which component has never run, and whether those that begin and watch refreshes are healthy, since when not."""
+        components = self.client.read(
+            self.client.get("/monitor/health"), lambda body: [Component.of(name, body) for name in COMPONENTS]
         )
-        # A component without a status has never run.
-        absent = [name for name, status in statuses.items() if not status]
-        ill = [name for name, status in statuses.items() if status != "healthy"]
-        if absent:
-            return Lack(
-                text=f"runs no {absent[0]}; start one with `airflow {absent[0]}`", way_out=f"airflow {absent[0]}"
-            ), ""
+        where = f"Airflow at {self.client.endpoint}"
+        for absent in (each.name for each in components if not each.status):
+            lack = Lack(text=f"runs no {absent}; start one with `airflow {absent}`", way_out=f"airflow {absent}")
+            return lack, SchedulerHealth(trouble=f"{where} {lack.text}")
+        ill = [each for each in components if each.status != "healthy"]
         if not ill:
-            return None, ""
-        commands = " and ".join(f"`airflow {name}`" for name in ill)
-        return None, (
-            f"Airflow at {self.client.endpoint} runs without a healthy {' and '.join(ill)}: DAGs and refreshes may be late; "
-            f"see that {commands} runs"
+            return None, SchedulerHealth()
+        names, commands = (
+            " and ".join(each.name for each in ill),
+            " and ".join(f"`airflow {each.name}`" for each in ill),
+        )
+        trouble = f"{where} runs without a healthy {names}: DAGs and refreshes may be late; see that {commands} runs"
+        return None, SchedulerHealth(
+            trouble=trouble, since=min((each.heartbeat for each in ill if each.heartbeat), default=None)
         )

@@ -28,6 +28,7 @@ from mt_core.workflow.operations import (
 )
 from mt_core.workflow.scheduler import (
     SchedulerContext,
+    SchedulerHealth,
     SchedulerOption,
     WorkflowDescription,
     WorkflowScheduler,
@@ -80,6 +81,9 @@ class AirflowScheduler(WorkflowScheduler):
 
     def diagnose(self, options: Mapping[str, str], clock: Clock) -> Sequence[Finding]:
         return Diagnosis.of(read_settings(options), clock).findings()
+
+    def health(self) -> SchedulerHealth:
+        return self._require_open().preflight.components()[1]
 
     def close(self) -> None:
         with self._lock:

@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 
 from mt_core.clock import Clock
 from mt_core.workflow.definitions import WorkflowDefinition
+from mt_core.workflow.scheduler import SchedulerHealth
 from scheduler_plugins.memory.catch_up import CatchUp
 from scheduler_plugins.memory.grid_cache import GridCache
 from scheduler_plugins.memory.outbox import Outbox, Tick
@@ -22,6 +23,8 @@ LONGEST_RETRY_S = 30.0
 _JOIN_S = 2.0
 # A wall clock can be set and a machine can sleep; neither ends a wait early, so the timer checks this often.
 _CHECK_EVERY = timedelta(seconds=5)
+# By how much the timer may be late until it counts as one that stands still.
+_STILL = timedelta(minutes=1)
 _NOTICED_ATTEMPT = 3
 # A clock that is adjusted by less only ticks a little later.
 SETBACK = timedelta(seconds=2)
@@ -44,6 +47,8 @@ class Delivery:
         self._outbox = Outbox()
         self._catch_up = CatchUp()
         self._latest = clock.now()
+        # When the timer thread wakes at the latest (None: when it is woken).
+        self._wakes_at: datetime | None = None
         self._setbacks = 0
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
         self._threads += [
@@ -104,6 +109,19 @@ class Delivery:
                 if name in self._workflows
             }
 
+    def health(self) -> SchedulerHealth:
+        """Return whether the timer passes points and the senders send them; in trouble since the timer's last pass at most."""
+        with self._changed:
+            ended = [thread.name for thread in self._threads if not thread.is_alive()]
+            stands_still = self._wakes_at is not None and self._clock.now() > self._wakes_at + _STILL
+            if not ended and not stands_still:
+                return SchedulerHealth()
+            what = (
+                f"the thread {ended[0]} has ended" if ended else f"the thread {self._threads[0].name} does not answer"
+            )
+            way_out = "see the log of the gateway for the error, and start the gateway again"
+            return SchedulerHealth(trouble=f"{what}; {way_out}", since=self._latest)
+
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the gateway has answered every tick that is ready; return whether it did in time."""
         with self._changed:
@@ -138,8 +156,9 @@ class Delivery:
                 self._outbox.put(tick)
             self._changed.notify_all()
             instants = [each.next_instant() for each in (self._timer, self._outbox.delayed, self._catch_up)]
-        upcoming = [instant for instant in instants if instant is not None]
-        return min(*upcoming, now + _CHECK_EVERY) if upcoming else None
+            upcoming = [instant for instant in instants if instant is not None]
+            self._wakes_at = min(*upcoming, now + _CHECK_EVERY) if upcoming else None
+            return self._wakes_at
 
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
         """Schedule from *now* if the clock was put back: the next point by the old clock may be an hour, or years, away."""

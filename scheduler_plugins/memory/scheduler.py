@@ -24,6 +24,7 @@ from mt_core.workflow.operations import (
 )
 from mt_core.workflow.scheduler import (
     SchedulerContext,
+    SchedulerHealth,
     SchedulerOption,
     WorkflowDescription,
     WorkflowScheduler,
@@ -146,6 +147,9 @@ class MemoryScheduler(WorkflowScheduler):
             description = WorkflowDescription(state=state, next_run=next_point, schedule=definition.schedule)
             descriptions[workflow_id] = description
         return descriptions
+
+    def health(self) -> SchedulerHealth:
+        return self._require_open().delivery.health()
 
     def wait_idle(self, timeout_s: float) -> bool:
         """Wait until the gateway has answered every tick that is ready; return whether it did in time."""

@@ -73,6 +73,7 @@ def test_a_backfill_refreshes_the_partitions_of_three_past_days_and_no_others(
     assert sorted(found.values()) == [1] * 4 + [1001] * 3
     times = sorted(run["schedule time"] for run in lake.refreshes("daily"))
     assert times == ["2026-09-03 00:00:00", "2026-09-04 00:00:00", "2026-09-05 00:00:00"]
+    assert {run["kind"] for run in lake.refreshes("daily")} == {"BACKFILL"}
 
 
 def test_a_pause_in_the_ui_is_seen_in_sql_at_once_and_in_the_registry_soon(airflow: AirflowStack, lake: Lake) -> None:

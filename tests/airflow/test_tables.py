@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -82,8 +83,9 @@ def test_a_run_by_hand_and_a_backfill_refresh(airflow: AirflowStack, gateway: Li
     airflow.rest.backfill(DAG, "2026-01-01T00:00:00Z", "2026-01-03T00:00:00Z")
     airflow.rest.wait(lambda: len(gateway.refreshes("daily")) >= 4, SOON_S)
 
-    times = sorted(row["schedule time"] for row in gateway.refreshes("daily"))
-    assert times[:3] == ["2026-01-01 00:00:00", "2026-01-02 00:00:00", "2026-01-03 00:00:00"]
+    found = sorted((row["schedule time"], row["kind"]) for row in gateway.refreshes("daily"))
+    assert found[:3] == [(f"2026-01-0{day} 00:00:00", "BACKFILL") for day in (1, 2, 3)]
+    assert found[-1][1] == "MANUAL"
 
 
 def test_a_table_is_dropped_while_its_dag_runs(airflow: AirflowStack, gateway: LiveGateway) -> None:
@@ -109,6 +111,8 @@ def test_airflow_away_at_create_and_at_drop(airflow: AirflowStack, gateway: Live
     gateway.sql(CREATE.format("daily", DAILY))
     airflow.stop("api-server")
     try:
+        gateway.wiring.scheduler_watch.look()
+        trouble = gateway.wiring.scheduler_watch.trouble()
         with pytest.raises(TableNotCreated, match="nothing was kept"):
             gateway.sql(CREATE.format("other", DAILY))
         with pytest.raises(WorkflowError, match="cannot be reached"):
@@ -119,9 +123,39 @@ def test_airflow_away_at_create_and_at_drop(airflow: AirflowStack, gateway: Live
 
     done = gateway.reconcile()
 
+    assert f"Airflow at {airflow.url} cannot be reached" in str(trouble)
     assert "is dropped; what it left is removed as soon as that is possible" in outcome.warnings[0]
     assert done == ["removed what was left of lake.shop.daily"]
     assert airflow.rest.dag(DAG) == {}
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_died_is_named_with_its_last_heartbeat_until_it_runs_again(
+    airflow: AirflowStack, gateway: LiveGateway
+) -> None:
+    watch = gateway.wiring.scheduler_watch
+
+    def trouble() -> str:
+        watch.look()
+        return str(watch.trouble())
+
+    airflow.rest.wait(lambda: not trouble(), SOON_S)
+    airflow.kill("scheduler")
+    killed = datetime.now(UTC)
+    try:
+        # Airflow notices after 30 seconds without a heartbeat.
+        ill = airflow.rest.wait(trouble, SOON_S)
+    finally:
+        airflow.start("scheduler")
+
+    airflow.rest.wait(lambda: not trouble(), SOON_S)
+    assert ill.endswith(
+        "runs without a healthy scheduler: DAGs and refreshes may be late; see that `airflow scheduler` runs"
+    )
+    since = datetime.fromisoformat(ill.removeprefix("airflow is UNHEALTHY since ").partition(" UTC")[0]).replace(
+        tzinfo=UTC
+    )
+    assert killed - timedelta(seconds=30) < since <= killed
 
 
 def test_who_paused_a_dag_is_read_from_the_event_log(airflow: AirflowStack, gateway_port: int) -> None:

@@ -6,6 +6,7 @@ import pytest
 
 from mt_core.errors import EngineError, EngineUnavailable, GatewayError, MtError
 from mt_core.model.stream import StopRequest
+from mt_core.setup.status import Measure, statuses
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.whole import WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
@@ -151,12 +152,20 @@ def test_a_gateway_on_another_machine_keeps_the_table_of_a_stream_and_goes_on_wh
 
     whole.watch_streams(40)
     suspended, kept = whole.job(job_id), list(whole.streams.created[job_id])
+    found = statuses([whole.process.server.url], lambda _url: None, Measure(since=whole.clock.now()), 10.0)
+    said = found[0].lines()[1:]
     whole.streams.checkpoints |= lost
     whole.watch_streams(40)
     whole.run_batch("z")
 
     [checkpoint] = lost
     assert (suspended["status"], suspended["error"]) == ("SUSPENDED", f"There is no checkpoint {checkpoint}.")
+    [line, *others] = said
+    assert (line, others) == (
+        f"  job {suspended['job name']} (CREATE TABLE AS) is SUSPENDED: There is no checkpoint {checkpoint}. "
+        f"DESCRIBE JOB '{job_id}'",
+        [],
+    )
     assert kept == ["x", "y"]
     assert (whole.job(job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: ["x", "y", "z"]})
 

@@ -43,6 +43,7 @@ def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
         "Freshtable-Table": "uuid",
         "Freshtable-Attempt": "2",
         "Freshtable-Force": "true",
+        "Freshtable-Trigger": "backfill",
     }
 
     answer = gateway.http.post(f"{session}/{TABLE}", json=body, headers=headers)
@@ -61,6 +62,7 @@ def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
             table_id="uuid",
             attempt=2,
             force=True,
+            trigger="backfill",
         )
     ]
 
@@ -136,6 +138,7 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
         (MANUAL, {"Freshtable-Attempt": "x"}),
         (MANUAL, {"Freshtable-Attempt": "9" * 5000}),
         (MANUAL, {"Freshtable-Force": "1"}),
+        (MANUAL, {"Freshtable-Trigger": "By Hand!"}),
     ],
 )
 def test_a_request_that_cannot_be_read_is_refused_before_anything_is_queued(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from mt_core import __version__
 from mt_core.cli import app
 from mt_core.errors import QueryFailed, TableProtected
 from mt_core.model.partition import PartitionSpec
+from scheduler_plugins.memory.scheduler import MemoryScheduler
 from tests.support.gateway.whole import DAILY, EVERY_10_S, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
 
@@ -101,6 +103,25 @@ def test_a_job_that_failed_is_trouble_for_a_time(whole: WholeGateway) -> None:
 
     assert (for_ever[0], [each["name"] for each in for_ever[1]["failed_jobs"]]) == (1, ["insert-t"])
     assert (lately[0], lately[1]["failed_jobs"]) == (0, [])
+
+
+def test_a_scheduler_whose_timer_has_ended_is_trouble_before_any_table_is_late(whole: WholeGateway) -> None:
+    whole.sql(DAILY)
+    scheduler = whole.process.scheduler
+    assert isinstance(scheduler, MemoryScheduler)
+    well = monitored(whole)
+
+    # As if it had been closed behind the gateway's back.
+    scheduler.close()
+    whole.clock.advance(timedelta(seconds=30))
+    whole.process.wiring.scheduler_watch.look()
+    code, ill = monitored(whole)
+    lines = freshtable(whole, "status").stdout.splitlines()
+
+    assert (well[0], well[1]["scheduler"]) == (0, "READY")
+    assert (code, ill["healthy"], ill["troubles"]) == (1, False, [])
+    expected = "memory is UNHEALTHY since 2026-03-01 12:00:30 UTC: The memory scheduler is not open; call open() first."
+    assert (ill["scheduler"], lines[1:]) == (expected, [f"  scheduler {expected}"])
 
 
 def test_a_gateway_that_has_ended_is_trouble(whole: WholeGateway) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows
+from mt_core.setup.status import Measure, statuses
 from mt_core.tables.registry import in_transaction
 from tests.support.gateway.whole import WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway
@@ -73,3 +74,35 @@ def test_a_dropped_table_takes_its_job_with_it(whole: WholeGateway, job: str) ->
 
     assert (shown(whole)["job id"], shown(whole)["status"]) == (job, "CANCELED")
     assert (whole.streams.running(), whole.streams.checkpoints) == (set(), {})
+
+
+def test_the_status_names_a_table_whose_job_waits_for_its_checkpoint_until_it_is_resumed(
+    whole: WholeGateway, job: str
+) -> None:
+    whole.streams.source.append("x")
+    whole.run_batch()
+    checkpoint, lost = f"memory:/c/{job}", dict(whole.streams.checkpoints)
+    whole.streams.lose(available=True)
+    whole.streams.checkpoints.clear()
+    whole.kill()
+    whole.start()
+    whole.watch_streams(2)
+
+    waiting = status_lines(whole)
+    whole.streams.checkpoints |= lost
+    whole.perform("ALTER MATERIALIZED TABLE kept RESUME")
+    whole.watch_streams(2)
+    resumed = status_lines(whole)
+    whole.bury_zombies()
+
+    reason = f"There is no checkpoint {checkpoint}."
+    assert waiting == [
+        f"  job refresh-lake.default.kept (CONTINUOUS REFRESH) is SUSPENDED: {reason} DESCRIBE JOB '{job}'"
+    ]
+    assert resumed == []
+
+
+def status_lines(whole: WholeGateway) -> list[str]:
+    """Return the troubles that `freshtable status` names."""
+    [status] = statuses([whole.process.server.url], lambda _url: None, Measure(since=whole.clock.now()), 10.0)
+    return status.lines()[1:]

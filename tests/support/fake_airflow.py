@@ -83,6 +83,7 @@ class FakeAirflow:
         self.users = {"svc": "s3cret-svc", "anna": "s3cret-anna"}
         self.plugin_loaded, self.packages = True, list(PACKAGES)
         self.health: dict[str, str | None] = dict(ALL_HEALTHY)
+        self.heartbeats: dict[str, datetime] = {}
         self.reads_event_log = True
         # How long after a request a file is parsed; None: the DAG processor is down.
         self.parse_after: timedelta | None = timedelta(0)

@@ -69,7 +69,11 @@ class Api:
         return 200, {"version": self._airflow.version, "git_version": None}
 
     def _health(self, **_rest: Any) -> Reply:
-        return 200, {name: {"status": status} for name, status in self._airflow.health.items()}
+        beats = {name: beat.isoformat() for name, beat in self._airflow.heartbeats.items()}
+        return 200, {
+            name: {"status": status, f"latest_{name}_heartbeat": beats.get(name)}
+            for name, status in self._airflow.health.items()
+        }
 
     def _providers(self, **_rest: Any) -> Reply:
         names = self._airflow.packages

@@ -112,7 +112,15 @@ class ManagerWorld:
 
     # ------------------------------------------------------------------------------------------------------------ runs
 
-    def tick(self, point: datetime, name: str = "daily", *, key: str | None = "", force: bool = False) -> RefreshRun:
+    def tick(
+        self,
+        point: datetime,
+        name: str = "daily",
+        *,
+        key: str | None = "",
+        force: bool = False,
+        trigger: str | None = None,
+    ) -> RefreshRun:
         """Send the periodic request of a grid point, as a scheduler does; *key* None sends none."""
         table = self.table(name)
         request = RefreshRequest(
@@ -122,6 +130,7 @@ class ManagerWorld:
             request_key=f"{table.table_id}/{point.isoformat()}" if key == "" else key,
             table_id=table.table_id,
             force=force,
+            trigger=trigger,
         )
         return self.manager.requests.request_refresh(request)
 

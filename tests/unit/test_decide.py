@@ -4,7 +4,6 @@ from dataclasses import replace
 import pytest
 
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
 from mt_core.tables.engine import SourceVector, SourceVersion
 from mt_core.tables.runs.decide import Decision, decide, only_compacted
@@ -30,8 +29,8 @@ OUR_COMPACTION = Snapshot(
 )
 
 
-def decided(scope, history, *, kind=RunKind.PERIODIC, read=None, fingerprint="f"):
-    return decide(kind=kind, scope=scope, vector=read or vector(), fingerprint=fingerprint, history=history)
+def decided(scope, history, *, asked=None, read=None, fingerprint="f"):
+    return decide(asked=asked, scope=scope, vector=read or vector(), fingerprint=fingerprint, history=history)
 
 
 def test_a_whole_table_at_the_current_vector_is_skipped():
@@ -126,7 +125,7 @@ def test_a_partition_that_was_written_in_part_only_is_refreshed():
 
 
 def test_a_manual_refresh_never_skips():
-    assert decided(WHOLE, [wrote(WHOLE), FIRST], kind=RunKind.MANUAL).reason == "asked for by hand"
+    assert decided(WHOLE, [wrote(WHOLE), FIRST], asked="asked for by hand").reason == "asked for by hand"
 
 
 def test_a_source_without_versions_never_skips():

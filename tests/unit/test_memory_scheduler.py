@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -21,6 +22,18 @@ from mt_core.workflow.operations import (
 from mt_core.workflow.scheduler import WorkflowScheduler, WorkflowState
 from scheduler_plugins.memory.delivery import THREADS
 from scheduler_plugins.memory.scheduler import MemoryScheduler
+
+
+class StoppableClock(FakeClock):
+    """Ends each thread that waits once `ends_waits` is set, as an error in it would."""
+
+    ends_waits = False
+
+    def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
+        if self.ends_waits:
+            raise SystemExit
+        return super().wait_until(instant, event)
+
 
 HANDLER = RefreshHandler(scheduler="memory", workflow_id=TABLE)
 OPERATIONS: list[ModifyRefreshWorkflow] = [
@@ -324,3 +337,32 @@ class TestOpening(MemoryWorkbench):
             scheduler.open(self.context)
 
         assert isinstance(caught.value.__cause__, RegistryError)
+
+
+class TestHealth(SchedulerWorkbench):
+    @pytest.fixture
+    def scheduler_class(self) -> type[WorkflowScheduler]:
+        return MemoryScheduler
+
+    @pytest.fixture
+    def start_clock(self) -> FakeClock:
+        return StoppableClock(START)
+
+    @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+    def test_a_scheduler_whose_timer_has_ended_is_ill_since_its_last_pass(self) -> None:
+        assert isinstance(self.clock, StoppableClock)
+        self.create()
+        self.settle()
+        assert self.clock.settle(threads=THREADS)
+        passed_at = self.clock.now()
+
+        self.clock.ends_waits = True
+        timer = next(thread for thread in threading.enumerate() if thread.name == f"{THREADS}-timer")
+        self.clock.advance(timedelta(seconds=5))
+        timer.join(5.0)
+        self.clock.advance(timedelta(hours=1))
+        health = self.scheduler.health()
+
+        assert health is not None
+        assert health.trouble.startswith(f"the thread {THREADS}-timer has ended; see the log of the gateway")
+        assert health.since == passed_at + timedelta(seconds=5)

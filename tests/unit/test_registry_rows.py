@@ -246,6 +246,14 @@ def test_why_a_table_was_suspended_is_stored_with_what_failed() -> None:
     assert rows.fact_of(RefreshRun, rows.row_of(run)) == run
 
 
+def test_what_began_the_scheduler_s_own_run_is_stored_and_unknown_of_runs_of_earlier_releases() -> None:
+    row = rows.row_of(RUN)
+
+    assert rows.fact_of(RefreshRun, rows.row_of(replace(RUN, trigger="backfill"))) == replace(RUN, trigger="backfill")
+    assert "trigger" not in json.loads(row["body"])
+    assert rows.fact_of(RefreshRun, row).trigger is None
+
+
 def test_partitions_in_doubt_are_stored_with_tables_and_runs() -> None:
     day = Scope.of([PartitionSpec.of({"ds": "2026-02-28"})])
     doubted = DoubtedPartitions(scope=WHOLE, besides=day, reason="it has expired")

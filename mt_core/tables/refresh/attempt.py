@@ -146,7 +146,7 @@ class Attempt:
             late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
         self._left, self._doubted, scope = late.left, late.doubted, self._run.scope.union(late.taken)
         decision = decide(
-            kind=self._run.kind,
+            asked=self._run.asked,
             scope=scope,
             vector=self._vector,
             fingerprint=self._run.fingerprint or "",

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
-from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import RefreshEngine, SourceVector, StorageMetadata
@@ -87,7 +86,7 @@ def plan_refresh(
         latest = table.definition.grid().at_or_before(now)
         late = rows.found(scope, until=latest, most=services.settings.max_partitions, job_id=services.new_id())
     decision = decide(
-        kind=RunKind.PERIODIC,
+        asked=None,
         scope=scope.union(late.taken),
         vector=vector,
         fingerprint=fingerprint_of(table.definition),

@@ -110,6 +110,7 @@ class RefreshRequests:
                 options=_options_of(table, request),
                 request_key=request.request_key,
                 request_attempt=request.attempt,
+                trigger=request.trigger,
             )
         if request.static_partitions:
             raise RequestInvalid(
@@ -129,6 +130,7 @@ class RefreshRequests:
             schedule_time=point,
             request_key=request.request_key,
             request_attempt=request.attempt,
+            trigger=request.trigger,
             options=_options_of(table, request),
         )
 

@@ -13,7 +13,6 @@ from typing import Any
 
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.run import RunKind
 from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
 from mt_core.tables.engine import SourceVector
 
@@ -38,7 +37,7 @@ class Decision:
 
 def decide(
     *,
-    kind: RunKind,
+    asked: str | None,
     scope: Scope,
     vector: SourceVector,
     fingerprint: str,
@@ -47,10 +46,12 @@ def decide(
 ) -> Decision:
     """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors, newest first, read lazily.
 
+    All of it has to be if it was *asked* for in any case, as the text says.
+
     If the table's rows are *doubted*, those that a run got by applying changes have to be computed again.
     """
-    if kind is RunKind.MANUAL:
-        return Decision(scope=scope, reason="asked for by hand")
+    if asked is not None:
+        return Decision(scope=scope, reason=asked)
     if vector.unstable:
         return Decision(scope=scope, reason=f"the query is not stable: {vector.unstable}")
     if vector.unversioned:

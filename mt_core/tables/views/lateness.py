@@ -15,7 +15,8 @@ class Fault(StrEnum):
     """What keeps a table from being fresh.
 
     SOURCE: a materialized table that it reads is behind. WRITER: nobody has written to its sources. QUEUE: its refresh waits for a
-    worker, or did for most of its time. QUERY: its refreshes fail, or take too long. SCHEDULE: nobody asks for a refresh.
+    worker, or did for most of its time. QUERY: its refreshes fail, or take too long. SCHEDULE: nobody asks for a refresh, as
+    while the scheduler, or the gateway that looks for changes, is down.
     """
 
     SOURCE = "source"
@@ -33,6 +34,21 @@ class Lateness:
     fault: Fault
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Seen:
+    """What a table has seen of its sources.
+
+    `read_at` is when it read them, and `shows` until when it shows the sources of its sources, later by the freshness of those.
+    `written_at` is the last commit to any of its sources, None where that tells nothing. `looked` is whether this gateway has
+    looked for changes of a table that is refreshed continuously.
+    """
+
+    read_at: datetime
+    shows: datetime
+    written_at: datetime | None = None
+    looked: bool = True
+
+
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
     """Return of which instant a table that is fresh shows its sources at least: one on a schedule, of the last point but one."""
     definition = table.definition
@@ -42,39 +58,37 @@ def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
     return grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
 
 
-def lateness_of(
-    table: MaterializedTable,
-    runs: Iterable[RefreshRun],
-    *,
-    read_at: datetime,
-    shows: datetime,
-    written_at: datetime | None = None,
-    now: datetime,
-) -> Lateness | None:
-    """Return how late *table* is, None if it is not.
-
-    *runs* are its last ones, newest first, *read_at* is when it read its sources, and *shows* until when it shows the sources of
-    its sources, later by the freshness of those. *written_at* is the last commit to any of its sources, None where that tells
-    nothing.
-    """
+def lateness_of(table: MaterializedTable, runs: Iterable[RefreshRun], seen: Seen, *, now: datetime) -> Lateness | None:
+    """Return how late *table* is, None if it is not; *runs* are its last ones, newest first."""
+    runs = list(runs)
     allowed = oldest_allowed(table, now)
 
     def late_by(instant: datetime) -> timedelta:
         return now - table.definition.fresh_until(instant)
 
-    if read_at < allowed:
-        return Lateness(by=late_by(read_at), fault=_own_fault(table, list(runs), now))
-    if shows < allowed:
-        return Lateness(by=late_by(shows), fault=Fault.SOURCE)
-    if written_at is not None and written_at < allowed:
-        return Lateness(by=late_by(written_at), fault=Fault.WRITER)
+    if seen.read_at < allowed:
+        return Lateness(by=late_by(seen.read_at), fault=_own_fault(table, runs, now, looked=seen.looked))
+    # What the sources have since a refresh that failed, nobody has read: they may well be up to date.
+    failed = _has_failed(runs)
+    if seen.shows < allowed:
+        return Lateness(by=late_by(seen.shows), fault=Fault.QUERY if failed else Fault.SOURCE)
+    if seen.written_at is not None and seen.written_at < allowed:
+        return Lateness(by=late_by(seen.written_at), fault=Fault.QUERY if failed else Fault.WRITER)
     return None
 
 
-def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime) -> Fault:
+def _has_failed(runs: list[RefreshRun]) -> bool:
     ended = next((run for run in runs if run.status not in OPEN), None)
+    return ended is not None and ended.status is RunStatus.FAILED
+
+
+def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime, *, looked: bool) -> Fault:
     running = next((run for run in runs if run.status is RunStatus.RUNNING), None)
     waiting = any(run.status is RunStatus.QUEUED for run in runs)
+    is_continuous = table.definition.refresh_mode is RefreshMode.CONTINUOUS
+    if is_continuous and not looked and running is not None and (running.recent or _is_young(table, running, now)):
+        # An earlier gateway began the stretch, or this one its first batch.
+        return Fault.SCHEDULE
     if running is not None and running.recent:
         return (
             Fault.QUERY
@@ -84,8 +98,12 @@ def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime) 
     if running is not None and running.started_at is not None:
         waited = running.started_at - running.requested_at
         return Fault.QUEUE if waited > now - running.started_at else Fault.QUERY
-    if ended is not None and ended.status is RunStatus.FAILED:
+    if _has_failed(runs):
         return Fault.QUERY
-    if waiting or table.definition.refresh_mode is RefreshMode.CONTINUOUS:
-        return Fault.QUEUE
-    return Fault.SCHEDULE
+    return Fault.QUEUE if waiting or (is_continuous and looked) else Fault.SCHEDULE
+
+
+def _is_young(table: MaterializedTable, running: RefreshRun, now: datetime) -> bool:
+    """Whether a run has not taken longer yet than the freshness."""
+    began = running.started_at or running.requested_at
+    return now - began <= timedelta(seconds=table.definition.interval.seconds)

@@ -97,7 +97,7 @@ def _row(view: RunView) -> list[object]:
     return [
         run.run_id,
         _table_text(view.table, run.table_id),
-        run.kind.value,
+        view.kind,
         shown(run.schedule_time),
         str(run.scope),
         run.status.value,

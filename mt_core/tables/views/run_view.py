@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from mt_core.errors import FactUnreadable
-from mt_core.model.run import RefreshRun, RunKind, RunStatus
+from mt_core.model.run import SCHEDULED, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.registry import Registry, Transaction, each_row, in_transaction
 
@@ -29,6 +29,12 @@ class RunView:
         if table is None:
             return cls(run=run, table=None)
         return cls(run=run, table=table.identifier, zone=table.definition.zone)
+
+    @property
+    def kind(self) -> str:
+        """Where its request comes from: what began the scheduler's own run, where that was not its schedule."""
+        trigger = self.run.trigger
+        return self.run.kind.value if trigger in (None, SCHEDULED) else trigger.upper()
 
     @property
     def reason(self) -> str | None:

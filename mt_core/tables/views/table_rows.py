@@ -227,13 +227,13 @@ def _run_text(view: RunView) -> str:
     when = show_schedule_time(run.started_at or run.requested_at, view.zone)
     outcome = f": {run.error}" if run.error else ""
     how = f", by {run.strategy}" if run.strategy else ""
-    return f"{run.status} {run.kind} {run.scope} at {when} (attempt {run.attempt}{how}){outcome}"
+    return f"{run.status} {view.kind} {run.scope} at {when} (attempt {run.attempt}{how}){outcome}"
 
 
 def _waiting_text(view: RunView) -> str:
     run = view.run
     until = show_schedule_time(run.waits_until, view.zone) if run.waits_until else ""
-    return f"{run.kind} {run.scope} {view.reason}, until {until} at most"
+    return f"{view.kind} {run.scope} {view.reason}, until {until} at most"
 
 
 def _storage_text(storage: StorageMetadata | MtError, table: MaterializedTable) -> str:

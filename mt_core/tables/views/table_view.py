@@ -18,7 +18,7 @@ from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.upstream import materialized
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions, Vector
-from mt_core.tables.views.lateness import Lateness, lateness_of, oldest_allowed
+from mt_core.tables.views.lateness import Lateness, Seen, lateness_of, oldest_allowed
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
@@ -35,6 +35,7 @@ class Health(StrEnum):
     OK = "OK"
     LATE = "LATE"
     DOUBTED = "DOUBTED"
+    LATE_AND_DOUBTED = "LATE, DOUBTED"
     FAILING = "FAILING"
 
 
@@ -142,10 +143,11 @@ def _health(
         return Health.FAILING
     if table.status is not RefreshStatus.ACTIVATED:
         return None
-    if table.doubted is not None:
-        return Health.DOUBTED
     since = fresh_at if fresh_at is not None else table.created_at
-    return Health.LATE if max(since, table.status_at) < oldest_allowed(table, now) else Health.OK
+    is_late = max(since, table.status_at) < oldest_allowed(table, now)
+    if table.doubted is not None:
+        return Health.LATE_AND_DOUBTED if is_late else Health.DOUBTED
+    return Health.LATE if is_late else Health.OK
 
 
 def _stream_health(tx: Transaction, table: MaterializedTable) -> Health | None:
@@ -173,14 +175,13 @@ def _lateness(
     if upstream is not None:
         shows = upstream.definition.fresh_until(shows)
     runs = tx.runs.newest(table_id=table.table_id, limit=_PAGE)
-    return lateness_of(
-        table,
-        runs,
+    seen = Seen(
         read_at=read_at,
         shows=read_at if upstream is None else shows,
         written_at=_written_at(tx, vector),
-        now=tx.now(),
+        looked=table.table_id in inclusions.fresh_at,
     )
+    return lateness_of(table, runs, seen, now=tx.now())
 
 
 def _written_at(tx: Transaction, vector: Vector) -> datetime | None:

@@ -91,6 +91,7 @@ class WiredGateway:
         self.server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
         self.scheduler.open(self.wiring.scheduler_context(self.url, options=options, token=token))
+        self.wiring.scheduler_watch.look()
         self.tables.ledger.recover()
         self.wiring.jobs.settle()
         self._parts.catalogs.load()

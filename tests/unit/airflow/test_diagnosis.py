@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
 
 from mt_core.clock import SystemClock
@@ -98,6 +100,15 @@ def test_a_component_that_never_ran_is_a_problem_and_one_that_is_ill_a_note(worl
         f"Airflow at {world.server.url} runs without a healthy triggerer: DAGs and refreshes may be late; see that "
         "`airflow triggerer` runs"
     ]
+
+
+def test_a_component_that_died_has_a_note_that_says_since_when(world: AirflowWorld) -> None:
+    world.airflow.health["scheduler"] = "unhealthy"
+    world.airflow.heartbeats["scheduler"] = datetime(2026, 3, 1, 11, 0, tzinfo=UTC)
+
+    [note] = [each.text for each in diagnosis(world) if each.level is Level.NOTE]
+
+    assert note.endswith("see that `airflow scheduler` runs (since 2026-03-01 11:00:00 UTC)")
 
 
 @pytest.mark.parametrize("path", ["GET /api/v2/providers", "GET /api/v2/monitor/health"])

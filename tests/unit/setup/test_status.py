@@ -17,6 +17,7 @@ from mt_core.setup.status import (
     since_of,
     status_json,
     table_trouble,
+    waiting_job,
 )
 from mt_core.tables.views.lateness import Fault
 
@@ -50,6 +51,14 @@ def table(**facts: str | None) -> dict[str, str | None]:
         ({"health": "FAILING", "last_error": "no space", "late_by": "2 h (query)"}, ("FAILING", "no space")),
         ({"health": "FAILING"}, ("FAILING", "see SHOW REFRESHES")),
         ({"health": "DOUBTED", "last_error": "it has expired"}, ("DOUBTED", "it has expired")),
+        (
+            {"health": "LATE, DOUBTED", "last_error": "it has expired", "late_by": "2 h (queue)"},
+            ("LATE, DOUBTED", "by 2 h (queue); it has expired"),
+        ),
+        (
+            {"health": "DOUBTED", "last_error": "it has expired", "late_by": "2 h (source)"},
+            ("LATE, DOUBTED", "by 2 h (source); it has expired"),
+        ),
         ({"status": "SUSPENDED", "health": None, "late_by": "2 h (schedule)"}, None),
         (
             {"status": "SUSPENDED", "health": None, "status_by": "5 failed schedule times in a row: no space"},
@@ -85,6 +94,27 @@ def test_a_job_counts_that_failed_lately(status: str, end: str | None, since: da
     assert (failed_job(row, since) is not None) is counts
 
 
+@pytest.mark.parametrize(
+    ("facts", "counts"),
+    [
+        ({}, True),
+        # A person has suspended its table.
+        ({"error": None}, False),
+        ({"target": "lake.shop.daily"}, False),
+        ({"status": "RUNNING"}, False),
+    ],
+)
+def test_a_job_waits_that_is_suspended_for_what_is_missing(facts: dict[str, str | None], counts: bool) -> None:
+    usual = {"job id": "ab", "job name": "insert-x", "kind": "INSERT", "status": "SUSPENDED", "target": "lake.shop.x"}
+    row = {**usual, "error": "There is no jar a.jar.", **facts}
+
+    found = waiting_job(row, {"lake.shop.daily"})
+
+    said = "job insert-x (INSERT) is SUSPENDED: There is no jar a.jar. DESCRIBE JOB 'ab'"
+    assert (None if found is None else str(found)) == (said if counts else None)
+    assert found is None or not GatewayStatus(url="u", engine="READY", waiting_jobs=(found,)).is_well
+
+
 def test_the_length_of_time_begins_that_long_ago() -> None:
     assert since_of(NOON, timedelta(hours=2)) == datetime(2026, 3, 1, 10, 0, tzinfo=UTC)
 
@@ -100,6 +130,8 @@ def test_a_length_of_zero_or_from_before_all_times_means_for_ever(length: timede
         (WELL, True),
         (GatewayStatus(url="u", error="No gateway answers"), False),
         (GatewayStatus(url="u", engine="Spark is starting"), False),
+        (GatewayStatus(url="u", engine="READY", scheduler="READY"), True),
+        (GatewayStatus(url="u", engine="READY", scheduler="airflow is UNHEALTHY since noon: it is away"), False),
         (GatewayStatus(url="u", engine="READY", troubles=(LATE,)), False),
         (GatewayStatus(url="u", engine="READY", failed_jobs=(FAILED,)), False),
     ],
@@ -110,11 +142,18 @@ def test_a_gateway_is_well_if_it_answers_and_nothing_is_late_or_failed(status: G
 
 def test_a_status_is_read_line_by_line() -> None:
     troubled = GatewayStatus(
-        url="http://gw", version="1", engine="READY", tables=3, troubles=(LATE,), failed_jobs=(FAILED,)
+        url="http://gw",
+        version="1",
+        engine="READY",
+        scheduler="airflow is UNHEALTHY since noon: it is away",
+        tables=3,
+        troubles=(LATE,),
+        failed_jobs=(FAILED,),
     )
 
     assert troubled.lines() == [
         "http://gw: version 1, Spark is ready; 3 tables, 1 in trouble, 1 failed jobs",
+        "  scheduler airflow is UNHEALTHY since noon: it is away",
         "  table lake.shop.daily is LATE: by 2 h (queue)",
         "  job insert-x (INSERT) FAILED at 2026-03-01 12:00:00 UTC; DESCRIBE JOB 'ab'",
     ]
@@ -130,12 +169,14 @@ def test_the_form_for_monitoring_has_a_version_and_every_fact() -> None:
         "url": "u",
         "version": "",
         "engine": "READY",
+        "scheduler": "UNKNOWN",
         "error": "",
         "tables": 0,
         "troubles": [{"table": "lake.shop.daily", "trouble": "LATE", "reason": "by 2 h (queue)", "fault": "queue"}],
         "failed_jobs": [
             {"job_id": "ab", "name": "insert-x", "kind": "INSERT", "ended_at": "2026-03-01T12:00:00+00:00"}
         ],
+        "waiting_jobs": [],
     }
 
 

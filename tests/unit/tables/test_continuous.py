@@ -282,6 +282,23 @@ def test_a_table_behind_its_freshness_is_late() -> None:
     assert (row["stale for"], row["health"]) == ("5 min", "LATE")
 
 
+def test_a_table_is_late_after_a_restart_because_no_gateway_looked_and_not_for_want_of_a_worker() -> None:
+    world = LiveTable()
+    world.append(10)
+    world.look()
+    world.clock.advance(timedelta(seconds=300))
+    (before,) = world.show("SHOW MATERIALIZED TABLES")
+
+    world.restart()
+    (down,) = world.show("SHOW MATERIALIZED TABLES")
+    world.look()
+    world.look(after=1)
+    (up,) = world.show("SHOW MATERIALIZED TABLES")
+
+    assert (before["late by"], down["late by"]) == ("4 min (queue)", "4 min (schedule)")
+    assert "(queue)" not in str(up["late by"])
+
+
 def test_show_refreshes_says_what_a_stretch_published_and_its_batches() -> None:
     world = LiveTable()
     for amount in (10, 11):

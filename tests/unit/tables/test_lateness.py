@@ -10,7 +10,7 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import RefreshMode
-from mt_core.tables.views.lateness import Fault, Lateness, lateness_of
+from mt_core.tables.views.lateness import Fault, Lateness, Seen, lateness_of
 from tests.support.manager_world import COMPUTED_TABLE, ManagerWorld
 from tests.support.registry_facts import HOUR, NOON, a_run, a_table
 
@@ -51,7 +51,7 @@ def running(*, waited: timedelta, worked: timedelta) -> RefreshRun:
     ],
 )
 def test_a_table_that_is_refreshed_too_late_says_why(runs: list[RefreshRun], fault: Fault) -> None:
-    found = lateness_of(a_table(), runs, read_at=LATE, shows=LATE, now=NOON)
+    found = lateness_of(a_table(), runs, Seen(read_at=LATE, shows=LATE), now=NOON)
 
     assert found == Lateness(by=2 * FRESHNESS, fault=fault)
 
@@ -66,27 +66,53 @@ def test_a_table_that_is_refreshed_too_late_says_why(runs: list[RefreshRun], fau
     ],
 )
 def test_a_continuous_table_waits_for_a_thread_or_takes_too_long(runs: list[RefreshRun], fault: Fault) -> None:
-    found = lateness_of(continuous_table(), runs, read_at=LATE, shows=LATE, now=NOON)
+    found = lateness_of(continuous_table(), runs, Seen(read_at=LATE, shows=LATE), now=NOON)
 
     assert found is not None
     assert found.fault is fault
 
 
+@pytest.mark.parametrize(
+    ("runs", "fault"),
+    [
+        ([DONE], Fault.SCHEDULE),
+        ([stretch(0.1)], Fault.SCHEDULE),
+        ([running(waited=timedelta(0), worked=MINUTE), DONE], Fault.SCHEDULE),
+        ([running(waited=timedelta(0), worked=2 * FRESHNESS), DONE], Fault.QUERY),
+        ([FAILED], Fault.QUERY),
+        ([QUEUED, DONE], Fault.QUEUE),
+    ],
+)
+def test_a_continuous_table_that_nobody_looked_at_since_the_gateway_began_waits_for_no_worker(
+    runs: list[RefreshRun], fault: Fault
+) -> None:
+    found = lateness_of(continuous_table(), runs, Seen(read_at=LATE, shows=LATE, looked=False), now=NOON)
+
+    assert found == Lateness(by=2 * FRESHNESS, fault=fault)
+
+
+@pytest.mark.parametrize("shows", [NOON, LATE])
+def test_a_table_whose_refresh_failed_blames_no_writer_and_no_source(shows: datetime) -> None:
+    found = lateness_of(a_table(), [FAILED, DONE], Seen(read_at=NOON, shows=shows, written_at=LATE), now=NOON)
+
+    assert found == Lateness(by=2 * FRESHNESS, fault=Fault.QUERY)
+
+
 def test_a_table_that_reads_one_which_is_late_is_late_by_its_source() -> None:
-    found = lateness_of(a_table(), [DONE], read_at=NOON, shows=LATE, now=NOON)
+    found = lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=LATE), now=NOON)
 
     assert found == Lateness(by=2 * FRESHNESS, fault=Fault.SOURCE)
 
 
 def test_a_table_whose_sources_nobody_writes_to_is_late_by_their_writer() -> None:
-    found = lateness_of(a_table(), [DONE], read_at=NOON, shows=NOON, written_at=LATE, now=NOON)
+    found = lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=NOON, written_at=LATE), now=NOON)
 
     assert found == Lateness(by=2 * FRESHNESS, fault=Fault.WRITER)
 
 
 @pytest.mark.parametrize("written_at", [None, NOON - FRESHNESS])
 def test_a_table_within_its_freshness_is_not_late(written_at: datetime | None) -> None:
-    assert lateness_of(a_table(), [DONE], read_at=NOON, shows=NOON, written_at=written_at, now=NOON) is None
+    assert lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=NOON, written_at=written_at), now=NOON) is None
 
 
 def test_show_and_describe_say_how_late_a_table_is_and_why() -> None:
@@ -137,6 +163,19 @@ def test_a_source_that_nobody_writes_to_makes_its_table_late_until_somebody_does
 
     world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 2}])
     assert late(world) == (None, "no")
+
+
+def test_a_failing_table_is_late_by_its_query_though_nobody_had_written_before() -> None:
+    world = ManagerWorld()
+    world.sql(COMPUTED_TABLE)
+    world.work()
+    world.clock.advance(5 * HOUR)
+    assert late(world)[0] == "4 h (writer)"
+
+    world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 2}])
+    world.engine.failing["write"] = QueryFailed("division by zero", error_class="DIVIDE_BY_ZERO")
+
+    assert late(world) == ("4 h (query)", "4 h: its refreshes fail, or take too long")
 
 
 def test_a_table_over_a_materialized_table_leaves_the_writers_to_that_one() -> None:

@@ -382,3 +382,38 @@ def test_a_refresh_whose_query_cannot_be_understood_is_known_to_fail_again(
     ended = next(each for each in world.runs() if each.run_id == run.run_id)
     assert (ended.status, ended.broken) == (RunStatus.FAILED, broken)
     assert str(error) in (ended.error or "")
+
+
+@pytest.mark.parametrize(
+    ("trigger", "force", "kind", "status", "reason"),
+    [
+        (None, False, "PERIODIC", "SKIPPED", "sources unchanged"),
+        ("scheduled", False, "PERIODIC", "SKIPPED", "sources unchanged"),
+        ("manual", False, "MANUAL", "SKIPPED", "sources unchanged"),
+        ("backfill", False, "BACKFILL", "SKIPPED", "sources unchanged"),
+        ("backfill", True, "BACKFILL", "SUCCEEDED", "asked for by a backfill"),
+        ("manual", True, "MANUAL", "SUCCEEDED", "asked for by hand"),
+        ("asset_triggered", False, "ASSET_TRIGGERED", "SKIPPED", "sources unchanged"),
+    ],
+)
+def test_show_refreshes_says_what_began_the_scheduler_s_own_run(
+    world: ManagerWorld, trigger: str | None, force: bool, kind: str, status: str, reason: str
+) -> None:
+    world.tick(MARCH_3, key="first")
+    world.work()
+
+    run = world.tick(MARCH_3, key="second", force=force, trigger=trigger)
+    world.work()
+
+    [shown] = [row for row in world.show("SHOW REFRESHES FOR daily") if row["refresh"] == run.run_id]
+    assert (shown["kind"], shown["status"], shown["reason"]) == (kind, status, reason)
+    assert world.run(run.run_id).trigger == trigger
+    facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED daily")}
+    assert any(f"{status} {kind} " in str(fact) for fact in facts.values())
+
+
+def test_the_same_key_finds_the_run_though_an_older_package_says_nothing_of_its_trigger(world: ManagerWorld) -> None:
+    before = world.tick(MARCH_3, key="tick")
+    after = world.tick(MARCH_3, key="tick", trigger="backfill")
+
+    assert after.run_id == before.run_id

@@ -1,0 +1,60 @@
+"""SchedulerWatch: what a gateway knows of the health of its scheduler, asked in the background and answered at once."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime, timedelta
+
+from mt_core.clock import Clock
+from mt_core.errors import MtError
+from mt_core.workflow.scheduler import SchedulerHealth, WorkflowScheduler
+
+# How long a scheduler may take for its answer until it counts as one that is ill.
+LIMIT = timedelta(minutes=1)
+log = logging.getLogger(__name__)
+
+
+class SchedulerWatch:
+    """`look` asks, in one thread; `trouble` may be called from any thread, and waits for nothing."""
+
+    def __init__(self, scheduler: WorkflowScheduler, clock: Clock) -> None:
+        self._scheduler, self._clock = scheduler, clock
+        self._health: SchedulerHealth | None = None
+        self._asked_at: datetime | None = None
+
+    def look(self) -> None:
+        """Ask the scheduler for its health, and log a change of it."""
+        asked_at = self._clock.now()
+        # An error that is no answer leaves the question open.
+        self._asked_at = self._asked_at or asked_at
+        try:
+            health = self._scheduler.health()
+        except MtError as error:
+            health = SchedulerHealth(trouble=str(error))
+        before = self._health
+        if health is not None and health.trouble and health.since is None:
+            was_ill = before is not None and before.trouble
+            health = SchedulerHealth(trouble=health.trouble, since=before.since if before and was_ill else asked_at)
+        self._health, self._asked_at = health, None
+        self._log(before, health)
+
+    def trouble(self) -> str | None:
+        """Return what is wrong with the scheduler, since when, and the way out; "" if it is well, None if that is not known."""
+        now, health, asked_at = self._clock.now(), self._health, self._asked_at
+        if asked_at is not None and now - asked_at > LIMIT:
+            text = "it has not answered the question for its health since; see its log, and start the gateway again"
+            return self._text(SchedulerHealth(trouble=text, since=asked_at))
+        if health is None:
+            return None
+        return self._text(health) if health.trouble else ""
+
+    def _text(self, health: SchedulerHealth) -> str:
+        return f"{self._scheduler.identifier} is UNHEALTHY since {health.since:%Y-%m-%d %H:%M:%S} UTC: {health.trouble}"
+
+    def _log(self, before: SchedulerHealth | None, now: SchedulerHealth | None) -> None:
+        was_ill, is_ill = bool(before and before.trouble), bool(now and now.trouble)
+        if now is not None and is_ill and not was_ill:
+            log.warning("scheduler %s", self._text(now), extra={"action": "scheduler_ill"})
+        elif was_ill and not is_ill:
+            identifier = self._scheduler.identifier
+            log.info("scheduler %s is healthy again", identifier, extra={"action": "scheduler_well"})

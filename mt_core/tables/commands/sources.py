@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from mt_core.errors import DefinitionInvalid
+from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.model.table import TableDefinition, TableIdentifier
+from mt_core.sql.session_variables import variable_at
 from mt_core.tables.commands.streams import refuse_streams
 from mt_core.tables.commands.upserts import refuse_read, refuse_upserted_source
-from mt_core.tables.engine import AnalysedQuery, SourceVector
+from mt_core.tables.engine import AnalysedQuery, Query, SourceVector
 from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 
 
-def refuse_temporary(identifier: TableIdentifier, analysed: AnalysedQuery, context: CommandContext) -> None:
-    """Raise DefinitionInvalid for a query that names what only the session has."""
+def analysed_alone(
+    services: TableServices, identifier: TableIdentifier, query: Query, context: CommandContext
+) -> AnalysedQuery:
+    """Return *query*, analysed without the session; raises DefinitionInvalid if it names what only the session has."""
+    try:
+        analysed = services.engine.analyse(query)
+    except QueryFailed as error:
+        name = variable_at(query.text, error, context.has_variable)
+        if name is None:
+            raise
+        raise DefinitionInvalid(
+            f"The query of {identifier} names {name}, which is a variable of this session; refreshes do not see it. Write its "
+            "value."
+        ) from error
     views = sorted(analysed.relations & context.temporary_relations)
     functions = sorted(analysed.functions & context.temporary_functions)
     if views or functions:
@@ -23,6 +36,7 @@ def refuse_temporary(identifier: TableIdentifier, analysed: AnalysedQuery, conte
             f"The query of {identifier} names {name}, which is a temporary {what} in this session; refreshes do not see it and "
             f"would take what else has that name. Create a permanent {what}, or write the name in full."
         )
+    return analysed
 
 
 def refuse_impossible(

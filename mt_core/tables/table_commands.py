@@ -32,7 +32,7 @@ class CommandContext:
     zone: str | None = None
     temporary_relations: frozenset[str] = frozenset()
     temporary_functions: frozenset[str] = frozenset()
-    has_variable: Callable[[str], bool] = _without_variables
+    has_variable: Callable[[str], bool] = field(default=_without_variables, compare=False)
     job_id: str = ""
 
     @property

@@ -6,7 +6,7 @@ from concurrent.futures import wait
 
 import pytest
 
-from mt_core.errors import Canceled, DefinitionInvalid, EngineError, MtError, QueryFailed, Unsupported
+from mt_core.errors import Canceled, EngineError, MtError, Unsupported
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.job import Job, JobStatus
@@ -84,25 +84,6 @@ class World:
 
     def on_pass(self) -> None:
         """What happens after each pass of the owner."""
-
-
-def test_a_stream_that_names_a_session_variable_is_refused_with_the_way_out() -> None:
-    world = World()
-    world.engine.variables.add(("s", "lim"))
-
-    def refuse() -> None:
-        raise QueryFailed("no such column", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION", line=1, position=55)
-
-    world.streams.before_prepare = refuse
-
-    with pytest.raises(DefinitionInvalid) as refused:
-        world.submit("INSERT INTO arrivals SELECT * FROM flights WHERE id > lim")
-
-    assert str(refused.value) == (
-        "The statement names lim, which is a variable of this session; its job goes on without the session and does not see it. "
-        "Write its value."
-    )
-    assert world.store.get(JOB) is None
 
 
 def test_a_statement_that_is_cancelled_while_its_stream_is_prepared_leaves_no_checkpoint() -> None:

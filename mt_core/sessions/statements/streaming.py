@@ -6,10 +6,9 @@ import uuid
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, DefinitionInvalid, EngineError, IllegalStatus, MtError, QueryFailed
+from mt_core.errors import Canceled, EngineError, IllegalStatus, MtError
 from mt_core.identifiers import display_name
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_owner import StreamOwner
@@ -40,7 +39,6 @@ from mt_core.sessions.statements.spark_work import JOB_COLUMNS, SparkWork, Task
 from mt_core.sessions.temporary_objects import texts
 from mt_core.sql.catalog import StopJob
 from mt_core.sql.parser import ReadStatement
-from mt_core.sql.session_variables import variable_at
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,7 +99,7 @@ class StreamingStatements:
         """Store the job of *statements*, which starts soon."""
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
-        definition = self._prepared(task, definition, job_id)
+        definition = self.streams.engine.prepare(definition, job_id)
         if operation.cancelled:
             # No row will name the checkpoint, which no job has used.
             with suppress(MtError):
@@ -122,19 +120,6 @@ class StreamingStatements:
             # Meanwhile: the job belongs to no operation from now on.
             self.streams.owner.stop(job_id, StopRequest())
         return job
-
-    def _prepared(self, task: Task, definition: StreamDefinition, job_id: str) -> StreamDefinition:
-        try:
-            return self.streams.engine.prepare(definition, job_id)
-        except QueryFailed as error:
-            has_variable = partial(self.engine.has_variable, task.context())
-            for member in definition.members:
-                if (name := variable_at(member.text, error, has_variable)) is not None:
-                    raise DefinitionInvalid(
-                        f"The statement names {name}, which is a variable of this session; its job goes on without the session and "
-                        "does not see it. Write its value."
-                    ) from error
-            raise
 
     def _answer(self, task: Task, job: Job) -> OperationResult:
         if task.properties_in_force().get(DML_SYNC, "").lower() == "true":

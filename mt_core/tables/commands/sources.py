@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import dropwhile
+
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.model.table import TableDefinition, TableIdentifier
-from mt_core.sql.session_variables import variable_at
 from mt_core.tables.commands.streams import refuse_streams
 from mt_core.tables.commands.upserts import refuse_read, refuse_upserted_source
 from mt_core.tables.engine import AnalysedQuery, Query, SourceVector
@@ -12,6 +14,11 @@ from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
+from mt_core.tokens import significant
+
+# Without its session, what names a variable is no column, or no constant.
+_OF_VARIABLES = ("UNRESOLVED_COLUMN", "NOT_A_CONSTANT_STRING")
+_SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 
 
 def analysed_alone(
@@ -21,7 +28,7 @@ def analysed_alone(
     try:
         analysed = services.engine.analyse(query)
     except QueryFailed as error:
-        name = variable_at(query.text, error, context.has_variable)
+        name = _variable_at(query.text, error, context.has_variable)
         if name is None:
             raise
         raise DefinitionInvalid(
@@ -37,6 +44,21 @@ def analysed_alone(
             f"would take what else has that name. Create a permanent {what}, or write the name in full."
         )
     return analysed
+
+
+def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bool]) -> str | None:
+    """Return the name of the variable of the session at the place in *text* that *error* points to; None if there is none."""
+    if error.line is None or error.position is None or not (error.error_class or "").startswith(_OF_VARIABLES):
+        return None
+    place, parts = (error.line, error.position), list[str]()
+    tokens = dropwhile(lambda token: (token.line, token.column) < place, significant(text))
+    for token in tokens:
+        parts.append(token.value)
+        following = next(tokens, None)
+        if following is None or following.text != ".":
+            break
+    *schema, name = parts or [""]
+    return name if tuple(map(str.lower, schema)) in _SCHEMAS_OF_VARIABLES and has_variable(name) else None
 
 
 def refuse_impossible(

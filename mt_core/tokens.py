@@ -167,8 +167,22 @@ def _unquoted(text: str) -> str:
 
 # ----------------------------------------------------------------------------------------------------------- splitting
 
+_TYPES = {"ARRAY", "MAP", "STRUCT"}
 _INNER_BLOCKS = {"IF", "LOOP", "WHILE", "REPEAT", "FOR"}
 _NO_KEYWORD_AFTER = {".", "AS"}
+# What an operand or a name follows: an END after it is the column, the table or the alias of that name.
+_OPERAND_AFTER = re.compile(
+    r"(?i: AND | AS | BETWEEN | BY | CASE | COLLATE | DISTINCT | DIV | ELSE | ESCAPE | FROM | HAVING | I?LIKE | IN | JOIN | NOT "
+    r"| ON | OR | OVER | REGEXP | RLIKE | SELECT | THEN | WHEN | WHERE )",
+    re.VERBOSE,
+)
+_OPERAND_AFTER_SYMBOLS = frozenset("!%&(*+,-./:<=>[^|~")
+
+
+def _expects_operand(before: str) -> bool:
+    """Return whether an operand or a name follows the token *before*; a > is taken for an operator."""
+    is_symbol = before[-1:] in _OPERAND_AFTER_SYMBOLS and not before[0].isdigit()
+    return is_symbol or _OPERAND_AFTER.fullmatch(before) is not None
 
 
 def split_statements(text: str) -> list[Statement]:
@@ -277,21 +291,51 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Blocks:
-    """The BEGIN and CASE words of one statement that still need an END; outside of a compound block there are none."""
+    """The BEGIN and CASE words of one statement that still need an END; outside of a compound block there are none.
+
+    `brackets` are open now, and `levels` were when each word came: an END in brackets ends no word before them. `types` are open.
+    """
 
     open: list[Token] = field(default_factory=list)
+    levels: list[int] = field(default_factory=list)
+    brackets: int = 0
+    types: int = 0
+    ends_type: bool = False
 
     def read(self, before: list[Token], token: Token, following: Token | None) -> None:
         word, next_word = token.keyword, following.keyword if following else ""
         if not self.open:
             if word == "BEGIN" and _opens_compound(before, next_word):
-                self.open.append(token)
-        elif (before[-1].keyword or before[-1].text) in _NO_KEYWORD_AFTER:
+                self._add(token)
             return
+        if token.kind is TokenKind.SYMBOL:
+            self._read_symbol(before[-1], token.text)
+        elif (before[-1].keyword or before[-1].text) in _NO_KEYWORD_AFTER:
+            pass
         elif word == "END" and next_word not in _INNER_BLOCKS:
-            self.open.pop()
+            if self.levels[-1] == self.brackets and (self.ends_type or not _expects_operand(before[-1].text)):
+                self.open.pop()
+                self.levels.pop()
         elif word == "BEGIN" or (word == "CASE" and before[-1].keyword != "END"):
-            self.open.append(token)
+            self._add(token)
+        self.ends_type = self.ends_type and token.text == ">"
+
+    def _add(self, token: Token) -> None:
+        self.open.append(token)
+        self.levels.append(self.brackets)
+
+    def _read_symbol(self, before: Token, symbol: str) -> None:
+        if symbol == ";":
+            self.brackets = self.types = 0
+        elif symbol in "([":
+            self.brackets += 1
+        elif symbol in ")]":
+            self.brackets = max(0, self.brackets - 1)
+        elif symbol == "<" and before.keyword in _TYPES:
+            self.types += 1
+        elif symbol == ">":
+            self.ends_type = self.types > 0
+            self.types -= self.ends_type
 
 
 def _opens_compound(before: list[Token], next_word: str) -> bool:
@@ -314,22 +358,22 @@ What the parser computes until then, and keeps for later statements, grows faste
 memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of JOIN are flat: they cost what their length says.
 """
 _NEGATED = r"NOT \s++ (?:I?LIKE|R?LIKE|REGEXP|IN|BETWEEN)"
-_OPERATOR_NEXT = (
-    rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|END|{_NEGATED})(?!\w) | \Z )"
-)
-# Not the column of that name.
+_OPERATOR_NEXT = rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|{_NEGATED})(?!\w) | \Z )"
+# Not the column of that name, unless END follows, which may be the column that CASE compares.
 _CASE = rf"(?i:CASE(?!\w)(?! {_GAP} {_OPERATOR_NEXT} ))"
 # Not the columns of these names that are compared or shifted.
 _TYPE = rf"(?i:ARRAY|MAP|STRUCT) {_GAP} < (?! [<=] | {_GAP} [0-9'] )"
 _SIGN = r"(?: (?i:NOT)(?!\w) | -(?!-) | [+~!] )"
 # Text that begins and ends no level. A word is read as a whole, so that what follows it is not in the middle of one.
-_FLAT = rf"""
-      [^\s\w'"`$/\-+~!()\[\]<>.]++ | \s++ | '(?>(?:[^'\\]++|\\.|'')*)' | [rR](?: '[^']*+' | "[^"]*+" )
-    | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++ | \. (?>(?: \s*+ \w++ )?) | <
+_FLAT_TOKEN = rf"""
+      [^\s\w'"`$/\-+~!()\[\]<>.]++ | '(?>(?:[^'\\]++|\\.|'')*)' | [rR](?: '[^']*+' | "[^"]*+" )
+    | [0-9]++\.(?!\w) | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++ | \. (?>(?: \s*+ \w++ )?) | <
     | "(?>(?:[^"\\]++|\\.|"")*)" | `(?>(?:[^`]++|``)*)` | \$(?![A-Za-z]*\$) | {_SIGN} (?! \s*+ {_SIGN} )
     | (?i:END \s++ (?:IF|LOOP|WHILE|REPEAT|FOR))(?!\w)
-    | --(?>(?:\\\n|[^\r\n])*) | /(?!\*) | /\*\+.*?\*/ | /\*(?!\+) {_INSIDE_COMMENT} \*/
+    | /(?!\*)
 """
+_FLAT_GAP = rf"\s++ | --(?>(?:\\\n|[^\r\n])*) | /\*\+.*?\*/ | /\*(?!\+) {_INSIDE_COMMENT} \*/"
+_FLAT = f"{_FLAT_TOKEN} | {_FLAT_GAP}"
 _FLAT_GROUP = rf"[(\[] (?>(?: {_FLAT} | > )*) [)\]]"
 _FLAT_GROUPS = rf"[(\[] (?>(?: {_FLAT} | > | {_FLAT_GROUP} )*) [)\]]"
 _EDGE = rf"""
@@ -339,7 +383,11 @@ _EDGE = rf"""
 _LEVEL = re.compile(f"(?>(?: {_FLAT} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
 # Reads what nests two levels at most, such as the rows of VALUES, without a step of ours.
 _LEVEL_OVER_GROUPS = re.compile(f"(?>(?: {_FLAT} | {_FLAT_GROUPS} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
+# What either of them reads before the edge, with the last token there.
+_LAST_TOKEN = re.compile(f"(?>(?: ( {_FLAT_TOKEN} | {_FLAT_GROUPS} ) | {_FLAT_GAP} )*)", re.VERBOSE | re.DOTALL)
 _CLOSED = {")": "BRACKET", "]": "BRACKET", ">": "TYPE"}
+# The token before a place that follows an edge, as `_expects_operand` takes it.
+_OPENING = {"BRACKET": "(", "CASE": "CASE", "TYPE": "<", "SIGNS": "-"}
 _EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
 
 
@@ -387,30 +435,73 @@ def _nesting(text: str, most: int) -> tuple[int, int]:
 
     A number below the limit may be too small by the two levels of a group that is read at once.
     """
-    lines, offset = Lines(text), 0
-    opened = {"BRACKET": 0, "CASE": 0, "TYPE": 0}
+    lines, offset, before = Lines(text), 0, ""
+    levels = _Levels()
     deepest = first_too_deep = 0
     while offset < len(text):
-        outer = sum(opened.values())
+        outer = levels.count()
         # A group may hold the > that ends a type which was opened before it.
-        over_groups = outer <= most - 2 and not opened["TYPE"]
+        over_groups = outer <= most - 2 and not levels.opened["TYPE"]
         level = (_LEVEL_OVER_GROUPS if over_groups else _LEVEL).match(text, offset)
         kind = level.lastgroup if level else None
         if level is None or kind is None:
-            offset = _end_of_quoted(text, level.end() if level else offset, lines)
+            start = level.end() if level else offset
+            before = _last_token(text, offset, start, before) if text.startswith("/*", start) else "'"
+            offset = _end_of_quoted(text, start, lines)
             continue
-        offset = level.end()
         if kind == "CLOSING":
             closed = _CLOSED.get(level[kind], "CASE")
-            opened[closed] -= opened[closed] > 0
+            if closed == "CASE":
+                before = _last_token(text, offset, level.start(kind), before)
+            before, offset = levels.close(closed, before), level.end()
             continue
-        if kind in opened:
-            opened[kind] += 1
+        offset = level.end()
+        if kind in levels.opened:
+            levels.add(kind)
+        before = _OPENING[kind]
         depth = outer + (len(_EACH_SIGN.findall(level[kind])) if kind == "SIGNS" else 1)
         if deepest <= most < depth:
             first_too_deep = level.start(kind)
         deepest = max(deepest, depth)
     return deepest, first_too_deep
+
+
+def _last_token(text: str, start: int, end: int, before: str) -> str:
+    """Return the last token of the flat text from *start* to *end*; *before* if there is none."""
+    found = _LAST_TOKEN.match(text, start, end)
+    return (found[1] if found else None) or before
+
+
+class _Levels:
+    """The levels that are open at a place in a text; each CASE belongs to the brackets around it."""
+
+    def __init__(self) -> None:
+        self.opened = {"BRACKET": 0, "CASE": 0, "TYPE": 0}
+        self._cases = [0]
+
+    def count(self) -> int:
+        return sum(self.opened.values())
+
+    def add(self, kind: str) -> None:
+        self.opened[kind] += 1
+        if kind == "BRACKET":
+            self._cases.append(0)
+        elif kind == "CASE":
+            self._cases[-1] += 1
+
+    def close(self, kind: str, before: str) -> str:
+        """End a level, if there is one to end after the token *before*; return the token for what follows."""
+        if kind == "CASE":
+            if self._cases[-1] and not _expects_operand(before):
+                self._cases[-1] -= 1
+                self.opened[kind] -= 1
+            return "END"
+        if not self.opened[kind]:
+            return ">" if kind == "TYPE" else ")"
+        self.opened[kind] -= 1
+        if kind == "BRACKET":
+            self.opened["CASE"] -= self._cases.pop()
+        return ")"
 
 
 def _end_of_quoted(text: str, start: int, lines: Lines) -> int:

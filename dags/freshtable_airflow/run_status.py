@@ -86,6 +86,6 @@ class Outcome:
     def line(self) -> str:
         """The outcome in a line of the task's log."""
         decided = f"decision {self.decision}" + (f" ({self.reason})" if self.reason else "")
-        rows = f"{self.rows} rows" if self.rows is not None else ""
+        rows = f"{self.rows} row{'' if self.rows == 1 else 's'}" if self.rows is not None else ""
         snapshot = f"snapshot {self.snapshot}" if self.snapshot is not None else ""
         return ", ".join(part for part in (decided, self.partitions, rows, snapshot) if part)

@@ -63,6 +63,7 @@ from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tables.workflows.handover import take_over_tables
 from mt_core.workflow.loader import load_scheduler
+from mt_core.workflow.scheduler import WorkflowScheduler
 
 log = logging.getLogger(__name__)
 RECONCILE_EVERY = timedelta(seconds=30)
@@ -191,7 +192,7 @@ class Gateway:
             steps.callback(self._server.stop)
             steps.callback(self._wiring.executor.close)
             steps.callback(self._wiring.sessions.close_all)
-            steps.callback(self._scheduler.close)
+            steps.callback(close_scheduler, self._scheduler, self._reconciler)
 
     # ------------------------------------------------------------------------------------------------------- parts
 
@@ -313,6 +314,12 @@ class Gateway:
         """Make one pass over the tables, and log each change as an event *action*; the next pass retries what failed."""
         for line in pass_over(self._tables):
             log.info("%s", line, extra={"action": action})
+
+
+def close_scheduler(scheduler: WorkflowScheduler, user: BackgroundLoop) -> None:
+    """Close the scheduler once the pass of *user* has ended, which asks it, or after `PASS_END_S`."""
+    user.join(PASS_END_S)
+    scheduler.close()
 
 
 def drain(*workers: ContinuousWorkers | Workers) -> None:

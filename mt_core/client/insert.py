@@ -7,6 +7,7 @@ from itertools import chain
 from typing import Any
 
 from mt_core.client.literals import ParameterCount, find_markers
+from mt_core.plural import plural
 from mt_core.tokens import significant, skip_brackets
 
 ROWS_AT_ONCE = 500
@@ -23,7 +24,10 @@ def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tu
     start, end, markers = values
     for number, row in enumerate(rows):
         if len(row) != markers:
-            raise ParameterCount(f"The statement has {markers} markers (?), and row {number} has {len(row)} values.")
+            raise ParameterCount(
+                f"The statement has {markers} {plural(markers, 'marker')} (?), and row {number} has {len(row)} "
+                f"{plural(len(row), 'value')}."
+            )
     return (
         (
             f"{statement[:end]}{f', {statement[start:end]}' * (len(batch) - 1)}{statement[end:]}",

@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
+from mt_core.plural import plural
 from mt_core.tokens import Token, TokenKind, tokenize
 
 MAX_DIGITS = 38
@@ -37,7 +38,10 @@ def fill_in(statement: str, parameters: Sequence[Any]) -> str:
     """
     markers = find_markers(tokenize(statement))
     if len(markers) != len(parameters):
-        raise ParameterCount(f"The statement has {len(markers)} markers (?) and {len(parameters)} parameters.")
+        raise ParameterCount(
+            f"The statement has {len(markers)} {plural(len(markers), 'marker')} (?) and {len(parameters)} "
+            f"{plural(len(parameters), 'parameter')}."
+        )
     parts, offset = list[str](), 0
     for marker, value in zip(markers, parameters, strict=True):
         parts += [statement[offset : marker.start], literal(value)]

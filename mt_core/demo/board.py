@@ -11,7 +11,8 @@ from rich.text import Text
 
 from mt_core.client.http import GatewayClient
 from mt_core.demo.facts import ENDED, RunFacts, TableFacts, ask, read_decision, read_runs, read_tables
-from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES, day
+from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES, ZONE, day
+from mt_core.plural import plural
 
 TITLE = "Materialized tables, kept fresh"
 _RUNS = 20
@@ -35,7 +36,7 @@ class Board:
     def draw(self) -> Table:
         """Return the table as it is now."""
         board = Table(title=TITLE, caption=self.caption, expand=True)
-        for column in ("table", "mode", "freshness", "schedule time", "stale for", "rows"):
+        for column in ("table", "mode", "freshness", f"schedule time\n{ZONE}", "stale for", "rows"):
             board.add_column(column, no_wrap=True)
         board.add_column("last refresh", overflow="fold", min_width=21, ratio=1)
         board.add_column("why", overflow="fold", ratio=1)
@@ -65,7 +66,7 @@ def _cells(table: TableFacts, runs: Sequence[RunFacts], rows: int) -> tuple[Text
     return (
         table.name,
         table.refresh_mode,
-        f"{number} {unit}" if number == 1 else f"{number} {unit}s",
+        f"{number} {plural(number, unit)}",
         next((str(run.schedule_time) for run in ended if run.schedule_time), "-"),
         "-" if table.stale_for is None else _age(table.stale_for),
         str(rows),

@@ -17,14 +17,14 @@ from mt_core.demo.board import Board, is_settled
 from mt_core.demo.facts import ask
 from mt_core.demo.flights import FlightFiles, write_files
 from mt_core.demo.process import GatewayProcess
-from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, TABLES, arrival, day, sources
+from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, TABLES, ZONE, arrival, day, sources
 from mt_core.demo.verify import verify
 from mt_core.errors import GatewayError, MtError
 
 ARRIVES_EVERY_S = 4.0
 ARRIVALS_LAST_S = ARRIVING_DAYS * (ARRIVES_EVERY_S + 5.0)
 SETTLES_WITHIN_S = 60.0
-SETTINGS = ("sql-gateway.endpoint.rest.port=0", "table.local-time-zone=America/New_York")
+SETTINGS = ("sql-gateway.endpoint.rest.port=0", f"table.local-time-zone={ZONE}")
 
 
 def run_demo(console: Console, *, keep: bool) -> int:
@@ -109,7 +109,7 @@ class Arrivals(threading.Thread):
                     ask(client, arrival(self._files, arrived))
                     client.refresh(Refresh(identifier=DAILY.full_name, is_periodic=True, schedule_time=midnight))
                     self._board.caption = (
-                        f"flights of {arrived} arrived; the scheduler asked for {DAILY.name} at {midnight}"
+                        f"flights of {arrived} arrived; the scheduler asked for {DAILY.name} at {midnight} {ZONE}"
                     )
                     time.sleep(ARRIVES_EVERY_S)
         except MtError as error:

@@ -9,6 +9,7 @@ from datetime import date, timedelta
 from mt_core.demo.flights import SOURCES, FlightFiles
 
 NAMESPACE = "lake.demo"
+ZONE = "America/New_York"
 FIRST_DAY = date(2013, 1, 1)
 DAYS_AT_START = 7
 ARRIVING_DAYS = 8

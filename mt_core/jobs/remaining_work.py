@@ -5,6 +5,7 @@ from __future__ import annotations
 from mt_core.model.job import QUERIES, JobStatus
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshStatus
+from mt_core.plural import plural
 from mt_core.tables.registry import Transaction
 
 _UNDER_WAY = (RunStatus.QUEUED, RunStatus.RUNNING)
@@ -23,4 +24,4 @@ def remaining_work(tx: Transaction) -> str:
         (len(tables), "materialized table is ACTIVATED", "materialized tables are ACTIVATED"),
         (len(runs), "refresh is under way", "refreshes are under way"),
     )
-    return ", ".join(f"{count} {one if count == 1 else more}" for count, one, more in counted if count)
+    return ", ".join(f"{count} {plural(count, one, more)}" for count, one, more in counted if count)

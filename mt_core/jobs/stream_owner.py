@@ -20,6 +20,7 @@ from mt_core.jobs.stream_steps import Step, state_of
 from mt_core.jobs.streams import StreamEngine
 from mt_core.model.job import TERMINAL, Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamProgress
+from mt_core.plural import plural
 from mt_core.secrets import without_passwords
 
 log = logging.getLogger(__name__)
@@ -104,8 +105,8 @@ class StreamOwner:
         # Of one that waits for what is missing nothing can be saved, and its table stays unless it is dropped by name.
         if rows is not None and request.savepoint is None and not (request.drop or waits):
             raise IllegalStatus(
-                f"Job {job.job_id} has created table {table}, which has {rows} rows: STOP JOB '{job.job_id}' WITH SAVEPOINT "
-                "keeps the table, WITH DROP drops it."
+                f"Job {job.job_id} has created table {table}, which has {rows} {plural(rows, 'row')}: STOP JOB "
+                f"'{job.job_id}' WITH SAVEPOINT keeps the table, WITH DROP drops it."
             )
 
     def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
@@ -305,7 +306,7 @@ class StreamOwner:
         if definition.creates is not None and rows is not None:
             # Readers have seen it.
             table = display_name(definition.creates.table)
-            error = f"{error.rstrip('.')}. Table {table} stays, with {rows} rows; DROP TABLE {table} removes it."
+            error = f"{error.rstrip('.')}. Table {table} stays, with {rows} {plural(rows, 'row')}; DROP TABLE {table} removes it."
         if definition.keeps is not None:
             # Its rows are right up to there, and it can go on once somebody has mended what failed.
             self._interrupt(job, progress, without_passwords(error))

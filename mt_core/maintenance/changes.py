@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import IntEnum
 
 from mt_core.model.storage import RUN_ID
+from mt_core.plural import plural
 
 ADDED_FILES = "added-data-files"
 _INCOMPARABLE = re.compile("map<|variant|geometry|geography")
@@ -81,8 +82,8 @@ class SourceChange:
             case ChangeKind.UNKNOWN:
                 return f"not known: {self.reason}"
             case kind:
-                rows = "rows" if self.rows is None else f"{self.rows:,} row{'' if self.rows == 1 else 's'}"
-                size = "" if self.size is None else f", {self.size:,} byte{'' if self.size == 1 else 's'}"
+                rows = "rows" if self.rows is None else f"{self.rows:,} {plural(self.rows, 'row')}"
+                size = "" if self.size is None else f", {self.size:,} {plural(self.size, 'byte')}"
                 return f"{rows} {'appended' if kind is ChangeKind.APPENDS else 'changed'}{size}"
 
 

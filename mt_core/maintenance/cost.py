@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from mt_core.maintenance.strategy import Strategy, TooManyKeys, ValueChanged, Way
 from mt_core.model.storage import InVain
+from mt_core.plural import plural
 
 MOST_CHANGED = 0.5
 """Share of the sources' bytes up to which appended rows are read apart from the others, and partitions replaced."""
@@ -84,7 +85,7 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
         case Way.KEYS if share > MOST_CHANGED_FOR_KEYS:
             return f"{share:.0%} of the sources changed"
         case Way.KEYS if sizes.changed_rows > MOST_KEYS * sizes.table_rows:
-            return f"up to {sizes.changed_rows} of {sizes.table_rows} keys changed"
+            return f"up to {sizes.changed_rows} of {sizes.table_rows} {plural(sizes.table_rows, 'key')} changed"
         case _:
             return None
 

@@ -21,6 +21,7 @@ from croniter import CroniterBadDateError, croniter
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.zone import instant_at, instants_at, zone_named
+from mt_core.plural import plural
 
 KEY = "SCHEDULE CRON"
 FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
@@ -144,11 +145,7 @@ class Cron:
     def _foreign(self, fields: list[str]) -> DefinitionInvalid:
         """Return the error for an expression of another dialect, with its form of five fields where that is certain."""
         ours, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
-        what = (
-            "? is a word of Quartz's"
-            if count == len(FIELDS)
-            else f"it has {count} field{'' if count == 1 else 's'}, not 5"
-        )
+        what = "? is a word of Quartz's" if count == len(FIELDS) else f"it has {count} {plural(count, 'field')}, not 5"
         return self._refused(
             what,
             f"write '{ours}'"

@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.zone import instant_at, instant_of, offset_at, seconds_of, transition_between, zone_named
+from mt_core.plural import plural
 
 FIRST_MONDAY = date(1970, 1, 5)
 FIRST_INSTANT = seconds_of(datetime(1970, 1, 5, tzinfo=UTC))
@@ -72,7 +73,7 @@ class Freshness:
     @property
     def words(self) -> str:
         """The length for people: 10 seconds, 1 day."""
-        return f"{self.amount} {self.unit.lower()}{'' if self.amount == 1 else 's'}"
+        return f"{self.amount} {plural(self.amount, self.unit.lower())}"
 
     @property
     def every(self) -> str:

@@ -1,4 +1,4 @@
-"""New names of tables, views and databases: catalogs make folders of them, and none may leave the folder of its catalog."""
+"""New names of tables, views, databases and functions: catalogs make folders of names, and none may leave its catalog's folder."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import display_name
 
-_LEAVES_ITS_FOLDER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_NO_FOLDER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_new_name(name: Sequence[str]) -> None:
     """Raise DefinitionInvalid for a full name of which a part is no name of one folder. Those that exist are not checked."""
     for part in name:
-        if part in {".", ".."} or _LEAVES_ITS_FOLDER.search(part):
+        if part in {".", ".."} or _NO_FOLDER.search(part):
             shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in display_name(name))
             raise DefinitionInvalid(
-                f"{shown}: a catalog makes folders of the names of tables, views and databases, so none may contain a slash, a "
-                "backslash or a control character, or be . or ..; choose another name.",
+                f"{shown}: a new name must not contain a slash, a backslash or a control character, or be . or ..; choose another "
+                "name.",
                 name=shown,
             )

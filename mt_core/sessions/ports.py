@@ -141,6 +141,9 @@ class StatementEngine(Protocol):
 
     def session_state(self, context: SessionContext) -> SessionState: ...
 
+    def has_variable(self, context: SessionContext, name: str) -> bool:
+        """Return whether the session has a variable, of a DECLARE VARIABLE, with that name in upper or lower case."""
+
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         """Return the catalogs that the session can see with their options; `type` is the kind or the class."""
 

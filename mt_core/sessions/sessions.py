@@ -12,6 +12,7 @@ from functools import partial
 from mt_core.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
+from mt_core.plural import plural
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.property_values import check_property
 from mt_core.sessions.session import Session
@@ -61,7 +62,7 @@ class SessionManager:
         with self._lock:
             if len(self._sessions) >= self._max_sessions:
                 raise SessionLimit(
-                    f"{self._max_sessions} sessions are open, which is the limit; "
+                    f"{self._max_sessions} {plural(self._max_sessions, 'session is', 'sessions are')} open, which is the limit; "
                     "close one, or raise sql-gateway.session.max-num."
                 )
             self._sessions[handle] = session

@@ -14,6 +14,7 @@ from mt_core.client.info import READY, UNKNOWN, read_info
 from mt_core.errors import MtError
 from mt_core.identifiers import string_literal
 from mt_core.model.job import REFUSED
+from mt_core.plural import plural
 from mt_core.setup.outcomes import outcomes
 
 Row = Mapping[str, Any]
@@ -97,8 +98,11 @@ class GatewayStatus:
         if self.error:
             return [f"{self.url}: {self.error}"]
         spark = "Spark is ready" if self.engine == READY else f"Spark takes no work: {self.engine}"
-        counts = f"{self.tables} tables, {len(self.troubles)} in trouble, {len(self.failed_jobs)} failed jobs"
-        counts += f", {len(self.waiting_jobs)} waiting jobs" if self.waiting_jobs else ""
+        failed, waiting = len(self.failed_jobs), len(self.waiting_jobs)
+        counts = (
+            f"{self.tables} {plural(self.tables, 'table')}, {len(self.troubles)} in trouble, {failed} failed "
+            f"{plural(failed, 'job')}" + (f", {waiting} waiting {plural(waiting, 'job')}" if waiting else "")
+        )
         first = f"{self.url}: version {self.version}, {spark}; {counts}"
         return [first, *(f"  {each}" for each in self._details())]
 

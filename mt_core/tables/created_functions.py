@@ -12,6 +12,7 @@ from mt_core.errors import DefinitionInvalid, EngineUnavailable, IllegalStatus, 
 from mt_core.identifiers import display_name
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
 from mt_core.model.table import MaterializedTable
+from mt_core.plural import plural
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.definition.fingerprint import fingerprint_of
@@ -96,7 +97,7 @@ class CreatedFunctions:
             users = [*_users(tx, name), *through_views]
             if users:
                 raise IllegalStatus(
-                    f"Function {name} cannot be dropped: {', '.join(users)} {'uses' if len(users) == 1 else 'use'} it. DROP or "
+                    f"Function {name} cannot be dropped: {', '.join(users)} {plural(len(users), 'uses', 'use')} it. DROP or "
                     "ALTER these first, STOP the jobs, or give the function another body with CREATE OR REPLACE FUNCTION."
                     f"{' A view that no longer calls it counts from the next refresh on.' if through_views else ''}"
                 )

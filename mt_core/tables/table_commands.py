@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from mt_core.identifiers import Namespace
@@ -11,13 +11,18 @@ from mt_core.model.table import TableIdentifier
 from mt_core.rowset import RowSet
 
 
+def _without_variables(_name: str) -> bool:
+    return False
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
     """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults.
 
     `caller` is the name of the token that the statement was sent with, "" where none is asked for.
     `zone` is the time zone of its queries (None: that of its properties, or the default); `temporary_relations` and
-    `temporary_functions` are the names, in lower case, that it has for itself alone. `job_id` is that of the statement's work.
+    `temporary_functions` are the names, in lower case, that it has for itself alone; `has_variable` says whether it has a variable
+    of a name. `job_id` is that of the statement's work.
     """
 
     catalog: str
@@ -27,6 +32,7 @@ class CommandContext:
     zone: str | None = None
     temporary_relations: frozenset[str] = frozenset()
     temporary_functions: frozenset[str] = frozenset()
+    has_variable: Callable[[str], bool] = field(default=_without_variables, compare=False)
     job_id: str = ""
 
     @property

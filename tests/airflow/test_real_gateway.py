@@ -34,7 +34,7 @@ def test_a_tick_refreshes_and_its_task_log_ends_with_what_it_came_to(airflow: Ai
     lake.drop("ticked")
     assert dag["timetable_summary"].startswith("* * * * * (Europe/Berlin) since ")
     assert (in_airflow["run_type"], run["kind"], run["attempt"]) == ("scheduled", "PERIODIC", 1)
-    last = f"FINISHED: decision refresh ({run['reason']}), the whole table, 1 rows, snapshot {run['snapshot']}."
+    last = f"FINISHED: decision refresh ({run['reason']}), the whole table, 1 row, snapshot {run['snapshot']}."
     assert f"Refresh of lake.default.ticked {last}" in log
 
 

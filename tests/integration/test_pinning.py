@@ -2,19 +2,22 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from typing import Any
 from uuid import uuid4
 
 import pytest
+from pyspark.sql import SparkSession
 
 from mt_core.model.partition import WHOLE
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import java_function, json_of, own_object, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.spark.queries.glances import NO_ANSWER, read
+from mt_core.spark.queries import source_versions
+from mt_core.spark.queries.glances import NO_ANSWER, read, refreshed
 from mt_core.tables.engine import MetadataChange, Query, SourceVector, StorageSpec, UnreadSources, Write
 from mt_core.tables.runs.decide import has_same
 
@@ -334,6 +337,29 @@ def test_a_look_at_many_queries_tells_which_of_their_sources_changed(pins: Pins)
         *(False, False, False, True)
     ]
     assert look_after("INSERT INTO lake.pins.orders VALUES (9, 'z')") == [True, True, True, False]
+
+
+def test_sources_at_tags_are_waited_for_together(pins: Pins, monkeypatch: pytest.MonkeyPatch) -> None:
+    pins.sql("ALTER TABLE lake.pins.orders CREATE TAG one")
+    pins.sql("ALTER TABLE lake.pins.items CREATE TAG two")
+    tags = "SELECT id FROM orders VERSION AS OF 'one'", "SELECT id FROM items VERSION AS OF 'two'"
+    queries = [pins.query(text) for text in (*tags, "SELECT id FROM orders")]
+    asked = list[int]()
+
+    def counted(session: SparkSession, tables: Sequence[Any], wait_ms: int, *, fresh: bool) -> Any:
+        asked.append(len(tables))
+        return refreshed(session, tables, wait_ms, fresh=fresh)
+
+    pins.engine.look(queries)
+    monkeypatch.setattr(source_versions, "refreshed", counted)
+    first = pins.engine.look(queries)
+    pins.sql("INSERT INTO lake.pins.orders VALUES (11, 'y')")
+    pins.sql("INSERT INTO lake.pins.items VALUES (12, 'x')")
+    pins.sql("ALTER TABLE lake.pins.items CREATE OR REPLACE TAG two")
+    second = pins.engine.look(queries)
+
+    assert asked == [2, 2]
+    assert [before != after for before, after in zip(first, second, strict=True)] == [False, True, True]
 
 
 def test_a_source_that_does_not_answer_holds_up_no_other_and_is_not_read_twice(pins: Pins) -> None:

@@ -361,7 +361,7 @@ def test_a_new_name_that_leaves_its_folder_is_refused_wherever_it_is_given(guard
     with pytest.raises(DefinitionInvalid, match="choose another name"):
         guarded.engine.reserve(guarded.context, "CREATE TABLE lake.guarded.`../x` AS SELECT 1 AS a", job_id="j")
 
-    assert [each for each in answers.values() if "a catalog makes folders of the names" not in each] == []
+    assert [each for each in answers.values() if "a new name must not contain" not in each] == []
     assert (guarded.state(), guarded.run("SHOW NAMESPACES IN lake")) == before
 
 

@@ -138,7 +138,7 @@ def test_a_failure_never_drops_a_table_that_readers_have_seen(whole: WholeGatewa
     failed = whole.job(job_id)
     assert (failed["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
     assert failed["error"] == (
-        "Snapshot 7 of flights replaced rows. Table lake.default.copies stays, with 1 rows; DROP TABLE lake.default.copies "
+        "Snapshot 7 of flights replaced rows. Table lake.default.copies stays, with 1 row; DROP TABLE lake.default.copies "
         "removes it."
     )
 

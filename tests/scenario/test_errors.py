@@ -37,7 +37,7 @@ BAD_STATEMENTS = {
     ),
     "too few columns": (
         create(f"(ds) {EVERY_DAY}"),
-        f"The column list of {TABLE} names 1 columns, its query gives 2; the numbers must match.",
+        f"The column list of {TABLE} names 1 column, its query gives 2; the numbers must match.",
     ),
     "two columns of one name": (
         create(EVERY_DAY, "twice"),

@@ -36,7 +36,7 @@ def test_a_gateway_whose_tables_are_fresh_is_well(whole: WholeGateway) -> None:
     result = freshtable(whole, "status")
 
     url = whole.process.server.url
-    expected = f"{url}: version {__version__}, Spark is ready; 1 tables, 0 in trouble, 0 failed jobs\n"
+    expected = f"{url}: version {__version__}, Spark is ready; 1 table, 0 in trouble, 0 failed jobs\n"
     assert (result.exit_code, result.stdout) == (0, expected)
 
 

@@ -33,6 +33,7 @@ from mt_core.sql.flink.catalog_options import configured_catalogs
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}
 
+_DECLARE = "DECLARE VARIABLE "
 _DROP_FUNCTION = re.compile(r"DROP TEMPORARY FUNCTION (IF EXISTS )?`(?P<name>\w+)`")
 _USE = re.compile(r"USE (?P<catalog>\w+)\.(?P<namespace>\w+)")
 _CREATION = re.compile(
@@ -82,6 +83,8 @@ class FakeStatementEngine:
         self.missing_jars: set[str] = set()
         self.broken_functions: set[str] = set()
         self.temporary_functions: frozenset[str] = frozenset()
+        # The sessions and the names of their variables.
+        self.variables = set[tuple[str, str]]()
         # The tables of queries, with the job that published each last, and what has been settled.
         self.published: dict[tuple[str, ...], str] = {}
         self.settled: list[Reservation] = []
@@ -121,6 +124,9 @@ class FakeStatementEngine:
             self._namespaces[context.session_id] = (use["catalog"], use["namespace"])
         if (drop := _DROP_FUNCTION.fullmatch(sql)) is not None:
             self.temporary_functions -= {drop["name"]}
+            return NO_ROWS
+        if sql.startswith(_DECLARE):
+            self.variables.add((context.session_id, sql.removeprefix(_DECLARE).split()[0].lower()))
             return NO_ROWS
         if sql not in self.answers and sql.upper().startswith(("USE ", "SET CATALOG ", "-- C\nUSE ")):
             return NO_ROWS
@@ -164,6 +170,9 @@ class FakeStatementEngine:
             relations=self.temporary_relations,
             functions=self.temporary_functions,
         )
+
+    def has_variable(self, context: SessionContext, name: str) -> bool:
+        return (context.session_id, name.lower()) in self.variables
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         shared = {key: value for settings in self.shared_catalogs().values() for key, value in settings.items()}

@@ -110,6 +110,14 @@ class StatementEngineContract:
 
         assert (state.catalog, state.namespace) == ("lake", ("default",))
 
+    def test_a_session_has_variables_of_its_own(self, engine: StatementEngine) -> None:
+        own, other = session(), session()
+        engine.execute(own, "DECLARE VARIABLE Lim INT DEFAULT 1", job_id=job())
+
+        found = [engine.has_variable(context, name) for context, name in [(own, "LIM"), (own, "li"), (other, "lim")]]
+
+        assert found == [True, False, False]
+
     def test_a_session_that_is_kept_stays_as_it_is_although_it_is_closed(self, engine: StatementEngine) -> None:
         context, catalogs = session(), list[str]()
         engine.execute(context, "USE spark_catalog.default", job_id=job())

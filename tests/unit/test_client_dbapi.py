@@ -382,7 +382,7 @@ def test_any_other_statement_runs_once_for_each_row(statement: str) -> None:
 
 
 def test_a_row_of_another_length_is_refused_before_anything_is_sent() -> None:
-    with pytest.raises(ParameterCount, match=r"1 markers .* row 1 has 2 values"):
+    with pytest.raises(ParameterCount, match=r"1 marker .* row 1 has 2 values"):
         insert_batches("INSERT INTO t VALUES (?)", [[1], [2, 3]])
 
 

@@ -140,6 +140,24 @@ def test_a_source_that_the_query_no_longer_reads_is_a_change():
     assert decided(WHOLE, [wrote(WHOLE), FIRST], read=read).reason == "lake.s.t changed"
 
 
+def test_the_reason_says_once_how_many_sources_of_all_partitions_changed():
+    orders, customers = (
+        SourceVersion(name=f"lake.s.{name}", kind="table", version={"uuid": name, "snapshot": 1})
+        for name in ("orders", "customers")
+    )
+    later = replace(customers, version={**(customers.version or {}), "snapshot": 2})
+    p3 = PartitionSpec.of({"ds": "3"})
+    history = [
+        wrote(Scope.of([P1]), read=SourceVector(sources=(replace(orders, version=None), customers))),
+        wrote(Scope.of([P2]), read=SourceVector(sources=(orders, customers))),
+        FIRST,
+    ]
+
+    decision = decided(Scope.of([P1, P2, p3]), history, read=SourceVector(sources=(orders, later)))
+
+    assert decision.reason == "lake.s.customers and 1 more source changed; new partition"
+
+
 def test_the_history_is_read_no_further_than_needed():
     def history():
         yield wrote(WHOLE)

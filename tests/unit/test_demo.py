@@ -82,6 +82,16 @@ def test_a_row_of_the_board_shows_the_last_refresh_that_ended_and_why_it_ran() -
     assert rows == [[*shown, "lake.demo.flights changed"]]
 
 
+def test_the_board_names_the_zone_of_its_schedule_times() -> None:
+    server = answers_for(ROUTES, "9 s", [RUN])
+    console = Console(file=StringIO(), width=200, record=True)
+
+    with GatewayClient("http://gw", transport=httpx.MockTransport(server)) as client:
+        console.print(Board(client, caption="flights arrive").draw())
+
+    assert "America/New_York" in console.export_text()
+
+
 def test_a_table_without_a_refresh_waits() -> None:
     server = answers_for(DAILY, None, [])
 

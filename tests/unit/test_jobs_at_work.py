@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mt_core.spark.driver.jobs import JobsAtWork
+from mt_core.spark.driver.jobs import ENDS_AFTER_S, JobsAtWork
 
 
 @pytest.fixture
@@ -58,3 +58,24 @@ def test_a_job_that_took_the_memory_counts_after_its_end(jobs: JobsAtWork) -> No
 
         assert not jobs.alone()
     assert jobs.had("hungry")
+
+
+def test_a_job_whose_executor_had_no_memory_does_not_count_for_a_jvm_that_lives_on() -> None:
+    now_s = 0.0
+    jobs = JobsAtWork(lambda: now_s)
+    with ThreadPoolExecutor(1) as other:
+
+        def take_memory() -> None:
+            with jobs.at_work("hungry"):
+                jobs.remember_ours()
+
+        for _ in range(3):
+            other.submit(take_memory).result()
+        with jobs.at_work("later"):
+            now_s = ENDS_AFTER_S - 1
+            at_first = jobs.alone()
+            now_s = ENDS_AFTER_S
+            jobs.note_loss()
+
+            assert (at_first, jobs.alone()) == (False, True)
+    assert (jobs.had("later"), jobs.had("hungry")) == (True, False)

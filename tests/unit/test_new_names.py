@@ -1,4 +1,4 @@
-"""Names of new tables, views and databases do not leave the folder of their catalog."""
+"""Names of new tables, views, databases and functions do not leave the folder of their catalog."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def test_a_refusal_shows_control_characters_as_escapes() -> None:
     with pytest.raises(DefinitionInvalid) as refused:
         check_new_name(("lake", "a", "b\nc\x00"))
 
-    assert str(refused.value).startswith(r"lake.a.`b\nc\x00`: a catalog makes folders")
+    assert str(refused.value).startswith(r"lake.a.`b\nc\x00`: a new name must not contain")
     assert refused.value.facts == {"name": r"lake.a.`b\nc\x00`"}
 
 
@@ -40,7 +40,7 @@ def test_a_refusal_shows_control_characters_as_escapes() -> None:
 def test_a_materialized_table_is_not_created_outside_of_its_folder(name: str, explain: str) -> None:
     world = ManagerWorld()
 
-    with pytest.raises(DefinitionInvalid, match="a catalog makes folders of the names"):
+    with pytest.raises(DefinitionInvalid, match="a new name must not contain"):
         world.sql(explain + MATERIALIZED.format(name))
 
     assert (world.engine.storages, world.show("SHOW MATERIALIZED TABLES")) == ({}, [])

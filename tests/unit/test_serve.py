@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -11,12 +12,19 @@ import yaml
 from mt_core import background, cli
 from mt_core.app import gateway
 from mt_core.app.serve import STOP_WITHIN_S, end_in_time
+from mt_core.clock import SystemClock
+from mt_core.errors import WorkflowError
 from mt_core.tables.continuous import workers as continuous
 from mt_core.tables.refresh import workers as refresh
+from mt_core.testing.fake_clock import FakeClock
+from mt_core.workflow.scheduler import SchedulerContext
+from scheduler_plugins.memory.scheduler import MemoryScheduler
 from tests.support.manager_world import DAILY, ManagerWorld
+from tests.support.memory_registry import MemoryRegistry
 
 ROOT = Path(__file__).parents[2]
 JOIN_S = 60.0
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_a_stop_that_takes_too_long_ends_the_process(caplog: pytest.LogCaptureFixture) -> None:
@@ -72,6 +80,33 @@ def test_all_that_publishes_has_one_time_to_finish(monkeypatch: pytest.MonkeyPat
     gateway.drain(continuous.ContinuousWorkers(world.services, count=1), refresh.Workers(world.services, count=2))
 
     assert ends.now_s == gateway.DRAIN_S
+
+
+def test_a_pass_that_asks_the_scheduler_while_the_gateway_stops_finds_it_open() -> None:
+    scheduler, begun, released, answers = MemoryScheduler(), threading.Event(), threading.Event(), list[object]()
+    definitions = MemoryRegistry(FakeClock(NOW)).definitions
+    scheduler.open(SchedulerContext(gateway_url="http://gw", clock=FakeClock(NOW), definitions=definitions, options={}))
+
+    def ask() -> None:
+        begun.set()
+        released.wait(JOIN_S)
+        answers.append(scheduler.describe_refresh_workflows([]))
+
+    class Reconciler(background.BackgroundLoop):
+        def join(self, timeout_s: float) -> bool:
+            released.set()
+            return super().join(timeout_s)
+
+    reconciler = Reconciler("reconciler", ask, clock=SystemClock())
+    reconciler.start()
+    begun.wait(JOIN_S)
+    reconciler.end()
+
+    gateway.close_scheduler(scheduler, reconciler)
+
+    assert answers == [{}]
+    with pytest.raises(WorkflowError, match="is not open"):
+        scheduler.describe_refresh_workflows([])
 
 
 def test_a_gateway_that_stops_claims_no_run_while_others_finish() -> None:

@@ -86,6 +86,16 @@ class World:
         """What happens after each pass of the owner."""
 
 
+def test_a_statement_that_is_cancelled_while_its_stream_is_prepared_leaves_no_checkpoint() -> None:
+    world = World()
+    world.streams.before_prepare = world.operation.cancel
+
+    with pytest.raises(Canceled):
+        world.submit(INSERT)
+
+    assert (world.streams.checkpoints, world.store.get(JOB)) == ({}, None)
+
+
 def test_a_statement_becomes_a_job_with_all_that_it_needs_of_its_session() -> None:
     world = World({
         "spark.sql.shuffle.partitions": "2",

@@ -239,6 +239,11 @@ def test_statements_end_at_semicolons_outside_of_quotes_and_comments(script: str
         "BEGIN CASE a WHEN 1 THEN SELECT 1; END CASE; END",
         "BEGIN SELECT CASE WHEN a THEN 1 END; SELECT 2; END",
         "BEGIN SELECT CASE WHEN a THEN CASE b WHEN 1 THEN 2 END END AS end, t.begin; END",
+        "BEGIN SELECT end, end FROM t; SELECT CASE WHEN end > 1 THEN end END; END",
+        "BEGIN SELECT CASE end WHEN 1 THEN a > end ELSE b::ARRAY<INT> END; SELECT 2; END",
+        "BEGIN SELECT CASE WHEN a IN (SELECT 1 end) THEN 2 END; SELECT (SELECT 1 end); END",
+        "BEGIN SELECT CASE WHEN a THEN 1. END; END",
+        "BEGIN END",
         "BEGIN DECLARE EXIT HANDLER FOR SQLEXCEPTION BEGIN SELECT 1; END; SELECT 2; END",
         "EXECUTE STATEMENT SET BEGIN INSERT INTO a SELECT 1; INSERT INTO b SELECT 2; END",
         "COMPILE PLAN 'p' FOR STATEMENT SET BEGIN INSERT INTO a SELECT 1; END",
@@ -325,6 +330,14 @@ NESTED: dict[str, Callable[[int], str]] = {
     "types with comments": lambda depth: (
         "SELECT CAST(a AS " + "ARRAY/**/<" * (depth - 1) + "INT" + ">" * (depth - 1) + ")"
     ),
+    "a column end": lambda depth: "SELECT " + "CASE WHEN end > 1 THEN " * depth + "1" + " END" * depth,
+    "CASE of a column end": lambda depth: "SELECT " + "CASE /* CASE */ end WHEN 1 THEN " * depth + "1" + " END" * depth,
+    "CASE of a sum": lambda depth: "SELECT " + "CASE end + 1 WHEN 1 THEN " * depth + "1" + " END" * depth,
+    "an alias end": lambda depth: (
+        "SELECT " + "CASE WHEN a IN (SELECT 1 end) THEN " * (depth - 1) + "1" + " END" * (depth - 1)
+    ),
+    "a column end after >": lambda depth: "SELECT " + "CASE WHEN 1 >-- (\n end THEN " * depth + "1" + " END" * depth,
+    "a column end of a table": lambda depth: "SELECT " + "CASE WHEN t.end THEN " * depth + "1" + " END" * depth,
     "CASE of a negation": lambda depth: "SELECT " + "CASE NOT a WHEN 1 THEN " * depth + "1" + " END" * depth,
     "CASE of a parameter": lambda depth: "SELECT " + "CASE :p WHEN 1 THEN " * depth + "1" + " END" * depth,
     "minus": lambda depth: "SELECT " + "- " * depth + "1",
@@ -376,6 +389,10 @@ def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_a
         "* FROM t " + " ".join(f"JOIN (SELECT 1 AS k) AS t{number} ON a.k = t{number}.k" for number in range(2_000)),
         ", ".join(["CASE WHEN a THEN CASE b WHEN 1 THEN 2 END END AS end"] * 2_000),
         ", ".join(["case, t.case, case + 1 AS case"] * 200),
+        ", ".join(["CASE WHEN end > 1 AND t.end < 2 THEN end ELSE end END AS end"] * 1_000),
+        ", ".join(["CASE WHEN a THEN b::ARRAY<INT> ELSE c::MAP<INT, ARRAY<INT>> END"] * 1_000),
+        ", ".join(["CASE WHEN a THEN 1. ELSE 2. END"] * 1_000),
+        ", ".join(["CASE WHEN a IN (SELECT 1 end) THEN 2 END"] * 1_000),
         ", ".join(["CASE WHEN a THEN 1 END case_1"] * 1_000),
         " AND ".join(["map < 1 AND array << 2 > 1 AND struct <= 'x' AND case NOT IN (1)"] * 1_000),
         ", ".join(["CAST(a AS MAP<INT, STRUCT<x: ARRAY<INT>>>)"] * 2_000),
@@ -402,6 +419,10 @@ def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_a
             "JOIN",
             "CASE",
             "column",
+            "column end",
+            "CASE that ends with a type",
+            "number with a dot",
+            "alias end",
             "alias",
             "compared columns",
             "types",
@@ -414,7 +435,22 @@ def test_a_long_statement_is_not_a_deep_one(flat: str) -> None:
     check(f"SELECT {flat}")
 
 
-PIECES = [*"(()[]>~a,/", "END", "ARRAY<", "x.case", "1.5", "'('", "`[`", "r'('", "$$($$", "(1,2)"]
+OPERATORS = frozenset("([<>~,/.-=")
+PIECES = [
+    *"(()[]>~a,/=",
+    "END",
+    "END",
+    "SELECT",
+    "ARRAY<",
+    "x.case",
+    "1.5",
+    "1.",
+    "'('",
+    "`[`",
+    "r'('",
+    "$$($$",
+    "(1,2)",
+]
 LEVELS = st.lists(
     st.sampled_from([*PIECES, "CASE WHEN", "MAP <", "- ", "NOT", "END IF", "-- (\n", "/* ( */", "/* /* ( */ ( */"]),
     max_size=40,
@@ -438,6 +474,8 @@ def test_levels_are_counted_as_tokens_say(pieces: list[str], most: int) -> None:
 def deepest_of(sql: str) -> int:
     """Count the levels of *sql* token by token."""
     opened, signs, deepest, before = {"(": 0, "CASE": 0, "<": 0}, 0, 0, ""
+    # The CASE words that are open in each bracket, and whether the last token that is no comment asks for an operand.
+    cases, is_operand_next = [0], False
     tokens = list(tokenize(sql))
     for place, token in enumerate(tokens):
         following = tokens[place + 1] if place + 1 < len(tokens) else None
@@ -449,20 +487,29 @@ def deepest_of(sql: str) -> int:
         word = token.keyword or (token.text if token.kind is TokenKind.SYMBOL else "")
         next_word = (following.keyword or following.text) if following else ""
         signs = signs + 1 if word in {"-", "~", "NOT"} else 0
+        ends_type = word == ">" and opened["<"] > 0
         if before == ".":
             pass
         elif word in {"(", "["}:
             opened["("] += 1
+            cases.append(0)
         elif word in {")", "]"}:
+            cases = cases[:-1] if opened["("] else cases
             opened["("] = max(0, opened["("] - 1)
         elif word == "CASE" and before != "END":
-            opened["CASE"] += 1
+            cases[-1] += 1
         elif word == "END" and next_word != "IF":
-            opened["CASE"] = max(0, opened["CASE"] - 1)
+            cases[-1] = max(0, cases[-1] - (not is_operand_next))
         elif word in {"ARRAY", "MAP"} and not compared.startswith(tuple("0123456789'")):
             opened["<"] += 1
         elif word == ">":
             opened["<"] = max(0, opened["<"] - 1)
+        opened["CASE"] = sum(cases)
         deepest = max(deepest, sum(opened.values()) + (signs if signs > 1 else 0))
+        if token.kind not in {TokenKind.COMMENT, TokenKind.HINT}:
+            is_name = before == "." and token.keyword
+            is_operand_next = (
+                not is_name and not ends_type and (word in OPERATORS or word in {"CASE", "WHEN", "NOT", "SELECT"})
+            )
         before = word
     return deepest

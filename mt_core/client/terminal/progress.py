@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 from rich.markup import escape
 
+from mt_core.plural import plural
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as ProgressBar
@@ -24,13 +26,13 @@ class ProgressLine:
 
     def statement(self, progress: Progress) -> None:
         """Show how many tasks of Spark have ended, and how many rows they have read."""
-        tasks = [f"{progress.done:,} of {progress.total:,} tasks"] if progress.total else []
-        rows = [f"{progress.rows_read:,} rows read"] if progress.rows_read else []
+        tasks = [f"{progress.done:,} of {progress.total:,} {plural(progress.total, 'task')}"] if progress.total else []
+        rows = [f"{progress.rows_read:,} {plural(progress.rows_read, 'row')} read"] if progress.rows_read else []
         self._show(progress.message, ", ".join(tasks + rows), progress.done, progress.total or None)
 
     def rows(self, count: int) -> None:
         """Show how many rows are written."""
-        self._show("writing", f"{count:,} rows", 0, None)
+        self._show("writing", f"{count:,} {plural(count, 'row')}", 0, None)
 
     def _show(self, message: str, counted: str, done: int, total: int | None) -> None:
         self._bar.start_task(self._task)

@@ -23,6 +23,7 @@ from mt_core.client.terminal.progress import progress_line
 from mt_core.client.terminal.result import print_result
 from mt_core.client.terminal.standing_rows import standing_page
 from mt_core.errors import ConfigError, GatewayError, MtError, Unsupported
+from mt_core.plural import plural
 from mt_core.secrets import statement_text
 from mt_core.tokens import Statement, significant, split_statements
 
@@ -292,7 +293,7 @@ class Runner:
 
 
 def _rows(count: int) -> str:
-    return f"{count} row{'' if count == 1 else 's'}"
+    return f"{count} {plural(count, 'row')}"
 
 
 def first_read(script: str) -> Statement | None:

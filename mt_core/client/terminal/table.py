@@ -17,6 +17,7 @@ from mt_core.client.pages import ResultPage
 from mt_core.client.terminal.tableau import type_width
 from mt_core.client.terminal.texts import NULL_TEXT, numeric, shown, texts_of
 from mt_core.errors import MtError
+from mt_core.plural import plural
 from mt_core.rowset import Column
 
 PIPE_WIDTH = 160
@@ -150,7 +151,7 @@ def _header_end(lines: Sequence[str]) -> int:
 
 
 def _print_count(console: Console, count: int) -> None:
-    console.print(f"{count} row{'' if count == 1 else 's'}", style="dim")
+    console.print(f"{count} {plural(count, 'row')}", style="dim")
 
 
 def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int]) -> Table:

@@ -9,6 +9,7 @@ from typing import IO
 from mt_core.client.pages import ResultPage
 from mt_core.client.terminal.lines import OP
 from mt_core.client.terminal.texts import shown, texts_of
+from mt_core.plural import plural
 from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 
 LEAST_WIDTH, MOST_WIDTH = 4, 30
@@ -47,7 +48,7 @@ def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) ->
             out.flush()
     finally:
         if rule:
-            out.write(f"{rule}\n{count} row{'' if count == 1 else 's'}\n")
+            out.write(f"{rule}\n{count} {plural(count, 'row')}\n")
 
 
 def _rule(widths: Sequence[int], page: ResultPage) -> str:

@@ -19,6 +19,7 @@ from mt_core.client.terminal.view_lines import (
     rule,
     whole_columns,
 )
+from mt_core.plural import plural
 
 INTERVALS: tuple[tuple[str, float | None], ...] = (
     ("fastest", 0.05),
@@ -172,9 +173,9 @@ class View:
         if self.left or self._last_column < len(self.result.columns):
             told.append(f"columns {self.left + 1}-{self._last_column} of {len(self.result.columns)}")
         if taken.left_out:
-            told.append(f"the last {taken.count} rows")
+            told.append(f"the last {taken.count} {plural(taken.count, 'row')}")
         if taken.more:
-            told.append(f"the first {taken.count} rows of more")
+            told.append(f"the first {taken.count} {plural(taken.count, 'row')} of more")
         elif taken.error is not None:
             told.append("failed")
         elif taken.has_ended:
@@ -187,7 +188,7 @@ class View:
         if self.asked is not None:
             return [("", f"{self.asked}{self.answer}"[-width:])]
         if self.is_searching:
-            text = f"{self.searched} rows have no {self.sought}. Ctrl-C ends the search."
+            text = f"{self.searched} {plural(self.searched, 'row has', 'rows have')} no {self.sought}. Ctrl-C ends the search."
             return [("class:view-notice", text[:width])]
         if self.notice:
             return [("class:view-notice", self.notice[:width])]

@@ -335,6 +335,7 @@ class StatementExecutor:
             zone=state.zone,
             temporary_relations=state.relations,
             temporary_functions=state.functions,
+            has_variable=partial(engine.has_variable, session),
             job_id=job_id,
         )
         with self.jobs.running(operation, (operation.statement,), engine.cancel, session=task.session.handle):

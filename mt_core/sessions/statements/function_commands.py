@@ -6,8 +6,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from mt_core.errors import DefinitionInvalid, MtError
-from mt_core.identifiers import display_name, quote
+from mt_core.identifiers import quote
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage, show_create_function
+from mt_core.model.new_names import check_new_name
 from mt_core.rowset import RowSet
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
@@ -56,7 +57,7 @@ class FunctionCommands:
 
     def _create(self, statement: sql.CreateFunction, request: CatalogRequest) -> None:
         name = statement.function.name
-        _check_name(name)
+        check_new_name((name,))
         if self.shared.get(name) is not None and not statement.or_replace:
             if statement.if_not_exists:
                 return
@@ -74,7 +75,7 @@ class FunctionCommands:
 
     def _create_temporary(self, statement: sql.CreateFunction, request: CatalogRequest) -> None:
         name = statement.function.name
-        _check_name(name)
+        check_new_name((name,))
         if self.shared.get(name) is not None:
             raise DefinitionInvalid(
                 f"Function {name} is a function of all sessions, which a temporary one cannot hide; choose another name."
@@ -174,15 +175,6 @@ def _is_folded(function: CreatedFunction) -> bool:
     """Whether Spark computes a call with constants once, in its plan; it never runs Python there."""
     is_evaluated = function.kind is FunctionKind.SCALAR and function.language is not FunctionLanguage.PYTHON
     return is_evaluated and function.deterministic is not False
-
-
-def _check_name(name: str) -> None:
-    """Raise DefinitionInvalid for a new name that reads as a path, or that no line can show."""
-    if "/" in name or "\\" in name or ".." in name or not name.isprintable():
-        raise DefinitionInvalid(
-            f"Function {display_name((name,))!r}: the name of a function has no slash, no '..' and no control character; choose "
-            "another name."
-        )
 
 
 def _missing(name: str) -> DefinitionInvalid:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from mt_core.clock import Clock
-from mt_core.errors import Canceled, EngineError, IllegalStatus
+from mt_core.errors import Canceled, EngineError, IllegalStatus, MtError
 from mt_core.identifiers import display_name
 from mt_core.jobs.store import JobStore
 from mt_core.jobs.stream_owner import StreamOwner
@@ -100,6 +101,9 @@ class StreamingStatements:
         operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
         definition = self.streams.engine.prepare(definition, job_id)
         if operation.cancelled:
+            # No row will name the checkpoint, which no job has used.
+            with suppress(MtError):
+                self.streams.engine.forget(job_id, definition)
             raise Canceled(f"Operation {operation.handle} is {operation.status}.")
         properties = task.properties_in_force()
         job = replace(

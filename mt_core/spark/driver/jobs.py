@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,6 +21,8 @@ from mt_core.spark.driver.failures import java_classes
 REMEMBERED = 10_000
 _NOT_FOUND = "java.util.NoSuchElementException"
 COUNTED_MS = 500
+# A JVM without memory has ended by then.
+ENDS_AFTER_S = 60.0
 _NO_THREAD = 0
 # By SparkContext.
 _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
@@ -73,9 +76,12 @@ class JobCancels:
 class JobsAtWork:
     """The jobs at work in one JVM; once it is lost, those that were at work then. Any thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
+        self._monotonic = monotonic
         self._jobs: list[tuple[int, str]] = []
+        # The jobs that ran out of memory, and until when they count.
+        self._hungry: dict[str, float] = {}
         self._at_loss: tuple[tuple[int, str], ...] | None = None
 
     @contextmanager
@@ -91,28 +97,38 @@ class JobsAtWork:
                 self._jobs.remove(entry)
 
     def remember_ours(self) -> None:
-        """Let the jobs of this thread count as at work from now on: they took the memory of a JVM that may end after them."""
+        """Let the jobs of this thread count as at work for `ENDS_AFTER_S`: they took the memory of a JVM that may end after them.
+
+        One that is still there then goes on: an executor of a cluster had no memory.
+        """
         with self._lock:
-            ours = [job_id for thread, job_id in self._jobs if thread == threading.get_ident()]
-            self._jobs += [(_NO_THREAD, job_id) for job_id in ours]
+            now = self._monotonic()
+            ours = {job_id: now + ENDS_AFTER_S for thread, job_id in self._jobs if thread == threading.get_ident()}
+            self._hungry = {job_id: until for job_id, until in self._hungry.items() if until > now} | ours
 
     def note_loss(self) -> None:
         """Keep which jobs are at work now: whoever notices the loss first calls this before it leaves its block."""
         with self._lock:
             if self._at_loss is None:
-                self._at_loss = tuple(self._jobs)
+                self._at_loss = self._counted()
 
     def had(self, job_id: str) -> bool:
         """Return whether the job was at work when the JVM was lost."""
         with self._lock:
-            return any(job_id == each for _thread, each in (self._jobs if self._at_loss is None else self._at_loss))
+            return any(job_id == each for _thread, each in self._counted())
 
     def alone(self) -> bool:
         """Return whether none but jobs of this thread were at work when the JVM was lost."""
         with self._lock:
-            jobs = self._jobs if self._at_loss is None else self._at_loss
+            jobs = self._counted()
             ours = {job_id for thread, job_id in jobs if thread == threading.get_ident()}
             return all(job_id in ours for _thread, job_id in jobs)
+
+    def _counted(self) -> tuple[tuple[int, str], ...]:
+        if self._at_loss is not None:
+            return self._at_loss
+        now = self._monotonic()
+        return (*self._jobs, *((_NO_THREAD, job_id) for job_id, until in self._hungry.items() if until > now))
 
 
 @contextmanager

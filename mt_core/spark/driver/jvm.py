@@ -113,7 +113,11 @@ def _answer_promptly(session: SparkSession, gateway: Any) -> None:
 
 
 def _register_dialects(session: SparkSession) -> None:
-    """Let Spark create tables in databases whose errors it does not read."""
+    """Let Spark create tables in databases whose errors it does not read.
+
+    At the start, as Spark does with its own dialects, which it asks by URL alone: any statement with a URL, such as CREATE TABLE …
+    USING jdbc, may be the first that needs one.
+    """
     dialect = own_class(session, "freshtable.jdbc.SqliteDialect")
     if dialect is not None:
         dialect.register()

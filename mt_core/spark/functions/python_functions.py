@@ -22,6 +22,7 @@ from pyspark.util import PythonEvalType
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.identifiers import quote
 from mt_core.model.function import Analyze, CreatedFunction, FunctionKind, PythonDeclaration, PythonForm
+from mt_core.plural import plural
 from mt_core.spark.driver.cluster import is_cluster
 from mt_core.spark.driver.jvm_objects import state_of
 from mt_core.spark.functions.function_files import FunctionFiles
@@ -204,8 +205,8 @@ def _check_parameters(session: SparkSession, function: CreatedFunction, declared
         _python_signature(function, declared).bind(*fields)
     except TypeError as cause:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body}{declared.signature} does not take the {len(fields)} parameters "
-            f"({function.parameters}): {cause}."
+            f"Function {function.name}: {function.body}{declared.signature} does not take the {len(fields)} "
+            f"{plural(len(fields), 'parameter')} ({function.parameters}): {cause}."
         ) from cause
 
 

@@ -10,6 +10,7 @@ from pyspark.sql.functions import col, lit, when
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.plans.operators import RowKind
+from mt_core.plural import plural
 from mt_core.rowset import ROW_KIND
 from mt_core.spark.kafka.connector_jars import KAFKA
 
@@ -32,8 +33,8 @@ def columns_of_insert(
             )
     if len(columns) != len(produced):
         raise DefinitionInvalid(
-            f"Table {topic.table}: INSERT takes the {len(columns)} columns {', '.join(columns)}, and its query gives "
-            f"{len(produced)}."
+            f"Table {topic.table}: INSERT takes the {len(columns)} {plural(len(columns), 'column')} {', '.join(columns)}, and "
+            f"its query gives {len(produced)}."
         )
     return columns
 

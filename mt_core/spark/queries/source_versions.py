@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
@@ -74,26 +75,38 @@ class SourceVersions:
     def look(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
         """Return for each query a text that changes when its sources or views do; None if they change without a version."""
         known = self._glance(queries)
-        return [self._look(query, known) for query in queries]
+        # All that other threads work on, taken together, holds the others up for so long.
+        until = time.monotonic() + WAIT_MS / 1000
+        return [self._look(query, known, until) for query in queries]
 
     def _glance(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
         """Return the snapshots of the sources of queries that were looked at before, as far as no other thread works on them."""
         with self._lock:
             lineages = [lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None]
-        tables: dict[str, Any] = {}
+        tables, moving = dict[str, Any](), dict[str, Source]()
         with ExitStack() as stack:
             for lineage in lineages:
-                new = {source.name: source.table for source in lineage.sources if source.name not in tables}
-                if not lineage.moving and new and None not in new.values() and lineage.lock.acquire(blocking=False):
+                new = [source for source in lineage.sources if source.name not in tables and source.name not in moving]
+                if new and all(source.table is not None for source in new) and lineage.lock.acquire(blocking=False):
                     stack.callback(lineage.lock.release)
-                    tables |= new
+                    moving |= {source.name: source for source in new if source.name in lineage.moving}
+                    tables |= {source.name: source.table for source in new if source.name not in lineage.moving}
             try:
-                return self._glances.snapshots(self._driver.session, tables)
+                return self._glances.snapshots(self._driver.session, tables) | self._moving_versions(moving)
             except SPARK_ERRORS:
                 # A table is none that commits, or Spark has none of our classes: to look at each by itself finds out which.
                 return {}
 
-    def _look(self, query: Query, known: dict[str, str | UnreadSources]) -> str | UnreadSources | None:
+    def _moving_versions(self, sources: Mapping[str, Source]) -> dict[str, str | UnreadSources]:
+        """Return what changes with the rows of each of the sources, which are not plain."""
+        tables = [source.table for source in sources.values()]
+        outcomes = refreshed(self._driver.session, tables, WAIT_MS, fresh=False) if tables else ()
+        return {
+            name: self._moving_version(source) if failed is None else failed
+            for (name, source), failed in zip(sources.items(), outcomes, strict=True)
+        }
+
+    def _look(self, query: Query, known: dict[str, str | UnreadSources], until: float) -> str | UnreadSources | None:
         """Return what one query would read, as far as it is not *known* from another query that reads it."""
         try:
             lineage = self.lineage(query)
@@ -101,7 +114,7 @@ class SourceVersions:
                 return None
             for source in lineage.sources:
                 if source.name not in known:
-                    known[source.name] = self._snapshot(source, lineage)
+                    known[source.name] = self._snapshot(source, lineage, until)
                 if isinstance(unread := known[source.name], UnreadSources):
                     return self._unread(query, source.name, unread)
             has_definitions = lineage.views or lineage.functions
@@ -114,9 +127,9 @@ class SourceVersions:
         names = (*(source.name for source in lineage.sources), *definitions)
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
 
-    def _snapshot(self, source: Source, lineage: Lineage) -> str | UnreadSources:
+    def _snapshot(self, source: Source, lineage: Lineage, until: float) -> str | UnreadSources:
         """Return the current snapshot of a source, or why it could not be read; another thread may wait for its answer."""
-        if not lineage.lock.acquire(timeout=WAIT_MS / 1000):
+        if not lineage.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return UnreadSources(reason="")
         try:
             (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS, fresh=False)

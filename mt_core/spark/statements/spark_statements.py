@@ -33,7 +33,14 @@ from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jar_copies import JarCopies
-from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, state_of, static_member
+from mt_core.spark.driver.jvm_objects import (
+    active_session,
+    java_dataset,
+    scala_items,
+    scala_sequence,
+    state_of,
+    static_member,
+)
 from mt_core.spark.driver.remote_files import fetch_jar
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.kafka.connector_jars import load_kafka
@@ -208,6 +215,11 @@ class SparkStatements(StatementEngine):
                 relations=frozenset(str(name).lower() for name in scala_items(catalog.getTempViewNames())),
                 functions=frozenset(str(name.funcName()).lower() for name in scala_items(functions)),
             )
+
+    def has_variable(self, context: SessionContext, name: str) -> bool:
+        with self._session(context) as session:
+            variables = state_of(session).catalogManager().tempVariableManager()
+            return bool(variables.get(scala_sequence(session, [name.lower()])).isDefined())
 
     def keeping(self, session_id: str) -> AbstractContextManager[None]:
         return self._sessions.keeping(session_id)

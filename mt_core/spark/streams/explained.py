@@ -12,6 +12,7 @@ from mt_core.model.reservation import Atomicity
 from mt_core.model.stream import StreamMember, TableName
 from mt_core.plans.operator_tree import changelog_mode, state_lines, tree_lines
 from mt_core.plans.operators import Operator, OperatorState
+from mt_core.plural import plural
 from mt_core.spark.catalogs.connector_tables import ConnectorSource
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.queries.connector_names import ConnectorNames
@@ -141,9 +142,8 @@ def _connector(source: StreamSource, names: ConnectorNames) -> str:
 def _start(start: Start, table: object) -> str:
     if start.snapshot is None:
         return "from its first snapshot on"
-    return (
-        f"the {rows_at(table, start.snapshot)} rows of snapshot {start.snapshot} first, then what is appended after it"
-    )
+    rows = rows_at(table, start.snapshot)
+    return f"the {rows} {plural(rows, 'row')} of snapshot {start.snapshot} first, then what is appended after it"
 
 
 def _as_they_stand(changelog: Changelog, names: ConnectorNames) -> Iterable[tuple[str, ...]]:

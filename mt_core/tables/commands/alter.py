@@ -13,7 +13,7 @@ from mt_core.model.storage import UPSERT
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable, SetSchedule
 from mt_core.tables.commands.create import declared
-from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
+from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
 from mt_core.tables.commands.upserts import refuse_read
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
@@ -44,8 +44,7 @@ def alter_query(
     table = services.intents.current(identifier)
     refuse_refresh(table, "ALTER … AS")
     old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
-    analysed = services.engine.analyse(query_of(old, query))
-    refuse_temporary(identifier, analysed, context)
+    analysed = analysed_alone(services, identifier, query_of(old, query), context)
     check_names(str(identifier), [column.name for column in analysed.columns])
     columns = services.engine.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)

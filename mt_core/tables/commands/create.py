@@ -10,7 +10,7 @@ from mt_core.model.run import RunKind
 from mt_core.model.table import MaterializedTable, RefreshStatus, TableDefinition, TableIdentifier
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.commands.drop import sweep
-from mt_core.tables.commands.sources import refuse_impossible, refuse_temporary
+from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
 from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
@@ -97,8 +97,7 @@ def declared(
         settings=settings_of(context),
     )
     check_durations(statement.options)
-    analysed = services.engine.analyse(query)
-    refuse_temporary(identifier, analysed, context)
+    analysed = analysed_alone(services, identifier, query, context)
     check_names(str(identifier), [column.name for column in analysed.columns])
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     produced = {column.name: column for column in analysed.columns}

@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
-from mt_core.errors import DefinitionInvalid
+from collections.abc import Callable
+from itertools import dropwhile
+
+from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.model.table import TableDefinition, TableIdentifier
 from mt_core.tables.commands.streams import refuse_streams
 from mt_core.tables.commands.upserts import refuse_read, refuse_upserted_source
-from mt_core.tables.engine import AnalysedQuery, SourceVector
+from mt_core.tables.engine import AnalysedQuery, Query, SourceVector
 from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
+from mt_core.tokens import significant
+
+# Without its session, what names a variable is no column, or no constant.
+_OF_VARIABLES = ("UNRESOLVED_COLUMN", "NOT_A_CONSTANT_STRING")
+_SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 
 
-def refuse_temporary(identifier: TableIdentifier, analysed: AnalysedQuery, context: CommandContext) -> None:
-    """Raise DefinitionInvalid for a query that names what only the session has."""
+def analysed_alone(
+    services: TableServices, identifier: TableIdentifier, query: Query, context: CommandContext
+) -> AnalysedQuery:
+    """Return *query*, analysed without the session; raises DefinitionInvalid if it names what only the session has."""
+    try:
+        analysed = services.engine.analyse(query)
+    except QueryFailed as error:
+        name = _variable_at(query.text, error, context.has_variable)
+        if name is None:
+            raise
+        raise DefinitionInvalid(
+            f"The query of {identifier} names {name}, which is a variable of this session; refreshes do not see it. Write its "
+            "value."
+        ) from error
     views = sorted(analysed.relations & context.temporary_relations)
     functions = sorted(analysed.functions & context.temporary_functions)
     if views or functions:
@@ -23,6 +43,22 @@ def refuse_temporary(identifier: TableIdentifier, analysed: AnalysedQuery, conte
             f"The query of {identifier} names {name}, which is a temporary {what} in this session; refreshes do not see it and "
             f"would take what else has that name. Create a permanent {what}, or write the name in full."
         )
+    return analysed
+
+
+def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bool]) -> str | None:
+    """Return the name of the variable of the session at the place in *text* that *error* points to; None if there is none."""
+    if error.line is None or error.position is None or not (error.error_class or "").startswith(_OF_VARIABLES):
+        return None
+    place, parts = (error.line, error.position), list[str]()
+    tokens = dropwhile(lambda token: (token.line, token.column) < place, significant(text))
+    for token in tokens:
+        parts.append(token.value)
+        following = next(tokens, None)
+        if following is None or following.text != ".":
+            break
+    *schema, name = parts or [""]
+    return name if tuple(map(str.lower, schema)) in _SCHEMAS_OF_VARIABLES and has_variable(name) else None
 
 
 def refuse_impossible(

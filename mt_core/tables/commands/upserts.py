@@ -5,6 +5,7 @@ from __future__ import annotations
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.storage import UPSERT
 from mt_core.model.table import TableDefinition, TableIdentifier
+from mt_core.plural import plural
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.upstream import materialized
@@ -36,7 +37,7 @@ def refuse_read(services: TableServices, identifier: TableIdentifier, definition
     if readers:
         raise DefinitionInvalid(
             f"{identifier} cannot have the option '{UPSERT}', since {', '.join(map(str, readers))} "
-            f"{'reads' if len(readers) == 1 else 'read'} it: {_WHY}. Leave the option out, or let what reads {identifier} read its "
+            f"{plural(len(readers), 'reads', 'read')} it: {_WHY}. Leave the option out, or let what reads {identifier} read its "
             "sources.",
             table=str(identifier),
             key=UPSERT,

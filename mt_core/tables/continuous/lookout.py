@@ -247,7 +247,8 @@ class LookOut:
         if run is not None and run.status is RunStatus.FAILED:
             kept.failures += 1
             kept.batch_at = services.clock.now() + pause_after(freshness, kept.failures)
-            log.warning("refresh of %s failed: %s", table.identifier, run.error, extra={"action": "batch_failed"})
+            error = services.errors.text(str(table.identifier), run.error)
+            log.warning("refresh of %s failed: %s", table.identifier, error, extra={"action": "batch_failed"})
             # A command that is under way on the table decides; the next failure tries again.
             with suppress(TableBusy, TableNotFound, IllegalStatus):
                 suspend_failing(services, table.table_id)
@@ -256,6 +257,7 @@ class LookOut:
             kept.batch_at = services.clock.now() + look_every(freshness)
         else:
             kept.seen, kept.is_due, kept.failures = kept.due, False, 0
+            services.errors.forget(str(table.identifier))
             kept.idle_since, kept.batch_at = services.clock.now(), began + apart(freshness, stretch.way)
             services.fresh_at[table.table_id] = began
         if stretch.way is not None:

@@ -16,6 +16,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
+from mt_core.plural import plural
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.engine import AnalysedQuery
 from mt_core.tables.settings import ZONE_KEY, ManagerSettings
@@ -179,8 +180,8 @@ def _reordered(
 ) -> tuple[tuple[Column, ...], str]:
     if len(declared) != len(analysed.columns):
         raise DefinitionInvalid(
-            f"The column list of {identifier} names {len(declared)} columns, its query gives {len(analysed.columns)}; "
-            "the numbers must match."
+            f"The column list of {identifier} names {len(declared)} {plural(len(declared), 'column')}, its query gives "
+            f"{len(analysed.columns)}; the numbers must match."
         )
     columns = tuple(replace(produced[spec.name.lower()], nullable=True, comment=spec.comment) for spec in declared)
     selected = ", ".join(quote(column.name) for column in columns)
@@ -282,8 +283,8 @@ def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[
     """Return the columns a new query appends; raises DefinitionInvalid unless it only appends at the end."""
     if len(new) < len(old):
         raise DefinitionInvalid(
-            f"The new query of {table} gives {len(new)} columns, the table has {len(old)}; columns cannot be dropped, "
-            "only appended at the end."
+            f"The new query of {table} gives {len(new)} {plural(len(new), 'column')}, the table has {len(old)}; columns "
+            "cannot be dropped, only appended at the end."
         )
     for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
         if before.name.lower() != after.name.lower() or before.type.lower() != after.type.lower():

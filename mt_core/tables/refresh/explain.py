@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
+from mt_core.plural import plural
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import RefreshEngine, SourceVector, StorageMetadata
 from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change
@@ -162,7 +163,7 @@ def _scope_now(
 
     now, current = in_transaction(services.registry, lambda tx: (tx.now(), with_spans(tx, table)))
     share = due_share(current, now, max_partitions=services.settings.max_partitions, without=table.failing)
-    if share.points:
-        return scope_of(table, share.points), f"{len(share.points)} grid points are due"
+    if count := len(share.points):
+        return scope_of(table, share.points), f"{count} {plural(count, 'schedule time is', 'schedule times are')} due"
     latest = table.definition.grid().at_or_before(now)
-    return scope_of(table, [latest]), "nothing is due; the latest grid point again"
+    return scope_of(table, [latest]), "no schedule time is due; this is the latest one"

@@ -22,6 +22,7 @@ from mt_core.model.partition import NOT_DOUBTED, NOTHING, WHOLE, DoubtedPartitio
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
+from mt_core.plural import plural
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector, StorageMetadata
 from mt_core.tables.refresh.outlook import touched_by
@@ -361,11 +362,15 @@ def _told(taken: list[PartitionSpec], left: list[PartitionSpec], handling: str) 
     if handling == REPORT and left:
         return f"{_late_rows(left)}; '{LATE_DATA}' = '{REPORT}' leaves them"
     if left and not taken:
-        follow = "partition with late rows follows" if len(left) == 1 else "partitions with late rows follow"
+        follow = plural(len(left), "partition with late rows follows", "partitions with late rows follow")
         return f"{len(left)} earlier {follow} in the next refresh: {named(left)}"
-    rest = f"; {len(left)} more follow in the next refresh: {named(left)}" if left else ""
+    rest = (
+        f"; {len(left)} more {plural(len(left), 'follows', 'follow')} in the next refresh: {named(left)}"
+        if left
+        else ""
+    )
     return f"{_late_rows(taken)}{rest}" if taken else None
 
 
 def _late_rows(specs: list[PartitionSpec]) -> str:
-    return f"late rows in {len(specs)} earlier partition{'s' if len(specs) > 1 else ''}: {named(specs)}"
+    return f"late rows in {len(specs)} earlier {plural(len(specs), 'partition')}: {named(specs)}"

@@ -31,7 +31,7 @@ class Workers:
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
         self._intents = services.intents
-        self._published = services.published
+        self._published, self._errors = services.published, services.errors
         self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
         self._claiming = threading.Lock()
@@ -113,13 +113,16 @@ class Workers:
                 self._engine.cancel(claimed.run.job_id or "")
 
     def _log_end(self, claimed: Claimed) -> None:
-        run = self._ledger.shown(claimed.run.run_id)
+        run, table = self._ledger.shown(claimed.run.run_id), str(claimed.table.identifier)
         if run is None:
             return
         if run.status is RunStatus.SUCCEEDED:
-            self._published.put(str(claimed.table.identifier))
+            self._published.put(table)
             self._signal.set()
-        level = logging.WARNING if run.status is RunStatus.FAILED else logging.INFO
-        facts = {"action": "refresh_ended", "table": str(claimed.table.identifier), "run": run.run_id}
-        outcome = run.error if run.status is RunStatus.FAILED else run.why
-        log.log(level, "refresh of %s %s: %s", claimed.table.identifier, run.status, outcome, extra=facts)
+        level, outcome = logging.INFO, run.why
+        if run.status is RunStatus.FAILED:
+            level, outcome = logging.WARNING, self._errors.text(table, run.error)
+        else:
+            self._errors.forget(table)
+        facts = {"action": "refresh_ended", "table": table, "run": run.run_id}
+        log.log(level, "refresh of %s %s: %s", table, run.status, outcome, extra=facts)

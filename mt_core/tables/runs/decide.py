@@ -14,9 +14,12 @@ from typing import Any
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
+from mt_core.plural import plural
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"
+# A reason, or the names of the sources that changed.
+_Why = str | tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,14 +61,14 @@ def decide(
         return Decision(scope=scope, reason=f"source {vector.unversioned[0]} has no versions")
     walk = _Walk(rest=iter(history), doubted=doubted)
     if scope.specs is None:
-        reason = walk.why_changed(None, vector, fingerprint)
-        if reason is None:
+        why = walk.why_changed(None, vector, fingerprint)
+        if not why:
             return Decision(scope=None, reason="sources unchanged")
-        return Decision(scope=WHOLE, reason=reason, base=walk.base(fingerprint))
-    changed = {spec: reason for spec in sorted(scope.specs) if (reason := walk.why_changed(spec, vector, fingerprint))}
+        return Decision(scope=WHOLE, reason=_text([why]), base=walk.base(fingerprint))
+    changed = {spec: why for spec in sorted(scope.specs) if (why := walk.why_changed(spec, vector, fingerprint))}
     if not changed:
         return Decision(scope=None, reason="sources unchanged")
-    text, unchanged = "; ".join(sorted(set(changed.values()))), len(scope.specs) - len(changed)
+    text, unchanged = _text(changed.values()), len(scope.specs) - len(changed)
     if unchanged:
         text = f"{text} ({unchanged} of {len(scope.specs)} partitions unchanged)"
     return Decision(scope=Scope.of(changed), reason=text)
@@ -85,8 +88,8 @@ class _Walk:
             self.read.append(snapshot)
             yield snapshot
 
-    def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> str | None:
-        """Return why *spec* (None: the whole table) has to be refreshed, or None if it is unchanged."""
+    def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> _Why | None:
+        """Return why *spec* (None: the whole table) has to be refreshed; None or no sources if it is unchanged."""
         for snapshot in self._snapshots():
             if not snapshot.tells:
                 continue
@@ -138,13 +141,20 @@ def _changed(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]
     return sorted(name for name in before.keys() | after.keys() if not _is_same(before.get(name), after.get(name)))
 
 
-def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> str | None:
+def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _Why:
     if snapshot.fingerprint != fingerprint:
         return "the definition or its options changed"
-    changed = _changed(json.loads(snapshot.sources or "[]"), vector.to_json())
-    if not changed:
-        return None
-    return f"{changed[0]} changed" if len(changed) == 1 else f"{changed[0]} and {len(changed) - 1} more sources changed"
+    return tuple(_changed(json.loads(snapshot.sources or "[]"), vector.to_json()))
+
+
+def _text(reasons: Collection[_Why]) -> str:
+    """Return why partitions are refreshed in one text, which says of their sources together how many changed."""
+    texts = {reason for reason in reasons if isinstance(reason, str)}
+    sources = sorted({source for reason in reasons if not isinstance(reason, str) for source in reason})
+    if sources:
+        more = len(sources) - 1
+        texts.add(f"{sources[0]} and {more} more {plural(more, 'source')} changed" if more else f"{sources[0]} changed")
+    return "; ".join(sorted(texts))
 
 
 def _is_same(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:

@@ -17,6 +17,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import run_branch, run_branches
 from mt_core.model.table import MaterializedTable
+from mt_core.plural import plural
 from mt_core.tables.engine import Fragments, MetadataChange, Rewrite, Staged, StorageMetadata
 from mt_core.tables.refresh.attempt import MAX_CONFLICTS
 from mt_core.tables.registry import in_transaction
@@ -118,7 +119,7 @@ class _Compaction:
             finished_at=self.services.clock.now(),
             status=RunStatus.SUCCEEDED,
             decision=COMPACTED,
-            reason=f"{self.fragments}; {files} file{'' if files == 1 else 's'} since",
+            reason=f"{self.fragments}; {files} {plural(files, 'file')} since",
             rows=staged.snapshot.added_rows,
             snapshot_id=staged.snapshot.snapshot_id,
         )

@@ -45,32 +45,35 @@ def reconcile(services: TableServices) -> list[str]:
     snapshot = _read(services)
     for table in snapshot.orphaned:
         assert table.intent is not None
-        _attempt(done, f"settled {table.intent.command} of {table.identifier}", partial(_settle, services, table))
+        _attempt(
+            services, done, f"settled {table.intent.command} of {table.identifier}", partial(_settle, services, table)
+        )
     for tombstone in snapshot.tombstones:
         text = f"removed what was left of {tombstone.identifier}"
-        _attempt(done, text, partial(sweep, services, tombstone))
+        _attempt(services, done, text, partial(sweep, services, tombstone))
     for definition in snapshot.without_table:
         text = f"removed the workflow of {definition.identifier}, which was dropped"
-        _attempt(done, text, partial(_remove, services, definition))
+        _attempt(services, done, text, partial(_remove, services, definition))
     failing = [(table, why) for table in snapshot.tables if (why := why_suspend(services.settings, table)) is not None]
     for table, why in failing:
         text = f"suspended {table.identifier} after {why}"
-        _attempt(done, text, partial(suspend_failing, services, table.table_id))
+        _attempt(services, done, text, partial(suspend_failing, services, table.table_id))
     if snapshot.orphaned or snapshot.tombstones or failing:
         snapshot = _read(services)
-    _attempt(done, "", partial(_align, services, snapshot, done))
+    _attempt(services, done, "", partial(_align, services, snapshot, done))
     return [text for text in done if text]
 
 
-def _attempt(done: list[str], text: str, work: Callable[[], object]) -> None:
+def _attempt(services: TableServices, done: list[str], text: str, work: Callable[[], object]) -> None:
     what = text or "reconciling workflows"
 
     def step() -> None:
         try:
             work()
         except MtError as error:
-            log.warning("%s failed: %s", what, error, extra={"action": "reconcile_failed"})
+            log.warning("%s failed: %s", what, services.errors.text(what, error), extra={"action": "reconcile_failed"})
         else:
+            services.errors.forget(what)
             done.append(text)
 
     # A scheduler's plug-in may raise anything, and must not keep the pass from the other steps.

@@ -10,6 +10,7 @@ from mt_core.errors import Incomparable
 from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
+from mt_core.plural import plural
 from mt_core.rowset import RowSet
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Compared, Comparison, StorageMetadata
@@ -189,7 +190,7 @@ def _left_out_text(shares: Sequence[Share]) -> str:
 
 
 def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    return f"{number:,} {plural(number, noun)}"
 
 
 def _union(shares: Sequence[Share]) -> Scope:

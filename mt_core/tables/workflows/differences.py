@@ -79,10 +79,12 @@ def repair(services: TableServices, observation: Observation) -> list[str]:
     for table in sorted(observation.tables, key=lambda table: table.revision):
         try:
             done += _repair(services, observation, table)
+            services.errors.forget(f"repairing {table.identifier}")
         except TableBusy:
             continue
         except MtError as error:
-            log.warning("repairing %s failed: %s", table.identifier, error, extra={"action": "reconcile_failed"})
+            text = services.errors.text(f"repairing {table.identifier}", error)
+            log.warning("repairing %s failed: %s", table.identifier, text, extra={"action": "reconcile_failed"})
             failures += 1
             if failures >= MOST_FAILURES:
                 break

@@ -152,7 +152,7 @@ def test_a_status_is_read_line_by_line() -> None:
     )
 
     assert troubled.lines() == [
-        "http://gw: version 1, Spark is ready; 3 tables, 1 in trouble, 1 failed jobs",
+        "http://gw: version 1, Spark is ready; 3 tables, 1 in trouble, 1 failed job",
         "  scheduler airflow is UNHEALTHY since noon: it is away",
         "  table lake.shop.daily is LATE: by 2 h (queue)",
         "  job insert-x (INSERT) FAILED at 2026-03-01 12:00:00 UTC; DESCRIBE JOB 'ab'",

@@ -90,7 +90,7 @@ def test_a_column_appended_by_the_query_is_appended_nullable_to_table_and_storag
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("narrow", "gives 1 columns, the table has 2"),
+        ("narrow", "gives 1 column, the table has 2"),
         ("swapped", "Column 1 of the new query of lake.default.daily is amount INT, in the table it is ds STRING"),
         ("retyped", "Column 2 of the new query of lake.default.daily is amount BIGINT, in the table it is amount INT"),
         ("renamed", "Column 2 of the new query of lake.default.daily is sum INT"),

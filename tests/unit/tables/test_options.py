@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from mt_core.errors import DefinitionInvalid, RequestInvalid
+from mt_core.errors import DefinitionInvalid, QueryFailed, RequestInvalid
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.queries.determinism import unstable_literal
 from mt_core.tables.definition.options import EXECUTION, WRITE, check_execution_config, write_options
@@ -139,6 +139,44 @@ def test_a_temporary_view_that_hides_a_table_is_refused() -> None:
 
     assert "names orders, which is a temporary view in this session" in text
     assert world.sql(WHOLE_TABLE.replace("FROM orders", "FROM lake.default.orders")).wait_for is not None
+
+
+@pytest.mark.parametrize("written", ["Lim", "`Lim`", "session.Lim", "SYSTEM . /* a */ `session`.Lim"])
+def test_a_session_variable_is_refused_as_a_temporary_view_is(written: str) -> None:
+    world = ManagerWorld()
+    world.context = replace(world.context, has_variable=lambda name: name.lower() == "lim")
+    world.engine.failing["analyse"] = unresolved(2, 16)
+
+    text = world.refused(
+        lambda: world.sql(WHOLE_TABLE.replace("FROM", f"\nWHERE amount > {written} FROM")), DefinitionInvalid
+    )
+
+    assert text == (
+        "The query of lake.default.totals names Lim, which is a variable of this session; refreshes do not see it. Write its value."
+    )
+
+
+@pytest.mark.parametrize(
+    ("written", "error_class"),
+    [
+        ("`lim` .", "UNRESOLVED_COLUMN"),
+        ("limit_", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        ("t.lim", "UNRESOLVED_COLUMN.WITH_SUGGESTION"),
+        ("lim", "DATATYPE_MISMATCH"),
+    ],
+)
+def test_what_no_variable_can_be_fails_as_the_engine_says(written: str, error_class: str) -> None:
+    world = ManagerWorld()
+    world.context = replace(world.context, has_variable=lambda name: name.lower() == "lim")
+    world.engine.failing["analyse"] = unresolved(1, 8, error_class)
+
+    text = world.refused(lambda: world.sql(WHOLE_TABLE.replace("*", written)), QueryFailed)
+
+    assert text.startswith("no such column")
+
+
+def unresolved(line: int, position: int, error_class: str = "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION") -> QueryFailed:
+    return QueryFailed("no such column", error_class=error_class, line=line, position=position)
 
 
 # ------------------------------------------------------------------------------------------------------- zone and settings

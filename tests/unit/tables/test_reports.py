@@ -306,7 +306,7 @@ def test_explain_refresh_tells_what_is_due_and_what_a_refresh_would_write(world:
 
     assert unchanged[:4] == [
         "Refresh of lake.default.daily",
-        "scope:    ds=2026-03-01, ds=2026-03-02 (2 grid points are due)",
+        "scope:    ds=2026-03-01, ds=2026-03-02 (2 schedule times are due)",
         "decision: skip: sources unchanged",
         "writes:   nothing",
     ]

@@ -111,7 +111,7 @@ def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
 
 
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
-    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES, None if nothing is but an *ignored* fault."""
+    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES EXTENDED; None: nothing but an *ignored* fault."""
     name = ".".join(part for part in (row["namespace"], row["materialized table"]) if part)
     health, late_by, error = row["health"], row["late by"], row["last error"]
     if row["status"] == "SUSPENDED":
@@ -148,7 +148,7 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
     client = GatewayClient(url, token)
     try:
         client.open_session("freshtable status", _IN_UTC)
-        tables = _rows(client, "SHOW MATERIALIZED TABLES")
+        tables = _rows(client, "SHOW MATERIALIZED TABLES EXTENDED")
         jobs = _present(failed_job(row, measure.since) for row in _rows(client, "SHOW JOBS"))
         failed = tuple(job for job in jobs if not _was_refused(client, job))
     finally:

@@ -19,7 +19,7 @@ EXAMPLES: tuple[str, ...] = (
     "SHOW CREATE MATERIALIZED TABLE lake.shop.daily",
     "VERIFY MATERIALIZED TABLE lake.shop.daily SAMPLE 5 PERCENT",
     "SHOW REFRESHES FOR lake.shop.daily LIMIT 5",
-    "SHOW REFRESHES WHERE status = 'FAILED'",
+    "SHOW REFRESHES WHERE status = 'FAILED' EXTENDED",
     "DESCRIBE lake.shop.daily",
     "DESCRIBE EXTENDED lake.shop.daily",
     "DESCRIBE TABLE lake.shop.orders",

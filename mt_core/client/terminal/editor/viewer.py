@@ -52,7 +52,7 @@ class ScreenViewer:
         """Return a view of *pages*; the pages instead, to be printed, if they fit the screen."""
         iterator = iter(pages)
         begun = [next(iterator)]
-        if not display.streaming:
+        if not (display.streaming and begun[0].is_query):
             self._read_on(begun, iterator)
         if begun[-1].is_last and _fits(begun):
             return chain(begun, iterator)
@@ -168,9 +168,9 @@ def _fits(pages: list[ResultPage]) -> bool:
 
 def _shown(first: ResultPage, display: Display) -> Shown:
     match display.mode:
-        case ResultMode.CHANGELOG:
+        case ResultMode.CHANGELOG if first.is_query:
             return Shown.CHANGES
         case _ if first.kinds is not None:
             return Shown.STANDING
         case _:
-            return Shown.LAST if display.streaming else Shown.FIRST
+            return Shown.LAST if display.streaming and first.is_query else Shown.FIRST

@@ -146,13 +146,18 @@ _KINDS = sorted(kind.value for kind in REFRESHES)
 _THESE = TABLES.c.table_id.in_(bindparam("table_ids", expanding=True))
 _NEWEST = select(RUNS).where(RUNS.c.table_id == TABLES.c.table_id, RUNS.c.kind.in_(_KINDS)).order_by(RUNS.c.seq.desc())
 _OLDEST = _NEWEST.with_only_columns(RUNS.c.seq).limit(1).offset(bindparam("most") - 1).scalar_subquery()
-_EACH = select(TABLES.c.table_id, func.coalesce(_OLDEST, 0).label("oldest")).where(_THESE).cte("each_table")
+_EACH = (
+    select(TABLES.c.table_id, func.coalesce(_OLDEST, 0).label("oldest"))
+    .where(_THESE)
+    .cte("each_table")
+    .prefix_with("MATERIALIZED")
+)
 _OF_EACH = _NEWEST.limit(bindparam("most")).lateral("newest")
 # Found at the end of an index for each table: a window would number all runs. SQLite has no LATERAL, and finds the place of the
 # oldest run that is wanted there; PostgreSQL would read all runs to compare them with that.
 _NEWEST_OF_EACH = {
     "sqlite": select(RUNS)
-    .join(_EACH.prefix_with("MATERIALIZED"), and_(RUNS.c.table_id == _EACH.c.table_id, RUNS.c.seq >= _EACH.c.oldest))
+    .join(_EACH, and_(RUNS.c.table_id == _EACH.c.table_id, RUNS.c.seq >= _EACH.c.oldest))
     .where(RUNS.c.kind.in_(_KINDS))
     .order_by(RUNS.c.seq.desc()),
     "postgresql": select(_OF_EACH)

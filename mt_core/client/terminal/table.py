@@ -72,10 +72,21 @@ def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False)
             console.print(escape(shown(texts[0][0])), soft_wrap=True)
             return
         needs, all_texts = _needs(first), (chunk.texts for chunk in chain((first,), chunks))
-        if sum(min(need.least, READABLE_WIDTH) + FRAME_WIDTH for need in needs) <= console.width:
+        if _is_grid(needs, console.width):
             _print_grid(console, columns, all_texts, _fitted(needs, console.width, cut=cut), cut=cut)
         else:
             _print_records(console, columns, all_texts)
+
+
+def lines_of(pages: Sequence[ResultPage], screen: int) -> int:
+    """Return how many lines `print_table` needs at least for the rows of *pages*, which are all, on a screen of that width."""
+    columns, texts = pages[0].columns, [row for page in pages for row in texts_of(page)]
+    needs = _needs(_Chunk(columns=columns, texts=texts, more=False))
+    return len(texts) * (1 if _is_grid(needs, screen) else len(columns) + 1)
+
+
+def _is_grid(needs: Sequence[_Need], screen: int) -> bool:
+    return sum(min(need.least, READABLE_WIDTH) + FRAME_WIDTH for need in needs) <= screen
 
 
 def print_records(pages: Iterable[ResultPage], out: IO[str]) -> None:

@@ -163,7 +163,12 @@ def _text(view: View, output: Output) -> StyleAndTextTuples:
 
 
 def _fits(pages: list[ResultPage]) -> bool:
-    return sum(len(page.rows) for page in pages) <= get_terminal_size().lines - FRAME_LINES - 1
+    # Grids need the half of rich: a person sees the prompt sooner without.
+    from mt_core.client.terminal.table import lines_of
+
+    size = get_terminal_size()
+    room, rows = size.lines - FRAME_LINES - 1, sum(len(page.rows) for page in pages)
+    return rows <= room and (rows == 1 or lines_of(pages, size.columns) <= room)
 
 
 def _shown(first: ResultPage, display: Display) -> Shown:

@@ -140,7 +140,7 @@ def _batches(gateway: Embedded, kept: Kept) -> Mapping[str, float]:
 
 def _upkeep(gateway: Embedded, kept: Kept) -> float:
     """Return the seconds that all compactions of a table took."""
-    runs = _rows(gateway, f"SHOW REFRESHES FOR {kept.name} LIMIT 1000")
+    runs = _rows(gateway, f"SHOW REFRESHES FOR {kept.name} EXTENDED LIMIT 1000")
     return sum(
         (
             datetime.fromisoformat(str(run["finished at"])) - datetime.fromisoformat(str(run["started at"]))

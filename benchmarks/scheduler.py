@@ -251,7 +251,7 @@ def _asking(client: GatewayClient, start: datetime) -> Iterator[dict[str, list[f
 
 def _show(client: GatewayClient, of: str = "") -> list[str]:
     """Run a SHOW REFRESHES; return the ids it shows, which are operation handles too."""
-    operation = client.execute(f"SHOW REFRESHES {of} LIMIT 5")
+    operation = client.execute(f"SHOW REFRESHES {of} EXTENDED LIMIT 5")
     rows = [row for page in client.pages(operation) for row in page.rows]
     client.close_operation(operation)
     return [str(row[0]) for row in rows]

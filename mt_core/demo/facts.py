@@ -63,7 +63,7 @@ def read_tables(client: GatewayClient) -> list[TableFacts]:
             freshness=_span(row["freshness"].removeprefix("INTERVAL ").replace("'", "")),
             stale_for=_span(row["stale for"]) if row["stale for"] else None,
         )
-        for row in ask(client, f"SHOW MATERIALIZED TABLES IN {NAMESPACE}")
+        for row in ask(client, f"SHOW MATERIALIZED TABLES IN {NAMESPACE} EXTENDED")
     ]
 
 
@@ -78,7 +78,7 @@ def read_runs(client: GatewayClient, table: str, limit: int) -> list[RunFacts]:
             snapshot=row["snapshot"],
             why=row["error"] or row["reason"] or "",
         )
-        for row in ask(client, f"SHOW REFRESHES FOR {table} LIMIT {limit}")
+        for row in ask(client, f"SHOW REFRESHES FOR {table} EXTENDED LIMIT {limit}")
     ]
 
 

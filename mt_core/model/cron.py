@@ -79,9 +79,14 @@ class Cron:
             raise self._refused("no date fits it", "correct the day of the month or the month")
 
     @property
+    def words(self) -> str:
+        """The expression, for people."""
+        return self.expression
+
+    @property
     def every(self) -> str:
         """How often, for people."""
-        return f"by cron {self.expression}"
+        return f"by cron {self.words}"
 
     @property
     def warnings(self) -> tuple[str, ...]:

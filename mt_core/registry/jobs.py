@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -23,6 +23,9 @@ class SqlJobs:
 
     def get(self, job_id: str) -> Job | None:
         return self.statements.fact(Job, _JOB, {"job_id": job_id})
+
+    def with_ids(self, job_ids: Collection[str]) -> Sequence[Job]:
+        return self.statements.facts(Job, _JOBS, {"job_ids": list(job_ids)}) if job_ids else []
 
     def insert(self, job: Job) -> None:
         if not self.statements.insert(JOBS, row_of(job)):
@@ -55,6 +58,7 @@ class SqlJobs:
 
 
 _JOB = select(JOBS).where(JOBS.c.job_id == bindparam("job_id"))
+_JOBS = select(JOBS).where(JOBS.c.job_id.in_(bindparam("job_ids", expanding=True))).order_by(JOBS.c.job_id)
 _REPLACE = update(JOBS).where(JOBS.c.job_id == bindparam("its_job_id"), JOBS.c.revision == bindparam("its_revision"))
 _NEWEST = select(JOBS).order_by(JOBS.c.started_at.desc(), JOBS.c.job_id.desc()).limit(bindparam("most"))
 _OPEN = select(JOBS).where(JOBS_OPEN).order_by(JOBS.c.started_at, JOBS.c.job_id)

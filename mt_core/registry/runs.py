@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import ScalarSelect, bindparam, delete, exists, func, or_, select, update
+from sqlalchemy import ScalarSelect, and_, bindparam, delete, exists, func, or_, select, true, update
 
 from mt_core.errors import RevisionConflict
 from mt_core.model.run import REFRESHES, RefreshRun, RunKind, RunStatus
@@ -81,6 +81,11 @@ class SqlRuns:
             statement = statement.where(RUNS.c.status.in_(sorted(status.value for status in statuses)))
         return self.statements.facts(RefreshRun, statement)
 
+    def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
+        statement = _NEWEST_OF_EACH[self.statements.connection.dialect.name]
+        values = {"table_ids": list(table_ids), "most": limit}
+        return self.statements.facts(RefreshRun, statement, values) if table_ids else []
+
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
         statement = select(RUNS).order_by(RUNS.c.seq).limit(limit)
         return self.statements.facts(
@@ -137,6 +142,29 @@ _REPLACE_RUNNING = _REPLACE.where(~exists().where(*_OTHERS, _OTHER.c.status == R
 _KEYED = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"), RUNS.c.request_key == bindparam("request_key"))
 _WITH_KEY = _KEYED.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1)
 _OF_TABLE = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"))
+_KINDS = sorted(kind.value for kind in REFRESHES)
+_THESE = TABLES.c.table_id.in_(bindparam("table_ids", expanding=True))
+_NEWEST = select(RUNS).where(RUNS.c.table_id == TABLES.c.table_id, RUNS.c.kind.in_(_KINDS)).order_by(RUNS.c.seq.desc())
+_OLDEST = _NEWEST.with_only_columns(RUNS.c.seq).limit(1).offset(bindparam("most") - 1).scalar_subquery()
+_EACH = (
+    select(TABLES.c.table_id, func.coalesce(_OLDEST, 0).label("oldest"))
+    .where(_THESE)
+    .cte("each_table")
+    .prefix_with("MATERIALIZED")
+)
+_OF_EACH = _NEWEST.limit(bindparam("most")).lateral("newest")
+# Found at the end of an index for each table: a window would number all runs. SQLite has no LATERAL, and finds the place of the
+# oldest run that is wanted there; PostgreSQL would read all runs to compare them with that.
+_NEWEST_OF_EACH = {
+    "sqlite": select(RUNS)
+    .join(_EACH, and_(RUNS.c.table_id == _EACH.c.table_id, RUNS.c.seq >= _EACH.c.oldest))
+    .where(RUNS.c.kind.in_(_KINDS))
+    .order_by(RUNS.c.seq.desc()),
+    "postgresql": select(_OF_EACH)
+    .select_from(TABLES.join(_OF_EACH, true()))
+    .where(_THESE)
+    .order_by(_OF_EACH.c.seq.desc()),
+}
 _QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)
 _COVERED = select(RUNS).where(RUNS.c.covered_by == bindparam("run_id"), RUNS.c.status == COALESCED)
 _COVERED_BY = _COVERED.order_by(RUNS.c.seq)

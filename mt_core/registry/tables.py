@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +27,10 @@ class SqlTables:
 
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
         return self.statements.fact(MaterializedTable, _TABLE_NAMED, _name_of(identifier))
+
+    def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
+        names = [tuple(_name_of(each).values()) for each in identifiers]
+        return self.statements.facts(MaterializedTable, _TABLES_NAMED, {"its_names": names}) if names else []
 
     def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
         statement = _TABLES.limit(limit) if after is None else _TABLES_BEHIND.limit(limit)
@@ -85,6 +89,7 @@ _TABLES_BEHIND = _TABLES.where(tuple_(*_NAME) > tuple_(*map(bindparam, ("its_cat
 # The constant of the index: a planner uses a partial one for nothing else.
 _CONTINUOUS = _TABLES.where(TABLES.c.continuous)
 _TABLE_NAMED = select(TABLES).where(_has_name(TABLES)).with_for_update()
+_TABLES_NAMED = _TABLES.where(tuple_(*_NAME).in_(bindparam("its_names", expanding=True)))
 _OTHER = TABLES.alias("other")
 _NAME_TAKEN = exists().where(_has_name(_OTHER), _OTHER.c.table_id != bindparam("its_table_id"))
 _REPLACE = update(TABLES).where(

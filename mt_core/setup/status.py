@@ -139,7 +139,7 @@ def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
 
 
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
-    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES, None if nothing is but an *ignored* fault."""
+    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES EXTENDED; None: nothing but an *ignored* fault."""
     name = _table_name(row)
     health, late_by, error = row["health"] or "", row["late by"], row["last error"]
     if row["status"] == "SUSPENDED":
@@ -191,7 +191,7 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
     client = GatewayClient(url, token)
     try:
         client.open_session("freshtable status", _IN_UTC)
-        tables = _rows(client, "SHOW MATERIALIZED TABLES")
+        tables = _rows(client, "SHOW MATERIALIZED TABLES EXTENDED")
         jobs = _rows(client, "SHOW JOBS")
         failed = _present(failed_job(row, measure.since) for row in jobs)
         failed = tuple(job for job in failed if not _was_refused(client, job))

@@ -131,7 +131,7 @@ _MATERIALIZED_TABLES = (
         "SHOW_MATERIALIZED_TABLES",
         _SHOWS,
         {"SHOW MATERIALIZED": tables.show_tables},
-        ("SHOW MATERIALIZED TABLES",),
+        ("SHOW MATERIALIZED TABLES", "SHOW MATERIALIZED TABLES EXTENDED"),
     ),
     _kind(
         "SHOW_CREATE_MATERIALIZED_TABLE",
@@ -143,7 +143,12 @@ _MATERIALIZED_TABLES = (
         ("SHOW CREATE MATERIALIZED TABLE",),
     ),
     _kind("VERIFY", _QUERIES, {"VERIFY MATERIALIZED": tables.verify}, ("VERIFY MATERIALIZED TABLE",)),
-    _kind("SHOW_REFRESHES", _SHOWS, {"SHOW REFRESHES": tables.show_refreshes}),
+    _kind(
+        "SHOW_REFRESHES",
+        _SHOWS,
+        {"SHOW REFRESHES": tables.show_refreshes},
+        ("SHOW REFRESHES", "SHOW REFRESHES EXTENDED"),
+    ),
     _describe("DESCRIBE", "", tables.describe),
     _kind(
         "EXPLAIN",

@@ -153,11 +153,12 @@ class DropTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowMaterializedTables:
-    """SHOW MATERIALIZED TABLES [{FROM|IN} namespace] [[NOT] LIKE 'pattern']."""
+    """SHOW MATERIALIZED TABLES [{FROM|IN} namespace] [[NOT] LIKE 'pattern'] [EXTENDED]."""
 
     namespace: Name | None = None
     like: str | None = None
     negated: bool = False
+    extended: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,11 +180,12 @@ class DescribeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowRefreshes:
-    """SHOW REFRESHES [FOR name [BATCHES]] [WHERE status = 'STATUS'] [LIMIT n]."""
+    """SHOW REFRESHES [FOR name] [WHERE status = 'STATUS'] [EXTENDED] [LIMIT n], or SHOW REFRESHES FOR name BATCHES [LIMIT n]."""
 
     name: Name | None = None
     batches: bool = False
     status: RunStatus | None = None
+    extended: bool = False
     limit: int | None = None
 
 

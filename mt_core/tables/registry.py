@@ -45,6 +45,9 @@ class StoredTables(Protocol):
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
         """Return the table of that name, locked until the end of the transaction."""
 
+    def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
+        """Return the tables of these names, ordered by identifier."""
+
     def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
         """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
 
@@ -95,6 +98,9 @@ class StoredRuns(Protocol):
     ) -> Sequence[RefreshRun]:
         """Return runs, newest request first; only those requested before the run *before*, none if that was deleted."""
 
+    def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
+        """Return the refreshes of these tables, of those that are there, newest request first, at most *limit* of each."""
+
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
         """Return runs, oldest request first; only those requested after the run *after*, none if that was deleted."""
 
@@ -126,6 +132,9 @@ class StoredJobs(Protocol):
 
     def get(self, job_id: str) -> Job | None:
         """Return a job, locked until the end of the transaction."""
+
+    def with_ids(self, job_ids: Collection[str]) -> Sequence[Job]:
+        """Return the jobs of these ids, ordered by id."""
 
     def insert(self, job: Job) -> None:
         """Add a job; raises RevisionConflict when its id is taken."""

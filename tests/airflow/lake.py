@@ -100,8 +100,8 @@ class Lake(GatewayUnderTest):
         return {str(row["name"]): str(row["type"]) for row in rows}
 
     def listed(self, name: str) -> Row:
-        """Return the line of SHOW MATERIALIZED TABLES about a table."""
-        found = self.sql("SHOW MATERIALIZED TABLES FROM lake.default")
+        """Return the line of SHOW MATERIALIZED TABLES EXTENDED about a table."""
+        found = self.sql("SHOW MATERIALIZED TABLES FROM lake.default EXTENDED")
         return next(row for row in found if name in str(row["materialized table"]).split("."))
 
     def stored_status(self, name: str) -> str:

@@ -186,7 +186,7 @@ def test_several_tables_are_read_back_in_bulk(airflow: AirflowStack, gateway: Li
     gateway.reconcile()
     airflow.rest.pause("mt__lake.shop.t3", True)
 
-    rows = gateway.show("SHOW MATERIALIZED TABLES")
+    rows = gateway.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert [row["status"] for row in rows] == ["ACTIVATED"] * 3 + ["SUSPENDED"] + ["ACTIVATED"] * 2
     assert {row["as of"] for row in rows} == {None}

@@ -71,7 +71,7 @@ def test_a_table_over_a_stream_has_each_row_once_through_the_loss_of_spark_and_s
     gateway.sql("ALTER MATERIALIZED TABLE kept RESUME")
     wait_for_more(gateway)
     gateway.sql(f"STOP JOB '{job['job id']}'")
-    [shown] = gateway.sql("SHOW MATERIALIZED TABLES LIKE 'kept'")
+    [shown] = gateway.sql("SHOW MATERIALIZED TABLES LIKE 'kept' EXTENDED")
     last = rows_so_far(gateway)
     wait_until(lambda: gateway.sql("SELECT n FROM counted") == [{"n": last}], "counted is behind", WAIT_S)
     gateway.sql("DROP MATERIALIZED TABLE kept")

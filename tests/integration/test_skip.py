@@ -128,7 +128,7 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
     looked = [UNSTABLE if now is None else "changed" if now != then else "skipped" for then, now in pairwise(seen)]
     assert looked == [looked[0], *expected]
     assert [row[:5] for row in orders.sql("SHOW MATERIALIZED TABLES").rows.page(0, 9)] == [  # type: ignore[union-attr]
-        ["mt", f"lake.{orders.namespace}", "FULL", "INTERVAL '1' DAY", "ACTIVATED"]
+        ["mt", f"lake.{orders.namespace}", "FULL", "1 day", "ACTIVATED"]
     ]
     described = {row[0]: row[1] for row in orders.sql("DESCRIBE EXTENDED mt").rows.page(0, 99)}  # type: ignore[union-attr]
     assert described["sources"].startswith(f"lake.{orders.namespace}.orders")

@@ -151,7 +151,7 @@ def test_describe_and_ledger_say_whose_token_did_it(caplog: pytest.LogCaptureFix
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
 
     assert world.table().status_by == "anna"
-    assert [(row["kind"], row["requested by"]) for row in world.show("SHOW REFRESHES FOR daily")] == [
+    assert [(row["kind"], row["requested by"]) for row in world.show("SHOW REFRESHES FOR daily EXTENDED")] == [
         ("MANUAL", "anna"),
         ("INITIAL", None),
     ]

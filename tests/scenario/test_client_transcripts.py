@@ -54,7 +54,7 @@ def test_why_and_lineage_are_as_on_the_page(gateway: Gateway, opened: Open, monk
     def execute(statement: Statement, context: CommandContext) -> CommandOutcome:
         if isinstance(statement, ShowRefreshes):
             view = RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))
-            return CommandOutcome(rows=run_rows([view]))
+            return CommandOutcome(rows=run_rows([view], extended=statement.extended))
         assert isinstance(statement, DescribeTable)
         name = statement.name[-1]
         facts = {

@@ -27,7 +27,7 @@ def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: Wh
     assert whole.show("kind", "status", "partitions", "attempt", "rows") == [
         ("INITIAL", "SUCCEEDED", "whole table", 1, 2)
     ]
-    assert whole.sql("SHOW MATERIALIZED TABLES") == [
+    assert whole.sql("SHOW MATERIALIZED TABLES EXTENDED") == [
         {
             "materialized table": "daily",
             "namespace": "lake.default",
@@ -43,6 +43,7 @@ def test_a_created_table_is_there_with_its_first_rows_when_create_ends(whole: Wh
             "status at": "2026-03-01 12:00:00",
             "as of": None,
             "late by": None,
+            "next run": "2026-03-02 00:00:00",
         }
     ]
 
@@ -184,7 +185,7 @@ def test_another_freshness_moves_the_grid(whole: WholeGateway) -> None:
 
     assert before == ["INITIAL"]
     assert whole.show("kind", "schedule time", name="often")[1:] == [("PERIODIC", "2026-03-01 12:01:00")]
-    assert whole.sql("SHOW MATERIALIZED TABLES")[0]["freshness"] == "INTERVAL '1' MINUTE"
+    assert whole.sql("SHOW MATERIALIZED TABLES")[0]["freshness"] == "1 minute"
 
 
 def test_the_rows_of_a_changed_query_are_there_when_alter_says_ok(whole: WholeGateway) -> None:

@@ -206,7 +206,7 @@ def test_commands_about_a_table_name_it(gateway: Gateway, press: Press) -> None:
     columns = (Column(name="name"), Column(name="type"))
     gateway.commands.outcomes |= {
         ShowRefreshes: CommandOutcome(
-            rows=run_rows([RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))])
+            rows=run_rows([RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))], extended=True)
         ),
         DescribeTable: CommandOutcome(rows=RowSet(columns=columns, rows=described)),
     }

@@ -56,7 +56,7 @@ def test_the_job_is_among_all_jobs_and_goes_on_with_the_next_gateway(whole: Whol
 def test_stop_job_suspends_the_table_and_resume_lets_the_job_go_on(whole: WholeGateway, job: str) -> None:
     refused = whole.refused(f"STOP JOB '{job}' WITH SAVEPOINT")
     whole.perform(f"STOP JOB '{job}'")
-    [suspended], stopped = whole.perform("SHOW MATERIALIZED TABLES"), shown(whole)["status"]
+    [suspended], stopped = whole.perform("SHOW MATERIALIZED TABLES EXTENDED"), shown(whole)["status"]
     whole.streams.source.append("x")
     whole.perform("ALTER MATERIALIZED TABLE kept RESUME")
     whole.watch_streams()

@@ -9,6 +9,8 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.rowset import INT, STRING, Column, RowKind, RowSet
 from mt_core.sessions.ports import StatementResult
+from mt_core.sql.statements import ShowMaterializedTables, ShowRefreshes
+from mt_core.tables.table_commands import CommandOutcome
 from tests.support.client_screen import PROGRAM, Open, at_prompt
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway
@@ -67,6 +69,31 @@ def test_a_result_that_does_not_fit_the_screen_is_scrolled_searched_and_left(ope
     assert [second[3].split()[0], found[-2].split()] == ["46", ["11998", "<NULL>"]]
     assert row[1:3] == ["n     11998", "city  <NULL>"]
     assert left[-2] == "12000 rows"
+
+
+def test_a_list_that_does_not_fit_the_screen_is_scrolled_as_the_rows_of_a_query_are(
+    gateway: Gateway, opened: Open
+) -> None:
+    tables = RowSet(columns=(Column(name="materialized table"),), rows=[[f"t{number}"] for number in range(100)])
+    refreshes = RowSet(columns=(Column(name="status"),), rows=[[f"s{number}"] for number in range(100)])
+    gateway.commands.outcomes |= {
+        ShowMaterializedTables: CommandOutcome(rows=tables),
+        ShowRefreshes: CommandOutcome(rows=refreshes),
+    }
+    terminal = opened()
+
+    listed = looked_at(terminal, "SHOW MATERIALIZED TABLES")
+    terminal.type("q")
+    left = terminal.see(at_prompt)
+    runs(terminal, STREAMING)
+    terminal.type("\\refreshes\r")
+    ledger = terminal.see(lambda lines: in_view(lines) and "all rows" in lines[0])
+    terminal.type("q")
+    terminal.see(at_prompt)
+
+    assert (listed[1].split(), listed[3].split()) == (["materialized", "table"], ["t0"])
+    assert left[-2] == "100 rows"
+    assert (ledger[0].split(" | ")[0], ledger[3].split()) == ("row 1 of 100", ["s0"])
 
 
 @pytest.mark.usefixtures("many")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from datetime import datetime
 from operator import attrgetter
@@ -24,6 +24,9 @@ class MemoryJobs:
 
     def get(self, job_id: str) -> Job | None:
         return self._tx.state.jobs.get(job_id)
+
+    def with_ids(self, job_ids: Collection[str]) -> Sequence[Job]:
+        return [job for job_id, job in sorted(self._tx.state.jobs.items()) if job_id in job_ids]
 
     def insert(self, job: Job) -> None:
         if job.job_id in self._tx.state.jobs:

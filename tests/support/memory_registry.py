@@ -131,6 +131,9 @@ class MemoryTables:
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
         return next((table for table in self._tx.state.tables.values() if table.identifier == identifier), None)
 
+    def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
+        return [table for table in self.page() if table.identifier in identifiers]
+
     def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
         tables = sorted(self._tx.state.tables.values(), key=attrgetter("identifier"))
         return [table for table in tables if after is None or table.identifier > after][:limit]
@@ -222,6 +225,12 @@ class MemoryRuns:
             behind = set(places[places.index(before) :]) if before in places else set(places)
             found = [run for run in found if run.run_id not in behind]
         return found[::-1][:limit]
+
+    def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
+        places = {run_id: place for place, run_id in enumerate(self._tx.state.runs)}
+        stored = (table_id for table_id in table_ids if table_id in self._tx.state.tables)
+        found = [run for table_id in stored for run in self.newest(table_id=table_id, limit=limit)]
+        return sorted(found, key=lambda run: places[run.run_id], reverse=True)
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
         places = list(self._tx.state.runs)

@@ -92,6 +92,15 @@ class TablesContract:
         assert (first, second) == (tables[:4], tables[4:])
         assert (rest, none) == (tables[3:], [])
 
+    def test_tables_are_found_by_many_names_at_once(self, registry: Registry) -> None:
+        tables = [a_table(name) for name in ("c", "a", "b", "d")]
+        insert_tables(registry, *tables)
+        wanted = [tables[0].identifier, tables[1].identifier, a_table("gone").identifier]
+
+        with registry.transaction() as transaction:
+            assert transaction.tables.with_names(wanted) == [tables[1], tables[0]]
+            assert transaction.tables.with_names([]) == []
+
     def test_a_level_with_a_dot_in_its_name_is_not_two_levels(self, registry: Registry) -> None:
         spaces = [("eu.sales",), ("eu", "sales"), ("eu.sales", "`x`"), ("eu`s",)]
         tables = [replace(a_table(), identifier=TableIdentifier("lake", space, "daily")) for space in spaces]

@@ -65,6 +65,13 @@ class JobsContract:
         with registry.transaction() as transaction:
             assert stored == transaction.jobs.get("a") == a_job(rows_written=1, revision=1)
 
+    def test_jobs_are_found_by_many_ids_at_once(self, registry: Registry) -> None:
+        _insert(registry, a_job("c"), a_job("a"), a_job("b"))
+
+        with registry.transaction() as transaction:
+            assert [job.job_id for job in transaction.jobs.with_ids(["c", "a", "gone"])] == ["a", "c"]
+            assert transaction.jobs.with_ids([]) == []
+
     def test_jobs_come_newest_first_and_open_ones_oldest_first(self, registry: Registry) -> None:
         ended = a_job("b", status=JobStatus.CANCELED, finished_at=NOON + HOUR)
         restarting = a_job("c", started_at=NOON + HOUR, status=JobStatus.RESTARTING)

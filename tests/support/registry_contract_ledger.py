@@ -79,6 +79,22 @@ class LedgerContract:
             assert transaction.runs.newest(statuses=iter([RunStatus.FAILED]), table_id="a") == []
             assert transaction.runs.newest(statuses=[]) == []
 
+    def test_the_newest_refreshes_of_many_tables_are_found_at_once(self, registry: Registry) -> None:
+        tables = {name: a_table(name) for name in ("a", "b", "idle", "other")}
+        insert_tables(registry, *tables.values())
+        ids = {name: table.table_id for name, table in tables.items()}
+        runs = [a_run(ids[name], status=RunStatus.SUCCEEDED) for name in ("a", "b", "a", "other", "a", "b", "b")]
+        verification = a_run(ids["a"], kind=RunKind.VERIFY, status=RunStatus.SUCCEEDED)
+        insert_runs(registry, *runs, verification)
+
+        with registry.transaction() as transaction:
+            found = transaction.runs.newest_of_each([ids["a"], ids["b"], ids["idle"], "dropped"], limit=2)
+            more = transaction.runs.newest_of_each([ids["a"]], limit=100)
+            none = transaction.runs.newest_of_each([], limit=2)
+
+        assert found == [runs[6], runs[5], runs[4], runs[2]]
+        assert (more, none) == ([runs[4], runs[2], runs[0]], [])
+
     def test_a_verification_is_among_the_runs_only_if_its_kind_is_asked_for(self, registry: Registry) -> None:
         refresh, verification = a_run("a"), a_run("a", kind=RunKind.VERIFY, status=RunStatus.SUCCEEDED)
         insert_runs(registry, refresh, verification)

@@ -18,6 +18,7 @@ from mt_core.client.http import ResultPage
 from mt_core.client.terminal.form import Form
 from mt_core.client.terminal.result import print_result
 from mt_core.client.terminal.standing_rows import StandingRows, standing_page
+from mt_core.client.terminal.table import lines_of
 from mt_core.client.terminal.tableau import type_width
 from mt_core.rowset import INT, STRING_MAP, Column, LogicalType, RowKind
 
@@ -103,6 +104,13 @@ def test_rows_of_too_many_columns_for_the_screen_are_printed_as_records() -> Non
     assert lines[1] == "a long column name 0   value 0"
     assert lines[20] == "a long column name 19  value 19"
     assert lines[21] == "1 row"
+
+
+def test_records_need_a_line_a_value_of_the_screen_and_rows_of_a_grid_one() -> None:
+    columns = (Column(name="x"), Column(name="y"))
+    pages = [page(["a", "b"], columns=columns), page(["c", "d"], columns=columns)]
+
+    assert (lines_of(pages, 80), lines_of(pages, 7)) == (2, 6)
 
 
 AMOUNT = LogicalType(root="DECIMAL", extras={"precision": 38, "scale": 2})

@@ -64,8 +64,8 @@ def answers_for(state: dict[str, Any], stale_for: str | None, runs: Rows) -> Ans
     name = state["materialized table"]
     return Answers(
         {
-            "SHOW MATERIALIZED TABLES IN lake.demo": [{**state, "stale for": stale_for}],
-            f"SHOW REFRESHES FOR lake.demo.{name} LIMIT 20": runs,
+            "SHOW MATERIALIZED TABLES IN lake.demo EXTENDED": [{**state, "stale for": stale_for}],
+            f"SHOW REFRESHES FOR lake.demo.{name} EXTENDED LIMIT 20": runs,
             f"SELECT count(*) AS n FROM lake.demo.{name}": [{"n": 45}],
         }
     )
@@ -109,7 +109,7 @@ def test_rows_are_counted_again_only_after_a_refresh_has_published_some() -> Non
         board = Board(client, caption="flights arrive")
         first, second = drawn(board), drawn(board)
         once = server.asked.count(count)
-        server.rows["SHOW REFRESHES FOR lake.demo.routes LIMIT 20"] = [{**RUN, "snapshot": "8"}]
+        server.rows["SHOW REFRESHES FOR lake.demo.routes EXTENDED LIMIT 20"] = [{**RUN, "snapshot": "8"}]
         board.draw()
 
     assert (first, first[0][4]) == (second, "3 min")

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
+from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, TableIdentifier
 from mt_core.sql.parser import parse, parse_name
 from mt_core.sql.statements import (
@@ -70,11 +71,22 @@ ALTER = "ALTER MATERIALIZED TABLE t"
         ("SHOW MATERIALIZED TABLES FROM c.d", ShowMaterializedTables(namespace=("c", "d"))),
         ("SHOW MATERIALIZED TABLES IN d LIKE 'a%'", ShowMaterializedTables(namespace=("d",), like="a%")),
         ("SHOW MATERIALIZED TABLES NOT LIKE 'a_b'", ShowMaterializedTables(like="a_b", negated=True)),
+        ("SHOW MATERIALIZED TABLES EXTENDED", ShowMaterializedTables(extended=True)),
+        (
+            "SHOW MATERIALIZED TABLES IN d LIKE 'a%' EXTENDED;",
+            ShowMaterializedTables(namespace=("d",), like="a%", extended=True),
+        ),
         ("SHOW CREATE MATERIALIZED TABLE t", ShowCreateTable(name=("t",))),
         ("SHOW CREATE OR ALTER MATERIALIZED TABLE a.t", ShowCreateTable(name=("a", "t"), or_alter=True)),
         ("SHOW REFRESHES", ShowRefreshes()),
         ("SHOW REFRESHES FOR a.t", ShowRefreshes(name=("a", "t"))),
         ("SHOW REFRESHES LIMIT 5", ShowRefreshes(limit=5)),
+        ("SHOW REFRESHES EXTENDED", ShowRefreshes(extended=True)),
+        (
+            "SHOW REFRESHES FOR t WHERE status = 'FAILED' EXTENDED LIMIT 5",
+            ShowRefreshes(name=("t",), status=RunStatus.FAILED, extended=True, limit=5),
+        ),
+        ("SHOW REFRESHES FOR extended", ShowRefreshes(name=("extended",))),
         ("SHOW REFRESHES FOR t LIMIT 0;", ShowRefreshes(name=("t",), limit=0)),
         ("EXPLAIN REFRESH a.t", ExplainRefresh(name=("a", "t"))),
         ("EXPLAIN REFRESH t PARTITION (ds = 'x')", ExplainRefresh(name=("t",), partitions={"ds": "x"})),
@@ -247,6 +259,7 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         ("SHOW MATERIALIZED TABLES LIKE a", "expected a pattern in quotes", 1, 31),
         ("SHOW MATERIALIZED TABLES WHERE a", "expected FROM namespace", 1, 26),
         ("SHOW REFRESHES t", r"expected FOR name \[BATCHES\], WHERE status", 1, 16),
+        ("SHOW REFRESHES FOR t BATCHES EXTENDED", "expected FOR name", 1, 30),
         ("SHOW REFRESHES LIMIT 1.5", "expected a whole number of rows", 1, 22),
         ("SHOW REFRESHES LIMIT x", "expected a whole number of rows", 1, 22),
         ("SHOW CREATE OR ALTER TABLE t", "expected MATERIALIZED", 1, 22),

@@ -18,7 +18,7 @@ from mt_core.options import suggestion
 
 WATCH_S = 2.0
 LIKENESS = 0.5
-# As SHOW REFRESHES names decisions. The rows of a verification or a compaction have others, and are no refreshes.
+# As SHOW REFRESHES EXTENDED names decisions. The rows of a verification or a compaction have others, and are no refreshes.
 _REFRESH = "refresh"
 _DECIDED = {_REFRESH: "computed rows", "skip": "was skipped", "suspended": "found the table suspended"}
 _LOOKED_AT = 20
@@ -76,13 +76,13 @@ def _table(argument: str, command: str) -> str:
 
 def _why(sitting: Sitting, argument: str) -> None:
     table = _table(argument, r"\why")
-    runs = sitting.runner.rows(f"SHOW REFRESHES FOR {table} LIMIT {_LOOKED_AT}")
+    runs = sitting.runner.rows(f"SHOW REFRESHES FOR {table} EXTENDED LIMIT {_LOOKED_AT}")
     decided = [run for run in runs if run["decision"] in _DECIDED] or runs
     sitting.runner.screen.out.write(decision_text(decided[0]) + "\n" if runs else f"{table} has had no refresh yet.\n")
 
 
 def decision_text(run: Mapping[str, Any]) -> str:
-    """Return the decision of a row of SHOW REFRESHES in one sentence."""
+    """Return the decision of a row of SHOW REFRESHES EXTENDED in one sentence."""
     when = run["started at"] or run["requested at"]
     decided = _DECIDED.get(run["decision"], f"is {run['status']}")
     has_worked = run["decision"] == _REFRESH

@@ -13,11 +13,13 @@ from mt_core.client.terminal.markdown import print_markdown
 from mt_core.client.terminal.tableau import MOST_WIDTH, print_tableau
 
 
-def print_result(pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int = MOST_WIDTH) -> bool:
+def print_result(
+    pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int = MOST_WIDTH, *, cut: bool = False
+) -> bool:
     """Print a result to *out*; return False where people would see nothing of it.
 
-    *column_width* is the most that a tableau has for a column. Of a changelog every form has all changes, but for a
-    table, whose pages are those that stand.
+    *column_width* is the most that a tableau has for a column, and *cut* whether the last column of a grid may be cut off. Of a
+    changelog every form has all changes, but for a table, whose pages are those that stand.
     """
     match form:
         case Form.CSV | Form.TSV:
@@ -29,12 +31,12 @@ def print_result(pages: Iterable[ResultPage], form: Form, out: IO[str], column_w
             first = next(iterator)
             if not first.has_content:
                 return False
-            _print_for_people(first, chain((first,), iterator), form, out, column_width)
+            _print_for_people(first, chain((first,), iterator), form, out, column_width, cut=cut)
     return True
 
 
 def _print_for_people(
-    first: ResultPage, pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int
+    first: ResultPage, pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int, *, cut: bool
 ) -> None:
     # Grids need the half of rich: a person sees the prompt sooner without.
     from mt_core.client.terminal.table import print_records, print_table
@@ -47,4 +49,4 @@ def _print_for_people(
         case Form.TABLEAU if first.is_query:
             print_tableau(pages, out, column_width)
         case _:
-            print_table(pages, out)
+            print_table(pages, out, cut=cut)

@@ -28,6 +28,8 @@ from mt_core.secrets import statement_text
 from mt_core.tokens import Statement, significant, split_statements
 
 _CHANGES_DISPLAY = {"SET", "RESET"}
+_SHORT = (["SHOW", "REFRESHES"], ["SHOW", "MATERIALIZED", "TABLES"])
+_LONG = {"EXTENDED", "BATCHES"}
 _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 
 
@@ -195,7 +197,8 @@ class Runner:
             if pages is not None:
                 form = self._form(work.display)
                 with ctrl_z_refused(lambda: self._say("Its rows are being printed; Ctrl-C ends the statement.")):
-                    if not print_result(pages, form, self.screen.out, work.display.column_width):
+                    width, cut = work.display.column_width, has_long_form(work.statement)
+                    if not print_result(pages, form, self.screen.out, width, cut=cut):
                         self._say("OK")
                 return True
         if work.look is not None:
@@ -220,7 +223,7 @@ class Runner:
             return None
         every: Iterable[ResultPage] = chain((first,), pages)
         has_view = self.screen.form is None and display.mode is not ResultMode.TABLEAU
-        if self.viewer is not None and first.is_query and has_view:
+        if self.viewer is not None and first.has_content and has_view:
             opened = self.viewer.open(work.statement, every, display)
             if not isinstance(opened, Iterable):
                 work.look = opened
@@ -294,6 +297,12 @@ class Runner:
 
 def _rows(count: int) -> str:
     return f"{count} {plural(count, 'row')}"
+
+
+def has_long_form(statement: str) -> bool:
+    """Whether *statement* with EXTENDED shows all, so that a line of it can leave out the end of its last column."""
+    words = [token.keyword or token.text for token in significant(statement)]
+    return any(words[: len(short)] == short for short in _SHORT) and not _LONG.intersection(words)
 
 
 def first_read(script: str) -> Statement | None:

@@ -22,6 +22,8 @@ from mt_core.rowset import Column
 
 PIPE_WIDTH = 160
 READABLE_WIDTH = 12
+# What a cut text has left at least.
+CUT_WIDTH = 6
 FRAME_WIDTH = 3
 # So many rows say how wide the columns of a longer result are.
 MEASURED_ROWS = 1_000
@@ -38,10 +40,29 @@ class _Chunk:
     more: bool
 
 
-def print_table(pages: Iterable[ResultPage], out: IO[str]) -> None:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Need:
+    """The widths that a column needs: for its `values`, for its `name`, and for the longest `word` of its name."""
+
+    values: int
+    name: int
+    word: int
+
+    @property
+    def most(self) -> int:
+        return max(self.values, self.name)
+
+    @property
+    def least(self) -> int:
+        """The width at which the name alone is folded, between its words."""
+        return max(self.values, self.word)
+
+
+def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False) -> None:
     """Print a grid if every column can have what it needs, or a width at which folded text can still be read; else records.
 
-    The first rows are printed before the last ones are there. What is there is printed at an error or an interrupt, too.
+    With *cut*, the last column is cut off where its text does not fit. The first rows are printed before the last ones are there.
+    What is there is printed at an error or an interrupt, too.
     """
     console = _console(out)
     with closing(_chunks(pages)) as chunks:
@@ -51,11 +72,22 @@ def print_table(pages: Iterable[ResultPage], out: IO[str]) -> None:
             # A definition or a plan: copied from the screen more often than read in a grid.
             console.print(escape(shown(texts[0][0])), soft_wrap=True)
             return
-        widths, all_texts = _widths(first), (chunk.texts for chunk in chain((first,), chunks))
-        if sum(min(width, READABLE_WIDTH) + FRAME_WIDTH for width in widths) <= console.width:
-            _print_grid(console, columns, all_texts, _fitted(widths, console.width))
+        needs, all_texts = _needs(first), (chunk.texts for chunk in chain((first,), chunks))
+        if _is_grid(needs, console.width):
+            _print_grid(console, columns, all_texts, _fitted(needs, console.width, cut=cut), cut=cut)
         else:
             _print_records(console, columns, all_texts)
+
+
+def lines_of(pages: Sequence[ResultPage], screen: int) -> int:
+    """Return how many lines `print_table` needs at least for the rows of *pages*, which are all, on a screen of that width."""
+    columns, texts = pages[0].columns, [row for page in pages for row in texts_of(page)]
+    needs = _needs(_Chunk(columns=columns, texts=texts, more=False))
+    return len(texts) * (1 if _is_grid(needs, screen) else len(columns) + 1)
+
+
+def _is_grid(needs: Sequence[_Need], screen: int) -> bool:
+    return sum(min(need.least, READABLE_WIDTH) + FRAME_WIDTH for need in needs) <= screen
 
 
 def print_records(pages: Iterable[ResultPage], out: IO[str]) -> None:
@@ -102,17 +134,17 @@ def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
             yield _Chunk(columns=columns, texts=texts_of(page), more=True)
 
 
-def _widths(chunk: _Chunk) -> list[int]:
-    """Return the width that each column needs for *chunk*; with more to come, numbers have the width of their type."""
-    needed = [
-        max(cell_len(column.name), *(_text_width(row[number]) for row in chunk.texts), 1)
-        for number, column in enumerate(chunk.columns)
-    ]
-    if not chunk.more:
-        return needed
+def _needs(chunk: _Chunk) -> list[_Need]:
+    """Return what each column needs for *chunk*; with more to come, numbers have the width of their type."""
+    values = [max((_text_width(row[number]) for row in chunk.texts), default=1) for number in range(len(chunk.columns))]
+    if chunk.more:
+        values = [
+            max(width, type_width(column.type)) if right else width
+            for width, column, right in zip(values, chunk.columns, numeric(chunk.columns), strict=True)
+        ]
     return [
-        max(width, type_width(column.type)) if right else width
-        for width, column, right in zip(needed, chunk.columns, numeric(chunk.columns), strict=True)
+        _Need(values=width, name=cell_len(column.name), word=max(map(cell_len, column.name.split()), default=1))
+        for width, column in zip(values, chunk.columns, strict=True)
     ]
 
 
@@ -120,22 +152,32 @@ def _text_width(text: str | None) -> int:
     return max(map(cell_len, shown(text).split("\n")))
 
 
-def _fitted(widths: Sequence[int], screen: int) -> list[int]:
-    """Return *widths*, the largest of which are less where all of them are more than a screen has."""
-    room = screen - FRAME_WIDTH * len(widths) - 1
-    fitted = [min(width, room) for width in widths]
+def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
+    """Return widths for *needs*: what they need, if a screen has it.
+
+    Else names are folded between their words first, then (*cut*) the last column is cut, then the widest columns are folded.
+    """
+    room = screen - FRAME_WIDTH * len(needs) - 1
+    fitted = [min(need.most, room) for need in needs]
+    least = [need.least for need in needs]
+    if cut:
+        least[-1] = min(least[-1], CUT_WIDTH)
+    for number, width in enumerate(least):
+        fitted[number] -= max(0, min(sum(fitted) - room, fitted[number] - width))
     while sum(fitted) > room and max(fitted) > 1:
         fitted[fitted.index(max(fitted))] -= 1
     return fitted
 
 
-def _print_grid(console: Console, columns: Sequence[Column], chunks: Iterable[Texts], widths: Sequence[int]) -> None:
+def _print_grid(
+    console: Console, columns: Sequence[Column], chunks: Iterable[Texts], widths: Sequence[int], *, cut: bool
+) -> None:
     """Print *chunks* as one grid, and how many rows it has, also at an error or interrupt between two of them."""
     count, bottom = 0, ""
     try:
         for texts in chunks:
             with console.capture() as captured:
-                console.print(_grid(columns, texts, widths))
+                console.print(_grid(columns, texts, widths, cut=cut))
             lines = captured.get().splitlines(keepends=True)
             # Each chunk is a grid without its bottom; the first one alone has a header.
             console.file.writelines(lines[_header_end(lines) if bottom else 0 : -1])
@@ -154,12 +196,14 @@ def _print_count(console: Console, count: int) -> None:
     console.print(f"{count} {plural(count, 'row')}", style="dim")
 
 
-def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int]) -> Table:
+def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int], *, cut: bool) -> Table:
     table = Table(header_style="bold")
     for column, right, width in zip(columns, numeric(columns), widths, strict=True):
         table.add_column(escape(column.name), justify="right" if right else "left", overflow="fold", width=width)
     for row in texts:
         table.add_row(*map(_cell, row))
+    if cut:
+        table.columns[-1].no_wrap, table.columns[-1].overflow = True, "ellipsis"
     return table
 
 

@@ -141,8 +141,9 @@ def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
     if negated and cursor.word() != "LIKE":
         raise cursor.error("LIKE")
     like = cursor.string("a pattern in quotes") if cursor.accept("LIKE") else None
-    cursor.expect_end("FROM namespace, [NOT] LIKE 'pattern', or the end of the statement")
-    return ShowMaterializedTables(namespace=namespace, like=like, negated=negated)
+    extended = cursor.accept("EXTENDED")
+    cursor.expect_end("FROM namespace, [NOT] LIKE 'pattern', EXTENDED, or the end of the statement")
+    return ShowMaterializedTables(namespace=namespace, like=like, negated=negated, extended=extended)
 
 
 def show_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> Statement | None:
@@ -165,9 +166,10 @@ def show_refreshes(cursor: TokenCursor, text: str) -> Statement | None:
         if (token := cursor.peek()) and token.value.upper() not in RunStatus.__members__:
             raise cursor.error("a status in quotes: " + ", ".join(f"'{each}'" for each in RunStatus))
         status = RunStatus(cursor.string("a status in quotes").upper())
+    extended = not batches and cursor.accept("EXTENDED")
     limit = _read_limit(cursor) if cursor.accept("LIMIT") else None
-    cursor.expect_end("FOR name [BATCHES], WHERE status = '…', LIMIT n, or the end of the statement")
-    return ShowRefreshes(name=name, batches=batches, status=status, limit=limit)
+    cursor.expect_end("FOR name [BATCHES], WHERE status = '…', EXTENDED, LIMIT n, or the end of the statement")
+    return ShowRefreshes(name=name, batches=batches, status=status, extended=extended, limit=limit)
 
 
 def _read_limit(cursor: TokenCursor) -> int:

@@ -13,7 +13,7 @@ from datetime import datetime
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import OPEN, RefreshRun, RunKind
-from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
+from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus, TableIdentifier
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import Name, qualify
 from mt_core.tables.registry import Transaction
@@ -91,12 +91,18 @@ def is_scheduled(table: MaterializedTable | None) -> bool:
 
 
 def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
-    """Return the materialized table that *source*, as a source vector names it, is; None for any other source.
+    """Return the materialized table that *source*, as a source vector names it, is; None for any other source."""
+    identifier = table_in(source)
+    return None if identifier is None else tx.tables.named(identifier)
+
+
+def table_in(source: str) -> TableIdentifier | None:
+    """Return the identifier that a materialized table has if *source*, as a source vector names it, is one.
 
     A table that a query reads at a version of its own text is none: no refresh of the table changes what the query reads.
     """
     parts, version = read_source(source)
-    return tx.tables.named(qualify(parts, parts[0], parts[1:-1])) if len(parts) > 2 and not version else None
+    return qualify(parts, parts[0], parts[1:-1]) if len(parts) > 2 and not version else None
 
 
 def read_source(source: str) -> tuple[Name, bool]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from itertools import islice, tee
 from typing import Any
 
 from mt_core.model.run import DONE, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.registry import Transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
-from mt_core.tables.runs.upstream import materialized
+from mt_core.tables.views.read_ahead import ReadAhead
 
 # A stretch publishes while it is RUNNING.
 PUBLISHED = DONE | {RunStatus.RUNNING}
@@ -46,18 +46,18 @@ class _Showing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inclusions:
-    """Reads inclusions in a transaction; *fresh_at* is until when CONTINUOUS tables were found unchanged, by table id."""
+    """Finds inclusions in *facts*; *fresh_at* is until when CONTINUOUS tables were found unchanged, by table id."""
 
-    tx: Transaction
+    facts: ReadAhead
     fresh_at: Mapping[str, datetime]
-    _showings: dict[str, list[_Showing]] = field(default_factory=dict)
+    _showings: dict[str, Iterator[_Showing]] = field(default_factory=dict)
     _known: dict[tuple[str, datetime, datetime], Included] = field(default_factory=dict)
 
     def of(self, table: MaterializedTable, vector: Vector, at: datetime) -> Included:
         """Return the inclusion of *table*, which read the versions of *vector* at the instant *at*."""
         found = [Included(until=at)]
         for source in vector:
-            upstream = materialized(self.tx, source["name"]) if source["kind"] == "table" else None
+            upstream = self.facts.materialized(source["name"]) if source["kind"] == "table" else None
             if upstream is not None and upstream.table_id != table.table_id:
                 version = (source["version"] or {}).get("snapshot")
                 found += self._below(upstream, None if version is None else str(version), at)
@@ -78,11 +78,13 @@ class Inclusions:
             return [self._known[key]]
         return []
 
-    def _showings_of(self, table: MaterializedTable) -> list[_Showing]:
-        if table.table_id not in self._showings:
-            runs = self.tx.runs.newest(table_id=table.table_id, statuses=PUBLISHED, limit=_RECENT)
-            self._showings[table.table_id] = list(_showings(runs))
-        return self._showings[table.table_id]
+    def _showings_of(self, table: MaterializedTable) -> Iterator[_Showing]:
+        """Yield what the table showed, newest first; it is read as far as any caller went."""
+        known = self._showings.get(table.table_id)
+        if known is None:
+            known = _showings(islice(self.facts.runs(table.table_id, PUBLISHED), _RECENT))
+        self._showings[table.table_id], showings = tee(known)
+        return showings
 
 
 def _showings(runs: Iterable[RefreshRun]) -> Iterator[_Showing]:

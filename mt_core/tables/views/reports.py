@@ -16,6 +16,7 @@ from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
 from mt_core.tables.views.inclusion import Inclusions
+from mt_core.tables.views.read_ahead import ReadAhead
 from mt_core.tables.views.run_rows import batch_rows, run_rows
 from mt_core.tables.views.run_view import newest_runs, newest_stretches
 from mt_core.tables.views.table_rows import column_rows, table_rows
@@ -46,10 +47,12 @@ class Reports:
         observed, fresh_at = self._observer.observe(tables, now), dict(self._services.fresh_at)
 
         def views(tx: Transaction, tables: Iterable[TableRow]) -> list[TableView | UnreadableTable]:
-            inclusions = Inclusions(tx=tx, fresh_at=fresh_at)
-            return [_view(inclusions, table, observed) for table in listed(tx, tables)]
+            rows = listed(tx, tables)
+            facts = ReadAhead.of(tx, [table for table in rows if isinstance(table, MaterializedTable)])
+            inclusions = Inclusions(facts=facts, fresh_at=fresh_at)
+            return [_view(inclusions, table, observed) for table in rows]
 
-        return table_rows(on_each_listed(registry, views))
+        return table_rows(on_each_listed(registry, views), statement)
 
     def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
         """Return catalog and namespace that *parts* mean, None for all; raises TableNotFound when they do not exist."""
@@ -70,7 +73,8 @@ class Reports:
         registry = self._services.registry
         if statement.batches:
             return batch_rows(newest_stretches(registry, table_id=table_id, limit=limit), limit)
-        return run_rows(newest_runs(registry, table_id=table_id, status=statement.status, limit=limit))
+        runs = newest_runs(registry, table_id=table_id, status=statement.status, limit=limit)
+        return run_rows(runs, extended=statement.extended)
 
     def describe(self, identifier: TableIdentifier, *, extended: bool) -> RowSet:
         """DESCRIBE [EXTENDED]."""
@@ -90,7 +94,7 @@ def _view(
         return table
     try:
         # SHOW REFRESHES names the runs of it, and of the tables that it reads, that cannot be read.
-        with inclusions.tx.past_unreadable():
+        with inclusions.facts.tx.past_unreadable():
             return TableView.read(inclusions, table, observed.get(table.table_id))
     except MtError as error:
         if isinstance(error, RegistryError) and not isinstance(error, FactUnreadable):

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
+from typing import Any
 
 from mt_core.model.formatter import show_schedule_time
+from mt_core.model.run import RefreshRun
 from mt_core.model.table import TableIdentifier
 from mt_core.rowset import BIGINT, DOUBLE, INT, Column, RowSet
+from mt_core.tables.views.brief import brief_scope, brief_text
 from mt_core.tables.views.run_view import RunView, UnreadableRun
 
 _COLUMNS = (
@@ -33,8 +36,14 @@ _COLUMNS = (
     Column(name="rows deleted", type=BIGINT),
     Column(name="bytes read", type=BIGINT),
     Column(name="job"),
+    Column(name="seconds", type=DOUBLE),
 )
-
+_SHORT = (
+    *("materialized table", "requested at", "status", "partitions", "rows", "strategy", "seconds"),
+    # Or the error, if there is one.
+    "reason",
+)
+_SHORT_COLUMNS = tuple(column for name in _SHORT for column in _COLUMNS if column.name == name)
 
 _BATCH_COLUMNS = (
     Column(name="refresh"),
@@ -49,19 +58,23 @@ _BATCH_COLUMNS = (
 )
 
 
-def run_rows(views: Iterable[RunView | UnreadableRun]) -> RowSet:
-    """Return the rows of SHOW REFRESHES; that of a run that cannot be read has its id, and why in `error`."""
-    rows = [_unreadable_row(view) if isinstance(view, UnreadableRun) else _row(view) for view in views]
-    return RowSet(columns=_COLUMNS, rows=rows)
+def run_rows(views: Iterable[RunView | UnreadableRun], *, extended: bool) -> RowSet:
+    """Return the rows of SHOW REFRESHES; that of a run that cannot be read says why in `error`, in the short form in `reason`."""
+    columns = _COLUMNS if extended else _SHORT_COLUMNS
+    known = [
+        _unreadable_row(view, extended) if isinstance(view, UnreadableRun) else _row(view, extended) for view in views
+    ]
+    if not extended:
+        known = [{**row, "reason": brief_text(row["reason"])} for row in known]
+    return RowSet(columns=columns, rows=[[row.get(column.name) for column in columns] for row in known])
 
 
-def _unreadable_row(run: UnreadableRun) -> list[object]:
-    known = {
+def _unreadable_row(run: UnreadableRun, extended: bool) -> dict[str, Any]:
+    return {
         "refresh": run.run_id,
         "materialized table": _table_text(run.table, run.table_id),
-        "error": f"cannot be read: {run.error}",
+        "error" if extended else "reason": f"cannot be read: {run.error}",
     }
-    return [known.get(column.name) for column in _COLUMNS]
 
 
 def _table_text(table: TableIdentifier | None, table_id: str) -> str:
@@ -88,33 +101,46 @@ def batch_rows(stretches: Iterable[RunView], limit: int) -> RowSet:
     return RowSet(columns=_BATCH_COLUMNS, rows=rows[:limit])
 
 
-def _row(view: RunView) -> list[object]:
+def _row(view: RunView, extended: bool) -> dict[str, Any]:
     run = view.run
 
     def shown(instant: datetime | None) -> str | None:
         return show_schedule_time(instant, view.zone) if instant else None
 
-    return [
-        run.run_id,
-        _table_text(view.table, run.table_id),
-        view.kind,
-        shown(run.schedule_time),
-        str(run.scope),
-        run.status.value,
-        run.decision,
-        f"covered by {run.covered_by}" if run.covered_by else view.reason,
-        run.attempt,
-        shown(run.requested_at),
-        shown(run.started_at),
-        shown(run.finished_at),
-        run.rows,
-        run.snapshot_id,
-        run.error,
-        run.requested_by,
-        run.strategy,
-        run.rows_inserted,
-        run.rows_updated,
-        run.rows_deleted,
-        run.bytes_read,
-        run.continuous_job or run.job_id,
-    ]
+    reason = f"covered by {run.covered_by}" if run.covered_by else view.reason
+    row = {
+        "materialized table": _table_text(view.table, run.table_id),
+        "requested at": shown(run.requested_at),
+        "partitions": str(run.scope) if extended else brief_scope(run.scope),
+        "status": run.status.value,
+        "reason": reason if extended else run.error or reason,
+        "rows": run.rows,
+        "strategy": run.strategy,
+        "seconds": _seconds(run),
+    }
+    if not extended:
+        return row
+    return row | {
+        "refresh": run.run_id,
+        "kind": view.kind,
+        "schedule time": shown(run.schedule_time),
+        "decision": run.decision,
+        "attempt": run.attempt,
+        "started at": shown(run.started_at),
+        "finished at": shown(run.finished_at),
+        "snapshot": run.snapshot_id,
+        "error": run.error,
+        "requested by": run.requested_by,
+        "rows inserted": run.rows_inserted,
+        "rows updated": run.rows_updated,
+        "rows deleted": run.rows_deleted,
+        "bytes read": run.bytes_read,
+        "job": run.continuous_job or run.job_id,
+    }
+
+
+def _seconds(run: RefreshRun) -> float | None:
+    """Return how long the run took, once it has ended."""
+    if run.started_at is None or run.finished_at is None:
+        return None
+    return round((run.finished_at - run.started_at).total_seconds(), 1)

@@ -13,8 +13,10 @@ from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition
 from mt_core.rowset import BOOLEAN, Column, RowSet
 from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
+from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.pages import UnreadableTable
+from mt_core.tables.views.brief import brief_scope, brief_text, brief_time
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.lateness import Fault
 from mt_core.tables.views.run_view import RunView
@@ -30,6 +32,18 @@ DESCRIBE_COLUMNS = (
     Column(name="extras"),
     Column(name="watermark"),
 )
+_SHORT_COLUMNS = (
+    "materialized table",
+    "namespace",
+    "refresh mode",
+    "freshness",
+    "status",
+    "health",
+    "stale for",
+    "next run",
+    "last error",
+)
+_COLUMNS_IN_NAMESPACE = tuple(name for name in _SHORT_COLUMNS if name != "namespace")
 _TABLE_COLUMNS = (
     "materialized table",
     "namespace",
@@ -45,6 +59,7 @@ _TABLE_COLUMNS = (
     "status at",
     "as of",
     "late by",
+    "next run",
 )
 _FAULTS = {
     Fault.SOURCE: "a materialized table that it reads is late",
@@ -55,54 +70,61 @@ _FAULTS = {
 }
 
 
-def table_rows(views: Iterable[TableView | UnreadableTable]) -> RowSet:
-    """Return the rows of SHOW MATERIALIZED TABLES; that of a table that cannot be read has its name, and why in `last error`."""
-    columns = tuple(Column(name=name) for name in _TABLE_COLUMNS)
-    return RowSet(
-        columns=columns,
-        rows=[_unreadable_row(view) if isinstance(view, UnreadableTable) else _table_row(view) for view in views],
-    )
+def table_rows(views: Iterable[TableView | UnreadableTable], statement: ShowMaterializedTables) -> RowSet:
+    """Return the rows of *statement*; that of a table that cannot be read has its name, and why in `last error`."""
+    extended = statement.extended
+    names = _TABLE_COLUMNS if extended else _SHORT_COLUMNS if statement.namespace is None else _COLUMNS_IN_NAMESPACE
+    known = [
+        _unreadable_row(view) if isinstance(view, UnreadableTable) else _table_row(view, extended) for view in views
+    ]
+    if not extended:
+        known = [{**row, "last error": brief_text(row["last error"])} for row in known]
+    rows: list[list[object]] = [[row.get(name) for name in names] for row in known]
+    return RowSet(columns=tuple(Column(name=name) for name in names), rows=rows)
 
 
-def _unreadable_row(table: UnreadableTable) -> list[object]:
-    known = {
+def _unreadable_row(table: UnreadableTable) -> dict[str, str | None]:
+    return {
         "materialized table": table.identifier.name,
         "namespace": display_name(table.identifier.parts[:-1]),
         "health": Health.FAILING.value,
         "last error": f"cannot be read: {table.error}",
     }
-    return [known.get(name) for name in _TABLE_COLUMNS]
 
 
-def _table_row(view: TableView) -> list[object]:
+def _table_row(view: TableView, extended: bool) -> dict[str, str | None]:
     table, done, ended, workflow = view.table, view.done, view.ended, view.workflow
-    zone = table.definition.zone
-    return [
-        table.identifier.name,
-        display_name(table.identifier.parts[:-1]),
-        table.definition.refresh_mode.value,
-        str(table.definition.cadence),
-        table.status.value,
-        show_schedule_time(done.published_at, zone) if done and done.published_at else None,
-        _staleness(view),
-        view.health.value if view.health else None,
-        ended.status.value if ended else None,
-        (ended.error if ended else None) or table.doubt or _doubted_text(table),
-        table.status_by + (f": {table.status_reason}" if table.status_reason else ""),
-        show_schedule_time(table.status_at, zone),
-        show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
-        f"{age_text(late.by)} ({late.fault})" if (late := view.lateness) is not None else None,
-    ]
+    zone, cadence, next_run = table.definition.zone, table.definition.cadence, view.next_run
+    shown = show_schedule_time if extended else brief_time
+    row = {
+        "materialized table": table.identifier.name,
+        "namespace": display_name(table.identifier.parts[:-1]),
+        "refresh mode": table.definition.refresh_mode.value,
+        "freshness": str(cadence) if extended else cadence.words,
+        "status": table.status.value,
+        "stale for": _staleness(view, extended),
+        "health": view.health.value if view.health else None,
+        "last error": (ended.error if ended else None) or table.doubt or _doubted_text(table),
+        "next run": shown(next_run, zone) if next_run is not None else None,
+    }
+    if not extended:
+        return row
+    return row | {
+        "last refresh": show_schedule_time(done.published_at, zone) if done and done.published_at else None,
+        "last result": ended.status.value if ended else None,
+        "status by": table.status_by + (f": {table.status_reason}" if table.status_reason else ""),
+        "status at": show_schedule_time(table.status_at, zone),
+        "as of": show_schedule_time(workflow.as_of, zone) if workflow and workflow.as_of else None,
+        "late by": f"{age_text(late.by)} ({late.fault})" if (late := view.lateness) is not None else None,
+    }
 
 
-def _staleness(view: TableView) -> str | None:
-    """Return how old the sources are that were read last, and which partitions the refresh left out."""
+def _staleness(view: TableView, extended: bool = True) -> str | None:
+    """Return how old the sources are that were read last, and (*extended*) which partitions the refresh left out."""
     if view.done is None or view.stale_for is None:
         return None
-    specs = view.done.scope.specs
-    if specs is None:
-        return age_text(view.stale_for)
-    return f"{age_text(view.stale_for)} (only {view.done.scope if len(specs) == 1 else f'{len(specs)} partitions'})"
+    age, scope = age_text(view.stale_for), view.done.scope
+    return f"{age} (only {brief_scope(scope)})" if extended and scope.specs is not None else age
 
 
 def _staleness_text(view: TableView) -> str:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
+from itertools import islice
 
 from mt_core.errors import MtError
 from mt_core.model.run import DONE, RefreshRun, RunStatus
@@ -13,12 +13,13 @@ from mt_core.model.storage import COMMITTED
 from mt_core.model.table import MaterializedTable, RefreshStatus, stream_job
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.keeper import KeeperState
-from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
-from mt_core.tables.runs.upstream import materialized
+from mt_core.tables.runs.upstream import is_scheduled
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions, Vector
 from mt_core.tables.views.lateness import Lateness, Seen, lateness_of, oldest_allowed
+from mt_core.tables.views.read_ahead import ReadAhead
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
@@ -45,8 +46,8 @@ class TableView:
 
     `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest of these or that
     failed; `included` is until when it shows the sources of its sources, None before the first of them, and `stale_for` how long
-    ago that was; `health` is None for a table that is not kept fresh, `lateness` for one that is not behind, `workflow` for one
-    that was not observed.
+    ago that was; `health` is None for a table that is not kept fresh, `lateness` for one that is not behind, `next_run`, the next
+    schedule time, for one that no schedule refreshes, `workflow` for one that was not observed.
     """
 
     table: MaterializedTable
@@ -56,13 +57,14 @@ class TableView:
     stale_for: timedelta | None
     health: Health | None
     lateness: Lateness | None
+    next_run: datetime | None
     workflow: ObservedWorkflow | None
 
     @classmethod
     def read(cls, inclusions: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
         """Return the view of *table* with its runs as the ledger has them, and what those of its sources say."""
-        tx = inclusions.tx
-        done, ended, now = _last_run(tx, table, PUBLISHED), _last_run(tx, table, ENDED | PUBLISHED), tx.now()
+        facts = inclusions.facts
+        done, ended, now = _last_run(facts, table, PUBLISHED), _last_run(facts, table, ENDED | PUBLISHED), facts.now
         fresh_at = _fresh_at(done, workflow)
         vector = done.vector or () if done is not None else ()
         included = None if fresh_at is None else inclusions.of(table, vector, fresh_at)
@@ -72,8 +74,9 @@ class TableView:
             ended=ended,
             included=included,
             stale_for=max(timedelta(0), now - included.until) if included else None,
-            health=_stream_health(tx, table) if table.definition.streams else _health(table, fresh_at, ended, now),
+            health=_stream_health(facts, table) if table.definition.streams else _health(table, fresh_at, ended, now),
             lateness=_lateness(inclusions, table, vector, included, fresh_at),
+            next_run=table.definition.grid().after(now) if is_scheduled(table) else None,
             workflow=workflow,
         )
 
@@ -102,7 +105,9 @@ class TableDetails:
             services.registry,
             lambda tx: (
                 tx.runs.newest(table_id=table.table_id, limit=_RECENT),
-                TableView.read(Inclusions(tx=tx, fresh_at=dict(services.fresh_at)), table, workflow),
+                TableView.read(
+                    Inclusions(facts=ReadAhead.of(tx, [table]), fresh_at=dict(services.fresh_at)), table, workflow
+                ),
             ),
         )
         views = [RunView.of(run, table) for run in runs]
@@ -125,14 +130,11 @@ class TableDetails:
         )
 
 
-def _last_run(tx: Transaction, table: MaterializedTable, statuses: Iterable[RunStatus]) -> RefreshRun | None:
+def _last_run(facts: ReadAhead, table: MaterializedTable, statuses: frozenset[RunStatus]) -> RefreshRun | None:
     """Return the newest run in one of *statuses*, leaving out those that only answered a tick, of which there may be many."""
-    wanted, before = frozenset(statuses), None
-    while runs := tx.runs.newest(table_id=table.table_id, statuses=wanted, before=before, limit=_PAGE):
-        for run in runs:
-            if run.decision not in (SUSPENDED, CONTINUOUS) and (run.status is not RunStatus.RUNNING or run.recent):
-                return run
-        before = runs[-1].run_id
+    for run in facts.runs(table.table_id, statuses):
+        if run.decision not in (SUSPENDED, CONTINUOUS) and (run.status is not RunStatus.RUNNING or run.recent):
+            return run
     return None
 
 
@@ -150,9 +152,9 @@ def _health(
     return Health.LATE if is_late else Health.OK
 
 
-def _stream_health(tx: Transaction, table: MaterializedTable) -> Health | None:
+def _stream_health(facts: ReadAhead, table: MaterializedTable) -> Health | None:
     """Return the health of a table that a streaming job keeps: how far the stream lags is not known, but whether it fails is."""
-    job = tx.jobs.get(stream_job(table.table_id))
+    job = facts.job(stream_job(table.table_id))
     if job is not None and job.error is not None:
         return Health.FAILING
     return Health.OK if table.status is RefreshStatus.ACTIVATED else None
@@ -168,30 +170,29 @@ def _lateness(
     """Return how late an active table is. The materialized table below that read the sources may itself be behind them."""
     if table.status is not RefreshStatus.ACTIVATED or table.definition.streams:
         return None
-    tx = inclusions.tx
+    facts = inclusions.facts
     read_at = max(fresh_at or table.created_at, table.status_at)
     shows, below = (included.until, included.by) if included is not None else (read_at, None)
-    upstream = None if below is None else tx.tables.named(below)
+    upstream = None if below is None else facts.named(below)
     if upstream is not None:
         shows = upstream.definition.fresh_until(shows)
-    runs = tx.runs.newest(table_id=table.table_id, limit=_PAGE)
     seen = Seen(
         read_at=read_at,
         shows=read_at if upstream is None else shows,
-        written_at=_written_at(tx, vector),
+        written_at=_written_at(facts, vector),
         looked=table.table_id in inclusions.fresh_at,
     )
-    return lateness_of(table, runs, seen, now=tx.now())
+    return lateness_of(table, islice(facts.runs(table.table_id), _PAGE), seen, now=facts.now)
 
 
-def _written_at(tx: Transaction, vector: Vector) -> datetime | None:
+def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
     """Return when any of the sources of *vector* was committed to last, so that one that seldom changes makes no table late.
 
     None where that is not known, or where a materialized table is among them: that one tells of its own sources.
     """
     tables = [source for source in vector if source["kind"] not in _DEFINITIONS]
     commits = {(source["version"] or {}).get(COMMITTED, "") for source in tables}
-    if not commits or "" in commits or any(materialized(tx, source["name"]) is not None for source in tables):
+    if not commits or "" in commits or any(facts.materialized(source["name"]) is not None for source in tables):
         return None
     return datetime.fromisoformat(max(commits))
 

@@ -150,7 +150,7 @@ def test_a_materialized_table_lives_from_create_to_drop(client: SqlClient) -> No
     assert rows(answers[7])[0] == ["job id", "cluster info", "partitions", "rows"]
     assert rows(answers[8])[1:] == [["2024-01-01", "1.50"], ["2024-01-02", "2.00"]]
     assert rows(answers[10])[1][4] == "SUSPENDED"
-    assert [row[5] for row in rows(answers[13])[1:]] == ["SUCCEEDED"] * 3
+    assert [row[2] for row in rows(answers[13])[1:]] == ["SUCCEEDED"] * 3
     assert "decision: " in answers[14]
     assert "Empty set" in answers[16]
 

@@ -128,7 +128,7 @@ class GatewayUnderTest:
 
     def runs(self, table: str) -> list[Row]:
         """Return the ledger of *table*, oldest run first."""
-        return list(reversed(self.sql(f"SHOW REFRESHES FOR {table} LIMIT 1000")))
+        return list(reversed(self.sql(f"SHOW REFRESHES FOR {table} EXTENDED LIMIT 1000")))
 
     def run(self, table: str, handle: str) -> Row:
         return next(run for run in self.runs(table) if run["refresh"] == handle)

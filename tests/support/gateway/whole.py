@@ -279,13 +279,13 @@ class WholeGateway:
         return self.http.post(path, json={"isPeriodic": False, **(body or {})}, headers=dict(headers or {}))
 
     def show(self, *columns: str, name: str = "daily", limit: int = 1000) -> list[Any]:
-        """Return columns of SHOW REFRESHES FOR *name*, oldest run first; of one column the bare values."""
-        rows = list(reversed(self.sql(f"SHOW REFRESHES FOR {name} LIMIT {limit}")))
+        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first; of one column the bare values."""
+        rows = list(reversed(self.sql(f"SHOW REFRESHES FOR {name} EXTENDED LIMIT {limit}")))
         return [row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns) for row in rows]
 
     def refreshes(self) -> list[Row]:
         """Return the run ledger of all tables, oldest run first."""
-        return list(reversed(self.sql("SHOW REFRESHES LIMIT 1000")))
+        return list(reversed(self.sql("SHOW REFRESHES EXTENDED LIMIT 1000")))
 
     def amounts(self, name: str = "daily") -> list[tuple[str, int]]:
         """Return (ds, amount) of a table of orders, as a reader sees them."""

@@ -62,4 +62,4 @@ class LiveGateway(WiredGateway):
         return reconcile(self.tables)
 
     def refreshes(self, name: str) -> list[dict[str, Any]]:
-        return self.show(f"SHOW REFRESHES FOR {name}")
+        return self.show(f"SHOW REFRESHES FOR {name} EXTENDED")

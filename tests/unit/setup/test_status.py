@@ -28,7 +28,7 @@ WELL = GatewayStatus(url="http://gw", version="1", engine="READY", tables=3)
 
 
 def table(**facts: str | None) -> dict[str, str | None]:
-    """Return a row of SHOW MATERIALIZED TABLES; blanks of columns are written as underscores."""
+    """Return a row of SHOW MATERIALIZED TABLES EXTENDED; blanks of columns are written as underscores."""
     usual: dict[str, str | None] = {
         "materialized table": "daily",
         "namespace": "lake.shop",

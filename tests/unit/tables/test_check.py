@@ -114,7 +114,7 @@ def test_rows_that_differ_end_the_applying_of_changes_and_are_computed_again(cap
         f"its rows are in doubt; {why}",
     )
     assert (last.strategy, last.reason) == ("recompute", f"{ORDERS} changed; {why}")
-    assert world.show("SHOW MATERIALIZED TABLES")[0]["last error"] == doubt
+    assert world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["last error"] == doubt
     assert {"name": "doubt", "type": doubt}.items() <= next(
         row.items() for row in world.show("DESCRIBE EXTENDED totals") if row["name"] == "doubt"
     )

@@ -155,11 +155,11 @@ def test_a_compaction_whose_answer_is_lost_is_found_or_repeated(*, landed: bool)
 
 def test_a_compaction_is_no_refresh_for_those_who_ask_how_fresh_a_table_is() -> None:
     world = fragmented()
-    before = world.show("SHOW MATERIALIZED TABLES")
+    before = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     maintain(world.services)
 
-    assert world.show("SHOW MATERIALIZED TABLES") == before
-    (newest,) = world.show("SHOW REFRESHES FOR totals LIMIT 1")
+    assert world.show("SHOW MATERIALIZED TABLES EXTENDED") == before
+    (newest,) = world.show("SHOW REFRESHES FOR totals EXTENDED LIMIT 1")
     assert (newest["kind"], newest["reason"]) == ("COMPACTION", "51 small files, 0 delete files; 1 file since")
 
 

@@ -267,7 +267,7 @@ def test_show_materialized_tables_says_how_stale_a_table_is_of_which_nothing_cha
     world.look()
     world.look(after=300)
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert (row["refresh mode"], row["stale for"], row["health"]) == ("CONTINUOUS", "0 s", "OK")
 
@@ -277,7 +277,7 @@ def test_a_table_behind_its_freshness_is_late() -> None:
     world.look()
     world.clock.advance(timedelta(seconds=300))
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert (row["stale for"], row["health"]) == ("5 min", "LATE")
 
@@ -287,13 +287,13 @@ def test_a_table_is_late_after_a_restart_because_no_gateway_looked_and_not_for_w
     world.append(10)
     world.look()
     world.clock.advance(timedelta(seconds=300))
-    (before,) = world.show("SHOW MATERIALIZED TABLES")
+    (before,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     world.restart()
-    (down,) = world.show("SHOW MATERIALIZED TABLES")
+    (down,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     world.look()
     world.look(after=1)
-    (up,) = world.show("SHOW MATERIALIZED TABLES")
+    (up,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert (before["late by"], down["late by"]) == ("4 min (queue)", "4 min (schedule)")
     assert "(queue)" not in str(up["late by"])
@@ -305,7 +305,7 @@ def test_show_refreshes_says_what_a_stretch_published_and_its_batches() -> None:
         world.append(amount)
         world.look(after=5)
 
-    run = world.show("SHOW REFRESHES FOR live")[0]
+    run = world.show("SHOW REFRESHES FOR live EXTENDED")[0]
     batches = world.show("SHOW REFRESHES FOR live BATCHES")
 
     assert (run["kind"], run["status"], run["rows"], run["rows inserted"]) == ("CONTINUOUS", "RUNNING", 2, 2)
@@ -323,7 +323,7 @@ def test_show_materialized_tables_says_when_the_last_batch_was_published() -> No
     world.append(10)
     world.look(after=3600)
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert (row["last refresh"], row["last result"]) == ("2026-03-01 13:00:00", "RUNNING")
 
@@ -640,7 +640,7 @@ def test_a_continuous_refresh_is_a_job_from_create_to_suspend_and_a_new_one_afte
     world.look()
     world.append(11)
     world.look(after=300)
-    runs = [run for run in world.show("SHOW REFRESHES FOR live") if run["kind"] == "CONTINUOUS"]
+    runs = [run for run in world.show("SHOW REFRESHES FOR live EXTENDED") if run["kind"] == "CONTINUOUS"]
     assert [run["job"] for run in runs] == [second.job_id, first.job_id]
 
 
@@ -738,7 +738,7 @@ def test_the_table_stays_activated_while_its_query_fails() -> None:
 
     world.look()
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     assert world.table("live").status is RefreshStatus.ACTIVATED
     assert (row["health"], row["last error"]) == ("FAILING", "division by zero in ds=2026-03-02 (line 1, position 8)")
 

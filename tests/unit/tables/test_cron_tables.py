@@ -39,7 +39,7 @@ def test_a_schedule_means_full_and_brings_its_time_zone() -> None:
     assert (definition.cron, definition.freshness) == (Cron("0 6 * * MON-FRI"), None)
     assert (definition.refresh_mode, definition.zone) == (RefreshMode.FULL, "Europe/Berlin")
     assert TableDefinition.from_json(definition.to_json()) == definition
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     assert (row["refresh mode"], row["freshness"]) == ("FULL", "CRON '0 6 * * MON-FRI'")
     facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED totals")}
     assert facts["schedule"] == "by cron 0 6 * * MON-FRI in Europe/Berlin"
@@ -89,9 +89,9 @@ def test_no_weekend_is_late_and_a_missed_weekday_is() -> None:
     world.work()
 
     world.clock.advance(NEXT_MONDAY - timedelta(minutes=1) - world.clock.now())
-    (sunday,) = world.show("SHOW MATERIALIZED TABLES")
+    (sunday,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     world.clock.advance(timedelta(days=1, minutes=2))
-    (tuesday,) = world.show("SHOW MATERIALIZED TABLES")
+    (tuesday,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert sunday["health"] == "OK"
     assert tuesday["health"] == "LATE"
@@ -109,7 +109,7 @@ def test_a_table_that_was_refreshed_by_hand_before_its_schedule_time_is_late_sin
 
     world.clock.advance(timedelta(hours=26))
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     assert (row["health"], row["late by"]) == ("LATE", "25 h (schedule)")
 
 

@@ -55,7 +55,7 @@ def test_show_and_describe_say_why_a_table_was_suspended(world: ManagerWorld) ->
     tick_and_fail(world, 5)
     reconcile(world.services)
 
-    (shown,) = world.show("SHOW MATERIALIZED TABLES")
+    (shown,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED totals")}
 
     assert (shown["status"], shown["status by"]) == ("SUSPENDED", f"{BY}: division by zero")

@@ -11,6 +11,7 @@ import pytest
 from mt_core.model.run import Batch, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode
 from mt_core.tables.views.inclusion import Included, Inclusions
+from mt_core.tables.views.read_ahead import ReadAhead
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 from tests.support.memory_registry import MemoryRegistry
@@ -49,7 +50,9 @@ class Ledger:
         self, name: str, at: datetime, fresh_at: Mapping[str, datetime] | None = None, **read: str
     ) -> Included:
         with self.registry.transaction() as tx:
-            return Inclusions(tx=tx, fresh_at=fresh_at or {}).of(self.tables[name], vector(**read), at)
+            return Inclusions(facts=ReadAhead.of(tx, ()), fresh_at=fresh_at or {}).of(
+                self.tables[name], vector(**read), at
+            )
 
     def below(self, name: str, until: datetime) -> Included:
         return Included(until=until, by=self.tables[name].identifier)
@@ -194,7 +197,7 @@ def test_show_and_describe_say_how_stale_the_sources_of_the_sources_are_and_whic
         world.tick(world.latest_point("above"), "above")
         world.work()
 
-    shown = {row["materialized table"]: row for row in world.show("SHOW MATERIALIZED TABLES")}
+    shown = {row["materialized table"]: row for row in world.show("SHOW MATERIALIZED TABLES EXTENDED")}
     facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED above")}
 
     assert (shown["above"]["stale for"], shown["totals"]["stale for"]) == ("3 h", "3 h")

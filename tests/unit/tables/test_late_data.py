@@ -514,7 +514,7 @@ def test_partitions_in_doubt_are_named_by_each_refresh_and_everywhere_else_until
     late = LateWorld()
     first = lost(late)
     second = late.pass_a_day()
-    (shown,) = late.world.show("SHOW MATERIALIZED TABLES")
+    (shown,) = late.world.show("SHOW MATERIALIZED TABLES EXTENDED")
     ((explained,),) = (tuple(row.values()) for row in late.world.show("EXPLAIN REFRESH daily"))
     manual(late.world)
     late.world.work()
@@ -527,7 +527,7 @@ def test_partitions_in_doubt_are_named_by_each_refresh_and_everywhere_else_until
     )
     assert "; in doubt: every partition but ds=2026-03-05, ds=2026-03-04\n" in str(explained)
     assert late.world.table().doubted is None
-    assert late.world.show("SHOW MATERIALIZED TABLES")[0]["health"] == "OK"
+    assert late.world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["health"] == "OK"
     assert late.pass_a_day().reason == "lake.default.orders changed" or late.rows() == late.query()
 
 
@@ -536,7 +536,7 @@ def test_a_table_that_is_late_and_has_partitions_in_doubt_says_both() -> None:
     lost(late)
 
     late.world.clock.advance(timedelta(days=3))
-    (shown,) = late.world.show("SHOW MATERIALIZED TABLES")
+    (shown,) = late.world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert shown["health"] == "LATE, DOUBTED"
     assert "(schedule)" in str(shown["late by"])
@@ -597,7 +597,7 @@ def test_a_comparison_names_the_partitions_that_it_cannot_compare() -> None:
 
     (warning,) = outcome.warnings
     assert warning.startswith("Not compared: every partition but ds=2026-03-04")
-    certificate = late.world.show("SHOW REFRESHES FOR daily")[0]
+    certificate = late.world.show("SHOW REFRESHES FOR daily EXTENDED")[0]
     assert str(certificate["reason"]).startswith("equal, 1 row at 1 source version in 1 partition; every")
 
 

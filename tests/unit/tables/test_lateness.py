@@ -122,7 +122,7 @@ def test_show_and_describe_say_how_late_a_table_is_and_why() -> None:
     world.clock.advance(5 * HOUR)
 
     def said() -> tuple[object, object]:
-        (shown,) = world.show("SHOW MATERIALIZED TABLES")
+        (shown,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
         facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED totals")}
         return shown["late by"], facts["late by"]
 
@@ -145,7 +145,7 @@ def late(world: ManagerWorld, name: str = "totals") -> tuple[object, object]:
     """Refresh a table, and return what SHOW and DESCRIBE say of its lateness."""
     world.tick(world.latest_point(name), name, key=None)
     world.work()
-    (shown,) = world.show(f"SHOW MATERIALIZED TABLES LIKE '{name}'")
+    (shown,) = world.show(f"SHOW MATERIALIZED TABLES LIKE '{name}' EXTENDED")
     facts = {row["name"]: row["type"] for row in world.show(f"DESCRIBE EXTENDED {name}")}
     return shown["late by"], facts["late by"]
 

@@ -137,7 +137,7 @@ def test_show_tables_shows_a_pause_at_once_with_who_and_when(world: ManagerWorld
     world.sql(WHOLE_TABLE)
     set_paused(world, paused=True, by="anna")
 
-    daily, totals = world.show("SHOW MATERIALIZED TABLES")
+    daily, totals = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert (daily["status"], daily["status by"], daily["status at"]) == ("SUSPENDED", "anna", "2026-03-01 12:05:00")
     assert (totals["status"], totals["status by"], totals["as of"]) == ("ACTIVATED", "CREATE", None)
@@ -153,7 +153,7 @@ def test_a_scheduler_that_does_not_answer_in_time_is_shown_as_it_was_seen_last(
     set_paused(world, paused=True)
     scheduler.answer.clear()
 
-    facts, [row] = shown(world), world.show("SHOW MATERIALIZED TABLES")
+    facts, [row] = shown(world), world.show("SHOW MATERIALIZED TABLES EXTENDED")
     scheduler.answer.set()
 
     assert facts["workflow"] == "ACTIVE in fake as of 2026-03-01 12:10:00 (the scheduler has not answered yet)"

@@ -21,7 +21,7 @@ ORDERS = "lake.default.orders"
 
 
 def names(world: ManagerWorld, clause: str = "") -> list[object]:
-    return [row["materialized table"] for row in world.show(f"SHOW MATERIALIZED TABLES {clause}")]
+    return [row["materialized table"] for row in world.show(f"SHOW MATERIALIZED TABLES {clause} EXTENDED")]
 
 
 def facts(world: ManagerWorld, name: str = "daily") -> dict[object, object]:
@@ -78,11 +78,11 @@ def test_show_tells_the_last_result_the_last_error_and_that_a_table_is_failing(w
     world.engine.failing["write"] = RuntimeError("no executor")
     world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
     world.work()
-    (failing,) = world.show("SHOW MATERIALIZED TABLES")
+    (failing,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
     world.work()
 
-    (healed,) = world.show("SHOW MATERIALIZED TABLES")
+    (healed,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     columns = ("health", "last result", "last error")
     assert [failing[column] for column in columns] == ["FAILING", "FAILED", "write failed: no executor"]
@@ -98,7 +98,7 @@ def test_a_table_whose_partition_keeps_failing_is_failing_though_its_last_refres
     failing = replace(table, failing=(table.covered_until + timedelta(days=1),))
     in_transaction(world.registry, lambda tx: tx.tables.replace(failing))
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert (row["health"], row["last result"]) == ("FAILING", "SUCCEEDED")
 
@@ -109,11 +109,11 @@ def test_a_table_that_missed_its_last_schedule_time_is_late_until_it_is_refreshe
     seen = []
     for _ in range(3):
         world.pass_days(1)
-        seen.append(world.show("SHOW MATERIALIZED TABLES")[0]["health"])
+        seen.append(world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["health"])
     world.tick(world.latest_point())
     world.work()
 
-    seen.append(world.show("SHOW MATERIALIZED TABLES")[0]["health"])
+    seen.append(world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["health"])
 
     assert seen == ["OK", "LATE", "LATE", "OK"]
 
@@ -124,10 +124,10 @@ def test_a_suspended_table_is_not_late(world: ManagerWorld) -> None:
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
     world.pass_days(9)
 
-    suspended = world.show("SHOW MATERIALIZED TABLES")[0]["health"]
+    suspended = world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["health"]
     world.sql("ALTER MATERIALIZED TABLE daily RESUME")
 
-    assert (suspended, world.show("SHOW MATERIALIZED TABLES")[0]["health"]) == (None, "OK")
+    assert (suspended, world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["health"]) == (None, "OK")
 
 
 def test_describe_of_a_table_whose_storage_is_gone_says_so_and_keeps_its_sources(world: ManagerWorld) -> None:
@@ -145,13 +145,13 @@ def test_describe_of_a_table_whose_storage_is_gone_says_so_and_keeps_its_sources
 
 def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
     world.sql(DAILY)
-    (never,) = world.show("SHOW MATERIALIZED TABLES")
+    (never,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     world.clock.advance(timedelta(seconds=5))
     world.work()
     ages = []
     for hours in (0, 0.02, 1, 2, 50):
         world.clock.advance(timedelta(hours=hours))
-        ages.append(world.show("SHOW MATERIALIZED TABLES")[0]["stale for"])
+        ages.append(world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["stale for"])
 
     assert never == {
         "materialized table": "daily",
@@ -168,9 +168,10 @@ def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
         "status at": "2026-03-01 12:00:00",
         "as of": None,
         "late by": None,
+        "next run": "2026-03-02 00:00:00",
     }
     assert ages == ["0 s", "72 s", "61 min", "3 h", "2 d"]
-    assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] == "2026-03-01 12:00:05"
+    assert world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["last refresh"] == "2026-03-01 12:00:05"
 
 
 def test_a_skipped_refresh_makes_a_table_fresh_and_one_skipped_as_suspended_does_not(world: ManagerWorld) -> None:
@@ -179,13 +180,13 @@ def test_a_skipped_refresh_makes_a_table_fresh_and_one_skipped_as_suspended_does
     world.pass_days(1)
     world.tick(world.latest_point())
     world.work()
-    fresh = world.show("SHOW MATERIALIZED TABLES")[0]["stale for"]
+    fresh = world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["stale for"]
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
     for _ in range(15):
         world.pass_days(1)
         world.tick(world.latest_point())
 
-    (row,) = world.show("SHOW MATERIALIZED TABLES")
+    (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
     assert fresh == "0 s (only ds=2026-03-01)"
     assert (row["status"], row["last refresh"], row["stale for"]) == (
@@ -204,7 +205,7 @@ def test_show_refreshes_gives_the_ledger_newest_first(world: ManagerWorld) -> No
     world.tick(world.latest_point())
     world.work()
 
-    rows = world.show("SHOW REFRESHES FOR daily")
+    rows = world.show("SHOW REFRESHES FOR daily EXTENDED")
 
     assert [(row["kind"], row["status"], row["partitions"], row["error"]) for row in rows] == [
         ("PERIODIC", "FAILED", "ds=2026-03-01", "write failed: no executor"),
@@ -213,11 +214,11 @@ def test_show_refreshes_gives_the_ledger_newest_first(world: ManagerWorld) -> No
     assert rows[0]["schedule time"] == "2026-03-02 00:00:00"
     assert rows[0]["reason"] == "lake.default.orders changed"
     assert (rows[1]["decision"], rows[1]["rows"], rows[1]["attempt"]) == ("refresh", 1, 1)
-    assert list(rows[1])[-6:] == ["strategy", "rows inserted", "rows updated", "rows deleted", "bytes read", "job"]
-    assert list(rows[1].values())[-6:-1] == ["recompute", 1, None, 0, 1]
-    assert list(rows[0].values())[-6:-1] == [None] * 5
+    assert list(rows[1])[-4:] == ["rows deleted", "bytes read", "job", "seconds"]
+    assert list(rows[1].values())[-7:-2] == ["recompute", 1, None, 0, 1]
+    assert list(rows[0].values())[-7:-2] == [None] * 5
     assert [row["job"] for row in rows] == [run.job_id for run in reversed(world.runs("daily"))]
-    assert len(world.show("SHOW REFRESHES LIMIT 1")) == 1
+    assert len(world.show("SHOW REFRESHES EXTENDED LIMIT 1")) == 1
 
 
 def test_show_refreshes_keeps_the_runs_of_a_dropped_table(world: ManagerWorld) -> None:
@@ -226,7 +227,7 @@ def test_show_refreshes_keeps_the_runs_of_a_dropped_table(world: ManagerWorld) -
     table_id = world.table().table_id
     world.sql("DROP MATERIALIZED TABLE daily")
 
-    (row,) = world.show("SHOW REFRESHES")
+    (row,) = world.show("SHOW REFRESHES EXTENDED")
 
     assert row["materialized table"] == f"dropped ({table_id})"
 
@@ -344,8 +345,8 @@ def test_times_are_shown_in_the_zone_of_the_table(world: ManagerWorld) -> None:
     world.sql(DAILY)
     world.work()
 
-    assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] == "2026-03-01 21:00:00"
-    assert world.show("SHOW REFRESHES FOR daily")[0]["finished at"] == "2026-03-01 21:00:00"
+    assert world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["last refresh"] == "2026-03-01 21:00:00"
+    assert world.show("SHOW REFRESHES FOR daily EXTENDED")[0]["finished at"] == "2026-03-01 21:00:00"
 
 
 # ------------------------------------------------------------------------------------------------ what cannot be read
@@ -373,7 +374,7 @@ def test_a_table_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
 ) -> None:
     damage(tmp_path, "UPDATE materialized_tables SET body = '{\"version\": 7}' WHERE name = 'daily'")
 
-    broken, whole = stored.show("SHOW MATERIALIZED TABLES IN default")
+    broken, whole = stored.show("SHOW MATERIALIZED TABLES IN default EXTENDED")
 
     error = str(broken.pop("last error"))
     assert {name: value for name, value in broken.items() if value is not None} == {
@@ -384,22 +385,22 @@ def test_a_table_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
     assert error.startswith("cannot be read: The registry's row of materialized table ")
     assert error.endswith(" has version 7, this release reads version 1; use the release which wrote it.")
     assert (whole["materialized table"], whole["status"], whole["health"]) == ("totals", "ACTIVATED", "OK")
-    assert [row["status"] for row in stored.show("SHOW REFRESHES")] == ["SUCCEEDED", "SUCCEEDED"]
+    assert [row["status"] for row in stored.show("SHOW REFRESHES EXTENDED")] == ["SUCCEEDED", "SUCCEEDED"]
 
 
 @pytest.mark.parametrize("body", ["no json", "{}", '{"version": 1, "scope": 7}'])
 def test_a_refresh_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
     stored: ManagerWorld, tmp_path: Path, body: str
 ) -> None:
-    run_id = stored.show("SHOW REFRESHES FOR daily")[0]["refresh"]
+    run_id = stored.show("SHOW REFRESHES FOR daily EXTENDED")[0]["refresh"]
     damage(tmp_path, f"UPDATE runs SET body = '{body}' WHERE run_id = '{run_id}'")
 
-    whole, broken = stored.show("SHOW REFRESHES")
+    whole, broken = stored.show("SHOW REFRESHES EXTENDED")
 
     assert (whole["materialized table"], whole["status"]) == ("lake.default.totals", "SUCCEEDED")
     assert (broken["refresh"], broken["materialized table"]) == (run_id, "lake.default.daily")
     assert str(broken["error"]).startswith("cannot be read: The registry's row of refresh")
-    assert [row["status"] for row in stored.show("SHOW MATERIALIZED TABLES")] == ["ACTIVATED", "ACTIVATED"]
+    assert [row["status"] for row in stored.show("SHOW MATERIALIZED TABLES EXTENDED")] == ["ACTIVATED", "ACTIVATED"]
 
 
 @pytest.mark.parametrize(
@@ -412,5 +413,5 @@ def test_a_source_with_an_odd_name_hides_no_table(stored: ManagerWorld, tmp_path
         f"UPDATE runs SET body = json_set(body, '$.vector', json('{vector.replace(chr(39), chr(39) * 2)}'))",
     )
 
-    assert [row["health"] for row in stored.show("SHOW MATERIALIZED TABLES")] == ["OK", "OK"]
+    assert [row["health"] for row in stored.show("SHOW MATERIALIZED TABLES EXTENDED")] == ["OK", "OK"]
     assert "sources" in facts(stored, "totals")

@@ -405,7 +405,7 @@ def test_show_refreshes_says_what_began_the_scheduler_s_own_run(
     run = world.tick(MARCH_3, key="second", force=force, trigger=trigger)
     world.work()
 
-    [shown] = [row for row in world.show("SHOW REFRESHES FOR daily") if row["refresh"] == run.run_id]
+    [shown] = [row for row in world.show("SHOW REFRESHES FOR daily EXTENDED") if row["refresh"] == run.run_id]
     assert (shown["kind"], shown["status"], shown["reason"]) == (kind, status, reason)
     assert world.run(run.run_id).trigger == trigger
     facts = {row["name"]: row["type"] for row in world.show("DESCRIBE EXTENDED daily")}

@@ -68,7 +68,7 @@ def test_the_newest_runs_of_a_table_stay_whatever_their_age(world: ManagerWorld)
     forget_old_runs(world.services)
 
     assert len(world.runs()) == NEWEST_KEPT
-    assert world.show("SHOW MATERIALIZED TABLES")[0]["last refresh"] is not None
+    assert world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["last refresh"] is not None
 
 
 def test_a_run_stays_as_long_as_one_that_it_covers(world: ManagerWorld) -> None:
@@ -125,8 +125,8 @@ def test_show_refreshes_reads_more_than_a_page_and_refuses_to_read_everything(wo
         world.registry, *(replace(last, run_id=f"run-{day}", request_key=None, requested_at=day) for day in days)
     )
 
-    shown = world.show("SHOW REFRESHES LIMIT 10000")
-    refused = world.refused(lambda: world.sql("SHOW REFRESHES LIMIT 999999999"), SqlSyntaxError)
+    shown = world.show("SHOW REFRESHES EXTENDED LIMIT 10000")
+    refused = world.refused(lambda: world.sql("SHOW REFRESHES EXTENDED LIMIT 999999999"), SqlSyntaxError)
 
     assert [row["refresh"] for row in shown] == [run.run_id for run in reversed(world.runs())]
     assert "at most 10000 rows" in refused
@@ -137,13 +137,13 @@ def test_show_refreshes_of_one_status(world: ManagerWorld) -> None:
     world.sql("ALTER MATERIALIZED TABLE daily REFRESH")
     world.work()
 
-    (failed,) = world.show("SHOW REFRESHES FOR daily WHERE status = 'failed' LIMIT 5")
+    (failed,) = world.show("SHOW REFRESHES FOR daily WHERE status = 'failed' EXTENDED LIMIT 5")
 
     assert (failed["status"], failed["kind"]) == ("FAILED", "MANUAL")
-    assert world.show("SHOW REFRESHES WHERE status = 'RUNNING'") == []
+    assert world.show("SHOW REFRESHES WHERE status = 'RUNNING' EXTENDED") == []
 
 
 def test_a_status_that_does_not_exist_is_refused_with_those_that_do(world: ManagerWorld) -> None:
-    text = world.refused(lambda: world.sql("SHOW REFRESHES WHERE status = 'BROKEN'"), SqlSyntaxError)
+    text = world.refused(lambda: world.sql("SHOW REFRESHES WHERE status = 'BROKEN' EXTENDED"), SqlSyntaxError)
 
     assert all(f"'{status}'" in text for status in RunStatus)

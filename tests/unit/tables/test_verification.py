@@ -29,7 +29,7 @@ def world() -> ManagerWorld:
 
 
 def shown(world: ManagerWorld, name: str = "totals") -> list[tuple[object, ...]]:
-    rows = world.show(f"SHOW REFRESHES FOR {name}")
+    rows = world.show(f"SHOW REFRESHES FOR {name} EXTENDED")
     return [(row["kind"], row["status"], row["reason"]) for row in rows if row["kind"] == "VERIFY"]
 
 
@@ -52,11 +52,11 @@ def test_rows_of_another_writer_are_answered_and_the_certificate_says_how_many(w
 
 def test_a_verification_counts_as_no_refresh(world: ManagerWorld) -> None:
     world.engine.write_foreign(TOTALS, [{"ds": "2026-03-09", "amount": 9}])
-    before = world.show("SHOW MATERIALIZED TABLES"), world.runs("totals"), world.table("totals")
+    before = world.show("SHOW MATERIALIZED TABLES EXTENDED"), world.runs("totals"), world.table("totals")
 
     world.sql("VERIFY MATERIALIZED TABLE totals")
 
-    assert (world.show("SHOW MATERIALIZED TABLES"), world.runs("totals"), world.table("totals")) == before
+    assert (world.show("SHOW MATERIALIZED TABLES EXTENDED"), world.runs("totals"), world.table("totals")) == before
     run = world.tick(world.latest_point("totals"), "totals")
     world.work()
     assert world.run(run.run_id).status is RunStatus.SUCCEEDED

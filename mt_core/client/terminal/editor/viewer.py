@@ -52,7 +52,7 @@ class ScreenViewer:
         """Return a view of *pages*; the pages instead, to be printed, if they fit the screen."""
         iterator = iter(pages)
         begun = [next(iterator)]
-        if not display.streaming:
+        if not (display.streaming and begun[0].is_query):
             self._read_on(begun, iterator)
         if begun[-1].is_last and _fits(begun):
             return chain(begun, iterator)
@@ -163,14 +163,19 @@ def _text(view: View, output: Output) -> StyleAndTextTuples:
 
 
 def _fits(pages: list[ResultPage]) -> bool:
-    return sum(len(page.rows) for page in pages) <= get_terminal_size().lines - FRAME_LINES - 1
+    # Grids need the half of rich: a person sees the prompt sooner without.
+    from mt_core.client.terminal.table import lines_of
+
+    size = get_terminal_size()
+    room, rows = size.lines - FRAME_LINES - 1, sum(len(page.rows) for page in pages)
+    return rows <= room and (rows == 1 or lines_of(pages, size.columns) <= room)
 
 
 def _shown(first: ResultPage, display: Display) -> Shown:
     match display.mode:
-        case ResultMode.CHANGELOG:
+        case ResultMode.CHANGELOG if first.is_query:
             return Shown.CHANGES
         case _ if first.kinds is not None:
             return Shown.STANDING
         case _:
-            return Shown.LAST if display.streaming else Shown.FIRST
+            return Shown.LAST if display.streaming and first.is_query else Shown.FIRST

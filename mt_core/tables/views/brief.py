@@ -1,0 +1,26 @@
+"""Brief texts: what the short forms of SHOW write so that a row fits a line."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from mt_core.model.formatter import show_schedule_time
+from mt_core.model.partition import Scope
+
+_LONGEST = 100
+
+
+def brief_text(text: str | None) -> str | None:
+    """Return *text* in one line, and of a long one its beginning."""
+    line = " ".join((text or "").split())
+    return (line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1].rstrip()}…") or None
+
+
+def brief_scope(scope: Scope) -> str:
+    """Return the partition, or how many they are."""
+    return str(scope) if scope.specs is None or len(scope.specs) == 1 else f"{len(scope.specs)} partitions"
+
+
+def brief_time(instant: datetime, zone: str) -> str:
+    """Return the local time in *zone*, without seconds at a full minute."""
+    return show_schedule_time(instant, zone).removesuffix(":00")

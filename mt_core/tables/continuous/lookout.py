@@ -23,6 +23,7 @@ from mt_core.tables.engine import UnreadSources
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import why_no_batch
+from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices, query_of
 
 LONGEST_IDLE = timedelta(minutes=1)
@@ -35,8 +36,8 @@ class _Kept:
     """A table that is kept fresh: when its sources are looked at next, and when its next batch may begin at the earliest.
 
     `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held` is why no batch may
-    begin, "" if one may. So many `failures` there were in a row, of batches, and `unread` of looks. `busy` while a thread
-    works on it: all else is then that thread's.
+    begin, "" if one may. So many `failures` there were in a row, of batches, `losses` of Spark by them, and `unread` of looks.
+    `busy` while a thread works on it: all else is then that thread's.
     """
 
     table: MaterializedTable
@@ -47,6 +48,7 @@ class _Kept:
     is_due: bool = False
     held: str = ""
     failures: int = 0
+    losses: Losses = Losses()
     unread: int = 0
     stretch: Stretch | None = None
     steps: Iterator[str] = field(default_factory=lambda: iter(()))
@@ -118,8 +120,10 @@ class LookOut:
             if why_end and kept.stretch is not None:
                 kept.stretch.ending = why_end
                 self._begin(kept)
-            elif not kept.held and kept.is_due and kept.batch_at <= now:
-                self._begin(kept)
+            elif kept.held or not kept.is_due:
+                services.at_work.gives_up(kept.table.table_id)
+            elif kept.batch_at <= now:
+                self._begin_batch(kept, now)
         waiting = [kept for kept in self._kept.values() if not kept.busy and not kept.held]
         return min([self._reads_at(now), *map(_wakes_at, waiting)])
 
@@ -153,6 +157,7 @@ class LookOut:
             self._kept[table_id].held = "the table is not refreshed continuously any more"
             if self._kept[table_id].stretch is None and not self._kept[table_id].busy:
                 del self._kept[table_id]
+                self._services.at_work.gives_up(table_id)
                 self._services.fresh_at.pop(table_id, None)
 
     def _hurry(self, now: datetime) -> None:
@@ -197,6 +202,14 @@ class LookOut:
 
     # ------------------------------------------------------------------------------------------------------------- work
 
+    def _begin_batch(self, kept: _Kept, now: datetime) -> None:
+        """Begin a batch that is due, or look again soon if it has to wait for other refreshes."""
+        table_id = kept.table.table_id
+        if self._services.at_work.begin(table_id, alone=kept.losses.must_be_alone, waits_as=table_id):
+            self._begin(kept)
+        else:
+            kept.batch_at = now + look_every(kept.table.definition.interval)
+
     def _begin(self, kept: _Kept) -> None:
         kept.busy = True
         self._submit(partial(self._work, kept))
@@ -209,6 +222,7 @@ class LookOut:
             self._drive(kept)
         finally:
             kept.busy = False
+            self._services.at_work.end(kept.table.table_id)
             self._services.signal.set()
 
     def _drive(self, kept: _Kept) -> None:
@@ -236,12 +250,13 @@ class LookOut:
         claimed = services.ledger.begin_stretch(kept.table.table_id)
         if claimed is None:
             return None
-        stretch = Stretch(claimed, services, beside=self._beside)
+        stretch = Stretch(claimed, services, beside=self._beside, losses=kept.losses)
         kept.steps = stretch.steps()
         return stretch
 
     def _note_end(self, kept: _Kept, stretch: Stretch, began: datetime) -> None:
         """Note when the next batch may begin, after the end of one."""
+        kept.losses = stretch.losses
         services, freshness, table = self._services, kept.table.definition.interval, kept.table
         run = services.ledger.shown(stretch.claimed.run.run_id) if kept.stretch is None else None
         if run is not None and run.status is RunStatus.FAILED:

@@ -21,9 +21,10 @@ from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.tables.engine import StorageMetadata
-from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.refresh.attempt import Attempt, Steps, kind_of
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import refresh_timeout_of
 from mt_core.tables.upkeep.compaction import compact, too_many
@@ -44,13 +45,14 @@ class Stretch(Attempt):
     """Carries out the batches of a claimed CONTINUOUS run.
 
     `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends, "" while it goes
-    on: another thread may set it while the stretch is idle.
+    on: another thread may set it while the stretch is idle. `losses` are those of the table in a row, *losses* before this stretch.
     """
 
-    def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit) -> None:
+    def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
         super().__init__(claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set)
         self.way: Way | None = None
         self.ending = ""
+        self.losses = losses
         self._clock, self._history = services.clock, services.settings.continuous_history
         self._began_at = self._expired_at = self._clock.now()
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
@@ -152,12 +154,23 @@ class Stretch(Attempt):
             and not is_left
         )
 
+    def _release(self, lost: EngineUnavailable) -> None:
+        """End the stretch, which fails if batches of the table lost Spark too often: nothing else was at work, or too much was."""
+        self.losses = self.losses.and_one(kind_of(lost))
+        if why := self.losses.too_many:
+            error = f"Refresh of {self._identifier} {why}: {lost}"
+            changes = {"error": error, "by_query": self.losses.is_cause}
+            self._ledger.end(self.claimed, RunStatus.FAILED, changes)
+        else:
+            super()._release(lost)
+
     def _note(self, changes: Mapping[str, Any]) -> None:
         """Keep *changes* until the end of the batch: one transaction records all of it."""
         self._noted.update(changes)
 
     def _end_batch(self, end: RunEnded) -> None:
         """Record a batch that published, or found nothing to do."""
+        self.losses = Losses()
         self._noted |= end.changes
         self.way = self._way if end.status is RunStatus.SUCCEEDED else None
         if self.way is not None:

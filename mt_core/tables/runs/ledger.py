@@ -24,9 +24,6 @@ from mt_core.tables.runs.periodic import PeriodicRuns
 from mt_core.tables.runs.upstream import Upstream, wake, wake_needless
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
-# How many attempts of a run may be lost in a process that no other work shared, before it fails; how many shared ones, before it
-# is repeated beside no other run; and how many of both kinds, before it fails whatever else there was.
-MAX_ATTEMPTS, ALONE_AFTER, MAX_LOSSES = 3, 2, 10
 LONGEST_STRETCH = timedelta(hours=1)
 MOST_MARKED = 50
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
@@ -134,25 +131,22 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------------------- claim
 
-    def claim(self, *, beside_others: bool = False) -> Claimed | None:
+    def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> Claimed | None:
         """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so.
 
-        *beside_others*: other runs are at work in this process; a run that has to be alone waits for their end, and so do those
-        after it.
+        *may_begin* is asked for each run before it is claimed; the first that may not begin yet keeps those after it waiting.
         """
         while True:
-            claimed, goes_on = self._claim_next(beside_others)
+            claimed, goes_on = self._claim_next(may_begin)
             if claimed is not None or not goes_on:
                 return claimed
 
     @transactional
-    def _claim_next(self, tx: Transaction, beside_others: bool) -> tuple[Claimed | None, bool]:
+    def _claim_next(self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]) -> tuple[Claimed | None, bool]:
         """Return what was claimed, and whether to try again: a transaction marks some runs at most, as others wait for its end."""
         upstream = Upstream(tx=tx, settings=self._settings)
         for _ in range(MOST_MARKED):
             if (run := tx.runs.next_claimable()) is None:
-                return None, False
-            if beside_others and must_be_alone(run):
                 return None, False
             table = tx.tables.get(run.table_id)
             if table is None:
@@ -160,7 +154,7 @@ class Ledger:
             else:
                 after = upstream.with_wait(table, run)
                 if after.waits_until is None or after.waits_until <= tx.now():
-                    return self._claimed(tx, table, after), False
+                    return (self._claimed(tx, table, after) if may_begin(run) else None), False
             tx.runs.replace(after, expected=run)
         return None, True
 
@@ -349,21 +343,6 @@ def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTabl
         doubted = doubted.without(run.scope)
     now = doubted if doubted else None
     return table if now == table.doubted else replace(table, doubted=now)
-
-
-def must_be_alone(run: RefreshRun) -> bool:
-    """Return whether a run has lost so many processes beside other work that the next has to show whether it is the cause."""
-    return (run.shared or 0) >= ALONE_AFTER
-
-
-def lost_too_often(run: RefreshRun) -> str:
-    """Return how often a run has lost its process, in words, if that is too often to try again; "" if it is not."""
-    lost = run.attempt - 1 - (run.excused or 0)
-    if lost - (run.shared or 0) >= MAX_ATTEMPTS:
-        return f"lost its process {MAX_ATTEMPTS} times"
-    if lost >= MAX_LOSSES:
-        return f"lost its process {MAX_LOSSES} times, {run.shared} of them beside other work, any of which can be the cause"
-    return ""
 
 
 def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:

@@ -31,6 +31,7 @@ from mt_core.tables.upkeep.compaction import compact, too_many
 from mt_core.tables.views.readers import versions_read
 
 IDLE = "idle"
+LONGEST = timedelta(hours=1)
 MOST_RECENT = 50
 MOST_SNAPSHOTS = 500
 EXPIRE_EVERY = timedelta(minutes=1)
@@ -54,9 +55,10 @@ class Stretch(Attempt):
         self.ending = ""
         self.losses = losses
         self._clock, self._history = services.clock, services.settings.continuous_history
-        self._began_at = self._expired_at = self._clock.now()
+        self._began_at, self._began = self._clock.now(), self._clock.elapsed()
+        self._claimed = self._expired = self._compacted = self._began
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
-        self._services, self._compacted_at, self._compacted_before = services, self._began_at, 1
+        self._services, self._compacted_before = services, 1
         # A batch holds the turn; a compaction beside the batches takes it for its commits.
         self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
         self._batch = 1
@@ -69,7 +71,7 @@ class Stretch(Attempt):
     def _work(self) -> Steps:
         while not self.ending:
             self._opened, self._restarts = False, 0
-            self._noted, self._began_at = {}, self._clock.now()
+            self._noted, self._began_at, self._began = {}, self._clock.now(), self._clock.elapsed()
             self._set_deadline()
             try:
                 with self._turn:
@@ -90,17 +92,17 @@ class Stretch(Attempt):
         """Give each batch the time that a refresh may take."""
         if self._timeout:
             self._run = replace(self._run, started_at=self._began_at, deadline=self._began_at + self._timeout)
-            self.claimed = replace(self.claimed, run=self._run)
+            self.claimed = replace(self.claimed, run=self._run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
         """Delete snapshots that are older than the history, or than the last 500 batches, once a minute; not those others read.
 
         Each commit writes a list of all that are kept.
         """
-        now = self._clock.now()
-        if self._published is None or now - self._expired_at < EXPIRE_EVERY:
+        elapsed, now = self._clock.elapsed(), self._clock.surely()
+        if self._published is None or elapsed - self._expired < EXPIRE_EVERY:
             return
-        self._expired_at = now
+        self._expired = elapsed
         try:
             many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
             read = versions_read(self._services, self._identifier)
@@ -112,12 +114,10 @@ class Stretch(Attempt):
 
     def _compact(self) -> None:
         """Have the table compacted, if it has to be, after each 60th batch or each ten minutes."""
-        now, batch = self._clock.now(), self._batch or 0
-        if self.ending or (
-            batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted_at < COMPACT_EVERY
-        ):
+        now, batch = self._clock.elapsed(), self._batch or 0
+        if self.ending or (batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY):
             return
-        self._compacted_before, self._compacted_at = batch, now
+        self._compacted_before, self._compacted = batch, now
         if self._is_lost:
             # Batches that replace files would win each time: they wait for this one.
             compact(self._services, self._table, holds=self._branch)
@@ -178,19 +178,20 @@ class Stretch(Attempt):
         why = self._ledger.note_batch(self.claimed, self._noted)
         if why is None:
             raise GivenUp
-        self.ending = why
+        lasted = self._clock.elapsed() - self._claimed
+        self.ending = why or ("it lasted an hour" if lasted >= LONGEST else "")
 
     def _count(self, way: Way) -> None:
         assert self._batch is not None
         self._published = self._noted.get("snapshot_id")
         self._begins.append(self._began_at)
-        now = self._clock.now()
         since = None if self._maintenance is None else self._maintenance.changes.since
         batch = Batch(
             number=self._batch,
             began_at=self._began_at,
-            seconds=_seconds(now - self._began_at),
-            lag=None if since is None else _seconds(now - since),
+            seconds=_seconds(self._clock.elapsed() - self._began),
+            # Who committed may have another clock.
+            lag=None if since is None else max(0.0, _seconds(self._clock.now() - since)),
             strategy=way,
             rows=self._noted.get("rows", 0),
             snapshot_id=self._published or "",

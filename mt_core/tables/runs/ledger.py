@@ -11,37 +11,41 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound, RequestKeyReused
 from mt_core.model.partition import NOT_DOUBTED, WHOLE
 from mt_core.model.run import OPEN, TERMINAL, Loss, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
+from mt_core.tables.registry import Registry, Transaction, transactional
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.due import points_between
 from mt_core.tables.runs.failures import count_failures
 from mt_core.tables.runs.periodic import PeriodicRuns
-from mt_core.tables.runs.upstream import Upstream, wake, wake_needless
+from mt_core.tables.runs.upstream import Upstream, wake, wake_needless, wake_put_back
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
-LONGEST_STRETCH = timedelta(hours=1)
 MOST_MARKED = 50
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A run that this process holds, with its table as it was at the claim."""
+    """A run that this process holds, with its table as it was at the claim.
+
+    It takes longer than it may once the time `ends_by` has elapsed, None: never.
+    """
 
     run: RefreshRun
     table: MaterializedTable
+    ends_by: timedelta | None = None
 
 
 class Ledger:
     """Reads and writes runs. Thread-safe: it keeps nothing itself."""
 
-    def __init__(self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str]) -> None:
-        self.registry = registry
+    def __init__(self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str], clock: Clock) -> None:
+        self.registry, self._clock = registry, clock
         self.max_partitions = settings.max_partitions
         self._settings = settings
         self._new_id = new_id
@@ -192,26 +196,25 @@ class Ledger:
             return "the definition changed"
         if tx.runs.queued(run.table_id):
             return "another refresh is due"
-        if run.started_at is not None and tx.now() - run.started_at >= LONGEST_STRETCH:
-            return "it lasted an hour"
         return why_no_batch(table)
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
-        timeout = refresh_timeout_of(table.definition.options, self._settings)
+        limit = refresh_timeout_of(table.definition.options, self._settings)
+        timeout = limit if limit and run.kind is not RunKind.CONTINUOUS else None
         claimed = wider.advance(
             RunStatus.RUNNING,
             claim=tx.tables.next_claim(table.table_id),
             owner=self._settings.owner,
             lease_until=tx.now() + self._settings.lease,
             started_at=tx.now(),
-            deadline=tx.now() + timeout if timeout and run.kind is not RunKind.CONTINUOUS else None,
+            deadline=tx.now() + timeout if timeout else None,
             finished_at=None,
             job_id=self._new_id().replace("-", ""),
             fingerprint=fingerprint_of(table.definition),
         )
         tx.runs.replace(claimed, expected=run)
-        return Claimed(run=claimed, table=table)
+        return Claimed(run=claimed, table=table, ends_by=self._clock.elapsed() + timeout if timeout else None)
 
     # ------------------------------------------------------------------------------------------------------------ holding
 
@@ -238,8 +241,7 @@ class Ledger:
 
     def is_overdue(self, claimed: Claimed) -> bool:
         """Whether the run takes longer than it may."""
-        deadline = claimed.run.deadline
-        return deadline is not None and in_transaction(self.registry, lambda tx: tx.now()) >= deadline
+        return claimed.ends_by is not None and self._clock.elapsed() >= claimed.ends_by
 
     @transactional
     def withdrawn(self, tx: Transaction, run_id: str) -> bool:
@@ -289,12 +291,16 @@ class Ledger:
         A gateway that could not renew its own lease for a moment is not lost: it keeps its runs for as long as their leases last.
         """
         ours, now = self._settings.owner, tx.now()
+        for run in tx.runs.newest(statuses=[RunStatus.RUNNING], kinds=frozenset(RunKind)):
+            if run.lease_until is not None and run.lease_until > now + self._settings.lease:
+                # The clock was put back.
+                tx.runs.replace(replace(run, lease_until=now + self._settings.lease), expected=run)
         lost = [
             run for run in tx.runs.expired() if run.owner != ours or run.lease_until is None or run.lease_until < now
         ]
         for run in lost:
             _give_back(tx, run, "its process was lost")
-        return len(lost) + wake_needless(tx)
+        return len(lost) + wake_put_back(tx) + wake_needless(tx)
 
     # ------------------------------------------------------------------------------------------------------------- cancel
 

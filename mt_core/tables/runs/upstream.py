@@ -83,6 +83,17 @@ def wake_needless(tx: Transaction) -> int:
     return _wake(tx, lambda run: not idle.isdisjoint(run.waits_for)) if idle else 0
 
 
+def wake_put_back(tx: Transaction) -> int:
+    """Let the runs wait from now that were requested before the clock was put back; return how many."""
+    now = tx.now()
+    found = [run for run in tx.runs.waiting() if run.requested_at > now and run.waits_until is not None]
+    for run in found:
+        assert run.waits_until is not None
+        wait = run.waits_until - run.requested_at
+        tx.runs.replace(replace(run, requested_at=now, waits_until=now + wait), expected=run)
+    return len(found)
+
+
 def is_scheduled(table: MaterializedTable | None) -> bool:
     """Whether schedule times come for a table; None is one that is not there."""
     if table is None or table.status is not RefreshStatus.ACTIVATED:

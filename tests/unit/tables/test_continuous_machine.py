@@ -91,6 +91,12 @@ class ContinuousTable(RuleBasedStateMachine):
     def look(self, seconds: int) -> None:
         self.world.look(after=seconds)
 
+    @rule(hours=st.sampled_from([-72, -1, 1, 72]))
+    def put_clock(self, hours: int) -> None:
+        self.world.clock.put(timedelta(hours=hours))
+        self.world.lookout.look_after()
+        self.world.ledger.recover()
+
     @rule()
     def work(self) -> None:
         self.world.work()

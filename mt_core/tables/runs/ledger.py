@@ -148,6 +148,8 @@ class Ledger:
     @transactional
     def _claim_next(self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]) -> tuple[Claimed | None, bool]:
         """Return what was claimed, and whether to try again: a transaction marks some runs at most, as others wait for its end."""
+        if self._is_replaced(tx):
+            return None, False
         upstream = Upstream(tx=tx, settings=self._settings)
         for _ in range(MOST_MARKED):
             if (run := tx.runs.next_claimable()) is None:
@@ -166,7 +168,12 @@ class Ledger:
     def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
         """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it, or it is not kept."""
         table = tx.tables.get(table_id)
-        if table is None or why_no_batch(table) or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1):
+        if (
+            table is None
+            or self._is_replaced(tx)
+            or why_no_batch(table)
+            or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1)
+        ):
             return None
         run = RefreshRun(
             run_id=self._new_id(),
@@ -197,6 +204,11 @@ class Ledger:
         if tx.runs.queued(run.table_id):
             return "another refresh is due"
         return why_no_batch(table)
+
+    def _is_replaced(self, tx: Transaction) -> bool:
+        """Whether another gateway has taken the registry, which this one notices when it renews its lease."""
+        ours, now = self._settings.owner, tx.now()
+        return any(gateway.owner != ours and gateway.lease_until > now for gateway in tx.gateways.all())
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run

@@ -15,6 +15,8 @@ from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.runs.losses import ALONE_AFTER, MAX_ATTEMPTS, MAX_LOSSES
 from tests.support.manager_world import DAILY, ManagerWorld
+from tests.support.registry_steps import begin_process
+from tests.unit.tables.continuous_table import LiveTable
 from tests.unit.tables.failing_registry import (
     Killed,
     buries,
@@ -430,3 +432,17 @@ def test_a_process_that_could_not_renew_its_lease_for_a_moment_takes_neither_run
 
     assert world.ledger.held(claimed) is not None
     assert world.state() == before
+
+
+def test_a_gateway_whose_registry_another_one_has_taken_claims_nothing_before_it_notices_that() -> None:
+    world = LiveTable()
+    world.sql(DAILY)
+    world.append(10)
+    before = [run.run_id for run in world.stretches()]
+    begin_process(world.registry, "another gateway")
+
+    claimed = world.claim()
+    world.look(after=5)
+
+    assert claimed is None
+    assert [run.run_id for run in world.stretches()] == before

@@ -165,7 +165,6 @@ class Delivery:
             for name in list(self._timer.instants):
                 self._timer.set(name, self._around(name, grids).next)
                 self._outbox.drop(name)
-            self._catch_up.next = now
             self._latest = now
         self._latest = max(self._latest, now)
 

@@ -88,5 +88,5 @@ class BackgroundLoop:
             if self._failures:
                 # The exponent is bounded because 2 ** 1,000 s is no timedelta.
                 pause = min(FIRST_PAUSE * 2 ** min(self._failures - 1, 16), self._every or LONGEST_PAUSE)
-            if not self._clock.wait_until(self._clock.now() + pause, self.ending):
+            if not self._clock.wait(pause, self.ending):
                 self.attempt()

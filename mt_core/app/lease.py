@@ -70,7 +70,7 @@ class RegistryLease:
                     "(registry.url)."
                 )
             first = holder
-            if self._clock.wait_until(self._clock.now() + LOOK_EVERY, interrupt):
+            if self._clock.wait(LOOK_EVERY, interrupt):
                 return False
         self._taken = True
         return True

@@ -182,7 +182,7 @@ def wire_tables(
         keeper=KeeperByMode(WorkflowKeeper(scheduler), ChangeKeeper(fresh_at)),
         settings=settings,
         clock=clock,
-        ledger=Ledger(registry, settings, new_id),
+        ledger=Ledger(registry, settings, new_id, clock),
         intents=Intents(registry, settings, signal),
         new_id=new_id,
         signal=signal,

@@ -11,7 +11,7 @@ from datetime import timedelta
 from functools import partial
 
 from mt_core.background import error_of
-from mt_core.clock import Clock
+from mt_core.clock import Clock, is_ahead
 from mt_core.errors import MtError
 from mt_core.jobs.hooks import JobStatusHook
 from mt_core.model.job import Job, JobEvent, JobHook
@@ -48,7 +48,8 @@ class HookCalls:
         self._calling: set[str] = set()
         self._lock = threading.Lock()
         # When to look for calls again at the latest, and whether to do so at once.
-        self._look_at, self._woken = clock.now(), True
+        # By the time elapsed.
+        self._look_at, self._woken = clock.elapsed(), True
 
     def wake(self) -> None:
         """Let the next `call_due` look for calls."""
@@ -56,16 +57,16 @@ class HookCalls:
 
     def call_due(self) -> None:
         """Call the hooks that are due, if it is time to look for them."""
-        now = self._clock.now()
-        if not self._woken and now < self._look_at:
+        if not self._woken and self._clock.elapsed() < self._look_at:
             return
         self._woken = False
         waiting = [job.job_id for job in self._waiting()]
         if waiting:
             with ThreadPoolExecutor(min(len(waiting), _CALLERS), thread_name_prefix="job-hooks") as callers:
                 list(callers.map(self.call, waiting))
-        pauses = [hook.retry_at for job in self._waiting() for hook in job.hooks if hook.retry_at is not None]
-        self._look_at = min([now + LOOK_AGAIN, *pauses])
+        retries = [hook.retry_at for job in self._waiting() for hook in job.hooks if hook.retry_at is not None]
+        now = self._clock.now()
+        self._look_at = self._clock.elapsed() + min([LOOK_AGAIN, *(each - now for each in retries)])
 
     def call(self, job_id: str, *, awaited: bool = False) -> None:
         """Call the hooks of a job that are due, only those *awaited* if so; not while another thread does."""
@@ -84,16 +85,17 @@ class HookCalls:
         job, now = self._job(job_id), self._clock.now()
         for index, hook in enumerate(job.hooks if job is not None else ()):
             event = hook.next_event(job.status) if job is not None else None
-            resting = hook.retry_at is not None and hook.retry_at > now
-            if job is not None and event is not None and not resting and (not awaited or self._is_awaited(hook.name)):
+            resting = is_ahead(hook.retry_at, now, self._kind(hook.name).longest_pause)
+            if job is not None and event is not None and not resting and (not awaited or self._kind(hook.name).awaited):
                 return _Due(job=job, index=index, hook=hook, event=event)
         return None
 
-    def _is_awaited(self, name: str) -> bool:
+    def _kind(self, name: str) -> JobStatusHook | type[JobStatusHook]:
+        """Return the hook of that name; one that cannot be loaded has what hooks have by default."""
         try:
-            return self._find(name).awaited
+            return self._find(name)
         except MtError:
-            return False
+            return JobStatusHook
 
     def _call(self, due: _Due) -> None:
         failure = error_of(partial(self._perform, due))
@@ -123,11 +125,7 @@ class HookCalls:
 
     def _after_failure(self, due: _Due, error: str) -> JobHook:
         """Return the hook as it is after a call that failed: paused, or with the event given up."""
-        failures = due.hook.failures + 1
-        try:
-            kind: JobStatusHook | type[JobStatusHook] = self._find(due.hook.name)
-        except MtError:
-            kind = JobStatusHook
+        failures, kind = due.hook.failures + 1, self._kind(due.hook.name)
         if kind.retries is not None and failures > kind.retries:
             given_up = (*due.hook.given_up, due.event)
             return replace(due.hook, given_up=given_up, failures=0, retry_at=None, error=error)

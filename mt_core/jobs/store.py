@@ -117,7 +117,7 @@ class JobStore:
     @transactional
     def ended_streams(self, tx: Transaction) -> Sequence[Job]:
         """Return the detached jobs that ended longer ago than the history."""
-        return tx.jobs.ended_streams(self._clock.now() - self._history) if self._history else ()
+        return tx.jobs.ended_streams(self._clock.surely() - self._history) if self._history else ()
 
     @transactional
     def forget_definition(self, tx: Transaction, job_id: str) -> None:
@@ -158,7 +158,7 @@ class JobStore:
     @transactional
     def forget_old(self, tx: Transaction) -> int:
         """Remove the jobs that ended longer ago than the history; return how many."""
-        return tx.jobs.forget(self._clock.now() - self._history) if self._history else 0
+        return tx.jobs.forget(self._clock.surely() - self._history) if self._history else 0
 
     @transactional
     def _insert(self, tx: Transaction, job: Job) -> None:

@@ -35,14 +35,14 @@ _Change = Callable[[Job], Job]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A stream that this process has started: the job as it was then, and when that was.
+    """A stream that this process has started: the job as it was then, and when that was, by the time elapsed.
 
-    `recorded_at` is when its progress was last stored. `refusal` stands for the progress of a stream that could not start.
+    `recorded` is when its progress was last stored. `refusal` stands for the progress of a stream that could not start.
     """
 
     before: Job
-    began_at: datetime
-    recorded_at: datetime
+    began: timedelta
+    recorded: timedelta
     refusal: StreamProgress | None = None
 
 
@@ -122,7 +122,7 @@ class StreamOwner:
 
     def watch(self) -> None:
         """Wait for the next pass and make it."""
-        self._clock.wait_until(self._clock.now() + LOOK_EVERY, self._woken)
+        self._clock.wait(LOOK_EVERY, self._woken)
         self._woken.clear()
         self.pass_over()
 
@@ -141,9 +141,9 @@ class StreamOwner:
         for job in jobs:
             if job.job_id in self._busy:
                 continue
-            run, now = self._runs.get(job.job_id), self._clock.now()
+            run, now, elapsed = self._runs.get(job.job_id), self._clock.now(), self._clock.elapsed()
             progress = (run.refusal or self._engine.progress(job.job_id)) if run is not None else None
-            ran = now - run.began_at if run is not None else _NO_TIME
+            ran = elapsed - run.began if run is not None else _NO_TIME
             if self._closed:
                 break
             may_start = starts > 0 and len(self._runs) < self._most_running
@@ -151,7 +151,7 @@ class StreamOwner:
             step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now, redefined=redefined)
             if step is Step.START:
                 starts -= 1
-                self._runs[job.job_id] = _Run(job, now, now)
+                self._runs[job.job_id] = _Run(job, elapsed, elapsed)
             begun += self._take(step, job, progress or StreamProgress())
         return begun
 
@@ -230,10 +230,10 @@ class StreamOwner:
             self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=refusal)
 
     def _record(self, job: Job, progress: StreamProgress) -> None:
-        run, now = self._runs[job.job_id], self._clock.now()
+        run, now = self._runs[job.job_id], self._clock.elapsed()
         change = partial(steps.recorded, progress=progress, before=run.before)
-        if now - run.recorded_at >= steps.RECORD_EVERY and change(job) != job:
-            self._runs[job.job_id] = replace(run, recorded_at=now)
+        if now - run.recorded >= steps.RECORD_EVERY and change(job) != job:
+            self._runs[job.job_id] = replace(run, recorded=now)
             self._store.update(job.job_id, change)
 
     def _redefine(self, job: Job, progress: StreamProgress) -> None:
@@ -244,7 +244,7 @@ class StreamOwner:
 
     def _restart(self, job: Job, progress: StreamProgress) -> None:
         run = self._runs.pop(job.job_id)
-        failures = steps.failures_after(state_of(job), progress, self._clock.now() - run.began_at)
+        failures = steps.failures_after(state_of(job), progress, self._clock.elapsed() - run.began)
         error = progress.error or steps.LOST
         log.warning("job %s restarts: %s", job.job_id, error, extra={"action": "stream_restarts"})
         record = partial(steps.recorded, progress=progress, before=run.before)

@@ -6,6 +6,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from enum import Enum, auto
 
+from mt_core.clock import is_ahead
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamProgress, StreamState
 
@@ -53,10 +54,11 @@ def next_step(
     if state.stop is not None:
         return Step.STOP
     if job.status is JobStatus.SUSPENDED:
-        return Step.LOOK if state.start_at is not None and state.start_at <= now else Step.WAIT
+        return (
+            Step.LOOK if state.start_at is not None and not is_ahead(state.start_at, now, LONGEST_PAUSE) else Step.WAIT
+        )
     if progress is None:
-        resting = state.start_at is not None and state.start_at > now
-        return Step.START if may_start and not resting else Step.WAIT
+        return Step.START if may_start and not is_ahead(state.start_at, now, LONGEST_PAUSE) else Step.WAIT
     if progress.finished:
         return Step.FINISH
     if progress.running:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -27,3 +28,13 @@ class GatewayLease:
     def __str__(self) -> str:
         where = f"the gateway at {self.url}" if self.url else f"gateway {self.owner}"
         return f"{where} (process {self.pid} on {self.host or 'an unknown host'})"
+
+
+def successor(gateways: Sequence[GatewayLease], owner: str, now: datetime) -> GatewayLease | None:
+    """Return the one of *gateways* that has taken the registry from *owner*; without a lease of *owner*, one that lives.
+
+    Leases are taken one after the other, so that the later one decides: those before it seem to live again once the clock is put
+    back.
+    """
+    mine = next((each.lease_until for each in gateways if each.owner == owner), now)
+    return next((each for each in gateways if each.owner != owner and each.lease_until > max(mine, now)), None)

@@ -8,10 +8,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 
 from mt_core.background import attempt
+from mt_core.clock import Clock
 from mt_core.errors import IllegalStatus, SessionNotFound
 from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationKind, OperationStatus
 from mt_core.sessions.ports import SessionContext
@@ -57,8 +58,9 @@ class Session:
         self.handle, self.name = handle, name
         # The name of the token that opened it; "" if no token is required.
         self.owner = owner
-        # `last_access` counts for the idle timeout.
         self.opened_at = self.last_access = opened_at
+        # When it was last used by the time elapsed, which counts for the idle timeout.
+        self.used = timedelta(0)
         # The properties that differ from the defaults: at first those that the session was opened with.
         self.overrides: Mapping[str, str] = dict(properties)
         self._opened_with = dict(properties)
@@ -80,6 +82,10 @@ class Session:
     def properties(self) -> dict[str, str]:
         """All properties in effect."""
         return {**self._defaults, **self.overrides}
+
+    def use(self, clock: Clock) -> None:
+        """Count the present as a request of its client."""
+        self.last_access, self.used = clock.now(), clock.elapsed()
 
     @property
     def operations(self) -> list[Operation]:

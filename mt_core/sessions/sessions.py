@@ -59,6 +59,7 @@ class SessionManager:
             check_property(key, value)
         handle, now = str(uuid.uuid4()), self._clock.now()
         session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now, owner=owner)
+        session.use(self._clock)
         with self._lock:
             if len(self._sessions) >= self._max_sessions:
                 raise SessionLimit(
@@ -79,7 +80,7 @@ class SessionManager:
 
     def use(self, session: Session) -> None:
         """Count this as a request of the client of *session*, such as one that still waits for its answer."""
-        session.last_access = self._clock.now()
+        session.use(self._clock)
 
     def owner_of(self, handle: str) -> str | None:
         """Return the name of the token that opened a session, None if there is no such session; no use of it counts."""
@@ -116,9 +117,9 @@ class SessionManager:
         """
         if self._idle_timeout <= _NEVER:
             return []
-        latest, expired = self._clock.now() - self._idle_timeout, list[str]()
+        latest, expired = self._clock.elapsed() - self._idle_timeout, list[str]()
         with self._lock:
-            idle = [session for session in self._sessions.values() if session.last_access <= latest]
+            idle = [session for session in self._sessions.values() if session.used <= latest]
         for session in idle:
             attempt("closing a session", partial(self._expire, session, expired))
         return expired

@@ -20,6 +20,7 @@ from mt_core.tables.intents import Intents
 from mt_core.tables.keeper import Keeper, KeeperReport
 from mt_core.tables.registry import Registry, Transaction
 from mt_core.tables.repeated_errors import RepeatedErrors
+from mt_core.tables.runs.at_work import AtWork
 from mt_core.tables.runs.decide import all_computed
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
@@ -48,7 +49,7 @@ class TableServices:
     `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table, by table id, and the
     instant that it is noted for; `fresh_at` the instants of which each CONTINUOUS table is known to show its sources: one item is
     read or written at a time, by any thread. `published` has the names of tables that got new rows, for the look-out; `names`
-    keeps CREATE and DROP of one name apart. `errors` are those that a log has had.
+    keeps CREATE and DROP of one name apart, `at_work` refreshes that must be alone. `errors` are those that a log has had.
     """
 
     registry: Registry
@@ -65,6 +66,7 @@ class TableServices:
     published: SimpleQueue[str] = field(default_factory=SimpleQueue)
     names: NameLocks = field(default_factory=NameLocks)
     errors: RepeatedErrors = field(default_factory=RepeatedErrors)
+    at_work: AtWork = field(default_factory=AtWork)
 
     def new_run(
         self, table: MaterializedTable, kind: RunKind, now: datetime, *, requested_by: str | None, scope: Scope = WHOLE

@@ -15,29 +15,42 @@ class FakeClock(Clock):
     """A clock for tests; safe from any thread."""
 
     def __init__(self, start: datetime) -> None:
-        self._now = start
+        self._now, self._elapsed = start, timedelta(days=1)
         self._changed = threading.Condition()
-        self._asleep: dict[threading.Thread, tuple[datetime | None, threading.Event]] = {}
+        # For each thread the elapsed time that it waits for.
+        self._asleep: dict[threading.Thread, tuple[timedelta | None, threading.Event]] = {}
         self._awake: set[threading.Thread] = set()
+        super().__init__()
 
     def now(self) -> datetime:
         with self._changed:
             return self._now
 
+    def elapsed(self) -> timedelta:
+        with self._changed:
+            return self._elapsed
+
     def advance(self, delta: timedelta) -> None:
-        """Move the time by *delta* in one jump, and wake all that wait for an instant that is reached."""
+        """Let *delta* pass at once, and wake all that wait for an instant that is reached; nothing passes by a negative one."""
         with self._changed:
             self._now += delta
+            self._elapsed += max(delta, timedelta(0))
             self._changed.notify_all()
+
+    def put(self, delta: timedelta) -> None:
+        """Put the clock ahead by *delta*, or back by a negative one, while no time passes: nobody wakes."""
+        with self._changed:
+            self._now += delta
 
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
         """Block until the clock is moved to *instant* or *event* is set; return whether the event was set."""
         thread = threading.current_thread()
         with self._changed:
             self._awake.discard(thread)
-            self._asleep[thread] = (instant, event)
+            until = None if instant is None else self._elapsed + (instant - self._now)
+            self._asleep[thread] = (until, event)
             self._changed.notify_all()
-            while not self._is_due(instant, event):
+            while not self._is_due(until, event):
                 self._changed.wait(_NOTICE_S)
             del self._asleep[thread]
             self._awake.add(thread)
@@ -56,8 +69,8 @@ class FakeClock(Clock):
         with self._changed:
             return self._changed.wait_for(lambda: any(each.name == thread for each in self._asleep), timeout_s)
 
-    def _is_due(self, instant: datetime | None, event: threading.Event) -> bool:
-        return event.is_set() or (instant is not None and instant <= self._now)
+    def _is_due(self, until: timedelta | None, event: threading.Event) -> bool:
+        return event.is_set() or (until is not None and until <= self._elapsed)
 
     def _is_settled(self, prefix: str) -> bool:
         self._awake = {thread for thread in self._awake if thread.is_alive()}

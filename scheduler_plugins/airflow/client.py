@@ -87,7 +87,7 @@ class AirflowClient:
 
     def pause(self, seconds: float) -> None:
         """Wait so many seconds; raises WorkflowError if the scheduler is closed before that."""
-        if self._clock.wait_until(self._clock.now() + timedelta(seconds=seconds), self.closed):
+        if self._clock.wait(timedelta(seconds=seconds), self.closed):
             raise WorkflowError(
                 "The Airflow scheduler was closed while it waited for Airflow; start the gateway again."
             )

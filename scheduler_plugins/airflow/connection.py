@@ -131,12 +131,12 @@ class Connection:
         # Without our bundle nothing recreates the DAG. With it, a parse may be about to create one that is not there yet.
         if self.publisher.find_anchor(shard_of(workflow_id)) is not None:
             self.publisher.read_again(workflow_id)
-        began = self.clock.now()
+        began = self.clock.elapsed()
         while True:
             self.dags.fail_active_runs(dag_id)
             if self.dags.delete(dag_id):
                 return
-            if self.clock.now() - began >= timedelta(seconds=self.settings.publish_timeout_s):
+            if self.clock.elapsed() - began >= timedelta(seconds=self.settings.publish_timeout_s):
                 raise WorkflowError(
                     f"Airflow at {self.client.endpoint} does not delete DAG {dag_id}: its tasks are still running; end "
                     "them there."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from mt_core.clock import Clock
 from mt_core.workflow.definitions import DefinitionStore
@@ -32,7 +32,7 @@ class DagReader:
         self._lock = threading.Lock()
         self._last: Mapping[str, Dag] = {}
         self._count = -1
-        self._read_at: datetime | None = None
+        self._read_at: timedelta | None = None
 
     def describe(self, handlers: Sequence[RefreshHandler]) -> dict[str, WorkflowDescription]:
         """Return the description of each workflow; one that has no definition or no DAG is MISSING."""
@@ -78,12 +78,12 @@ class DagReader:
         if len(dag_ids) > FEW:
             with self._lock:
                 paused = {dag.dag_id: dag for dag in self._dags.search(prefix, paused=True)}
-                count, now = self._dags.count(prefix), self._clock.now()
+                count, now = self._dags.count(prefix), self._clock.elapsed()
                 longest = timedelta(seconds=self._settings.full_read_interval_s)
                 is_old = self._read_at is None or now - self._read_at >= longest
                 if is_old or count != self._count or any(dag_id not in self._last for dag_id in ours):
                     self._last = {dag.dag_id: dag for dag in self._dags.search(prefix)}
-                    self._count, self._read_at = count, self._clock.now()
+                    self._count, self._read_at = count, self._clock.elapsed()
                     # The later of the two readings counts.
                     dags |= {dag_id: self._last[dag_id] for dag_id in ours if dag_id in self._last}
                 else:

@@ -63,7 +63,7 @@ class Preflight:
 
         Raises WorkflowError naming what must be corrected; waits for what an Airflow that is starting may still lack.
         """
-        until = self.clock.now() + timedelta(seconds=self.settings.open_timeout_s)
+        until = self.clock.elapsed() + timedelta(seconds=self.settings.open_timeout_s)
         while True:
             warning = ""
             try:
@@ -75,7 +75,7 @@ class Preflight:
                 return str(error)
             if lack is None:
                 return warning
-            if not lack.passing or self.clock.now() >= until:
+            if not lack.passing or self.clock.elapsed() >= until:
                 raise WorkflowError(f"Airflow at {self.client.endpoint} {lack.text}.")
             self.client.pause(AGAIN_S)
 

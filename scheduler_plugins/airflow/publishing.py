@@ -6,7 +6,7 @@ import logging
 import re
 import threading
 from collections.abc import Callable
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import TypeVar
 
 from mt_core.clock import Clock
@@ -50,8 +50,8 @@ class Publisher:
     def __init__(self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock) -> None:
         self._dags, self._definitions, self._settings, self._clock = dags, definitions, settings, clock
         self._lock = threading.Lock()
-        self._follow_ups: dict[int, datetime] = {}
-        self._caught_up_at = clock.now() - FOLLOW_UPS_EVERY
+        self._follow_ups: dict[int, timedelta] = {}
+        self._caught_up_at = clock.elapsed() - FOLLOW_UPS_EVERY
 
     def find_anchor(self, shard: int) -> Dag | None:
         """Return the anchor DAG of a shard, or None if Airflow does not read the shard's file."""
@@ -106,11 +106,11 @@ class Publisher:
     def follow_up(self, workflow_id: str) -> None:
         """Have the shard parsed once more in a while, by a later call of `catch_up`."""
         with self._lock:
-            self._follow_ups[shard_of(workflow_id)] = self._clock.now() + FOLLOW_UP
+            self._follow_ups[shard_of(workflow_id)] = self._clock.elapsed() + FOLLOW_UP
 
     def catch_up(self) -> None:
         """Have those shards parsed whose time has come, a few of them at a time."""
-        now = self._clock.now()
+        now = self._clock.elapsed()
         with self._lock:
             if now - self._caught_up_at < FOLLOW_UPS_EVERY:
                 return
@@ -136,11 +136,11 @@ class Publisher:
         Raises WorkflowError, with what *lacking* says, after *within_s* seconds (None: as the settings say).
         """
         longest_s = self._settings.publish_timeout_s if within_s is None else within_s
-        began = requested = self._clock.now()
+        began = requested = self._clock.elapsed()
         self._dags.parse(anchor)
         poll_s = POLL_S
         while (result := probe()) is None:
-            now = self._clock.now()
+            now = self._clock.elapsed()
             if now - began >= timedelta(seconds=longest_s):
                 raise WorkflowError(
                     f"Airflow at {self._dags.client.endpoint}: {lacking()} within {longest_s:g} s "

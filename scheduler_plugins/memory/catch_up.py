@@ -6,6 +6,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
+from mt_core.clock import is_ahead
 from scheduler_plugins.memory.outbox import Tick
 
 # Timers are always a little late: this much of a delay is made up for, so that the rate is reached nevertheless.
@@ -29,13 +30,13 @@ class CatchUp:
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
         """Remove and return the ticks that are due; without *room* for them they wait, and so do those behind them."""
-        if self.next is None or now < self.next:
+        if self.next is None or is_ahead(self.next, now, self.gap):
             return []
         if not room:
             self.next = now + self.gap
             return []
         due: list[Tick] = []
-        self.next = max(self.next, now - _SLACK)
+        self.next = min(max(self.next, now - _SLACK), now)
         while self.ticks and self.next <= now:
             due.append(self.ticks.popitem(last=False)[1])
             self.next += self.gap

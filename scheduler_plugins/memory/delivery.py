@@ -13,7 +13,7 @@ from mt_core.clock import Clock
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.scheduler import SchedulerHealth
 from scheduler_plugins.memory.catch_up import CatchUp
-from scheduler_plugins.memory.grid_cache import GridCache
+from scheduler_plugins.memory.grid_cache import GridCache, Points
 from scheduler_plugins.memory.outbox import Outbox, Tick
 from scheduler_plugins.memory.ticker import Answer, Outcome, Ticker
 from scheduler_plugins.memory.timer import Timer
@@ -43,6 +43,8 @@ class Delivery:
         # Whether something changed that the timer thread has not seen yet.
         self._stale = True
         self._workflows: dict[str, WorkflowDefinition] = {}
+        # Those that begin later than now, because the clock was put back.
+        self._begun: set[str] = set()
         self._timer = Timer()
         self._outbox = Outbox()
         self._catch_up = CatchUp()
@@ -76,14 +78,23 @@ class Delivery:
             thread.join(_JOIN_S if thread is self._threads[0] else _JOIN_S / len(self._threads))
         self._ticker.close()
 
-    def schedule(self, definition: WorkflowDefinition, next_point: datetime, *, missed: Tick | None = None) -> None:
-        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once.
+    def schedule(
+        self,
+        definition: WorkflowDefinition,
+        next_point: datetime,
+        *,
+        missed: Tick | None = None,
+        begun: bool = False,
+    ) -> None:
+        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once; *begun* as for `GridCache`.
 
         Replaces the earlier definition, and drops its ticks that are not sent.
         """
         with self._changed:
             self.delete(definition.workflow_id)
             self._workflows[definition.workflow_id] = definition
+            if begun:
+                self._begun.add(definition.workflow_id)
             if not definition.paused:
                 self._timer.set(definition.workflow_id, next_point)
             if missed is not None:
@@ -96,6 +107,7 @@ class Delivery:
         """Stop ticking the workflow; harmless if there is none."""
         with self._changed:
             self._workflows.pop(workflow_id, None)
+            self._begun.discard(workflow_id)
             self._timer.drop(workflow_id)
             self._outbox.drop(workflow_id)
             self._catch_up.drop(workflow_id)
@@ -147,7 +159,7 @@ class Delivery:
             self._notice_setback(now, grids)
             names = self._timer.pop_due(now)
             for name in names:
-                points = grids.around(self._workflows[name].schedule)
+                points = self._around(name, grids)
                 self._timer.set(name, points.next)
                 if points.passed is not None:
                     self._outbox.put(Tick(workflow_id=name, point=points.passed, setback=self._setbacks))
@@ -160,13 +172,17 @@ class Delivery:
             self._wakes_at = min(*upcoming, now + _CHECK_EVERY) if upcoming else None
             return self._wakes_at
 
+    def _around(self, name: str, grids: GridCache) -> Points:
+        return grids.around(self._workflows[name].schedule, begun=name in self._begun)
+
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
         """Schedule from *now* if the clock was put back: the next point by the old clock may be an hour, or years, away."""
         if now < self._latest - SETBACK:
             self._setbacks += 1
             log.warning("clock put back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
+            self._begun |= {name for name, each in self._workflows.items() if each.schedule.since > now}
             for name in list(self._timer.instants):
-                self._timer.set(name, grids.around(self._workflows[name].schedule).next)
+                self._timer.set(name, self._around(name, grids).next)
                 self._outbox.drop(name)
             self._latest = now
         self._latest = max(self._latest, now)

@@ -24,9 +24,10 @@ class GridCache:
     now: datetime
     _points: dict[tuple[Cadence, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
-    def around(self, schedule: Schedule, *, done: datetime | None = None) -> Points:
+    def around(self, schedule: Schedule, *, done: datetime | None = None, begun: bool = False) -> Points:
         """Return the next point, and the latest one if it is later than the schedule's beginning and than *done*.
 
+        A schedule that has *begun* has no beginning: the clock has been put back since.
         Raises MtError if the schedule has no grid, such as for an unknown zone.
         """
         key = (schedule.cadence, schedule.zone)
@@ -34,7 +35,7 @@ class GridCache:
             grid = schedule.grid()
             self._points[key] = grid.at_or_before(self.now), grid.after(self.now)
         passed, following = self._points[key]
-        if following <= schedule.since:
+        if following <= schedule.since and not begun:
             following = schedule.grid().after(schedule.since)
-        due = passed > schedule.since and (done is None or passed > done)
+        due = (begun or passed > schedule.since) and (done is None or passed > done)
         return Points(passed=passed if due else None, next=following)

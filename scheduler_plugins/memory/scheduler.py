@@ -84,13 +84,15 @@ class MemoryScheduler(WorkflowScheduler):
             missed: list[Tick] = []
             for definition in context.definitions.all():
                 try:
-                    points = grids.around(definition.schedule, done=ledger.get(definition.workflow_id))
+                    # What was created before begins later only if the clock has been put back since.
+                    begun = definition.schedule.since > clock.now()
+                    points = grids.around(definition.schedule, done=ledger.get(definition.workflow_id), begun=begun)
                 except MtError as cause:
                     # One definition that has no grid must not stop all others; it is described as MISSING.
                     facts = {"action": "workflow_skipped", "table": definition.identifier}
                     log.error("workflow not scheduled: %s", cause, extra=facts)
                     continue
-                delivery.schedule(definition, points.next)
+                delivery.schedule(definition, points.next, begun=begun)
                 # One tick, that of the latest point, makes up for all that the workflow missed.
                 if points.passed is not None and not definition.paused:
                     missed.append(Tick(workflow_id=definition.workflow_id, point=points.passed))

@@ -47,7 +47,7 @@ class ProtocolWorld:
         self.observer = Observer(self.world.registry, self.engine, fills=initial_refresh is not InitialRefresh.NONE)
         self.workers: list[Worker] = []
         self.points: dict[datetime, int] = {}
-        self._keys = 0
+        self._keys = self._setbacks = 0
 
     # ------------------------------------------------------------------------------------------------------------ workers
 
@@ -170,12 +170,25 @@ class ProtocolWorld:
         for worker in self.workers:
             if not worker.zombie:
                 self.world.ledger.renew_lease(worker.claimed)
-        self.points[point] = len(self.engine.positions) - 1
+        # After the clock was put back it comes again.
+        self.points.setdefault(point, len(self.engine.positions) - 1)
         return point
+
+    def put_clock(self, delta: timedelta) -> None:
+        """Put the clock ahead or back; the leases of live workers are renewed before others are looked at, as always."""
+        self.world.clock.put(delta)
+        self._setbacks += delta < timedelta(0)
+        for worker in self.workers:
+            if not worker.zombie:
+                self.world.ledger.renew_lease(worker.claimed)
+        self.world.ledger.recover()
+        self.observer.look()
 
     def tick(self, point: datetime, *, new_key: bool = False) -> RefreshRun:
         """Send the tick of a point, with the key a scheduler gives it or another one."""
         self._keys += 1
+        # A scheduler does not take a point that comes again for the one before the clock was put back.
+        new_key = new_key or self._setbacks > 0
         run = self.world.tick(point, self.name, key=f"again-{self._keys}" if new_key else "")
         self.observer.look()
         return run
@@ -242,7 +255,10 @@ class ProtocolWorld:
         self.drain()
         if self.table.status is RefreshStatus.SUSPENDED:
             self.resume()
-        self.tick(self.pass_point(), new_key=True)
+        point = self.pass_point()
+        while point < max(self.points):
+            point = self.pass_point()
+        self.tick(point, new_key=True)
         self.drain()
         self.observer.check_rest(self.points)
 

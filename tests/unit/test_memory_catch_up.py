@@ -63,3 +63,13 @@ def test_a_dropped_tick_is_not_let_out_and_the_end_is_known() -> None:
     taken = [tick for second in range(99) for tick in missed.take(after(second), room=True)]
 
     assert (taken, missed.next_instant(), missed.take(after(500), room=True)) == (TICKS[1:], None, [])
+
+
+def test_a_clock_that_is_put_back_by_days_holds_up_no_missed_tick() -> None:
+    missed = missed_ticks(per_second=1)
+    missed.take(NOON, room=True)
+
+    back = NOON - timedelta(days=3)
+    taken = [missed.take(back + timedelta(seconds=second), room=True) for second in (0, 0.5, 1)]
+
+    assert taken == [TICKS[1:2], [], TICKS[2:3]]

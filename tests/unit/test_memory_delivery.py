@@ -255,6 +255,19 @@ class TestClocks(DeliveryWorkbench):
         assert tick.schedule_time[-8:] == "11:01:00"
         assert tick.headers["idempotency-key"] == f"{TABLE}/2024-01-03T11:01:00+00:00/1"
 
+    def test_a_workflow_that_was_created_while_the_clock_was_ahead_ticks_once_that_is_set_right(self) -> None:
+        self.move_clock(timedelta(days=3))
+        self.create()
+        self.settle()
+        self.move_clock(-timedelta(days=3))
+        self.create(workflow_id=OTHER)
+        self.settle()
+
+        self.pass_by(2 * MINUTE)
+
+        assert [tick.schedule_time[:10] for tick in self.gateway.ticks if tick.table_id == TABLE]
+        assert {tick.schedule_time[:10] for tick in self.gateway.ticks if tick.table_id == TABLE} == {"2024-01-03"}
+
     def test_a_clock_that_jumped_years_ahead_and_was_put_back_ticks_at_the_next_point(self) -> None:
         self.create()
         self.pass_by(timedelta(days=2000))

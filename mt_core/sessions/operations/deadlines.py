@@ -8,7 +8,7 @@ import logging
 import threading
 import weakref
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 
 from mt_core.background import BackgroundLoop
 from mt_core.clock import Clock
@@ -46,7 +46,8 @@ def limit_of(properties: Mapping[str, str], requested_ms: int) -> timedelta:
 
 
 # Weak, so that a deadline keeps no ended operation in memory.
-_Waiting = tuple[datetime, int, timedelta, weakref.ref[Operation]]
+# By the time elapsed, which no jump of the clock changes.
+_Waiting = tuple[timedelta, int, timedelta, weakref.ref[Operation]]
 
 
 class Deadlines:
@@ -63,10 +64,10 @@ class Deadlines:
         self._closed = False
 
     def watch(self, operation: Operation, limit: timedelta) -> None:
-        """End *operation* when *limit* has passed since it was created, unless it has ended before."""
+        """End *operation*, which was just created, when *limit* has passed, unless it has ended before."""
         with self._lock:
             heapq.heappush(
-                self._waiting, (operation.created_at + limit, next(self._numbers), limit, weakref.ref(operation))
+                self._waiting, (self._clock.elapsed() + limit, next(self._numbers), limit, weakref.ref(operation))
             )
             if len(self._waiting) > self._sweep_above:
                 # Keep only the operations that have not ended before their deadlines.
@@ -95,9 +96,12 @@ class Deadlines:
         """Wait for the next deadline, and end the operations that are late."""
         with self._lock:
             next_deadline = self._waiting[0][0] if self._waiting else None
-        self._clock.wait_until(next_deadline, self._changed)
+        if next_deadline is None:
+            self._clock.wait_until(None, self._changed)
+        else:
+            self._clock.wait(next_deadline - self._clock.elapsed(), self._changed)
         self._changed.clear()
-        now = self._clock.now()
+        now = self._clock.elapsed()
         # One at a time: if one raises, the next pass ends the others.
         while True:
             with self._lock:

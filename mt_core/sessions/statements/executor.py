@@ -181,7 +181,7 @@ class StatementExecutor:
         try:
             while not operation.wait(POLL_S):
                 # Its client waits for the answer.
-                session.last_access = self._ports.clock.now()
+                session.use(self._ports.clock)
             if operation.error is not None:
                 raise operation.error
             if operation.status is not OperationStatus.FINISHED:

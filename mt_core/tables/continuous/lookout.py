@@ -23,6 +23,7 @@ from mt_core.tables.engine import UnreadSources
 from mt_core.tables.refresh.workers import Watch, unwatched
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import why_no_batch
+from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices, query_of
 
 LONGEST_IDLE = timedelta(minutes=1)
@@ -35,28 +36,29 @@ class _Kept:
     """A table that is kept fresh: when its sources are looked at next, and when its next batch may begin at the earliest.
 
     `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held` is why no batch may
-    begin, "" if one may. So many `failures` there were in a row, of batches, and `unread` of looks. `busy` while a thread
-    works on it: all else is then that thread's.
+    begin, "" if one may. So many `failures` there were in a row, of batches, `losses` of Spark by them, and `unread` of looks.
+    `busy` while a thread works on it: all else is then that thread's.
     """
 
     table: MaterializedTable
-    look_at: datetime
-    batch_at: datetime
+    look_at: timedelta
+    batch_at: timedelta
     seen: str | None = None
     due: str | None = None
     is_due: bool = False
     held: str = ""
     failures: int = 0
+    losses: Losses = field(default_factory=Losses)
     unread: int = 0
     stretch: Stretch | None = None
     steps: Iterator[str] = field(default_factory=lambda: iter(()))
-    idle_since: datetime | None = None
+    idle_since: timedelta | None = None
     busy: bool = False
 
 
 class LookOut:
     """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*, and what no batch
-    waits for to *beside*.
+    waits for to *beside*. It goes by the time elapsed, which no jump of the clock changes.
 
     The tables are read again after each change of the registry, but only once within *read_every*.
     """
@@ -73,7 +75,7 @@ class LookOut:
         self._services, self._submit, self._read_every = services, submit, read_every
         self._beside, self._watch = beside or submit, watch or unwatched
         self._kept: dict[str, _Kept] = {}
-        self._read: tuple[int, datetime] | None = None
+        self._read: tuple[int, timedelta] | None = None
 
     def look_after(self) -> None:
         """Renew the leases of the stretches that go on, and cancel batches that take longer than they may."""
@@ -100,10 +102,10 @@ class LookOut:
         self._services.published.put(source)
         return True
 
-    def look(self) -> datetime:
+    def look(self) -> timedelta:
         """Look at the sources that are to be looked at, begin the batches that are due, and return when to look again."""
         services = self._services
-        now = services.clock.now()
+        now = services.clock.elapsed()
         if not services.engine.ready():
             return now + LONGEST_WAIT
         if now >= self._reads_at(now):
@@ -118,8 +120,10 @@ class LookOut:
             if why_end and kept.stretch is not None:
                 kept.stretch.ending = why_end
                 self._begin(kept)
-            elif not kept.held and kept.is_due and kept.batch_at <= now:
-                self._begin(kept)
+            elif kept.held or not kept.is_due:
+                services.at_work.gives_up(kept.table.table_id)
+            elif kept.batch_at <= now:
+                self._begin_batch(kept, now)
         waiting = [kept for kept in self._kept.values() if not kept.busy and not kept.held]
         return min([self._reads_at(now), *map(_wakes_at, waiting)])
 
@@ -132,14 +136,14 @@ class LookOut:
 
     # ------------------------------------------------------------------------------------------------------------- look
 
-    def _reads_at(self, now: datetime) -> datetime:
+    def _reads_at(self, now: timedelta) -> timedelta:
         """Return when the tables are to be read: soon if one may have been created, changed or dropped, or a refresh requested."""
         if self._read is None:
             return now
         generation, at = self._read
         return at + (LONGEST_WAIT if generation == self._services.signal.generation else self._read_every)
 
-    def _read_tables(self, now: datetime) -> None:
+    def _read_tables(self, now: timedelta) -> None:
         self._read = (self._services.signal.generation, now)
         held = [table_id for table_id, kept in self._kept.items() if kept.stretch is not None]
         tables, waiting = in_transaction(self._services.registry, partial(_tables_and_waiting, held=held))
@@ -153,9 +157,10 @@ class LookOut:
             self._kept[table_id].held = "the table is not refreshed continuously any more"
             if self._kept[table_id].stretch is None and not self._kept[table_id].busy:
                 del self._kept[table_id]
+                self._services.at_work.gives_up(table_id)
                 self._services.fresh_at.pop(table_id, None)
 
-    def _hurry(self, now: datetime) -> None:
+    def _hurry(self, now: timedelta) -> None:
         """Look at the tables that read what was committed since, at once if their next batch may begin or only pauses."""
         queue = self._services.published
         published = {queue.get() for _ in range(queue.qsize())}
@@ -163,7 +168,8 @@ class LookOut:
             if published & set(kept.table.definition.sources):
                 kept.look_at = min(kept.look_at, now if kept.busy or kept.unread else max(now, kept.batch_at))
 
-    def _look_at(self, looking: list[_Kept], now: datetime) -> None:
+    def _look_at(self, looking: list[_Kept], now: timedelta) -> None:
+        looked_at = self._services.clock.now()
         seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
         for kept, sources in zip(looking, seen, strict=True):
             if isinstance(sources, UnreadSources):
@@ -177,9 +183,9 @@ class LookOut:
             at_rest = kept.stretch is None and not kept.is_due
             kept.look_at = next_look(kept.table.definition.interval, now, at_rest=at_rest)
             if not kept.is_due:
-                self._services.fresh_at[kept.table.table_id] = now
+                self._services.fresh_at[kept.table.table_id] = looked_at
 
-    def _note_unread(self, kept: _Kept, reason: str, now: datetime) -> None:
+    def _note_unread(self, kept: _Kept, reason: str, now: timedelta) -> None:
         """Note that the sources of a table could not be read, or do not answer yet; its batch fails, and tells why.
 
         The first time may have met a table while it was recreated, so the pauses begin with the second.
@@ -197,6 +203,14 @@ class LookOut:
 
     # ------------------------------------------------------------------------------------------------------------- work
 
+    def _begin_batch(self, kept: _Kept, now: timedelta) -> None:
+        """Begin a batch that is due, or look again soon if it has to wait for other refreshes."""
+        table_id = kept.table.table_id
+        if self._services.at_work.begin(table_id, alone=kept.losses.must_be_alone, waits_as=table_id):
+            self._begin(kept)
+        else:
+            kept.batch_at = now + look_every(kept.table.definition.interval)
+
     def _begin(self, kept: _Kept) -> None:
         kept.busy = True
         self._submit(partial(self._work, kept))
@@ -204,15 +218,17 @@ class LookOut:
     def _work(self, kept: _Kept) -> None:
         """Carry out one batch, or the end of the stretch."""
         # Unless it comes to an end that says otherwise: an error of any kind must not be tried again without a pause.
-        kept.batch_at = self._services.clock.now() + SHORTEST_PAUSE
+        kept.batch_at = self._services.clock.elapsed() + SHORTEST_PAUSE
         try:
             self._drive(kept)
         finally:
             kept.busy = False
+            self._services.at_work.end(kept.table.table_id)
             self._services.signal.set()
 
     def _drive(self, kept: _Kept) -> None:
-        began = self._services.clock.now()
+        clock = self._services.clock
+        began, began_at = clock.elapsed(), clock.now()
         stretch = kept.stretch or self._begun(kept)
         if stretch is None:
             kept.batch_at = began + look_every(kept.table.definition.interval)
@@ -228,7 +244,7 @@ class LookOut:
         finally:
             if not goes_on:
                 kept.stretch, kept.steps = None, iter(())
-        self._note_end(kept, stretch, began)
+        self._note_end(kept, stretch, began, began_at)
 
     def _begun(self, kept: _Kept) -> Stretch | None:
         """Claim the table for a new stretch; None while something else is done with it."""
@@ -236,17 +252,18 @@ class LookOut:
         claimed = services.ledger.begin_stretch(kept.table.table_id)
         if claimed is None:
             return None
-        stretch = Stretch(claimed, services, beside=self._beside)
+        stretch = Stretch(claimed, services, beside=self._beside, losses=kept.losses)
         kept.steps = stretch.steps()
         return stretch
 
-    def _note_end(self, kept: _Kept, stretch: Stretch, began: datetime) -> None:
+    def _note_end(self, kept: _Kept, stretch: Stretch, began: timedelta, began_at: datetime) -> None:
         """Note when the next batch may begin, after the end of one."""
+        kept.losses = stretch.losses
         services, freshness, table = self._services, kept.table.definition.interval, kept.table
         run = services.ledger.shown(stretch.claimed.run.run_id) if kept.stretch is None else None
         if run is not None and run.status is RunStatus.FAILED:
             kept.failures += 1
-            kept.batch_at = services.clock.now() + pause_after(freshness, kept.failures)
+            kept.batch_at = services.clock.elapsed() + pause_after(freshness, kept.failures)
             error = services.errors.text(str(table.identifier), run.error)
             log.warning("refresh of %s failed: %s", table.identifier, error, extra={"action": "batch_failed"})
             # A command that is under way on the table decides; the next failure tries again.
@@ -254,17 +271,17 @@ class LookOut:
                 suspend_failing(services, table.table_id)
         elif run is not None and run.status not in DONE:
             # Its process, its engine or its claim was lost: the next stretch goes on.
-            kept.batch_at = services.clock.now() + look_every(freshness)
+            kept.batch_at = services.clock.elapsed() + look_every(freshness)
         else:
             kept.seen, kept.is_due, kept.failures = kept.due, False, 0
             services.errors.forget(str(table.identifier))
-            kept.idle_since, kept.batch_at = services.clock.now(), began + apart(freshness, stretch.way)
-            services.fresh_at[table.table_id] = began
+            kept.idle_since, kept.batch_at = services.clock.elapsed(), began + apart(freshness, stretch.way)
+            services.fresh_at[table.table_id] = began_at
         if stretch.way is not None:
             services.published.put(str(table.identifier))
 
 
-def _wakes_at(kept: _Kept) -> datetime:
+def _wakes_at(kept: _Kept) -> timedelta:
     """Return when a table needs the look-out next: a due one waits for its batch, and for its sources if they were not read."""
     if not kept.is_due:
         return kept.look_at
@@ -287,5 +304,5 @@ def _why_another_job(kept: _Kept, table: MaterializedTable) -> str:
     return "the table was suspended and resumed" if resumed else ""
 
 
-def _has_idled(kept: _Kept, now: datetime) -> bool:
+def _has_idled(kept: _Kept, now: timedelta) -> bool:
     return kept.idle_since is not None and now - kept.idle_since >= LONGEST_IDLE and not kept.is_due

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from mt_core.maintenance.strategy import Way
 from mt_core.model.freshness import Freshness
 
 LOOKS, LOOKS_AT_REST = 20, 5
-_FIRST = datetime(1970, 1, 1, tzinfo=UTC)
 SHORTEST_LOOK, LONGEST_LOOK = timedelta(milliseconds=50), timedelta(seconds=5)
 SHORTEST_PAUSE, LONGEST_PAUSE = timedelta(seconds=5), timedelta(minutes=5)
 
@@ -22,11 +21,11 @@ def look_every(freshness: Freshness, *, at_rest: bool = False) -> timedelta:
     return min(max(timedelta(seconds=freshness.seconds) / looks, SHORTEST_LOOK), LONGEST_LOOK)
 
 
-def next_look(freshness: Freshness, now: datetime, *, at_rest: bool = False) -> datetime:
+def next_look(freshness: Freshness, now: timedelta, *, at_rest: bool = False) -> timedelta:
     """Return when the sources are looked at after *now*: at whole multiples of the time between two looks, so that those of many
     tables are looked at together."""
     every = look_every(freshness, at_rest=at_rest)
-    return now + every - (now - _FIRST) % every
+    return now + every - now % every
 
 
 def apart(freshness: Freshness, way: Way | None) -> timedelta:

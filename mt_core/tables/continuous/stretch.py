@@ -21,15 +21,17 @@ from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.tables.engine import StorageMetadata
-from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.refresh.attempt import Attempt, Steps, kind_of
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import refresh_timeout_of
 from mt_core.tables.upkeep.compaction import compact, too_many
 from mt_core.tables.views.readers import versions_read
 
 IDLE = "idle"
+LONGEST = timedelta(hours=1)
 MOST_RECENT = 50
 MOST_SNAPSHOTS = 500
 EXPIRE_EVERY = timedelta(minutes=1)
@@ -44,17 +46,19 @@ class Stretch(Attempt):
     """Carries out the batches of a claimed CONTINUOUS run.
 
     `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends, "" while it goes
-    on: another thread may set it while the stretch is idle.
+    on: another thread may set it while the stretch is idle. `losses` are those of the table in a row, *losses* before this stretch.
     """
 
-    def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit) -> None:
+    def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
         super().__init__(claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set)
         self.way: Way | None = None
         self.ending = ""
+        self.losses = losses
         self._clock, self._history = services.clock, services.settings.continuous_history
-        self._began_at = self._expired_at = self._clock.now()
+        self._began_at, self._began = self._clock.now(), self._clock.elapsed()
+        self._claimed = self._expired = self._compacted = self._began
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
-        self._services, self._compacted_at, self._compacted_before = services, self._began_at, 1
+        self._services, self._compacted_before = services, 1
         # A batch holds the turn; a compaction beside the batches takes it for its commits.
         self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
         self._batch = 1
@@ -67,7 +71,7 @@ class Stretch(Attempt):
     def _work(self) -> Steps:
         while not self.ending:
             self._opened, self._restarts = False, 0
-            self._noted, self._began_at = {}, self._clock.now()
+            self._noted, self._began_at, self._began = {}, self._clock.now(), self._clock.elapsed()
             self._set_deadline()
             try:
                 with self._turn:
@@ -88,17 +92,17 @@ class Stretch(Attempt):
         """Give each batch the time that a refresh may take."""
         if self._timeout:
             self._run = replace(self._run, started_at=self._began_at, deadline=self._began_at + self._timeout)
-            self.claimed = replace(self.claimed, run=self._run)
+            self.claimed = replace(self.claimed, run=self._run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
         """Delete snapshots that are older than the history, or than the last 500 batches, once a minute; not those others read.
 
         Each commit writes a list of all that are kept.
         """
-        now = self._clock.now()
-        if self._published is None or now - self._expired_at < EXPIRE_EVERY:
+        elapsed, now = self._clock.elapsed(), self._clock.surely()
+        if self._published is None or elapsed - self._expired < EXPIRE_EVERY:
             return
-        self._expired_at = now
+        self._expired = elapsed
         try:
             many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
             read = versions_read(self._services, self._identifier)
@@ -110,12 +114,10 @@ class Stretch(Attempt):
 
     def _compact(self) -> None:
         """Have the table compacted, if it has to be, after each 60th batch or each ten minutes."""
-        now, batch = self._clock.now(), self._batch or 0
-        if self.ending or (
-            batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted_at < COMPACT_EVERY
-        ):
+        now, batch = self._clock.elapsed(), self._batch or 0
+        if self.ending or (batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY):
             return
-        self._compacted_before, self._compacted_at = batch, now
+        self._compacted_before, self._compacted = batch, now
         if self._is_lost:
             # Batches that replace files would win each time: they wait for this one.
             compact(self._services, self._table, holds=self._branch)
@@ -152,12 +154,23 @@ class Stretch(Attempt):
             and not is_left
         )
 
+    def _release(self, lost: EngineUnavailable) -> None:
+        """End the stretch, which fails if batches of the table lost Spark too often: nothing else was at work, or too much was."""
+        self.losses = self.losses.and_one(kind_of(lost))
+        if why := self.losses.too_many:
+            error = f"Refresh of {self._identifier} {why}: {lost}"
+            changes = {"error": error, "by_query": self.losses.is_cause}
+            self._ledger.end(self.claimed, RunStatus.FAILED, changes)
+        else:
+            super()._release(lost)
+
     def _note(self, changes: Mapping[str, Any]) -> None:
         """Keep *changes* until the end of the batch: one transaction records all of it."""
         self._noted.update(changes)
 
     def _end_batch(self, end: RunEnded) -> None:
         """Record a batch that published, or found nothing to do."""
+        self.losses = Losses()
         self._noted |= end.changes
         self.way = self._way if end.status is RunStatus.SUCCEEDED else None
         if self.way is not None:
@@ -165,19 +178,20 @@ class Stretch(Attempt):
         why = self._ledger.note_batch(self.claimed, self._noted)
         if why is None:
             raise GivenUp
-        self.ending = why
+        lasted = self._clock.elapsed() - self._claimed
+        self.ending = why or ("it lasted an hour" if lasted >= LONGEST else "")
 
     def _count(self, way: Way) -> None:
         assert self._batch is not None
         self._published = self._noted.get("snapshot_id")
         self._begins.append(self._began_at)
-        now = self._clock.now()
         since = None if self._maintenance is None else self._maintenance.changes.since
         batch = Batch(
             number=self._batch,
             began_at=self._began_at,
-            seconds=_seconds(now - self._began_at),
-            lag=None if since is None else _seconds(now - since),
+            seconds=_seconds(self._clock.elapsed() - self._began),
+            # Who committed may have another clock.
+            lag=None if since is None else max(0.0, _seconds(self._clock.now() - since)),
             strategy=way,
             rows=self._noted.get("rows", 0),
             snapshot_id=self._published or "",

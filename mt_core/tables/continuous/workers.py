@@ -76,12 +76,12 @@ class ContinuousWorkers:
     def _look(self) -> None:
         self._wake.clear()
         again = self._lookout.look()
-        self._wake.wait(max(0.0, (again - self._clock.now()).total_seconds()))
+        self._wake.wait(max(0.0, (again - self._clock.elapsed()).total_seconds()))
 
     def _hear(self) -> None:
         """Wake the look-out, and no other thread, when the engine has committed rows to a source of one of its tables."""
         if not self._lookout.keeps_any or not self._engine.ready():
-            self._clock.wait_until(self._clock.now() + HEAR_FOR, self._loops[1].ending)
+            self._clock.wait(HEAR_FOR, self._loops[1].ending)
             return
         # The engine is asked again when it is ready.
         with suppress(EngineUnavailable):

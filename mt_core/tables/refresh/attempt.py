@@ -53,7 +53,8 @@ from mt_core.tables.refresh.late_data import late_data
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
 from mt_core.tables.refresh.written_rows import written_rows
 from mt_core.tables.runs.decide import decide, has_same, only_compacted
-from mt_core.tables.runs.ledger import Claimed, Ledger, lost_too_often
+from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import query_of
 
 MAX_RESTARTS = 3
@@ -102,7 +103,7 @@ class Attempt:
             return
         except EngineUnavailable as lost:
             yield "release"
-            self._ledger.release(self.claimed, str(lost), _kind_of(lost))
+            self._release(lost)
         self._on_end()
 
     def _steps_to_end(self) -> Steps:
@@ -119,7 +120,7 @@ class Attempt:
             yield from self._finish(failed(error, self._identifier))
 
     def _work(self) -> Steps:
-        if lost := lost_too_often(self._run):
+        if lost := losses_of(self._run).too_many:
             raise RunEnded(status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."})
         if self._run.attempt > 1:
             yield from self._open()
@@ -165,6 +166,9 @@ class Attempt:
         self._scope = decision.scope
         if not self._opened:
             self._read = metadata
+
+    def _release(self, lost: EngineUnavailable) -> None:
+        self._ledger.release(self.claimed, str(lost), kind_of(lost))
 
     def _note(self, changes: Mapping[str, Any]) -> None:
         if not self._ledger.note(self.claimed, changes):
@@ -401,7 +405,8 @@ class Attempt:
             raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
 
 
-def _kind_of(lost: EngineUnavailable) -> Loss:
+def kind_of(lost: EngineUnavailable) -> Loss:
+    """Return whose loss it is that a refresh lost Spark."""
     if isinstance(lost, ClusterLost):
         return Loss.OF_CLUSTER
     return Loss.ALONE if lost.alone else Loss.SHARED

@@ -4,19 +4,20 @@ lost processes."""
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
 from mt_core.background import BackgroundLoop
-from mt_core.model.run import RunStatus
+from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.refresh.attempt import Attempt
-from mt_core.tables.runs.ledger import Claimed, must_be_alone
+from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import TableServices
 
 log = logging.getLogger(__name__)
 _IDLE_S = 60.0
+_RUNS = "runs of the ledger"
 RENEWALS_PER_LEASE = 3
 Watch = Callable[[Claimed, str], None]
 
@@ -34,7 +35,7 @@ class Workers:
         self._published, self._errors = services.published, services.errors
         self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
-        self._claiming = threading.Lock()
+        self._at_work = services.at_work
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
         ]
@@ -79,18 +80,27 @@ class Workers:
         return True
 
     def _claim(self) -> Claimed | None:
-        """Claim a run, or none while one that must be alone is at work."""
-        with self._claiming:
-            active = list(self._active.values())
-            if any(must_be_alone(each.run) for each in active):
-                return None
-            claimed = self._ledger.claim(beside_others=bool(active))
-            if claimed is not None:
+        """Claim a run, or none while it has to wait for others at work, or one of them has to be alone."""
+        asked, claimed = list[str](), None
+
+        def may_begin(run: RefreshRun) -> bool:
+            asked.append(run.run_id)
+            return self._at_work.begin(run.run_id, alone=losses_of(run).must_be_alone, waits_as=_RUNS)
+
+        try:
+            if (claimed := self._ledger.claim(may_begin)) is not None:
                 self._active[claimed.run.run_id] = claimed
             return claimed
+        finally:
+            for run_id in asked if claimed is None else ():
+                self._at_work.end(run_id)
+            if not asked:
+                # The one that waited was cancelled, or its table dropped.
+                self._at_work.gives_up(_RUNS)
 
     def _end(self, run_id: str) -> None:
         """Let those go on that wait for the end of a run; harmless when called twice."""
+        self._at_work.end(run_id)
         if self._active.pop(run_id, None) is not None:
             self._signal.set()
 

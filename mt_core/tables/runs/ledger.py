@@ -11,40 +11,42 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, assert_never
 
+from mt_core.clock import Clock
 from mt_core.errors import OperationNotFound, RequestKeyReused
+from mt_core.model.gateway import successor
 from mt_core.model.partition import NOT_DOUBTED, WHOLE
 from mt_core.model.run import OPEN, TERMINAL, Loss, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
+from mt_core.tables.registry import Registry, Transaction, transactional
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED
 from mt_core.tables.runs.due import points_between
 from mt_core.tables.runs.failures import count_failures
 from mt_core.tables.runs.periodic import PeriodicRuns
-from mt_core.tables.runs.upstream import Upstream, wake, wake_needless
+from mt_core.tables.runs.upstream import Upstream, wake, wake_needless, wake_put_back
 from mt_core.tables.settings import ManagerSettings, refresh_timeout_of
 
-# How many attempts of a run may be lost in a process that no other work shared, before it fails; how many shared ones, before it
-# is repeated beside no other run; and how many of both kinds, before it fails whatever else there was.
-MAX_ATTEMPTS, ALONE_AFTER, MAX_LOSSES = 3, 2, 10
-LONGEST_STRETCH = timedelta(hours=1)
 MOST_MARKED = 50
 _SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
-    """A run that this process holds, with its table as it was at the claim."""
+    """A run that this process holds, with its table as it was at the claim.
+
+    It takes longer than it may once the time `ends_by` has elapsed, None: never.
+    """
 
     run: RefreshRun
     table: MaterializedTable
+    ends_by: timedelta | None = None
 
 
 class Ledger:
     """Reads and writes runs. Thread-safe: it keeps nothing itself."""
 
-    def __init__(self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str]) -> None:
-        self.registry = registry
+    def __init__(self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str], clock: Clock) -> None:
+        self.registry, self._clock = registry, clock
         self.max_partitions = settings.max_partitions
         self._settings = settings
         self._new_id = new_id
@@ -134,25 +136,24 @@ class Ledger:
 
     # ---------------------------------------------------------------------------------------------------------- claim
 
-    def claim(self, *, beside_others: bool = False) -> Claimed | None:
+    def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> Claimed | None:
         """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so.
 
-        *beside_others*: other runs are at work in this process; a run that has to be alone waits for their end, and so do those
-        after it.
+        *may_begin* is asked for each run before it is claimed; the first that may not begin yet keeps those after it waiting.
         """
         while True:
-            claimed, goes_on = self._claim_next(beside_others)
+            claimed, goes_on = self._claim_next(may_begin)
             if claimed is not None or not goes_on:
                 return claimed
 
     @transactional
-    def _claim_next(self, tx: Transaction, beside_others: bool) -> tuple[Claimed | None, bool]:
+    def _claim_next(self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]) -> tuple[Claimed | None, bool]:
         """Return what was claimed, and whether to try again: a transaction marks some runs at most, as others wait for its end."""
+        if self._is_replaced(tx):
+            return None, False
         upstream = Upstream(tx=tx, settings=self._settings)
         for _ in range(MOST_MARKED):
             if (run := tx.runs.next_claimable()) is None:
-                return None, False
-            if beside_others and must_be_alone(run):
                 return None, False
             table = tx.tables.get(run.table_id)
             if table is None:
@@ -160,7 +161,7 @@ class Ledger:
             else:
                 after = upstream.with_wait(table, run)
                 if after.waits_until is None or after.waits_until <= tx.now():
-                    return self._claimed(tx, table, after), False
+                    return (self._claimed(tx, table, after) if may_begin(run) else None), False
             tx.runs.replace(after, expected=run)
         return None, True
 
@@ -168,7 +169,12 @@ class Ledger:
     def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
         """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it, or it is not kept."""
         table = tx.tables.get(table_id)
-        if table is None or why_no_batch(table) or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1):
+        if (
+            table is None
+            or self._is_replaced(tx)
+            or why_no_batch(table)
+            or tx.runs.newest(table_id=table_id, statuses=OPEN, limit=1)
+        ):
             return None
         run = RefreshRun(
             run_id=self._new_id(),
@@ -198,26 +204,29 @@ class Ledger:
             return "the definition changed"
         if tx.runs.queued(run.table_id):
             return "another refresh is due"
-        if run.started_at is not None and tx.now() - run.started_at >= LONGEST_STRETCH:
-            return "it lasted an hour"
         return why_no_batch(table)
+
+    def _is_replaced(self, tx: Transaction) -> bool:
+        """Whether another gateway has taken the registry, which this one notices when it renews its lease."""
+        return successor(tx.gateways.all(), self._settings.owner, tx.now()) is not None
 
     def _claimed(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Claimed:
         wider = self._periodic.widened(tx, table, run) if run.claim == 0 else run
-        timeout = refresh_timeout_of(table.definition.options, self._settings)
+        limit = refresh_timeout_of(table.definition.options, self._settings)
+        timeout = limit if limit and run.kind is not RunKind.CONTINUOUS else None
         claimed = wider.advance(
             RunStatus.RUNNING,
             claim=tx.tables.next_claim(table.table_id),
             owner=self._settings.owner,
             lease_until=tx.now() + self._settings.lease,
             started_at=tx.now(),
-            deadline=tx.now() + timeout if timeout and run.kind is not RunKind.CONTINUOUS else None,
+            deadline=tx.now() + timeout if timeout else None,
             finished_at=None,
             job_id=self._new_id().replace("-", ""),
             fingerprint=fingerprint_of(table.definition),
         )
         tx.runs.replace(claimed, expected=run)
-        return Claimed(run=claimed, table=table)
+        return Claimed(run=claimed, table=table, ends_by=self._clock.elapsed() + timeout if timeout else None)
 
     # ------------------------------------------------------------------------------------------------------------ holding
 
@@ -244,8 +253,7 @@ class Ledger:
 
     def is_overdue(self, claimed: Claimed) -> bool:
         """Whether the run takes longer than it may."""
-        deadline = claimed.run.deadline
-        return deadline is not None and in_transaction(self.registry, lambda tx: tx.now()) >= deadline
+        return claimed.ends_by is not None and self._clock.elapsed() >= claimed.ends_by
 
     @transactional
     def withdrawn(self, tx: Transaction, run_id: str) -> bool:
@@ -295,12 +303,16 @@ class Ledger:
         A gateway that could not renew its own lease for a moment is not lost: it keeps its runs for as long as their leases last.
         """
         ours, now = self._settings.owner, tx.now()
+        for run in tx.runs.newest(statuses=[RunStatus.RUNNING], kinds=frozenset(RunKind)):
+            if run.lease_until is not None and run.lease_until > now + self._settings.lease:
+                # The clock was put back.
+                tx.runs.replace(replace(run, lease_until=now + self._settings.lease), expected=run)
         lost = [
             run for run in tx.runs.expired() if run.owner != ours or run.lease_until is None or run.lease_until < now
         ]
         for run in lost:
             _give_back(tx, run, "its process was lost")
-        return len(lost) + wake_needless(tx)
+        return len(lost) + wake_put_back(tx) + wake_needless(tx)
 
     # ------------------------------------------------------------------------------------------------------------- cancel
 
@@ -349,21 +361,6 @@ def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTabl
         doubted = doubted.without(run.scope)
     now = doubted if doubted else None
     return table if now == table.doubted else replace(table, doubted=now)
-
-
-def must_be_alone(run: RefreshRun) -> bool:
-    """Return whether a run has lost so many processes beside other work that the next has to show whether it is the cause."""
-    return (run.shared or 0) >= ALONE_AFTER
-
-
-def lost_too_often(run: RefreshRun) -> str:
-    """Return how often a run has lost its process, in words, if that is too often to try again; "" if it is not."""
-    lost = run.attempt - 1 - (run.excused or 0)
-    if lost - (run.shared or 0) >= MAX_ATTEMPTS:
-        return f"lost its process {MAX_ATTEMPTS} times"
-    if lost >= MAX_LOSSES:
-        return f"lost its process {MAX_LOSSES} times, {run.shared} of them beside other work, any of which can be the cause"
-    return ""
 
 
 def _shown(tx: Transaction, run: RefreshRun) -> RefreshRun:

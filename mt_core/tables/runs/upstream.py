@@ -12,10 +12,11 @@ from datetime import datetime
 
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.formatter import show_schedule_time
-from mt_core.model.run import OPEN, RefreshRun, RunKind
+from mt_core.model.run import DONE, OPEN, RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus, TableIdentifier
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import Name, qualify
+from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Transaction
 from mt_core.tables.runs.due import is_due
 from mt_core.tables.settings import ManagerSettings, upstream_wait_of
@@ -42,6 +43,7 @@ class Upstream:
             for source in table.definition.sources
             if (upstream := self._scheduled(source)) is not None and upstream.table_id != table.table_id
             if (point := self._open_point(upstream, run.schedule_time)) is not None
+            if not self._is_at_version(table, source)
         }
         return replace(run, waits_for=awaited, waits_until=run.requested_at + wait if awaited else None)
 
@@ -50,6 +52,17 @@ class Upstream:
             table = materialized(self.tx, source)
             self._tables[source] = table if is_scheduled(table) else None
         return self._tables[source]
+
+    def _is_at_version(self, table: MaterializedTable, source: str) -> bool:
+        """Whether *table*, when it was refreshed last, read *source* only at versions of its query's own text.
+
+        The sources of a definition have no versions, but those of a run's vector do.
+        """
+        done = self.tx.runs.newest(table_id=table.table_id, statuses=DONE, limit=1)
+        if not done or done[0].fingerprint != fingerprint_of(table.definition):
+            return False
+        names = [str(each["name"]) for each in done[0].vector or ()]
+        return source not in names and read_source(source)[0] in {read_source(name)[0] for name in names}
 
     def _open_point(self, table: MaterializedTable, until: datetime) -> datetime | None:
         """Return the latest schedule time up to *until* for which the schedule of *table* still has to refresh it, if any."""
@@ -81,6 +94,17 @@ def wake_needless(tx: Transaction) -> int:
     awaited = {table_id for run in tx.runs.waiting() for table_id in run.waits_for}
     idle = {table_id for table_id in awaited if not is_scheduled(tx.tables.get(table_id))}
     return _wake(tx, lambda run: not idle.isdisjoint(run.waits_for)) if idle else 0
+
+
+def wake_put_back(tx: Transaction) -> int:
+    """Let the runs wait from now that were requested before the clock was put back; return how many."""
+    now = tx.now()
+    found = [run for run in tx.runs.waiting() if run.requested_at > now and run.waits_until is not None]
+    for run in found:
+        assert run.waits_until is not None
+        wait = run.waits_until - run.requested_at
+        tx.runs.replace(replace(run, requested_at=now, waits_until=now + wait), expected=run)
+    return len(found)
 
 
 def is_scheduled(table: MaterializedTable | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 
-from mt_core.model.gateway import GatewayLease
+from mt_core.model.gateway import GatewayLease, successor
 from mt_core.tables.registry import Transaction
 
 LEASE = timedelta(seconds=15)
@@ -24,13 +24,18 @@ def take_lease(
     """Take or renew *lease* for *length*, unless another gateway lives; that one is returned then.
 
     A gateway whose process has ended, as *dead* reports, does not live, however long its lease. What it had leased is free
-    from then on: its own lease is the proof.
+    from then on: its own lease is the proof. One that was written before the clock was put back ends after *length*, unless it is
+    renewed; at once, if *lease* has been taken after it.
     """
     now = tx.now()
     others = [other for other in tx.gateways.all() if other.owner != lease.owner]
     living = [other for other in others if other.lease_until > now]
+    holds = successor(tx.gateways.all(), lease.owner, now) is None
     for other in living:
-        if not dead(other):
+        if not (holds or dead(other)):
+            if other.lease_until > now + length:
+                other = replace(other, lease_until=now + length)
+                tx.gateways.put(other)
             return other
     for other in living:
         tx.gateways.put(replace(other, lease_until=now))

@@ -53,7 +53,7 @@ def _remove_orphans(services: TableServices, table: MaterializedTable) -> None:
     """Delete files that no snapshot refers to, without a claim: they are older than any batch that is under way."""
     age = max(ORPHAN_AGE, services.settings.history)
     try:
-        services.engine.remove_orphans(table.identifier, services.clock.now() - age)
+        services.engine.remove_orphans(table.identifier, services.clock.surely() - age)
     except StorageMissing:
         return
     except MtError as error:
@@ -72,7 +72,7 @@ def _log_failure(table: MaterializedTable, error: MtError) -> None:
 
 
 def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
-    now, engine, settings = services.clock.now(), services.engine, services.settings
+    now, engine, settings = services.clock.surely(), services.engine, services.settings
     # A stream commits at most twice within the freshness, and no other pass expires what it leaves.
     history = min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
     try:
@@ -82,7 +82,7 @@ def _maintain(services: TableServices, table: MaterializedTable, done: list[str]
         with services.intents.command(table.identifier, "MAINTENANCE") as command:
             claim_exclusively(services, command.table, wait_s=0.0)
             engine.expire(table.identifier, now - history, read)
-            engine.remove_orphans(table.identifier, services.clock.now() - max(ORPHAN_AGE, history))
+            engine.remove_orphans(table.identifier, now - max(ORPHAN_AGE, history))
     except (IllegalStatus, StorageMissing, TableBusy):
         return
     except MtError as error:

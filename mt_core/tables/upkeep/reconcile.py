@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from mt_core.background import attempt
+from mt_core.clock import is_ahead
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.commands.alter import alter_options
@@ -16,6 +17,7 @@ from mt_core.tables.commands.create import undo_create
 from mt_core.tables.commands.drop import sweep
 from mt_core.tables.commands.lifecycle import resume, suspend, suspend_failing
 from mt_core.tables.definition.options import CATCH_UP
+from mt_core.tables.intents import LEASE
 from mt_core.tables.pages import every_table
 from mt_core.tables.registry import Tombstone, in_transaction
 from mt_core.tables.runs.failures import why_suspend
@@ -98,7 +100,7 @@ def _read(services: TableServices) -> _Snapshot:
             each
             for each in tables
             if each.intent
-            and (each.intent.lease_until < at or each.intent.owner in ended)
+            and (not is_ahead(each.intent.lease_until, at, LEASE) or each.intent.owner in ended)
             and not services.intents.is_at_work(each)
         ],
         without_table=[definition for definition in definitions if definition.workflow_id not in in_use],

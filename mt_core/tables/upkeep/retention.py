@@ -21,7 +21,7 @@ PAGE = 500
 
 def forget_old_runs(services: TableServices) -> int:
     """Delete ended runs requested longer ago than the history of refreshes; return how many."""
-    older_than = services.clock.now() - services.settings.refresh_history
+    older_than = services.clock.surely() - services.settings.refresh_history
     forgotten, after, more = 0, None, bool(services.settings.refresh_history)
     while more:
         after, number, more = in_transaction(

@@ -221,3 +221,17 @@ def test_a_hook_that_does_not_return_delays_those_of_no_other_job(world: World) 
 def test_an_unknown_hook_is_refused_with_those_there_are() -> None:
     with pytest.raises(PluginError, match="there are: recording"):
         InstalledHooks({"recording": RecordingHook()}).find("nope")
+
+
+def test_a_hook_that_failed_while_the_clock_was_days_ahead_is_called_again_at_once(world: World) -> None:
+    world.clock.put(timedelta(days=3))
+    world.hook.failures = [OSError("away")]
+    world.store.begin(a_job(hooks=(HOOK,)))
+    world.store.calls.call_due()
+
+    world.clock.put(-timedelta(days=3))
+    world.store.calls.wake()
+    world.store.calls.call_due()
+
+    assert world.events() == ["created", "created"]
+    assert world.job().hooks[0].error is None

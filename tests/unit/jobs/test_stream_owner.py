@@ -235,6 +235,24 @@ def test_a_job_that_lacks_a_jar_is_suspended_with_the_reason_and_goes_on_when_it
     assert world.engine.sink == ["x", "y"]
 
 
+def test_a_job_that_was_suspended_while_the_clock_was_days_ahead_is_looked_at_soon(world: World) -> None:
+    world.submit("a")
+    world.engine.run_batches()
+    world.passes()
+    world.engine.absent["a"] = "There is no jar /home/jars/1.jar."
+    world.clock.put(timedelta(days=3))
+    world.engine.lose(available=True)
+    world.begin_gateway("second")
+    world.passes(60)
+    suspended = world.job().status
+    del world.engine.absent["a"]
+
+    world.clock.put(-timedelta(days=3))
+    world.passes(3)
+
+    assert (suspended, world.job().status) == (JobStatus.SUSPENDED, JobStatus.RUNNING)
+
+
 def test_a_stop_that_comes_while_a_job_is_suspended_is_not_forgotten(world: World) -> None:
     world.submit("a")
     world.engine.absent["a"] = "There is no jar /home/jars/1.jar."

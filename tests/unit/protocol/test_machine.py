@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import timedelta
 from functools import wraps
 
 import pytest
@@ -37,6 +38,7 @@ BUDGET = {
     "alter": 2,
     "suspend": 3,
     "maintenance": 2,
+    "clock": 1,
 }
 MOST_WORKERS = 3
 EXAMPLES, MANY_EXAMPLES = 40, rounds(120, 400)
@@ -70,6 +72,7 @@ class RefreshProtocol(RuleBasedStateMachine):
         self.world = ProtocolWorld(partitioned=self.partitioned, initial_refresh=self.initial_refresh)
         self.world.engine.holds = self.holds
         self.budget = dict(BUDGET)
+        self.ahead = 0
 
     @initialize(done=st.integers(0, 2), asked=st.booleans())
     def begin(self, done: int, asked: bool) -> None:
@@ -229,6 +232,18 @@ class RefreshProtocol(RuleBasedStateMachine):
             self.world.resume(options)
         else:
             self.world.suspend()
+
+    @rule(hours=st.sampled_from([1, 25]))
+    @spending("clock")
+    def put_clock_ahead(self, hours: int) -> None:
+        self.world.put_clock(timedelta(hours=hours))
+        self.ahead += hours
+
+    @precondition(lambda self: self.ahead)
+    @rule()
+    def put_clock_back(self) -> None:
+        self.world.put_clock(-timedelta(hours=self.ahead))
+        self.ahead = 0
 
     @rule()
     @spending("maintenance")

@@ -91,6 +91,12 @@ class ContinuousTable(RuleBasedStateMachine):
     def look(self, seconds: int) -> None:
         self.world.look(after=seconds)
 
+    @rule(hours=st.sampled_from([-72, -1, 1, 72]))
+    def put_clock(self, hours: int) -> None:
+        self.world.clock.put(timedelta(hours=hours))
+        self.world.lookout.look_after()
+        self.world.ledger.recover()
+
     @rule()
     def work(self) -> None:
         self.world.work()
@@ -179,7 +185,8 @@ class ContinuousTable(RuleBasedStateMachine):
         assert [run for run in runs if run.status in OPEN] == []
         assert run_branches(world.engine.load(LIVE).branches) == ()
         failed = [run.error for run in runs if run.kind is RunKind.CONTINUOUS and run.status is RunStatus.FAILED]
-        assert all("planned" in str(error) for error in failed), failed
+        # Spark that is lost so often fails the table, which goes on all the same.
+        assert all("planned" in str(error) or "lost its process 10 times" in str(error) for error in failed), failed
 
 
 @pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(MANY_EXAMPLES, marks=pytest.mark.slow)])

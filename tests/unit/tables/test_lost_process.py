@@ -8,12 +8,15 @@ import pytest
 
 from mt_core.errors import ClusterLost, EngineError, EngineUnavailable, WorkflowError
 from mt_core.model.freshness import Freshness
-from mt_core.model.run import Loss, RunStatus
+from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, RefreshStatus
 from mt_core.tables.refresh.workers import Workers
 from mt_core.tables.registry import in_transaction
-from mt_core.tables.runs.ledger import ALONE_AFTER, MAX_ATTEMPTS, MAX_LOSSES, Claimed
+from mt_core.tables.runs.ledger import Claimed
+from mt_core.tables.runs.losses import ALONE_AFTER, MAX_ATTEMPTS, MAX_LOSSES
 from tests.support.manager_world import DAILY, ManagerWorld
+from tests.support.registry_steps import begin_process
+from tests.unit.tables.continuous_table import LiveTable
 from tests.unit.tables.failing_registry import (
     Killed,
     buries,
@@ -370,18 +373,31 @@ def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(world
 
 def test_a_refresh_that_lost_spark_beside_others_is_repeated_alone(world: ManagerWorld, asked: str) -> None:
     world.sql(DAILY.replace("daily", "other"))
-    lose(world, asked, BESIDE, ALONE_AFTER - 1)
-    once = world.ledger.claim(beside_others=True)
-    assert once is not None
-    world.ledger.release(once, "lost", Loss.SHARED)
+    workers = Workers(world.services, count=2)
+    world.services.at_work.begin("another run", alone=False, waits_as="")
 
-    beside = world.ledger.claim(beside_others=True)
-    alone = world.ledger.claim()
+    for _ in range(ALONE_AFTER):
+        world.engine.failing["write"] = BESIDE
+        assert workers.run_next()
+    beside = workers.run_next()
+    world.services.at_work.end("another run")
+    alone = workers.run_next()
 
-    assert once.run.run_id == asked
-    assert beside is None
-    assert alone is not None
-    assert alone.run.run_id == asked
+    assert (beside, alone) == (False, True)
+    assert world.run(asked).status is RunStatus.SUCCEEDED
+
+
+def test_a_cancelled_refresh_that_waited_to_be_alone_keeps_no_other_waiting(world: ManagerWorld, asked: str) -> None:
+    lose(world, asked, BESIDE, ALONE_AFTER)
+    workers = Workers(world.services, count=2)
+    world.services.at_work.begin("another run", alone=False, waits_as="")
+    assert not workers.run_next()
+    assert not world.services.at_work.begin("a batch", alone=False, waits_as="")
+
+    world.sql("DROP MATERIALIZED TABLE daily")
+    workers.run_next()
+
+    assert world.services.at_work.begin("a batch", alone=False, waits_as="")
 
 
 def test_no_other_run_begins_while_one_is_repeated_alone(world: ManagerWorld, asked: str) -> None:
@@ -416,3 +432,17 @@ def test_a_process_that_could_not_renew_its_lease_for_a_moment_takes_neither_run
 
     assert world.ledger.held(claimed) is not None
     assert world.state() == before
+
+
+def test_a_gateway_whose_registry_another_one_has_taken_claims_nothing_before_it_notices_that() -> None:
+    world = LiveTable()
+    world.sql(DAILY)
+    world.append(10)
+    before = [run.run_id for run in world.stretches()]
+    begin_process(world.registry, "another gateway")
+
+    claimed = world.claim()
+    world.look(after=5)
+
+    assert claimed is None
+    assert [run.run_id for run in world.stretches()] == before

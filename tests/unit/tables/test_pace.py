@@ -1,11 +1,11 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 from mt_core.model.freshness import Freshness
 from mt_core.tables.continuous.pace import next_look
 
-NOW = datetime(2026, 3, 1, 12, 0, 0, 730_000, tzinfo=UTC)
+NOW = timedelta(hours=12, milliseconds=730)
 
 
 def test_tables_of_one_freshness_are_looked_at_together_twenty_times_within_it() -> None:

@@ -11,6 +11,7 @@ import pytest
 from mt_core.errors import ConfigError
 from mt_core.model.run import RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
+from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.ledger import MOST_MARKED
 from tests.support.manager_world import START, ManagerWorld
 from tests.support.registry_facts import a_run
@@ -347,3 +348,25 @@ def test_schedule_times_that_failed_alone_keep_no_other_table_waiting() -> None:
     world.tick(point, "high")
 
     assert claim(world) == "high"
+
+
+@pytest.mark.parametrize(
+    ("read", "waits"),
+    [
+        (["lake.default.low"], True),
+        (["lake.default.low AS OF 7"], False),
+        (["lake.default.low AS OF `a tag`", "lake.default.low"], True),
+    ],
+)
+def test_a_table_that_reads_another_at_a_version_of_its_own_text_does_not_wait_for_it(
+    read: Sequence[str], waits: bool
+) -> None:
+    world = chain("low", "high")
+    refreshed = world.runs("high")[-1]
+    vector = tuple({"name": name, "kind": "table", "version": {}} for name in read)
+    in_transaction(world.registry, lambda tx: tx.runs.replace(replace(refreshed, vector=vector), expected=refreshed))
+
+    world.tick(ONE_PM, "high")
+    claimed = claim(world)
+
+    assert claimed == (None if waits else "high")

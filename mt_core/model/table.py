@@ -167,7 +167,7 @@ class TableDefinition:
         # Left out when empty, as earlier releases wrote it.
         body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
         body["streams"] = list(self.streams)
-        body["transforms"] = [asdict(transform) for transform in self.transforms]
+        body["transforms"] = list(body["transforms"])
         return {key: value for key, value in body.items() if value or key not in _RECORDED}
 
     @classmethod

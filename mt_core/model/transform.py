@@ -25,25 +25,18 @@ class TransformKind(StrEnum):
         """Whether it has a number besides its column."""
         return self in (TransformKind.BUCKET, TransformKind.TRUNCATE)
 
+    @property
+    def singular(self) -> str:
+        """The name that Iceberg's own classes have for it."""
+        return self.removesuffix("s")
+
 
 SPELLINGS: Mapping[str, TransformKind] = {
-    **{kind.value.upper(): kind for kind in TransformKind},
-    "YEAR": TransformKind.YEARS,
-    "MONTH": TransformKind.MONTHS,
-    "DAY": TransformKind.DAYS,
+    **{name.upper(): kind for kind in TransformKind for name in (kind, kind.singular)},
     "DATE": TransformKind.DAYS,
-    "HOUR": TransformKind.HOURS,
     "DATE_HOUR": TransformKind.HOURS,
 }
 """The names that Iceberg gives each in Spark's SQL, in capitals."""
-_FIELDS = {
-    TransformKind.YEARS: "year",
-    TransformKind.MONTHS: "month",
-    TransformKind.DAYS: "day",
-    TransformKind.HOURS: "hour",
-    TransformKind.BUCKET: "bucket",
-    TransformKind.TRUNCATE: "trunc",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,7 +58,7 @@ class Transform:
     @property
     def field(self) -> str:
         """The name that Iceberg gives the values."""
-        return f"{self.column}_{_FIELDS[self.kind]}"
+        return f"{self.column}_{'trunc' if self.kind is TransformKind.TRUNCATE else self.kind.singular}"
 
     def _written(self, column: str) -> str:
         return f"{self.kind}({column})" if self.width is None else f"{self.kind}({self.width}, {column})"

@@ -13,7 +13,6 @@ from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMi
 from mt_core.identifiers import display_name
 from mt_core.model.storage import CREATED, EPOCH, TABLE_ID
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.model.transform import TransformKind
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, COMMIT_FAILED, translating
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
@@ -34,15 +33,6 @@ _DEFAULTS = {
     # A change reads the parts of files that can hold its rows: by Iceberg's default of 128 MiB, that is most of a file.
     "write.parquet.row-group-size-bytes": str(8 * 1024 * 1024),
 }
-_METHODS = {
-    TransformKind.YEARS: "year",
-    TransformKind.MONTHS: "month",
-    TransformKind.DAYS: "day",
-    TransformKind.HOURS: "hour",
-    TransformKind.BUCKET: "bucket",
-    TransformKind.TRUNCATE: "truncate",
-}
-"""What Iceberg's builder of a partition spec calls them."""
 _FORMAT = "format-version"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
@@ -173,9 +163,9 @@ def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
                 f"PARTITIONED BY ({key}): a column of type {column.type} cannot partition a table; use a simple type."
             ) from cause
     for transform in spec.transforms:
-        method = getattr(builder, _METHODS[transform.kind])
+        width = () if transform.width is None else (transform.width,)
         try:
-            method(transform.column, *([] if transform.width is None else [transform.width])).build()
+            getattr(builder, transform.kind.singular)(transform.column, *width).build()
         except SPARK_ERRORS as cause:
             raise DefinitionInvalid(
                 f"PARTITIONED BY ({transform}): Iceberg cannot lay {spec.identifier} out by it; leave the transform out, or use "

@@ -9,7 +9,7 @@ from itertools import combinations
 from typing import TypeVar
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name
+from mt_core.identifiers import display_name, string_literal
 from mt_core.model.formatter import check_pattern, is_formatted
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX, Column, TableDefinition, TableIdentifier
 from mt_core.model.transform import Transform, TransformKind
@@ -130,9 +130,8 @@ def _no_column(definition: TableDefinition, identifier: TableIdentifier, written
     for each in definition.transforms:
         if written.lower() in (each.column.lower(), each.field.lower()):
             column = display_name((each.column,))
-            computed = f"date_format({column}, '{pattern}')"
-            if pattern == DATE_PATTERN:
-                computed = f"CAST({column} AS DATE)"
+            is_day = pattern == DATE_PATTERN
+            computed = f"CAST({column} AS DATE)" if is_day else f"date_format({column}, {string_literal(pattern)})"
             return (
                 f"{each} only lays out the files of {identifier}, no schedule time names its partitions; add a column to the "
                 f"query, such as {computed} AS ds, and PARTITIONED BY (ds)."
@@ -151,10 +150,11 @@ def _no_date(definition: TableDefinition, identifier: TableIdentifier, column: s
         )
     if (reason := _no_text(definition, identifier, column)) is not None:
         return f"{reason}; CAST it to DATE in the query."
+    name = display_name((column,))
     if type_.lower() == "date" and pattern != DATE_PATTERN:
         return (
             f"{column} of {identifier} is DATE, whose only pattern is {DATE_PATTERN}, not '{pattern}'; for another one give "
-            f"the query a string, such as date_format({display_name((column,))}, '{pattern}') AS {display_name((column,))}."
+            f"the query a string, such as date_format({name}, {string_literal(pattern)}) AS {name}."
         )
     return None
 

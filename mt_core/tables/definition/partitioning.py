@@ -146,7 +146,7 @@ def _no_date(definition: TableDefinition, identifier: TableIdentifier, column: s
     if not is_string(type_) and type_.lower() != "date":
         return (
             f"only string and date partition columns take a date-formatter, {column} of {identifier} is {type_.upper()}; "
-            "CAST it to STRING or DATE in the query."
+            f"CAST it to {'DATE' if _base(type_).startswith('TIMESTAMP') else 'STRING'} in the query."
         )
     if (reason := _no_text(definition, identifier, column)) is not None:
         return f"{reason}; CAST it to DATE in the query."

@@ -15,11 +15,12 @@ from mt_core.model.cadence import Cadence, Grid, fresh_until, period_at
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import DoubtedPartitions
+from mt_core.model.transform import Transform
 
 DEFINITION_VERSION = 1
 FORMATTER_PREFIX = "partition.fields."
 FORMATTER_SUFFIX = ".date-formatter"
-_RECORDED = frozenset({"query_types", "sources", "streams", "cron"})
+_RECORDED = frozenset({"query_types", "sources", "streams", "cron", "transforms"})
 
 
 class RefreshMode(StrEnum):
@@ -89,7 +90,8 @@ class TableDefinition:
 
     `query_types` are the types of the query's columns when the table was defined, by their names in the table; `sources`
     are the tables that it read then. Both are empty in a definition of an earlier release. `streams` are those of them that
-    have rows without end and keep none: a streaming job keeps such a table, and no refresh can.
+    have rows without end and keep none: a streaming job keeps such a table, and no refresh can. `partition_keys` are the columns
+    whose values are partitions; by `transforms` its files are laid out besides.
     """
 
     columns: tuple[Column, ...]
@@ -103,6 +105,7 @@ class TableDefinition:
     cron: Cron | None = None
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
+    transforms: tuple[Transform, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     catalog: str = ""
     namespace: Namespace = ()
@@ -110,6 +113,11 @@ class TableDefinition:
     query_types: Mapping[str, str] = field(default_factory=dict)
     sources: tuple[str, ...] = ()
     streams: tuple[str, ...] = ()
+
+    @property
+    def partitioning(self) -> tuple[str, ...]:
+        """What PARTITIONED BY names, for people: the partition columns, then the transforms."""
+        return (*self.partition_keys, *map(str, self.transforms))
 
     @property
     def cadence(self) -> Cadence:
@@ -159,6 +167,7 @@ class TableDefinition:
         # Left out when empty, as earlier releases wrote it.
         body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
         body["streams"] = list(self.streams)
+        body["transforms"] = list(body["transforms"])
         return {key: value for key, value in body.items() if value or key not in _RECORDED}
 
     @classmethod
@@ -166,6 +175,7 @@ class TableDefinition:
         facts = {key: value for key, value in body.items() if key != "version"}
         facts["columns"] = tuple(Column(**column) for column in facts["columns"])
         facts["partition_keys"] = tuple(facts["partition_keys"])
+        facts["transforms"] = tuple(map(Transform.from_json, facts.get("transforms", ())))
         facts["namespace"] = namespace_of(facts.get("namespace", ""))
         facts["sources"] = tuple(facts.get("sources", ()))
         facts["streams"] = tuple(facts.get("streams", ()))

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from uuid import uuid4
 
+from pyspark.sql.functions import col
+
 from mt_core.errors import QueryFailed
 from mt_core.identifiers import Namespace, quote
 from mt_core.model.progress import Progress
@@ -85,9 +87,9 @@ class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comp
         with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
             session = self._contexts.session(query)
             with active_session(session):
-                name = quote(column)
-                produced = session.sql(query.text).select(name)
-                values = produced.union(session.table(identifier.sql).select(name)).distinct()
+                value = col(quote(column)).cast("string")
+                produced = session.sql(query.text).select(value)
+                values = produced.union(session.table(identifier.sql).select(value)).distinct()
                 return frozenset(row[0] for row in values.collect())
 
     def cancel(self, job_id: str) -> None:

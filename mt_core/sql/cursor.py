@@ -206,6 +206,8 @@ class TokenCursor:
         return None if self.accept("NULL") else self._partition_value(column)
 
     def _partition_value(self, column: str) -> str:
+        if self.word() == "DATE" and (token := self.peek(1)) and token.kind is TokenKind.STRING:
+            self.take()
         return self.value(f"the value of partition column {column} in quotes", TokenKind.STRING, TokenKind.NUMBER)
 
     def query(self) -> tuple[str, int, int]:

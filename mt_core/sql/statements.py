@@ -12,6 +12,7 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionValues
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, TableIdentifier
+from mt_core.model.transform import Transform
 
 Name = tuple[str, ...]
 
@@ -55,6 +56,7 @@ class CreateMaterializedTable:
     columns: tuple[ColumnSpec, ...] | None = None
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
+    transforms: tuple[Transform, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     freshness: Freshness | None = None
     cron: Cron | None = None

@@ -16,6 +16,7 @@ from mt_core.model.partition import NOTHING, Scope
 from mt_core.model.progress import Progress
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.model.transform import Transform
 from mt_core.rowset import RowSet
 from mt_core.tables.heard_commits import HeardCommits
 
@@ -132,6 +133,7 @@ class StorageSpec:
     table_id: str
     columns: tuple[Column, ...]
     partition_keys: tuple[str, ...] = ()
+    transforms: tuple[Transform, ...] = ()
     comment: str | None = None
     location: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)

@@ -102,6 +102,7 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
         table_id=table.table_id,
         columns=definition.columns,
         partition_keys=definition.partition_keys,
+        transforms=definition.transforms,
         comment=definition.comment,
         location=table.location,
         properties={key: value for key, value in definition.options.items() if key.startswith(_STORAGE_OPTIONS)},

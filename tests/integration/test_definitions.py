@@ -364,7 +364,7 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
     "a formatter of a number": (
         creating("SELECT * FROM orders", clauses=BY_ID),
         DefinitionInvalid,
-        ["only string partition columns take a date-formatter", "id of", "is INT", "CAST it to STRING"],
+        ["only string and date partition columns take a date-formatter", "id of", "is INT", "CAST it to STRING"],
     ),
     "a formatter of a column that is no partition": (
         creating("SELECT * FROM orders", clauses=BY_ID.replace("(id)", "(ds)")),

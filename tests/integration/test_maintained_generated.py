@@ -39,7 +39,13 @@ commits = st.lists(st.one_of(appends, data_commits, appends, data_commits, losse
     lambda found: list(chain.from_iterable(found))
 )
 stored = st.tuples(*[st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (hh, bucket(2, k))"])] * len(TABLES))
-partitionings = st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (ds, hh)"])
+partitionings = st.sampled_from(
+    [
+        *("", "PARTITIONED BY (ds)", "PARTITIONED BY (ds, hh)"),
+        *("PARTITIONED BY (bucket(2, k))", "PARTITIONED BY (ds, truncate(v, 1), bucket(k, 3))"),
+    ]
+)
+by_day = st.sampled_from(["PARTITIONED BY (ds)", "PARTITIONED BY (ds, bucket(2, k))"])
 # Whatever rows of a day change, all rows of that day may.
 by_days = st.builds(
     "SELECT ds, hh, CAST(rank() OVER (PARTITION BY ds ORDER BY hh, k, v) AS INT) AS k, v FROM {0}".format,
@@ -64,7 +70,7 @@ histories = st.builds(
     properties=st.sampled_from(FORMATS),
     stored=stored,
     sources=st.tuples(*[rows] * len(TABLES)),
-    queries=st.tuples(*[st.tuples(queries, partitionings)] * 3, st.tuples(by_days, st.just("PARTITIONED BY (ds)"))),
+    queries=st.tuples(*[st.tuples(queries, partitionings)] * 3, st.tuples(by_days, by_day)),
     rounds=st.lists(commits, min_size=2, max_size=3),
 )
 

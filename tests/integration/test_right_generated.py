@@ -114,6 +114,7 @@ class Story:
     sources: tuple[list[Row], ...]
     query: str
     keys: tuple[str, ...]
+    layout: tuple[str, ...]
     refreshes: list[tuple[list[str], list[dict[str, str]], list[str]]]
 
 
@@ -125,6 +126,7 @@ stories = st.builds(
     sources=st.tuples(*[rows] * len(TABLES)),
     query=queries,
     keys=st.sampled_from([(), ("ds",), ("ds", "hh"), ("ds", "hh")]),
+    layout=st.sampled_from([(), (), ("bucket(2, k)",), ("truncate(1, v)", "bucket(2, hh)")]),
     refreshes=st.lists(st.tuples(commits, specs, commits), min_size=1, max_size=2),
 )
 
@@ -165,7 +167,8 @@ class Told:
 
     def play(self) -> Iterator[tuple[RefreshRun, list[Row], list[Row]]]:
         """Yield each run of the story, with the rows of the table after it and those that it should have."""
-        clauses = f"PARTITIONED BY ({', '.join(self.story.keys)})" if self.story.keys else ""
+        parts = (*self.story.keys, *self.story.layout)
+        clauses = f"PARTITIONED BY ({', '.join(parts)})" if parts else ""
         run = self.world.create("mt", self.query, clauses=clauses)
         yield run, self.world.rows("mt"), self.world.plain(self.query)
         for before, specs, during in self.story.refreshes:

@@ -82,8 +82,8 @@ BAD_STATEMENTS = {
     ),
     "formatter on a column that is no string": (
         create(f"PARTITIONED BY (amount) WITH ('partition.fields.amount.date-formatter' = 'yyyy') {EVERY_DAY}"),
-        f"Option partition.fields.amount.date-formatter: only string partition columns take a date-formatter, amount of "
-        f"{TABLE} is INT; CAST it to STRING in the query.",
+        f"Option partition.fields.amount.date-formatter: only string and date partition columns take a date-formatter, "
+        f"amount of {TABLE} is INT; CAST it to STRING in the query.",
     ),
     "letter of a formatter": (
         create(f"PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'YYYY') {EVERY_DAY}"),

@@ -26,6 +26,7 @@ from mt_core.model.table import (
     TableDefinition,
     TableIdentifier,
 )
+from mt_core.model.transform import Transform, TransformKind
 from mt_core.registry import rows
 from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition
@@ -344,3 +345,20 @@ def test_a_function_in_python_of_an_earlier_or_a_later_release_is_read_without_i
 
     assert rows.fact_of(CreatedFunction, earlier) == rows.fact_of(CreatedFunction, later)
     assert rows.fact_of(CreatedFunction, earlier).declared is None
+
+
+def test_transforms_are_stored_with_a_definition_that_has_some() -> None:
+    transforms = (
+        Transform(kind=TransformKind.BUCKET, column="n", width=4),
+        Transform(kind=TransformKind.DAYS, column="at"),
+    )
+    laid_out = replace(TABLE.definition, transforms=transforms)
+
+    body = json.loads(json.dumps(laid_out.to_json()))
+
+    assert body["transforms"] == [
+        {"kind": "bucket", "column": "n", "width": 4},
+        {"kind": "days", "column": "at", "width": None},
+    ]
+    assert TableDefinition.from_json(body) == laid_out
+    assert "transforms" not in TABLE.definition.to_json()

@@ -9,6 +9,7 @@ from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshMode, TableIdentifier
+from mt_core.model.transform import Transform, TransformKind
 from mt_core.sql.parser import parse, parse_name
 from mt_core.sql.statements import (
     AlterOptions,
@@ -398,6 +399,59 @@ def test_a_create_with_nothing_but_a_query() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "kind", "column", "width"),
+    [
+        ("years(ts)", "years", "ts", None),
+        ("Year (`t s`)", "years", "t s", None),
+        ("month(ts)", "months", "ts", None),
+        ("months(ts)", "months", "ts", None),
+        ("date(ts)", "days", "ts", None),
+        ("DAY(ts)", "days", "ts", None),
+        ("days(days)", "days", "days", None),
+        ("hour(ts)", "hours", "ts", None),
+        ("date_hour(ts)", "hours", "ts", None),
+        ("bucket(16, id)", "bucket", "id", 16),
+        ("bucket(id, 16)", "bucket", "id", 16),
+        ("truncate(name, 4)", "truncate", "name", 4),
+        ("truncate(4, name)", "truncate", "name", 4),
+    ],
+)
+def test_transforms_are_written_as_spark_and_iceberg_write_them(
+    written: str, kind: str, column: str, width: int | None
+) -> None:
+    statement = create(f"CREATE MATERIALIZED TABLE t PARTITIONED BY (days, {written}, identity(ds)) AS SELECT 1")
+
+    assert statement.partition_keys == ("days", "ds")
+    assert statement.transforms == (Transform(kind=TransformKind(kind), column=column, width=width),)
+
+
+@pytest.mark.parametrize(
+    ("written", "error"),
+    [
+        (
+            "rand()",
+            'Encountered "rand"; expected a column, or one of Iceberg\'s transforms: years(c), months(c), days(c), hours(c), '
+            "bucket(n, c), truncate(n, c); anything else is computed in the query, and given a name there with AS",
+        ),
+        ("days(e.ts)", 'Encountered "."; days takes a whole column; give the field a name in the query with AS'),
+        ("days(1)", 'Encountered "1"; expected the column of days'),
+        ("days(a, b)", 'Encountered "b"; expected )'),
+        ("bucket(id)", 'Encountered ")"; bucket takes a column and a number, such as bucket(16, id)'),
+        ("bucket(4)", 'Encountered ")"; bucket takes a column and a number, such as bucket(16, c)'),
+        ("bucket(0, id)", 'Encountered "0"; expected a whole number of bucket, from 1 to 2147483647'),
+        ("truncate(id, 2.5)", 'Encountered "2.5"; expected a whole number of truncate, from 1 to 2147483647'),
+        ("truncate(a, b)", 'Encountered "b"; expected the number of truncate, such as truncate(16, a)'),
+        ("identity(a b)", 'Encountered "b"; expected )'),
+    ],
+)
+def test_a_transform_that_is_none_is_refused_with_those_there_are(written: str, error: str) -> None:
+    with pytest.raises(SqlSyntaxError) as raised:
+        create(f"CREATE MATERIALIZED TABLE t PARTITIONED BY ({written}) AS SELECT 1")
+
+    assert error in raised.value.message
+
+
 def test_a_create_with_a_list_of_names() -> None:
     assert create("CREATE MATERIALIZED TABLE t (b, `a a`) AS SELECT 1, 2").columns == (
         ColumnSpec(name="b"),
@@ -481,7 +535,7 @@ def test_a_freshness_that_does_not_fit_is_refused_with_what_does_not(interval: s
         ("PARTITIONED (a) AS SELECT 1", "expected BY"),
         ("PARTITIONED BY a AS SELECT 1", r"expected \( before the partition columns"),
         ("PARTITIONED BY (a, a) AS SELECT 1", "partition column a is given twice"),
-        ("PARTITIONED BY (days(a)) AS SELECT 1", r"expected , or \) after the partition columns"),
+        ("PARTITIONED BY (days a) AS SELECT 1", r"expected , or \) after the partition columns"),
         ("WITH ('a'='b', 'a'='c') AS SELECT 1", "option 'a' is given twice"),
         ("WITH (a='b') AS SELECT 1", "expected an option key in quotes"),
         ("FRESHNESS INTERVAL '1' DAY AS SELECT 1", "expected ="),

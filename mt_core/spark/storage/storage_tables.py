@@ -162,6 +162,15 @@ def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
             raise DefinitionInvalid(
                 f"PARTITIONED BY ({key}): a column of type {column.type} cannot partition a table; use a simple type."
             ) from cause
+    for transform in spec.transforms:
+        width = () if transform.width is None else (transform.width,)
+        try:
+            getattr(builder, transform.kind.singular)(transform.column, *width).build()
+        except SPARK_ERRORS as cause:
+            raise DefinitionInvalid(
+                f"PARTITIONED BY ({transform}): Iceberg cannot lay {spec.identifier} out by it; leave the transform out, or use "
+                "another one."
+            ) from cause
     return builder.build()
 
 
@@ -171,7 +180,7 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
         **_DEFAULTS,
         _FORMAT: "3" if variant else "2",
         # One task writes all rows of a partition, so that a refresh makes few files; whole tables are not redistributed.
-        "write.distribution-mode": "hash" if spec.partition_keys else "none",
+        "write.distribution-mode": "hash" if spec.partition_keys or spec.transforms else "none",
         # A large table is changed by MERGE, to which one row of a file costs as much as all else. Format 1 has no delete files.
         **({} if spec.properties.get(_FORMAT) == "1" else {"write.merge.mode": "merge-on-read"}),
         **spec.properties,

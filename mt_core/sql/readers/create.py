@@ -11,6 +11,7 @@ from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import UNIT_SECONDS, Freshness, FreshnessUnit
 from mt_core.model.table import RefreshMode
+from mt_core.model.transform import SPELLINGS, Transform, TransformKind
 from mt_core.model.zone import zone_named
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
@@ -40,6 +41,9 @@ _REFUSED = {
 }
 _UNITS = ", ".join(FreshnessUnit)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
+_WIDTH = re.compile(r"0*[1-9][0-9]*", re.ASCII)
+MOST_WIDE = 2**31 - 1
+"""The greatest number that a transform takes."""
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 
 
@@ -47,6 +51,7 @@ _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 class _Clauses:
     comment: str | None = None
     partition_keys: tuple[str, ...] = ()
+    transforms: tuple[Transform, ...] = ()
     options: Mapping[str, str] = field(default_factory=dict)
     freshness: Freshness | None = None
     cron: Cron | None = None
@@ -87,6 +92,7 @@ def create_named(cursor: TokenCursor, text: str, *, or_alter: bool) -> CreateMat
         columns=columns,
         comment=clauses.comment,
         partition_keys=clauses.partition_keys,
+        transforms=clauses.transforms,
         options=clauses.options,
         freshness=clauses.freshness,
         cron=clauses.cron,
@@ -125,7 +131,7 @@ def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
         case "COMMENT":
             clauses.comment = cursor.string("the comment in quotes")
         case "PARTITIONED":
-            clauses.partition_keys = _read_partition_keys(cursor)
+            clauses.partition_keys, clauses.transforms = _read_partitioning(cursor)
         case "WITH":
             clauses.options = cursor.properties()
         case "FRESHNESS":
@@ -160,14 +166,57 @@ def read_mode(cursor: TokenCursor) -> RefreshMode:
     return mode
 
 
-def _read_partition_keys(cursor: TokenCursor) -> tuple[str, ...]:
+# --------------------------------------------------------------------------------------------------------- partitioning
+
+
+def _read_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[Transform, ...]]:
+    """Read BY ( column | transform, … ): the columns, and the transforms."""
     cursor.expect("BY")
     keys: list[str] = []
+    transforms: list[Transform] = []
     for _ in cursor.entries("the partition columns"):
+        if cursor.word(1) == "(" and cursor.word() != "IDENTITY":
+            transforms.append(_read_transform(cursor))
+            continue
+        in_brackets = cursor.accept("IDENTITY", "(")
         if (token := cursor.peek()) and token.value in keys:
             raise cursor.refusal(f"partition column {token.value} is given twice")
         keys.append(cursor.identifier("a partition column"))
-    return tuple(keys)
+        if in_brackets:
+            cursor.expect(")")
+    return tuple(keys), tuple(transforms)
+
+
+def _read_transform(cursor: TokenCursor) -> Transform:
+    """Read `function(column)`, or the column with a number before or after it."""
+    kind = SPELLINGS.get(cursor.word())
+    if kind is None:
+        raise cursor.refusal(
+            "expected a column, or one of Iceberg's transforms: years(c), months(c), days(c), hours(c), bucket(n, c), "
+            "truncate(n, c); anything else is computed in the query, and given a name there with AS"
+        )
+    cursor.take()
+    columns: list[str] = []
+    widths: list[int] = []
+    for _ in cursor.entries(f"the column of {kind}"):
+        if kind.has_width and not widths and (token := cursor.peek()) and token.kind is TokenKind.NUMBER:
+            widths.append(_read_width(cursor, kind))
+        elif columns:
+            raise cursor.error(f"the number of {kind}, such as {kind}(16, {columns[0]})" if kind.has_width else ")")
+        else:
+            columns.append(cursor.identifier(f"the column of {kind}"))
+            if cursor.word() == ".":
+                raise cursor.refusal(f"{kind} takes a whole column; give the field a name in the query with AS")
+    if not columns or (kind.has_width and not widths):
+        raise cursor.refusal(f"{kind} takes a column and a number, such as {kind}(16, {(columns or ['c'])[0]})")
+    return Transform(kind=kind, column=columns[0], width=widths[0] if widths else None)
+
+
+def _read_width(cursor: TokenCursor, kind: TransformKind) -> int:
+    token = cursor.peek()
+    if token is None or not _WIDTH.fullmatch(token.value) or int(token.value) > MOST_WIDE:
+        raise cursor.error(f"a whole number of {kind}, from 1 to {MOST_WIDE}")
+    return int(cursor.value("a number", TokenKind.NUMBER))
 
 
 # ------------------------------------------------------------------------------------------------------------ freshness

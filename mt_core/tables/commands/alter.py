@@ -17,6 +17,7 @@ from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
 from mt_core.tables.commands.upserts import refuse_read
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
+from mt_core.tables.definition.partitioning import check_transforms
 from mt_core.tables.definition.table_definition import (
     cadence_fields,
     check_appended,
@@ -49,6 +50,7 @@ def alter_query(
     columns = services.engine.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)
     stored = (*table.definition.columns, *appended)
+    check_transforms(identifier, old.transforms, stored)
     new = replace(
         old,
         original_query=query,
@@ -69,10 +71,10 @@ def create_or_alter(
     _refuse_other_zone(identifier, table.definition, statement.zone)
     warnings = (*check_table_options(statement.options, str(identifier)), *_zone_warnings(services, table, context))
     new = declared(services, statement, identifier, context)
-    if new.partition_keys != table.definition.partition_keys:
+    if new.partitioning != table.definition.partitioning:
         raise DefinitionInvalid(
             f"CREATE OR ALTER cannot change the partitioning of {identifier} "
-            f"({', '.join(table.definition.partition_keys) or 'none'}); DROP and CREATE it."
+            f"({', '.join(table.definition.partitioning) or 'none'}); DROP and CREATE it."
         )
     appended = check_appended(identifier, table.definition.columns, new.columns)
     stored = (*table.definition.columns, *appended)

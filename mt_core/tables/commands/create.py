@@ -14,6 +14,7 @@ from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
 from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
+from mt_core.tables.definition.partitioning import check_transforms
 from mt_core.tables.definition.table_definition import check_names, define, schedule_warnings, settings_of, zone_of
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.refresh.late_data import late_warnings
@@ -102,7 +103,9 @@ def declared(
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     produced = {column.name: column for column in analysed.columns}
     services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
-    return replace(definition, columns=services.engine.check_columns(identifier, definition.columns))
+    columns = services.engine.check_columns(identifier, definition.columns)
+    check_transforms(identifier, definition.transforms, columns)
+    return replace(definition, columns=columns)
 
 
 def _announce(services: TableServices, tx: Transaction, planned: MaterializedTable) -> MaterializedTable:

@@ -57,6 +57,7 @@ def explain_create(
         f"{'Change' if exists else 'Creation'} of {identifier}",
         f"  columns:  {', '.join(columns)}",
         *([f"  parts:    {', '.join(definition.partition_keys)}"] if definition.partition_keys else []),
+        *([f"  layout:   {', '.join(map(str, definition.transforms))}"] if definition.transforms else []),
         f"  mode:     {definition.refresh_mode} ({_why_mode(services, definition, context)})",
         f"  schedule: {_schedule(services, definition)}",
         *(_stream_lines(definition, vector) if definition.streams else _refresh_lines(services, definition, vector)),

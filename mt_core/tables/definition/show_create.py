@@ -17,8 +17,9 @@ def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
     ]
     if definition.comment is not None:
         clauses.append(f"COMMENT {string_literal(definition.comment)}")
-    if definition.partition_keys:
-        clauses.append(f"PARTITIONED BY ({', '.join(quote(key) for key in definition.partition_keys)})")
+    partitioning = [*map(quote, definition.partition_keys), *(transform.sql for transform in definition.transforms)]
+    if partitioning:
+        clauses.append(f"PARTITIONED BY ({', '.join(partitioning)})")
     if definition.options:
         clauses.append("WITH (\n  " + property_list(masked(definition.options), ",\n  ") + "\n)")
     if definition.cron is not None:

@@ -11,13 +11,14 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.identifiers import quote
 from mt_core.model.cadence import Cadence
 from mt_core.model.cron import Cron
-from mt_core.model.formatter import check_pattern, format_instant, is_formatted, partitions_of, show_schedule_time
+from mt_core.model.formatter import format_instant, partitions_of, show_schedule_time
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.storage import METADATA_COLUMNS
-from mt_core.model.table import FORMATTER_PREFIX, Column, RefreshMode, TableDefinition, TableIdentifier
+from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.plural import plural
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
+from mt_core.tables.definition.partitioning import checked_formatters, partition_keys, spelt_transforms
 from mt_core.tables.engine import AnalysedQuery
 from mt_core.tables.settings import ZONE_KEY, ManagerSettings
 from mt_core.tables.table_commands import CommandContext
@@ -50,7 +51,6 @@ def define(
     zone = zone_of(context, settings)
     cadence.grid(zone)
     columns, query = _columns(statement.columns, analysed, identifier)
-    partition_keys = _partition_keys(statement.partition_keys, columns, identifier)
     options = dict(statement.options)
     definition = TableDefinition(
         columns=columns,
@@ -61,7 +61,8 @@ def define(
         logical_refresh_mode=statement.refresh_mode.value if statement.refresh_mode else "AUTOMATIC",
         zone=zone,
         comment=statement.comment,
-        partition_keys=partition_keys,
+        partition_keys=partition_keys(statement.partition_keys, columns, identifier),
+        transforms=spelt_transforms(statement.transforms, columns, identifier),
         options=options,
         catalog=context.catalog,
         namespace=context.namespace,
@@ -69,7 +70,7 @@ def define(
         query_types=recorded_types(columns, analysed),
         sources=analysed.sources,
     )
-    definition = replace(definition, options=_checked_formatters(definition, identifier))
+    definition = replace(definition, options=checked_formatters(definition, identifier))
     check_partitions_of_cron(identifier, definition, settings)
     return definition
 
@@ -188,59 +189,6 @@ def _reordered(
     return columns, f"SELECT {selected} FROM (\n{analysed.expanded_query}\n)"
 
 
-def _partition_keys(keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier) -> tuple[str, ...]:
-    names = {column.name.lower(): column.name for column in columns}
-    for key in keys:
-        if key.lower() not in names:
-            raise DefinitionInvalid(
-                f"PARTITIONED BY ({key}): the query of {identifier} does not give this column; it gives "
-                f"{', '.join(names.values())}."
-            )
-    spelt = tuple(names[key.lower()] for key in keys)
-    if len(set(spelt)) != len(spelt):
-        raise DefinitionInvalid(f"PARTITIONED BY of {identifier} names a column twice.")
-    return spelt
-
-
-def _checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:
-    """Check the date-formatters; return the options with formatter columns spelt as the query spells them."""
-    options = dict(definition.options)
-    types = {column.name: column.type for column in definition.columns}
-    by_lower = {key.lower(): key for key in definition.partition_keys}
-    for written, pattern in definition.declared_formatters.items():
-        column = by_lower.get(written.lower())
-        option = f"{FORMATTER_PREFIX}{written}.date-formatter"
-        if column is None:
-            known = ", ".join(definition.partition_keys) or "none: it is not partitioned"
-            raise DefinitionInvalid(
-                f"Option {option}: {written} is not a partition column of {identifier}; its partition columns are {known}.",
-                table=str(identifier),
-                key=option,
-            )
-        if not is_string(types[column]):
-            raise DefinitionInvalid(
-                f"Option {option}: only string partition columns take a date-formatter, {column} of {identifier} is "
-                f"{types[column].upper()}; CAST it to STRING in the query.",
-                table=str(identifier),
-                key=option,
-            )
-        check_pattern(column, pattern)
-        del options[option]
-        if options.setdefault(f"{FORMATTER_PREFIX}{column}.date-formatter", pattern) != pattern:
-            raise DefinitionInvalid(
-                f"Option {option}: column {column} of {identifier} has a date-formatter twice.",
-                table=str(identifier),
-                key=option,
-            )
-    return options
-
-
-def is_string(type_name: str) -> bool:
-    """Whether a Spark type is one whose partitions are named by text."""
-    lowered = type_name.lower()
-    return lowered == "string" or lowered.startswith(("char", "varchar", "string collate"))
-
-
 def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
     """Warn when the schedule is not what it may seem: several partitions lie between two points, of which each refreshes one."""
     if definition.cron is not None:
@@ -298,35 +246,3 @@ def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[
             f"The new query of {table} gives two columns of one name ({', '.join(names)}); rename one with AS."
         )
     return tuple(replace(column, nullable=True) for column in new[len(old) :])
-
-
-def check_partition_spec(
-    identifier: TableIdentifier, definition: TableDefinition, spec: Mapping[str, str], *, formatted: bool = True
-) -> dict[str, str]:
-    """Return *spec* with columns spelt as the table spells them; raises DefinitionInvalid for a key that cannot be used."""
-    by_lower = {key.lower(): key for key in definition.partition_keys}
-    types = {column.name: column.type for column in definition.columns}
-    checked: dict[str, str] = {}
-    for key, value in spec.items():
-        column = by_lower.get(key.lower())
-        if column is None:
-            known = ", ".join(definition.partition_keys)
-            theirs = f"its partition columns are {known}" if known else "it is not partitioned"
-            raise _unusable(identifier, key, value, f"{key} is not a partition column of {identifier}; {theirs}.")
-        if not is_string(types[column]):
-            reason = (
-                f"only string partition columns can be named, {column} of {identifier} is {types[column].upper()}; "
-                "refresh the whole table instead."
-            )
-            raise _unusable(identifier, key, value, reason)
-        pattern = definition.date_formatters.get(column)
-        if formatted and pattern is not None and not is_formatted(value, pattern):
-            reason = f"the partitions of {identifier} are named by the date-formatter '{pattern}', and this is not such a value."
-            raise _unusable(identifier, key, value, reason)
-        if checked.setdefault(column, value) != value:
-            raise _unusable(identifier, key, value, f"{column} of {identifier} is given twice.")
-    return checked
-
-
-def _unusable(identifier: TableIdentifier, key: str, value: str, reason: str) -> DefinitionInvalid:
-    return DefinitionInvalid(f"PARTITION ({key} = '{value}'): {reason}", table=str(identifier), key=key, value=value)

@@ -8,7 +8,7 @@ from itertools import product
 from mt_core.errors import RequestInvalid
 from mt_core.model.partition import WHOLE, PartitionSpec, PartitionValues, Scope, ValueRange
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.definition.table_definition import check_partition_spec
+from mt_core.tables.definition.partitioning import check_partition_spec
 from mt_core.tables.services import TableServices, query_of
 
 MOST_NAMED = 5000
@@ -36,16 +36,13 @@ def _values(
     services: TableServices, table: MaterializedTable, key: str, values: PartitionValues
 ) -> tuple[str, Sequence[str | None]]:
     """Return the partition column that *key* means, and the values of it that *values* names."""
+    identifier, definition = table.identifier, table.definition
+    if isinstance(values, ValueRange):
+        for bound in (values.lower, values.upper):
+            (column,) = check_partition_spec(identifier, definition, {key: bound}, formatted=False)
+        existing = services.engine.partition_values(query_of(definition), identifier, column)
+        return column, sorted(value for value in existing if value is not None and value in values)
     listed = (values,) if isinstance(values, str) else values
-    if isinstance(listed, ValueRange):
-        example = listed.lower or listed.upper or ""
-    else:
-        example = next((value for value in listed if value is not None), "NULL")
-    (column,) = check_partition_spec(table.identifier, table.definition, {key: example}, formatted=False)
-    if isinstance(listed, ValueRange):
-        existing = services.engine.partition_values(query_of(table.definition), table.identifier, column)
-        return column, sorted(value for value in existing if value is not None and value in listed)
     for value in listed:
-        if value is not None:
-            check_partition_spec(table.identifier, table.definition, {key: value})
+        (column,) = check_partition_spec(identifier, definition, {key: value})
     return column, list(dict.fromkeys(listed))

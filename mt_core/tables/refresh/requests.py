@@ -25,7 +25,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus, TableIdentifie
 from mt_core.sql.parser import parse_name
 from mt_core.sql.statements import qualify
 from mt_core.tables.definition.options import acting, check_dynamic_options, check_execution_config
-from mt_core.tables.definition.table_definition import check_partition_spec
+from mt_core.tables.definition.partitioning import check_partition_spec
 from mt_core.tables.intents import get_table
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.unrepeatable import refuse_refresh

@@ -263,6 +263,38 @@ def test_create_or_alter_cannot_change_the_partitioning(world: ManagerWorld) -> 
     assert world.state() == before
 
 
+def test_create_or_alter_compares_transforms_by_what_they_mean(world: ManagerWorld) -> None:
+    text = OR_ALTER.replace("TABLE daily", "TABLE laid_out").replace("(ds)", "(ds, bucket(4, amount))")
+    world.sql(text)
+    world.work()
+    before = world.state()
+
+    world.sql(text.replace("bucket(4, amount)", "BUCKET(AMOUNT, 4)"))
+    other = world.refused(lambda: world.sql(text.replace("bucket(4", "bucket(8")), DefinitionInvalid)
+    none = world.refused(lambda: world.sql(text.replace(", bucket(4, amount)", "")), DefinitionInvalid)
+
+    assert (
+        "cannot change the partitioning of lake.default.laid_out (ds, bucket(4, amount)); DROP and CREATE it" in other
+    )
+    assert none == other
+    assert world.state() == before
+
+
+def test_a_new_query_cannot_append_a_column_with_the_name_of_a_transforms_values(world: ManagerWorld) -> None:
+    world.sql(OR_ALTER.replace("TABLE daily", "TABLE laid_out").replace("(ds)", "(ds, bucket(4, amount))"))
+    world.work()
+    appended = replace(AMOUNT, name="amount_bucket")
+    world.engine.create_source("lake.default.bucketed", [{**ROW, "amount_bucket": 1}], [DS, AMOUNT, appended])
+    before = world.state()
+
+    refusal = world.refused(
+        lambda: world.sql("ALTER MATERIALIZED TABLE laid_out AS SELECT * FROM bucketed"), DefinitionInvalid
+    )
+
+    assert "Iceberg names its values amount_bucket, and lake.default.laid_out has a column amount_bucket" in refusal
+    assert world.state() == before
+
+
 def test_create_or_alter_applies_options_comment_query_and_freshness_at_once(world: ManagerWorld) -> None:
     text = OR_ALTER.replace("PARTITIONED", "COMMENT 'new' PARTITIONED").replace("'1' DAY", "'2' DAY")
 

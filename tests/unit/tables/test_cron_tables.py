@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from functools import partial
 
 import pytest
@@ -12,7 +12,7 @@ from mt_core.errors import DefinitionInvalid, TableNotCreated
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.run import RunStatus
-from mt_core.model.table import RefreshMode, TableDefinition
+from mt_core.model.table import Column, RefreshMode, TableDefinition
 from mt_core.tables.registry import in_transaction
 from mt_core.workflow.operations import ScheduleKind
 from tests.support.fake_scheduler import FakeScheduler
@@ -58,8 +58,11 @@ def test_show_create_gives_a_statement_that_defines_the_same_table() -> None:
     assert (after.cron, after.freshness, after.zone) == (before.cron, None, before.zone)
 
 
-def test_a_schedule_time_refreshes_each_partition_since_the_one_before_it() -> None:
+@pytest.mark.parametrize(("kind", "day"), [("string", "2026-03-01"), ("date", date(2026, 3, 1))])
+def test_a_schedule_time_refreshes_each_partition_since_the_one_before_it(kind: str, day: object) -> None:
     world = ManagerWorld()
+    columns = [Column(name="ds", type=kind), Column(name="amount", type="int")]
+    world.engine.create_source("lake.default.orders", [{"ds": day, "amount": 1}], columns)
     world.sql(WEEKDAYS)
     world.work()
     world.clock.advance(NEXT_MONDAY + timedelta(minutes=1) - world.clock.now())

@@ -11,7 +11,8 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
-from mt_core.tables.definition.table_definition import check_appended, check_names, check_partition_spec, define
+from mt_core.tables.definition.partitioning import check_partition_spec, check_transforms
+from mt_core.tables.definition.table_definition import check_appended, check_names, define
 from mt_core.tables.engine import AnalysedQuery
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.table_commands import CommandContext
@@ -174,7 +175,11 @@ def test_an_unknown_zone_of_the_session_is_refused_by_name() -> None:
         ),
         (
             "PARTITIONED BY (n) WITH ('partition.fields.n.date-formatter' = 'yyyy')",
-            ["partition.fields.n.date-formatter", "only string partition columns", "n of lake.sales.daily is BIGINT"],
+            [
+                "partition.fields.n.date-formatter",
+                "only string and date partition columns",
+                "n of lake.sales.daily is BIGINT",
+            ],
         ),
         (
             "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-ww')",
@@ -203,6 +208,183 @@ def test_a_varchar_partition_column_takes_a_formatter() -> None:
     clauses = f"PARTITIONED BY (hh) WITH ('partition.fields.hh.date-formatter' = 'HH') {FULL}"
 
     assert defined(clauses).date_formatters == {"hh": "HH"}
+
+
+# ------------------------------------------------------------------------------------------------- dates as partitions
+
+
+DATED = replace(ANALYSED, columns=(Column(name="Ds", type="date"), Column(name="at", type="timestamp")))
+BY_DATE = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
+
+
+def test_a_date_is_a_partition_of_a_schedule_time_and_is_named_by_its_text() -> None:
+    definition = defined(f"{BY_DATE} {FULL}", analysed=DATED)
+
+    assert definition.date_formatters == {"Ds": "yyyy-MM-dd"}
+    assert check_partition_spec(DAILY_ID, definition, {"ds": "2026-11-27"}) == {"Ds": "2026-11-27"}
+
+
+@pytest.mark.parametrize("clauses", [BY_DATE, "PARTITIONED BY (ds)"])
+@pytest.mark.parametrize("formatted", [True, False])
+@pytest.mark.parametrize("value", ["2026-1-2", "20260102", "2026-02-30", "2026-01", "today", ""])
+def test_a_text_that_is_no_day_names_no_partition_of_a_date(clauses: str, value: str, formatted: bool) -> None:
+    definition = defined(f"{clauses} {FULL}", analysed=DATED)
+
+    with pytest.raises(DefinitionInvalid) as raised:
+        check_partition_spec(DAILY_ID, definition, {"ds": value}, formatted=formatted)
+
+    assert raised.value.message == (
+        f"PARTITION (ds = '{value}'): Ds of lake.sales.daily is DATE, and this is not a day in the form yyyy-MM-dd."
+    )
+
+
+def test_another_pattern_of_a_date_is_refused_with_a_string_to_use() -> None:
+    clauses = BY_DATE.replace("yyyy-MM-dd", "yyyyMMdd")
+
+    assert refused(DefinitionInvalid, f"{clauses} {FULL}", analysed=DATED) == (
+        "Option partition.fields.ds.date-formatter: Ds of lake.sales.daily is DATE, whose only pattern is yyyy-MM-dd, not "
+        "'yyyyMMdd'; for another one give the query a string, such as date_format(Ds, 'yyyyMMdd') AS Ds."
+    )
+
+
+def test_a_date_that_is_stored_of_an_instant_is_no_partition_that_the_query_could_be_asked_for() -> None:
+    instants = replace(DATED, columns=(Column(name="Ds", type="timestamp"),))
+    stored = defined(f"PARTITIONED BY (ds) {FULL}", columns="(ds DATE)", analysed=instants)
+
+    assert refused(DefinitionInvalid, f"{BY_DATE} {FULL}", columns="(ds DATE)", analysed=instants) == (
+        "Option partition.fields.ds.date-formatter: Ds of lake.sales.daily is DATE, and its query gives TIMESTAMP; CAST it to "
+        "DATE in the query."
+    )
+    with pytest.raises(DefinitionInvalid) as raised:
+        check_partition_spec(DAILY_ID, stored, {"ds": "2026-11-27"})
+    assert raised.value.message == (
+        "PARTITION (ds = '2026-11-27'): Ds of lake.sales.daily is DATE, and its query gives TIMESTAMP; refresh the whole table "
+        "instead."
+    )
+
+
+# ---------------------------------------------------------------------------------------------------------- transforms
+
+
+LAID_OUT = replace(
+    ANALYSED,
+    columns=(
+        Column(name="Ts", type="timestamp"),
+        Column(name="d", type="date"),
+        Column(name="id", type="bigint"),
+        Column(name="city", type="string"),
+        Column(name="x", type="double"),
+        Column(name="id_bucket", type="int"),
+    ),
+)
+
+
+def test_transforms_stand_beside_partition_columns_and_name_none() -> None:
+    definition = defined(f"PARTITIONED BY (days(ts), city, bucket(4, id)) {FULL}", analysed=LAID_OUT)
+
+    assert definition.partition_keys == ("city",)
+    assert definition.partitioning == ("city", "days(Ts)", "bucket(4, id)")
+    assert definition.date_formatters == {}
+
+
+def laid_out(transforms: str) -> str | None:
+    """Return why a table cannot be laid out by *transforms*, None if it can."""
+    try:
+        definition = defined(f"PARTITIONED BY ({transforms}) {FULL}", analysed=LAID_OUT)
+        check_transforms(DAILY_ID, definition.transforms, definition.columns)
+    except DefinitionInvalid as refusal:
+        return refusal.message
+    return None
+
+
+@pytest.mark.parametrize(
+    "transforms",
+    [
+        "years(d), hours(ts)",
+        "truncate(2, city), bucket(8, city), city",
+        "bucket(8, ts), days(ts)",
+        "truncate(10, id), months(d)",
+    ],
+)
+def test_a_table_can_be_laid_out_by_what_iceberg_takes(transforms: str) -> None:
+    assert laid_out(transforms) is None
+
+
+@pytest.mark.parametrize(
+    ("transforms", "refusal"),
+    [
+        (
+            "days(nope)",
+            "PARTITIONED BY (days(nope)): the query of lake.sales.daily does not give column nope; it gives Ts, d, id, city, x, "
+            "id_bucket.",
+        ),
+        (
+            "hours(d)",
+            "PARTITIONED BY (hours(d)): hours takes TIMESTAMP or TIMESTAMP_NTZ, d of lake.sales.daily is DATE; CAST it in the "
+            "query, or leave the transform out.",
+        ),
+        (
+            "bucket(2, x)",
+            "PARTITIONED BY (bucket(2, x)): bucket takes TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING, BINARY, DATE, TIMESTAMP "
+            "or TIMESTAMP_NTZ, x of lake.sales.daily is DOUBLE; CAST it in the query, or leave the transform out.",
+        ),
+        (
+            "truncate(2, ts)",
+            "PARTITIONED BY (truncate(2, Ts)): truncate takes TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING or BINARY, Ts of "
+            "lake.sales.daily is TIMESTAMP; CAST it in the query, or leave the transform out.",
+        ),
+        (
+            "bucket(2, id)",
+            "PARTITIONED BY (bucket(2, id)): Iceberg names its values id_bucket, and lake.sales.daily has a column id_bucket; give "
+            "that another name in the query with AS, or leave the transform out.",
+        ),
+        (
+            "years(ts), hours(TS)",
+            "PARTITIONED BY (years(Ts), hours(Ts)): Iceberg takes one of these of a column; keep one of the two for Ts of "
+            "lake.sales.daily.",
+        ),
+        (
+            "bucket(2, city), bucket(4, city)",
+            "PARTITIONED BY (bucket(2, city), bucket(4, city)): Iceberg takes one of these of a column; keep one of the two for "
+            "city of lake.sales.daily.",
+        ),
+    ],
+)
+def test_a_layout_that_iceberg_does_not_take_is_refused_naming_the_column_and_the_way_out(
+    transforms: str, refusal: str
+) -> None:
+    assert laid_out(transforms) == refusal
+
+
+@pytest.mark.parametrize(
+    ("written", "pattern", "computed"),
+    [
+        ("ts", "yyyy-MM-dd", "CAST(Ts AS DATE) AS ds"),
+        ("TS_hour", "yyyy-MM-dd HH", "date_format(Ts, 'yyyy-MM-dd HH') AS ds"),
+    ],
+)
+def test_a_date_formatter_of_a_transform_is_refused_naming_a_column_to_add(
+    written: str, pattern: str, computed: str
+) -> None:
+    option = f"partition.fields.{written}.date-formatter"
+
+    assert refused(
+        DefinitionInvalid, f"PARTITIONED BY (hours(ts)) WITH ('{option}' = '{pattern}') {FULL}", analysed=LAID_OUT
+    ) == (
+        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily, no schedule time names its partitions; add a "
+        f"column to the query, such as {computed}, and PARTITIONED BY (ds)."
+    )
+
+
+def test_the_partition_of_a_transform_cannot_be_named() -> None:
+    definition = defined(f"PARTITIONED BY (days(ts)) {FULL}", analysed=LAID_OUT)
+
+    with pytest.raises(DefinitionInvalid) as raised:
+        check_partition_spec(DAILY_ID, definition, {"ts": "2026-11-27"})
+
+    assert raised.value.message == (
+        "PARTITION (ts = '2026-11-27'): ts is not a partition column of lake.sales.daily; days(Ts) only lays out its files."
+    )
 
 
 # ------------------------------------------------------------------------------------------------------------- columns
@@ -287,8 +469,8 @@ def test_a_partition_that_cannot_be_named_is_refused(clauses: str, spec: dict[st
         (
             "PARTITIONED BY (n)",
             {"n": "1"},
-            "PARTITION (n = '1'): only string partition columns can be named, n of lake.sales.daily is BIGINT; refresh the "
-            "whole table instead.",
+            "PARTITION (n = '1'): only string and date partition columns can be named, n of lake.sales.daily is BIGINT; refresh "
+            "the whole table instead.",
         ),
         (
             "PARTITIONED BY (ds)",

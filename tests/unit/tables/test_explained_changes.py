@@ -61,16 +61,17 @@ def test_explain_create_names_partitions_and_a_declared_mode() -> None:
 
     told = lines_of(
         world,
-        "EXPLAIN CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL "
-        "AS SELECT * FROM orders",
+        "EXPLAIN CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds, bucket(4, amount)) FRESHNESS = INTERVAL '1' HOUR "
+        "REFRESH_MODE = FULL AS SELECT * FROM orders",
     )
 
-    assert told[2:5] == [
+    assert told[2:6] == [
         "parts:    ds",
+        "layout:   bucket(4, amount)",
         "mode:     FULL (declared)",
         "schedule: every 1 hour in UTC, first at 2026-03-01 13:00:00",
     ]
-    assert told[5] == "strategy: auto: applies what changed where that is exact and costs less than to compute all rows"
+    assert told[6] == "strategy: auto: applies what changed where that is exact and costs less than to compute all rows"
 
 
 def test_explain_create_of_a_continuous_table_says_when_a_change_is_seen() -> None:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from datetime import UTC, date, datetime
+
 import pytest
 
 from mt_core.errors import DefinitionInvalid, RequestInvalid, SqlSyntaxError
 from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.run import RunStatus
+from mt_core.model.table import Column
 from tests.support.manager_world import DAILY, ManagerWorld
 
 ROWS = [{"ds": ds, "amount": 1} for ds in ("2026-03-01", "2026-03-02", "2026-03-05", None)]
+REFRESH = "ALTER MATERIALIZED TABLE daily REFRESH PARTITION"
 
 
 @pytest.fixture
@@ -20,14 +25,27 @@ def world() -> ManagerWorld:
     return made
 
 
+@pytest.fixture
+def dated() -> ManagerWorld:
+    """The same table by days of a DATE, whose files are laid out by buckets besides."""
+    made = ManagerWorld()
+    rows = [{**row, "ds": None if row["ds"] is None else date.fromisoformat(str(row["ds"]))} for row in ROWS]
+    columns = [Column(name="ds", type="date"), Column(name="amount", type="int")]
+    made.engine.create_source("lake.default.orders", rows, columns)
+    made.sql(DAILY.replace("(ds)", "(ds, bucket(4, amount))"))
+    made.work()
+    return made
+
+
 def ds(*values: str | None) -> Scope:
     return Scope.of(PartitionSpec.of({"ds": value}) for value in values)
 
 
-@pytest.mark.parametrize(
+NAMED = pytest.mark.parametrize(
     ("partition", "expected"),
     [
         ("ds = '2026-03-02'", ds("2026-03-02")),
+        ("ds = DATE '2026-03-02'", ds("2026-03-02")),
         ("ds IN ('2026-03-02', '2026-03-09', '2026-03-02')", ds("2026-03-02", "2026-03-09")),
         ("DS IN ('2026-03-02', NULL)", ds("2026-03-02", None)),
         ("ds IS NULL", ds(None)),
@@ -38,9 +56,11 @@ def ds(*values: str | None) -> Scope:
         ("ds <= '2026-03-02'", ds("2026-03-01", "2026-03-02")),
         ("ds > '2026-03-01' AND ds < '2026-03-05'", ds("2026-03-02")),
         ("ds BETWEEN '2026-03-01' AND '2026-03-02'", ds("2026-03-01", "2026-03-02")),
-        ("ds > '2026-03'", ds("2026-03-01", "2026-03-02", "2026-03-05")),
     ],
 )
+
+
+@NAMED
 def test_partitions_can_be_named_by_values_lists_ranges_and_null(
     world: ManagerWorld, partition: str, expected: Scope
 ) -> None:
@@ -48,6 +68,48 @@ def test_partitions_can_be_named_by_values_lists_ranges_and_null(
 
     assert world.run(run or "").scope == expected
     assert str(expected) in str(world.show(f"EXPLAIN REFRESH daily PARTITION ({partition})"))
+
+
+@NAMED
+def test_days_of_a_date_can_be_named_by_values_lists_ranges_and_null(
+    dated: ManagerWorld, partition: str, expected: Scope
+) -> None:
+    run = dated.sql(f"{REFRESH} ({partition})").wait_for
+    dated.work()
+
+    assert (dated.run(run or "").scope, dated.run(run or "").status) == (expected, RunStatus.SUCCEEDED)
+    assert {row["ds"] for row in dated.rows()} == {*(date(2026, 3, day) for day in (1, 2, 5)), None}
+
+
+def test_texts_that_begin_as_a_value_are_bounds_of_strings_and_not_of_dates(
+    world: ManagerWorld, dated: ManagerWorld
+) -> None:
+    run = world.sql(f"{REFRESH} (ds > '2026-03')").wait_for
+
+    assert world.run(run or "").scope == ds("2026-03-01", "2026-03-02", "2026-03-05")
+    for bound in ("ds > '2026-03'", "ds BETWEEN '2026-03-01' AND '2026-03'"):
+        refusal = dated.refused(lambda text=bound: dated.sql(f"{REFRESH} ({text})"), DefinitionInvalid)
+        assert refusal == (
+            "PARTITION (ds = '2026-03'): ds of lake.default.daily is DATE, and this is not a day in the form yyyy-MM-dd."
+        )
+
+
+def test_a_schedule_time_refreshes_its_day_of_a_date_and_the_days_with_late_rows(dated: ManagerWorld) -> None:
+    rows = [{"ds": date(2026, 3, day), "amount": 2} for day in (1, 2)]
+    before = [{"ds": date(2026, 2, 27), "amount": 1}]
+    dated.engine.commit("lake.default.orders", before)
+    dated.sql("ALTER MATERIALIZED TABLE daily REFRESH")
+    dated.work()
+    dated.pass_days(1)
+    dated.engine.commit("lake.default.orders", [*before, *rows, {"ds": date(2026, 2, 27), "amount": 3}])
+
+    run_id = dated.tick(datetime(2026, 3, 2, tzinfo=UTC)).run_id
+    dated.work()
+
+    assert dated.run(run_id).scope == ds("2026-02-27", "2026-03-01")
+    assert "late rows in 1 earlier partition: ds=2026-02-27" in str(dated.run(run_id).reason)
+    assert {(row["ds"], row["amount"]) for row in dated.rows()} >= {(date(2026, 2, 27), 3), (date(2026, 3, 1), 2)}
+    assert "bucket(4, `amount`)" in str(dated.show("SHOW CREATE MATERIALIZED TABLE daily"))
 
 
 def test_rows_without_a_day_are_refreshed_by_the_partition_null(world: ManagerWorld) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
+from mt_core.model.transform import Transform, TransformKind
 from mt_core.secrets import is_secret
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
@@ -70,6 +71,14 @@ def read_back(text: str, definition: TableDefinition) -> tuple[CreateMaterialize
         replace(DEFINITION, comment=None, partition_keys=(), options={}),
         replace(DEFINITION, comment="", columns=(Column(name="ds", type="STRING"),)),
         replace(DEFINITION, logical_refresh_mode="AUTOMATIC"),
+        replace(
+            DEFINITION,
+            transforms=(
+                Transform(kind=TransformKind.BUCKET, column="odd `name`", width=4),
+                Transform(kind=TransformKind.TRUNCATE, column="ds", width=7),
+                Transform(kind=TransformKind.DAYS, column="n"),
+            ),
+        ),
     ],
 )
 def test_the_statement_read_back_gives_the_same_definition(definition: TableDefinition, or_alter: bool) -> None:

@@ -277,6 +277,9 @@ class View:
         """Say for how long the rows have been coming."""
         assert self.began is not None
         since = f"{self.now() - self.began:.0f} s"
+        if self.is_paused or self.order is not None:
+            # Rows may have come since these.
+            return since
         if self._newest_at is None:
             return f"starting, {since}"
         return f"{since}, new rows {self.now() - self._newest_at:.0f} s ago"

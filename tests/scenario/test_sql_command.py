@@ -105,11 +105,22 @@ def test_a_change_in_a_script_says_how_many_rows_it_wrote_and_prints_no_id_of_it
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1000 rows written\n1 row written\n")
 
 
+@pytest.mark.parametrize(("form", "said"), [("table", "OK\n"), ("csv", "")])
+def test_a_change_whose_rows_are_not_counted_says_ok_to_people(gateway: Gateway, form: str, said: str) -> None:
+    gateway.engine.answers["UPDATE t SET a = 1"] = StatementResult(is_query=False, rows=None)
+
+    result = freshtable(gateway, "--format", form, "-e", "UPDATE t SET a = 1")
+
+    assert (result.stdout, result.stderr) == ("", said)
+
+
 @pytest.mark.parametrize("form", ["table", "csv"])
-def test_a_change_whose_rows_are_not_counted_has_the_id_of_its_job(gateway: Gateway, form: str) -> None:
+def test_a_change_that_may_go_on_as_a_stream_has_the_id_of_its_job(gateway: Gateway, form: str) -> None:
     gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None)
 
-    result = freshtable(gateway, "--format", form, "-e", "INSERT INTO t SELECT 1")
+    result = freshtable(
+        gateway, "-D", "execution.runtime-mode=streaming", "--format", form, "-e", "INSERT INTO t SELECT 1"
+    )
 
     assert "job id" in result.stdout
     assert "written" not in result.stderr

@@ -139,11 +139,11 @@ class LiveResult(Closing):
 
     def _take(self, page: ResultPage) -> bool:
         """Add the rows of *page*; returns whether others are wanted."""
-        self._came += len(page.rows)
         if self._shown is Shown.STANDING:
             with self._changed:
                 for kind, row in zip(page.kinds or (), page.rows, strict=True):
                     self._standing.apply(kind, row)
+                self._came += len(page.rows)
                 self._left_out += self._standing.keep(self._most_rows)
             return not self._closed
         rows: list[Values] = [*with_numbers(page).rows]
@@ -158,6 +158,7 @@ class LiveResult(Closing):
             self._changed.wait_for(lambda: self._closed or self._has_room)
             if not self._closed:
                 self._spool.add(rows)
+                self._came += len(rows)
             return not (self._closed or self._more)
 
     @property

@@ -29,6 +29,7 @@ from mt_core.secrets import statement_text
 from mt_core.tokens import Statement, significant, split_statements
 
 _CHANGES_DISPLAY = {"SET", "RESET"}
+_RUNS_PLANS = {"EXECUTE", "COMPILE"}
 _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 
 
@@ -221,8 +222,10 @@ class Runner:
         pages = self._result(work.operation, display)
         first = next(pages)
         work.written = first.affected_rows
-        if is_of_a_write(first) and work.written is not None:
-            # Its number of rows is said at its end; its job has ended, and nobody needs the id.
+        if is_of_a_write(first) and (work.written is not None or not self._may_go_on(work)):
+            # Its job has ended, so that its id is of no use; how many rows it wrote is said at its end.
+            if work.written is None and self._form(display).is_for_people:
+                self._say("OK")
             return None
         if file is not None:
             if first.is_query:
@@ -238,6 +241,11 @@ class Runner:
                 work.look = opened
                 return None
             every = opened
+        return self._to_print(first, every, work)
+
+    def _to_print(self, first: ResultPage, every: Iterable[ResultPage], work: Work) -> Iterable[ResultPage]:
+        """Return the pages *every*, of which *first* is the first one, as they are to be printed."""
+        display = work.display
         if first.is_query and display.streaming and self.screen.messages.is_terminal:
             every = self._awaited(every, work)
         if self._form(display).is_for_people:
@@ -247,6 +255,11 @@ class Runner:
         if first.kinds is None:
             return self._window(every, display.most_rows)
         return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
+
+    def _may_go_on(self, work: Work) -> bool:
+        """Return whether the job of a change may be a stream, which runs until STOP JOB ends it: a plan runs as it was compiled."""
+        first = next(significant(work.statement))
+        return work.display.streaming or first.keyword in _RUNS_PLANS
 
     def _awaited(self, pages: Iterable[ResultPage], work: Work) -> Iterator[ResultPage]:
         """Yield *pages*; while one is awaited, a line of the terminal says since when, and how many rows have come."""

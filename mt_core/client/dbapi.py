@@ -51,6 +51,7 @@ from mt_core.client.type_objects import (
     description_of,
 )
 from mt_core.client.values import rows_converter, zone_for
+from mt_core.client.writes import is_of_a_write
 from mt_core.errors import GatewayError
 from mt_core.identifiers import sql_name
 from mt_core.rowset import Column, RowKind
@@ -247,9 +248,7 @@ class Cursor(Closing):
                 raise
             self.warnings, self.job_id = first.warnings, first.job_id
             self.rowcount = -1 if first.affected_rows is None else first.affected_rows
-            # The rows of a statement that writes are just the id of its job.
-            is_of_a_write = not first.is_query and [column.name for column in first.columns] == ["job id"]
-            if first.has_content and not is_of_a_write:
+            if first.has_content and not is_of_a_write(first):
                 zone = zone_for(first.columns, client.properties)
                 self.columns, self._is_query = first.columns, first.is_query
                 self.is_changelog = first.kinds is not None

@@ -183,11 +183,16 @@ def test_what_is_in_the_catalog_is_reflected(cursor: dbapi.Cursor, engine: sa.En
     columns = found.get_columns("sales", schema="lake.shop")
     with engine.connect() as connection:
         catalogs = engine.dialect.get_catalog_names(connection)  # type: ignore[attr-defined]
+    in_shop = sa.create_engine(engine.url.set(database="lake/shop"))
+    inspector = sa.inspect(in_shop)
+    names_in_shop = inspector.get_materialized_view_names(), inspector.get_materialized_view_names("shop")
+    in_shop.dispose()
 
     assert "lake" in catalogs
     assert {"default", "shop"} <= set(found.get_schema_names())
     assert sorted(found.get_table_names("shop")) == ["daily", "sales"]
     assert found.get_materialized_view_names("shop") == ["daily"]
+    assert (found.get_materialized_view_names(), names_in_shop) == ([], (["daily"], ["daily"]))
     assert found.get_view_names("shop") == ["days"]
     assert [(column["name"], str(column["type"]), column["nullable"], column["comment"]) for column in columns] == [
         ("id", "BIGINT", False, "it's"),

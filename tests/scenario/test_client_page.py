@@ -31,6 +31,7 @@ ANSWERS = {
         columns=(CITY, AMOUNT), rows=[["Rome", Decimal("10.00")], ["Oslo", Decimal("5.50")]]
     ),
 }
+INSERT = "INSERT INTO lake.shop.orders SELECT * FROM lake.shop.arrivals"
 
 
 def consoles() -> list[str]:
@@ -49,6 +50,7 @@ def test_the_console_of_the_page_is_what_the_client_prints(
     monkeypatch.setenv("FRESHTABLE_GATEWAY", str(gateway.http.base_url))
     monkeypatch.chdir(tmp_path)
     gateway.engine.answers.update({sql: StatementResult(is_query=True, rows=rows) for sql, rows in ANSWERS.items()})
+    gateway.engine.answers[INSERT] = StatementResult(is_query=False, rows=None, affected_rows=1000)
     code, shown = 0, ""
 
     for line in re.findall(r"^\$ (.*)$", console, re.MULTILINE):

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import QueryFailed
+from mt_core.model.table import Column
+from mt_core.rowset import INT
 from tests.support.client_screen import PROGRAM, PROMPT, Open, at_prompt
 from tests.support.gateway.statements import Gateway
 from tests.support.terminal import CTRL_C, CTRL_D, TAB
@@ -97,6 +99,40 @@ def test_names_of_the_gateway_are_offered_while_a_person_types(gateway: Gateway,
     assert [line.strip() for line in offered if line.startswith(" ")] == ["`dull days`", "daily"]
     assert any(line.startswith("freshtable> SELECT * FROM daily") for line in chosen)
     assert {sql for _, sql in gateway.engine.executed} == {"SHOW TABLES", "SHOW NAMESPACES"}
+
+
+def test_up_goes_to_the_statement_before_while_words_are_offered_until_tab_has_chosen_one(opened: Open) -> None:
+    terminal = opened()
+    terminal.type("SELECT 1;\r")
+    terminal.see(lambda lines: at_prompt(lines) and "1 row" in lines)
+
+    terminal.type("q")
+    terminal.see(lambda lines: any("QUALIFY" in line for line in lines))
+    terminal.type(UP)
+    recalled = terminal.see(lambda lines: lines[-1] == f"{PROMPT} SELECT 1;")
+    terminal.type(CTRL_U + "S")
+    terminal.see(lambda lines: any("SHOW" in line for line in lines))
+    terminal.type(TAB)
+    terminal.see(lambda lines: not any(line == f"{PROMPT} S" for line in lines))
+    terminal.type(UP)
+    chosen = terminal.see(lambda lines: any(line == f"{PROMPT} S" for line in lines))
+
+    assert not any("QUALIFY" in line for line in recalled)
+    assert any("SHOW" in line for line in chosen)
+
+
+def test_before_from_is_typed_the_columns_of_the_tables_read_last_are_offered(gateway: Gateway, opened: Open) -> None:
+    gateway.engine.answers["SELECT * FROM orders"] = gateway.engine.answers["SELECT 1"]
+    gateway.engine.tables["orders"] = (Column(name="amount_paid", type=INT),)
+    terminal = opened()
+    for statement in ("SELECT * FROM orders", "SELECT 1"):
+        terminal.type(f"{statement};\r")
+        terminal.see(lambda lines, text=f"{PROMPT} {statement};": at_prompt(lines) and text in lines)
+
+    terminal.type("SELECT amo")
+    offered = terminal.see(lambda lines: lines[-1].strip() == "amount_paid")
+
+    assert offered[-2] == f"{PROMPT} SELECT amo"
 
 
 def test_a_gateway_that_is_slow_to_complete_holds_up_no_key_and_no_statement(gateway: Gateway, opened: Open) -> None:

@@ -14,6 +14,7 @@ from mt_core.client.terminal.prompt import PlainReader, Prompt
 from mt_core.client.terminal.script import Runner, Screen
 from mt_core.client.terminal.sitting import CONTINUATION, PROMPT, Sitting
 from mt_core.errors import QueryFailed
+from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
@@ -90,6 +91,65 @@ def test_a_warning_of_a_statement_of_spark_goes_to_standard_error_too(gateway: G
     result = freshtable(gateway, "-e", "DROP TABLE t")
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "Warning: t is read by mt.\nOK\n")
+
+
+@pytest.mark.parametrize("form", ["table", "tableau", "vertical", "markdown", "csv", "tsv", "json"])
+def test_a_change_in_a_script_says_how_many_rows_it_wrote_and_prints_no_id_of_its_job(
+    gateway: Gateway, form: str
+) -> None:
+    for statement, count in (("INSERT INTO t SELECT 1", 1000), ("DELETE FROM t WHERE a = 1", 1)):
+        gateway.engine.answers[statement] = StatementResult(is_query=False, rows=None, affected_rows=count)
+
+    result = freshtable(gateway, "--format", form, "-e", "INSERT INTO t SELECT 1", "-e", "DELETE FROM t WHERE a = 1")
+
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1000 rows written\n1 row written\n")
+
+
+@pytest.mark.parametrize(("form", "said"), [("table", "OK\n"), ("csv", "")])
+def test_a_change_whose_rows_are_not_counted_says_ok_to_people(gateway: Gateway, form: str, said: str) -> None:
+    gateway.engine.answers["UPDATE t SET a = 1"] = StatementResult(is_query=False, rows=None)
+
+    result = freshtable(gateway, "--format", form, "-e", "UPDATE t SET a = 1")
+
+    assert (result.stdout, result.stderr) == ("", said)
+
+
+@pytest.mark.parametrize("form", ["table", "csv"])
+def test_a_change_that_may_go_on_as_a_stream_has_the_id_of_its_job(gateway: Gateway, form: str) -> None:
+    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None)
+
+    result = freshtable(
+        gateway, "-D", "execution.runtime-mode=streaming", "--format", form, "-e", "INSERT INTO t SELECT 1"
+    )
+
+    assert "job id" in result.stdout
+    assert "written" not in result.stderr
+
+
+FLINKS_COLUMNS = ("name", "type", "null", "key", "extras", "watermark")
+
+
+@pytest.mark.parametrize(
+    ("form", "values", "header"),
+    [
+        ("markdown", [None, None, None], "| name | type | null |"),
+        ("markdown", [None, "PARTITION KEY", None], "| name | type | null | extras |"),
+        ("markdown", ["PRI(id)", None, None], "| name | type | null | key |"),
+        ("csv", [None, None, None], ",".join(FLINKS_COLUMNS)),
+    ],
+)
+def test_describe_shows_people_the_columns_of_flinks_form_that_have_a_value(
+    gateway: Gateway, form: str, values: list[object], header: str
+) -> None:
+    columns = tuple(Column(name=name) for name in FLINKS_COLUMNS)
+    rows: list[list[object]] = [["id", "INT", "FALSE", *values], ["city", "STRING", "TRUE", None, None, None]]
+    gateway.engine.answers["CALL described()"] = StatementResult(
+        is_query=False, rows=RowSet(columns=columns, rows=rows)
+    )
+
+    result = freshtable(gateway, "--format", form, "-e", "CALL described()")
+
+    assert result.stdout.splitlines()[0] == header
 
 
 def test_an_interrupt_cancels_the_statement(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,9 +126,9 @@ def test_with_continue_all_statements_run_and_the_exit_code_still_says_that_one_
         (["--format", "parquet", "-e", "SELECT 1"], "--format parquet needs -o FILE: "),
         (
             ["--format", "csv", "-o", "no/such/folder.csv", "-e", "SELECT 1"],
-            "-o no/such/folder.csv cannot be written: ",
+            "no/such/folder.csv cannot be written: ",
         ),
-        (["--format", "arrow", "-o", "no/such/x.arrow", "-e", "SELECT 1"], "-o no/such/x.arrow: there is no folder "),
+        (["--format", "arrow", "-o", "no/such/x.arrow", "-e", "SELECT 1"], "no/such/x.arrow: there is no folder "),
         (["--format", "xml"], "There is no format xml; the formats are "),
         (["-D", "sql-client.verbos=true"], "There is no property sql-client.verbos; did you mean sql-client.verbose?"),
         (["--config", "nowhere.yaml"], "nowhere.yaml cannot be read: "),

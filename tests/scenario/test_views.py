@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from base64 import b64decode
 from pathlib import Path
 
 import pytest
@@ -97,6 +99,46 @@ def test_a_list_that_does_not_fit_the_screen_is_scrolled_as_the_rows_of_a_query_
 
 
 @pytest.mark.usefixtures("many")
+def test_the_page_that_was_looked_at_stays_on_the_screen_after_the_view(opened: Open) -> None:
+    terminal = opened()
+
+    looked_at(terminal)
+    terminal.see(lambda lines: "all rows" in lines[0])
+    terminal.type("n")
+    page = terminal.see(lambda lines: lines[0].startswith("row 47 of") and "46" in lines[3])
+    terminal.type("q")
+    left = terminal.see(at_prompt)
+
+    # The prompt scrolls the screen for the words that it will offer.
+    assert left[-32:-2] == page[-31:-1]
+
+
+@pytest.mark.usefixtures("many")
+def test_rows_are_chosen_ordered_copied_and_saved(opened: Open, tmp_path: Path) -> None:
+    terminal, file = opened(), tmp_path / "rows.csv"
+    looked_at(terminal)
+    terminal.see(lambda lines: "all rows" in lines[0])
+
+    terminal.type("frome\r")
+    terminal.see(lambda lines: " of 4000 | page 1 of 87 | with rome, of 12000 rows | all rows" in lines[0])
+    terminal.type("t-n\r")
+    ordered = terminal.see(lambda lines: "with rome, by n, greatest first, of 12000 rows" in lines[0])
+    terminal.type("f11997\r")
+    terminal.see(lambda lines: lines[0].startswith("row 1 of 1 |"))
+    terminal.type("c")
+    terminal.see(lambda lines: lines[-1] == "1 row copied.")
+    terminal.type(f"v{file}\r")
+    terminal.see(lambda lines: lines[-1] == f"1 row in {file}")
+    terminal.type("q")
+    terminal.see(at_prompt)
+
+    [copied] = re.findall(r"\x1b\]52;c;([^\x07]*)\x07", terminal.raw)
+    assert [line.split() for line in ordered[3:5]] == [["11997", "Rome"], ["11994", "Rome"]]
+    assert b64decode(copied) == b"n\tcity\n11997\tRome\n"
+    assert file.read_text() == "n,city\n11997,Rome\n"
+
+
+@pytest.mark.usefixtures("many")
 def test_a_view_and_the_prompt_after_it_fit_a_window_that_a_person_makes_smaller_or_larger(opened: Open) -> None:
     terminal = opened()
     looked_at(terminal)
@@ -149,6 +191,44 @@ def test_a_result_without_end_is_followed_held_and_cancelled(gateway: Gateway, o
     assert (held[3:6], held[6]) == (["1", "2", "3"], "")
     assert shown[3:7] == ["1", "2", "3", "4"]
     assert (left[-2], rows.closed) == ("4 rows were read; the query was cancelled.", True)
+
+
+def test_a_stream_says_since_when_it_has_been_waiting_before_its_first_row_and_after(
+    gateway: Gateway, opened: Open
+) -> None:
+    rows = FakeRows()
+    gateway.engine.streams[LIVE] = rows
+    terminal = opened()
+    runs(terminal, STREAMING)
+
+    looked_at(terminal, LIVE)
+    waiting = terminal.see(lambda lines: re.search(r"^row 0 of 0 .* starting, [0-9]+ s ", lines[0]) is not None)
+    rows.add([3])
+    terminal.see(lambda lines: re.search(r"row 1 of 1 .* s, new rows [0-9]+ s ago", lines[0]) is not None)
+    terminal.type("q")
+    left = terminal.see(at_prompt)
+
+    assert waiting[3:-1] == [""] * (ROWS - 4)
+    assert left[-5:-2] == ["a", "─", "3"]
+
+
+def test_a_stream_that_is_printed_says_since_when_it_has_been_waiting(gateway: Gateway, opened: Open) -> None:
+    rows = FakeRows()
+    gateway.engine.streams[LIVE] = rows
+    terminal = opened()
+    runs(terminal, STREAMING)
+    terminal.type("SET 'sql-client.execution.result-mode' = 'tableau';\r")
+    terminal.see(lambda lines: at_prompt(lines) and lines.count("OK") == 2)
+
+    terminal.type(f"{LIVE};\r")
+    terminal.see(lambda lines: re.search(r"^starting .* 0 rows so far [0-9]+:[0-9]+:[0-9]+$", lines[-1]) is not None)
+    rows.add([3])
+    after = terminal.see(lambda lines: re.search(r"^waiting for rows .* 1 row so far", lines[-1]) is not None)
+    rows.end()
+    ended = terminal.see(at_prompt)
+
+    assert [line.strip(" |") for line in after[-5:-1]][-1] == "3"
+    assert not any("so far" in line for line in ended)
 
 
 @pytest.mark.parametrize(

@@ -1,15 +1,21 @@
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
 from queue import SimpleQueue
 
 import pytest
+from pyarrow import parquet
 
 from mt_core.client.pages import ResultPage
 from mt_core.client.terminal.live_result import LiveResult, Shown
 from mt_core.client.terminal.view import INTERVALS, View
 from mt_core.errors import GatewayError, MtError
-from mt_core.rowset import INT, STRING, Column
+from mt_core.rowset import INT, STRING, Column, LogicalType, RowKind
 
 WAIT_S = 60.0
 COLUMNS = (Column(name="n", type=INT), Column(name="city", type=STRING))
@@ -99,7 +105,7 @@ def test_the_screen_has_names_rows_and_keys(make: Make, coming: Coming) -> None:
         "",
         "",
         "",
-        "Q leave  arrows move  N/P page  G go to",
+        "Q leave  arrows move  N/P page  / search",
     ]
 
 
@@ -171,21 +177,21 @@ def test_a_search_through_many_rows_is_ended_by_a_person_and_leaves_the_cursor_w
     view = make(page(range(30_000)), most_rows=100_000)
 
     begun = press(view, "/", *"bergen", "enter")
-    searching = view.is_searching
+    searching = view.is_working
     ended = press(view, key)
 
     assert (begun[-1], searching) == ("20000 rows have no bergen. Ctrl-C ends t", True)
-    assert (ended[-1], view.is_searching, view.selected, view.has_left) == ("The search was ended.", False, 0, False)
+    assert (ended[-1], view.is_working, view.selected, view.has_left) == ("The search was ended.", False, 0, False)
 
 
 def test_another_key_ends_a_search_and_does_what_it_is_for(make: Make) -> None:
     view = make(page(range(30_000)), most_rows=100_000)
 
     press(view, "/", *"bergen", "enter", "down")
-    moved = view.is_searching, view.selected
+    moved = view.is_working, view.selected
     press(view, "/", "enter", "q")
 
-    assert (moved, view.is_searching, view.has_left) == ((False, 1), False, True)
+    assert (moved, view.is_working, view.has_left) == ((False, 1), False, True)
 
 
 def test_a_search_goes_on_behind_the_rows_that_are_searched_at_once(make: Make) -> None:
@@ -193,8 +199,8 @@ def test_a_search_goes_on_behind_the_rows_that_are_searched_at_once(make: Make) 
 
     press(view, "/", *"29999", "enter")
     waits = view.refresh_s
-    while view.is_searching:
-        view.search_on()
+    while view.is_working:
+        view.work_on()
 
     assert (waits, view.selected) == (None, 29_999)
 
@@ -337,3 +343,302 @@ def test_a_view_without_rows_takes_every_key(make: Make) -> None:
     lines = press(view, "down", "n", "l", "o", "/", "x", "enter", "g", "1", "enter", "right", "home")
 
     assert lines[0].startswith("row 0 of 0 | page 1 of 1 | refresh 1 s")
+
+
+# --------------------------------------------------------------------------------------------------- rows that are chosen
+
+
+def finish(view: View) -> list[str]:
+    while view.is_working:
+        view.work_on()
+    return screen(view)
+
+
+def values(view: View) -> list[str | None]:
+    return [row[0] for row in view.snapshot.read(0, view.count, view.order)]
+
+
+def of_type(root: str, *rows: object, **extras: int) -> ResultPage:
+    columns = (Column(name="v", type=LogicalType(root=root, extras=extras)),)
+    return ResultPage(columns=columns, rows=[[row] for row in rows], is_query=True, has_content=True, is_last=False)
+
+
+@pytest.mark.parametrize(
+    ("first", "ordered"),
+    [
+        (of_type("INTEGER", 10, None, 9, -1), [None, "-1", "9", "10"]),
+        (
+            of_type("DECIMAL", Decimal("10.10"), Decimal("9.2"), precision=38, scale=20),
+            [f"{number}{'0' * 18}" for number in ("9.20", "10.10")],
+        ),
+        (of_type("DOUBLE", "NaN", 1e20, "-Infinity", 2.5), ["-Infinity", "2.5", "1.0E20", "NaN"]),
+        (of_type("BOOLEAN", True, False), ["FALSE", "TRUE"]),
+        (of_type("VARCHAR", "b", "B", "a10", "a9"), ["B", "a10", "a9", "b"]),
+        (
+            of_type("TIMESTAMP_WITH_LOCAL_TIME_ZONE", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00Z", precision=3),
+            ["2026-01-01 00:00:00.000", "2026-01-01 00:00:00.500"],
+        ),
+        (of_type("INTERVAL_YEAR_MONTH", 120, 2, -1), ["-0-01", "+0-02", "+10-00"]),
+    ],
+)
+def test_rows_are_ordered_by_the_values_of_a_column_and_not_by_their_texts(
+    make: Make, coming: Coming, first: ResultPage, ordered: list[str | None]
+) -> None:
+    view = make(first)
+
+    press(view, "t", "v", "enter")
+    ascending = values(view)
+    press(view, "t", "-", "v", "enter")
+    descending = values(view)
+    press(view, "t", "enter")
+
+    assert (ascending, descending) == (ordered, ordered[::-1])
+    assert view.order is None
+
+
+@pytest.mark.parametrize(("name", "first"), [("n", "0"), ("-N", "2"), ("2", "2"), ("ci", "2"), ("-city", "0")])
+def test_a_column_is_named_by_its_name_its_beginning_or_its_number(make: Make, name: str, first: str) -> None:
+    view = make(page(range(3)))
+
+    press(view, "t", *name, "enter")
+
+    assert values(view)[0] == first
+
+
+@pytest.mark.parametrize("name", ["x", "0", "3"])
+def test_a_column_that_there_is_not_is_named_and_the_rows_stay(make: Make, name: str) -> None:
+    view = make(page(range(3)))
+
+    lines = press(view, "t", *name, "enter")
+
+    assert lines[-1] == f"There is no column {name}; T takes a name, its beg"[:WIDTH]
+    assert view.order is None
+
+
+def test_rows_are_chosen_by_a_text_and_keep_their_order_and_all_keys_work_on_them(make: Make, coming: Coming) -> None:
+    view = make(page(range(9)))
+    coming.end(view)
+    view.refresh()
+
+    press(view, "t", "-", "n", "enter")
+    chosen = press(view, "f", *"ROME", "enter")
+    found = (press(view, "/", "3", "enter"), view.selected)[1]
+    opened = press(view, "o")
+    press(view, "q")
+    every = press(view, "f", "enter")
+
+    assert numbers(chosen) == [6, 3, 0]
+    assert view._status().startswith("row 1 of 9 | page 1 of 2 | by n, greatest first | all rows")
+    assert (found, opened[:2]) == (1, ["row 2  SELECT n, city", "n     3"])
+    assert numbers(every) == [8, 7, 6, 5, 4, 3]
+
+
+def test_a_text_that_no_row_has_leaves_an_empty_view_that_says_the_way_out(make: Make) -> None:
+    view = make(page(range(3)))
+
+    lines = press(view, "f", *"bergen", "enter")
+    after = press(view, "down", "o", "n", "c")
+
+    assert (lines[-1], numbers(lines)) == ("No row has bergen; F and Enter show all", [])
+    assert (after[0][:11], after[-1]) == ("row 0 of 0 ", "There are no rows to copy.")
+
+
+def test_an_order_of_a_result_that_is_still_read_says_what_it_covers_and_covers_all_at_its_end(
+    make: Make, coming: Coming
+) -> None:
+    view = make(page([5, 3]))
+
+    press(view, "t", "n", "enter")
+    before, waits = view._status(), view.refresh_s
+    coming.end(view, page([4, 1]))
+    looks_again = view.refresh_s
+    view.refresh()
+
+    assert before.startswith("row 1 of 2 | page 1 of 1 | by n, of 2 rows so far, R for more | refresh 1 s | ")
+    assert (waits, looks_again) == (None, 1.0)
+    assert view._status() == "row 1 of 4 | page 1 of 1 | by n | all rows"
+    assert values(view) == ["1", "3", "4", "5"]
+
+
+def test_an_order_of_the_first_rows_of_a_larger_result_says_so(make: Make, coming: Coming) -> None:
+    view = make(page([5, 3]), most_rows=3)
+    coming.end(view, page([4, 1]))
+    view.refresh()
+
+    press(view, "t", "n", "enter")
+
+    assert view._status() == "row 1 of 3 | page 1 of 1 | by n | the first 3 rows of more"
+
+
+def test_many_rows_are_ordered_between_keys_and_a_person_can_end_that(make: Make) -> None:
+    view = make(page(range(30_000)), most_rows=100_000)
+
+    begun = press(view, "t", "-", "n", "enter")
+    ended = press(view, "c-c")
+    stayed = values(view)[:2]
+    press(view, "t", "-", "n", "enter")
+    finish(view)
+
+    assert begun[-1] == "20000 of 30000 rows are read. Ctrl-C ends that."[:WIDTH]
+    assert (ended[-1], stayed, view.has_left) == ("The rows stay as they were.", ["0", "1"], False)
+    assert values(view)[:2] == ["29999", "29998"]
+    assert numbers(press(view, "l"))[-1] == 0
+
+
+@pytest.mark.parametrize(("shown", "expected"), [(Shown.CHANGES, ["-U", "1"]), (Shown.STANDING, ["2"])])
+def test_the_rows_of_a_changelog_are_chosen_too(make: Make, shown: Shown, expected: list[str]) -> None:
+    kinds = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]
+    view = make(replace(page([1, 1, 2]), kinds=kinds), shown)
+
+    press(view, "f", *("-u" if shown is Shown.CHANGES else "2"), "enter")
+
+    assert [row[: len(expected)] for row in view.snapshot.read(0, view.count, view.order)] == [expected]
+
+
+# ------------------------------------------------------------------------------------------------------ rows that are taken
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("rows.csv", "n,city\n2,\n1,Oslo\n"),
+        ("rows.TSV", "n\tcity\n2\t\\N\n1\tOslo\n"),
+        ("rows.jsonl", '{"n": 2, "city": null}\n{"n": 1, "city": "Oslo"}\n'),
+        ("rows.md", "| n | city |\n| ---: | --- |\n| 2 | &lt;NULL> |\n| 1 | Oslo |\n"),
+    ],
+)
+def test_the_rows_that_are_looked_at_are_saved_in_the_form_that_the_file_is_named_for(
+    make: Make, coming: Coming, tmp_path: Path, name: str, text: str
+) -> None:
+    view = make(page([1, 2]))
+    coming.end(view)
+    view.refresh()
+
+    press(view, "t", "-", "n", "enter", "v", *str(tmp_path / name), "enter")
+    finish(view)
+
+    assert view.notice == f"2 rows in {tmp_path / name}"
+    assert (tmp_path / name).read_text() == text
+
+
+def test_rows_are_saved_with_the_types_of_their_columns(make: Make, tmp_path: Path) -> None:
+    moment = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
+    first = ResultPage(
+        columns=(Column(name="at", type=moment), Column(name="n", type=INT)),
+        rows=[[f"2026-01-01T{number % 24:02}:00:00Z", number] for number in range(2_500)],
+        is_query=True,
+        has_content=True,
+        is_last=False,
+    )
+    view = make(first, most_rows=10_000)
+    view.properties = lambda: {"table.local-time-zone": "Asia/Tokyo"}
+
+    press(view, "v", *str(tmp_path / "rows.parquet"), "enter")
+    finish(view)
+
+    table = parquet.read_table(tmp_path / "rows.parquet")
+    assert [str(kind) for kind in table.schema.types] == ["timestamp[us, tz=UTC]", "int32"]
+    assert table.column("n").to_pylist() == list(range(2_500))
+    assert table.column("at")[9].as_py() == datetime(2026, 1, 1, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("there.csv", "is there already; choose another name."),
+        ("rows.xls", "names no form; end it with .csv, .tsv, .json, .jsonl, .parquet, .arrow, .md."),
+        ("no/such/rows.csv", "cannot be written: "),
+        ("no/such/rows.arrow", "there is no folder "),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_named_and_the_view_goes_on(
+    make: Make, tmp_path: Path, name: str, reason: str
+) -> None:
+    (tmp_path / "there.csv").write_text("before")
+    view = make(page([1, 2]))
+
+    press(view, "v", *str(tmp_path / name), "enter")
+    finish(view)
+
+    assert reason in view.notice
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["there.csv"]
+    assert (tmp_path / "there.csv").read_text() == "before"
+
+
+def test_saving_that_a_person_ends_leaves_no_file(make: Make, tmp_path: Path) -> None:
+    view = make(page(range(3_000)), most_rows=100_000)
+    asked, answered = threading.Event(), threading.Event()
+
+    def properties() -> dict[str, str]:
+        asked.set()
+        answered.wait(WAIT_S)
+        return {}
+
+    view.properties = properties
+    view.result.columns = (
+        Column(name="n", type=LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE")),
+        *view.result.columns[1:],
+    )
+    view.snapshot = view.result.snapshot()
+    press(view, "v", *str(tmp_path / "rows.parquet"), "enter")
+    asked.wait(WAIT_S)
+    answered.set()
+    lines = press(view, "c-c")
+
+    assert (lines[-1].startswith(str(tmp_path)[:20]), view.is_working, view.has_left) == (True, False, False)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_and_the_open_row_are_copied_as_lines_with_tabs(make: Make) -> None:
+    view = make(page(range(3)))
+
+    press(view, "t", "-", "n", "enter", "c")
+    every, told = view.copied, view.notice
+    press(view, "down", "o", "c")
+
+    assert (every, told) == (b"n\tcity\n2\t\\N\n1\tOslo\n0\tRome\n", "3 rows copied.")
+    assert (view.copied, view.notice) == (b"n\tcity\n1\tOslo\n", "1 row copied.")
+
+
+def test_of_more_rows_than_a_clipboard_takes_the_first_ones_are_copied_whole(make: Make) -> None:
+    columns = (Column(name="text", type=STRING),)
+    rows = [["ü" * 500] for _ in range(100)]
+    view = make(ResultPage(columns=columns, rows=rows, is_query=True, has_content=True, is_last=False))
+
+    press(view, "c")
+
+    assert view.copied is not None
+    assert view.copied.decode().splitlines() == ["text", *["ü" * 500] * 74]
+    assert view.notice == "The first 74 of 100 rows copied, which is what a clipboard takes; V saves all."
+
+
+# -------------------------------------------------------------------------------------------------------- a sign of life
+
+
+def test_a_view_says_since_when_it_has_been_starting_and_when_rows_came_last(make: Make, coming: Coming) -> None:
+    clock = [100.0]
+    view = make(page(()), Shown.LAST)
+    view.now, view.began = (lambda: clock[0]), 95.0
+    screen(view)
+
+    clock[0] += 32
+    starting = view._status()
+    coming.queue.put(page([1]))
+    while not view.snapshot.came:
+        view.refresh()
+    clock[0] += 7
+    waiting = view._status()
+    coming.end(view)
+    view.refresh()
+
+    assert starting == "row 0 of 0 | page 1 of 1 | refresh 1 s | starting, 37 s"
+    assert waiting == "row 1 of 1 | page 1 of 1 | refresh 1 s | 44 s, new rows 7 s ago"
+    assert view._status() == "row 1 of 1 | page 1 of 1 | all rows"
+
+
+def test_the_page_that_was_looked_at_is_printed_without_title_and_keys(make: Make) -> None:
+    view = make(page(range(20)))
+
+    lines = press(view, "n")
+
+    assert view.printed() == lines[1:-1]

@@ -52,8 +52,10 @@ class SparkReflection(DefaultDialect):
 
     @reflection.cache
     def get_materialized_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        """Return the names of materialized tables."""
-        return [name for name, _ in self._names(connection, "MATERIALIZED TABLES", schema)]
+        """Return the names of materialized tables; without *schema* those of the present one, as of other tables."""
+        # Unlike SHOW TABLES, the statement lists all schemas without IN.
+        within = self._get_default_schema_name(connection) if schema is None else schema
+        return [name for name, _ in self._names(connection, "MATERIALIZED TABLES", within)]
 
     @reflection.cache
     def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:

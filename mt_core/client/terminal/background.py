@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -22,10 +22,11 @@ class PutAside(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewed:
-    """What a person had of a result that they looked at: so many `rows`, and whether those were all."""
+    """What a person had of a result that they looked at: so many `rows`, whether those were all, and the last `page` as lines."""
 
     rows: int
     is_whole: bool
+    page: Sequence[str] = ()
     error: MtError | None = None
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +14,10 @@ from mt_core.errors import ConfigError, Unsupported
 from mt_core.extras import requiring
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from mt_core.client.http import GatewayClient
+    from mt_core.client.pages import ResultPage
 
 
 class ColumnarFile:
@@ -24,7 +27,7 @@ class ColumnarFile:
         with requiring("client", f"--format {form}"):
             import pyarrow  # noqa: F401 - without it no statement should run
         if not path.absolute().parent.is_dir():
-            raise ConfigError(f"-o {path}: there is no folder {path.absolute().parent}.")
+            raise ConfigError(f"{path}: there is no folder {path.absolute().parent}.")
         self.path, self.written = path, False
         self._open = _arrow_writer if form is Form.ARROW else _parquet_writer
 
@@ -33,22 +36,32 @@ class ColumnarFile:
 
         After each page, *on_rows* is told how many there are.
         """
-        from mt_core.client.arrow import as_tables
-
         if self.written:
             raise Unsupported(f"{self.path} has the rows of the query before; write each query to a file of its own.")
+        count = self.write_pages(client.arrow_pages(operation), client.properties, on_rows)
+        self.written = True
+        return count
+
+    def write_pages(
+        self,
+        pages: Iterable[pa.Table | ResultPage],
+        properties: Callable[[], Mapping[str, str]],
+        on_rows: Callable[[int], object],
+    ) -> int:
+        """Write *pages*, and return the number of their rows; *properties* reads those of the session."""
+        from mt_core.client.arrow import as_tables
+
         count = 0
         with replacing(self.path) as beside, ExitStack() as stack:
             writer = None
             try:
-                for table in as_tables(client.arrow_pages(operation), client.properties):
+                for table in as_tables(pages, properties):
                     writer = writer or stack.enter_context(self._open(str(beside), table.schema))
                     writer.write_table(table)
                     count += table.num_rows
                     on_rows(count)
             except UnreadableValue as cause:
                 raise Unsupported(str(cause)) from cause
-        self.written = True
         return count
 
 

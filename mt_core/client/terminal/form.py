@@ -20,6 +20,11 @@ class Form(StrEnum):
     PARQUET = "parquet"
 
     @property
+    def is_for_people(self) -> bool:
+        """Whether a person reads the form; programs read the others."""
+        return self in {Form.TABLE, Form.TABLEAU, Form.VERTICAL, Form.MARKDOWN}
+
+    @property
     def is_columnar(self) -> bool:
         """Whether the form is a file of columns, for programs."""
         return self in {Form.ARROW, Form.PARQUET}

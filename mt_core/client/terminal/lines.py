@@ -20,7 +20,7 @@ _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"
 def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) -> None:
     """Print a header and a line a row, with tabs or with commas; the kind of each change comes first, in a column `op`."""
     writer = csv.writer(out, lineterminator="\n")
-    for number, page in enumerate(map(_with_numbers, pages)):
+    for number, page in enumerate(map(with_numbers, pages)):
         if page.has_content:
             header = [*(() if page.kinds is None else (OP,)), *(column.name for column in page.columns)]
             rows = [header] if number == 0 else []
@@ -39,7 +39,7 @@ def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) ->
 
 def print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
     """Print one object a row and line; a change is an object of its kind and its row."""
-    for page in map(_with_numbers, pages):
+    for page in map(with_numbers, pages):
         names = [column.name for column in page.columns]
         objects: list[Any] = [dict(zip(names, row, strict=True)) for row in page.rows if page.has_content]
         if page.kinds is not None:
@@ -48,7 +48,7 @@ def print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
         out.flush()
 
 
-def _with_numbers(page: ResultPage) -> ResultPage:
+def with_numbers(page: ResultPage) -> ResultPage:
     """Return *page* with decimals that have the scale of their column: JSON has them without the zeros at the end."""
     converts = [converter(column.type, FLOATS) for column in page.columns]
     rows = [

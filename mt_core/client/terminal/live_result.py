@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from mt_core.client.pages import ResultPage
 from mt_core.client.session import Closing
-from mt_core.client.terminal.lines import OP
-from mt_core.client.terminal.spool import Row, Spool
+from mt_core.client.terminal.lines import OP, with_numbers
+from mt_core.client.terminal.spool import Spool, Values
 from mt_core.client.terminal.standing_rows import StandingRows
-from mt_core.client.terminal.texts import texts_of
+from mt_core.client.terminal.texts import Row
 from mt_core.errors import MtError
+from mt_core.plain_text import plain_rows
 from mt_core.rowset import STRING, Column
 
 _JOIN_S = 5.0
@@ -33,17 +34,27 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Rows that stay as they are: `read` returns those from one position up to, and without, another.
+    """Rows that stay as they are: `rows` returns those from one position up to, and without, another, `pick` those of any
+    positions.
 
-    `left_out` rows are not among them: older ones, or those after the first ones. `has_ended` is whether no more come.
+    `left_out` rows are not among them: older ones, or those after the first ones. `came` is how many rows, or changes of rows,
+    came in all. `has_ended` is whether no more come.
     """
 
     count: int
-    read: Callable[[int, int], list[Row]]
+    columns: Sequence[Column]
+    rows: Callable[[int, int], list[Values]]
+    pick: Callable[[Sequence[int]], list[Values]]
     left_out: int = 0
+    came: int = 0
     more: bool = False
     has_ended: bool = False
     error: MtError | None = None
+
+    def read(self, start: int, stop: int, order: Sequence[int] | None = None) -> list[Row]:
+        """Return rows as texts: those from position *start* up to, and without, *stop*; with an *order*, of the positions there."""
+        values = self.rows(start, stop) if order is None else self.pick(order[start:stop])
+        return list[Row](plain_rows(self.columns, values))
 
 
 class LiveResult(Closing):
@@ -54,11 +65,11 @@ class LiveResult(Closing):
     """
 
     def __init__(self, first: ResultPage, pages: Iterator[ResultPage], shown: Shown, most_rows: int) -> None:
-        self._first, self._pages, self._shown, self._most_rows = first, pages, shown, most_rows
+        self._pages, self._shown, self._most_rows = pages, shown, most_rows
         self._spool, self._standing = Spool(), StandingRows()
         self._changed = threading.Condition()
         self._closed = self._more = self.has_ended = False
-        self._looked_at = self._left_out = 0
+        self._looked_at = self._left_out = self._came = 0
         self.error: MtError | None = None
         op = (Column(name=OP, type=STRING),) if shown is Shown.CHANGES else ()
         self.columns = (*op, *first.columns)
@@ -80,7 +91,7 @@ class LiveResult(Closing):
         with self._changed:
             taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool()
             self._changed.notify_all()
-            return replace(taken, more=self._more, has_ended=self.has_ended, error=self.error)
+            return replace(taken, more=self._more, has_ended=self.has_ended, error=self.error, came=self._came)
 
     def close(self) -> None:
         """Read no more, and remove what was read."""
@@ -97,19 +108,24 @@ class LiveResult(Closing):
         self._spool.drop(start)
         self._looked_at = end
 
-        def read(begin: int, stop: int) -> list[Row]:
-            return self._spool.rows(start + begin, min(start + stop, end))
-
-        return Snapshot(count=end - start, left_out=start, read=read)
+        return Snapshot(
+            count=end - start,
+            columns=self.columns,
+            rows=lambda begin, stop: self._spool.rows(start + begin, min(start + stop, end)),
+            pick=lambda positions: self._spool.pick(start + position for position in positions),
+            left_out=start,
+        )
 
     def _of_standing(self) -> Snapshot:
         rows = self._standing.all()
 
-        def read(begin: int, stop: int) -> list[Row]:
-            page = replace(self._first, rows=[list(row) for row in rows[begin:stop]], kinds=None)
-            return list(texts_of(page))
-
-        return Snapshot(count=len(rows), left_out=self._left_out, read=read)
+        return Snapshot(
+            count=len(rows),
+            columns=self.columns,
+            rows=lambda begin, stop: rows[begin:stop],
+            pick=lambda positions: [rows[position] for position in positions],
+            left_out=self._left_out,
+        )
 
     def _work(self) -> None:
         try:
@@ -127,9 +143,10 @@ class LiveResult(Closing):
             with self._changed:
                 for kind, row in zip(page.kinds or (), page.rows, strict=True):
                     self._standing.apply(kind, row)
+                self._came += len(page.rows)
                 self._left_out += self._standing.keep(self._most_rows)
             return not self._closed
-        rows: list[Row] = list(texts_of(page))
+        rows: list[Values] = [*with_numbers(page).rows]
         room = self._most_rows - self._spool.end
         self._more = self._shown is Shown.FIRST and len(rows) > room
         if self._more:
@@ -141,6 +158,7 @@ class LiveResult(Closing):
             self._changed.wait_for(lambda: self._closed or self._has_room)
             if not self._closed:
                 self._spool.add(rows)
+                self._came += len(rows)
             return not (self._closed or self._more)
 
     @property

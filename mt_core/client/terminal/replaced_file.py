@@ -38,7 +38,7 @@ def replacing(path: Path) -> Iterator[Path]:
             shutil.copymode(place, beside)
         beside.replace(place)
     except OSError as cause:
-        raise ConfigError(f"-o {path} cannot be written: {cause}") from cause
+        raise ConfigError(f"{path} cannot be written: {cause}") from cause
     finally:
         beside.unlink(missing_ok=True)
 
@@ -71,7 +71,7 @@ class TextFile(AbstractContextManager["TextFile"]):
             written = self._stack.enter_context(replacing(path)) if has_place else path
             self.rows: IO[str] = self._stack.enter_context(written.open("w", encoding="utf-8", newline=""))
         except OSError as cause:
-            raise ConfigError(f"-o {path} cannot be written: {cause}") from cause
+            raise ConfigError(f"{path} cannot be written: {cause}") from cause
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from itertools import chain
@@ -16,12 +16,14 @@ from mt_core.client.pages import ResultPage
 from mt_core.client.session import session_change
 from mt_core.client.terminal.background import Background, Look, PutAside, Work, ctrl_z_refused, keys_held_back
 from mt_core.client.terminal.columnar_file import ColumnarFile
+from mt_core.client.terminal.described import without_empty_columns
 from mt_core.client.terminal.display import Display, ResultMode
 from mt_core.client.terminal.error_place import parted, place_of, without_place
 from mt_core.client.terminal.form import Form
 from mt_core.client.terminal.progress import progress_line
 from mt_core.client.terminal.result import print_result
 from mt_core.client.terminal.standing_rows import standing_page
+from mt_core.client.writes import is_of_a_write
 from mt_core.errors import ConfigError, GatewayError, MtError, Unsupported
 from mt_core.plural import plural
 from mt_core.secrets import statement_text
@@ -30,6 +32,7 @@ from mt_core.tokens import Statement, significant, split_statements
 _CHANGES_DISPLAY = {"SET", "RESET"}
 _SHORT = (["SHOW", "REFRESHES"], ["SHOW", "MATERIALIZED", "TABLES"])
 _LONG = {"EXTENDED", "BATCHES"}
+_RUNS_PLANS = {"EXECUTE", "COMPILE"}
 _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 
 
@@ -65,8 +68,13 @@ class Screen:
 class Viewer(Protocol):
     """Lets a person look at a result."""
 
-    def open(self, title: str, pages: Iterable[ResultPage], display: Display) -> Iterable[ResultPage] | Look:
-        """Return a view of *pages*, or the pages if they are to be printed."""
+    def open(
+        self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
+    ) -> Iterable[ResultPage] | Look:
+        """Return a view of *pages*, the result of *work*, or the pages if they are to be printed.
+
+        *properties* reads those of the session.
+        """
 
 
 class Runner:
@@ -173,10 +181,11 @@ class Runner:
                     self.client.close_operation(work.operation)
             raise
         self.client.close_operation(work.operation)
-        if is_timed and self.screen.messages.is_terminal:
-            told = [] if work.written is None else [f"{_rows(work.written)} written"]
-            told += [f"{work.seconds:.2f} s"] if work.display.time_cost else []
-            self.screen.messages.print(", ".join(told), style="dim", end="\n" if told else "")
+        told = [] if work.written is None else [f"{_rows(work.written)} written"]
+        if is_timed and self.screen.messages.is_terminal and work.display.time_cost:
+            told.append(f"{work.seconds:.2f} s")
+        if told:
+            self.screen.messages.print(", ".join(told), style="dim")
 
     def rows(self, statement: str) -> list[dict[str, Any]]:
         """Run one statement and return its rows by the names of their columns, instead of showing them."""
@@ -203,6 +212,8 @@ class Runner:
                 return True
         if work.look is not None:
             viewed = work.look.look()
+            self.screen.out.writelines(f"{line}\n" for line in viewed.page)
+            self.screen.out.flush()
             if viewed.error is not None:
                 raise viewed.error
             read = _rows(viewed.rows)
@@ -210,11 +221,16 @@ class Runner:
         return work.look is None
 
     def _opened(self, work: Work) -> Iterable[ResultPage] | None:
-        """Return the pages that are to be printed; None for those that are in a file, or in the view of *work*."""
+        """Return the pages that are to be printed; None for those that are in a file or in the view of *work*, or say nothing."""
         display, file = work.display, self.screen.file
         pages = self._result(work.operation, display)
         first = next(pages)
         work.written = first.affected_rows
+        if is_of_a_write(first) and (work.written is not None or not self._may_go_on(work)):
+            # Its job has ended, so that its id is of no use; how many rows it wrote is said at its end.
+            if work.written is None and self._form(display).is_for_people:
+                self._say("OK")
+            return None
         if file is not None:
             if first.is_query:
                 with progress_line(self.screen.messages) as line:
@@ -224,16 +240,42 @@ class Runner:
         every: Iterable[ResultPage] = chain((first,), pages)
         has_view = self.screen.form is None and display.mode is not ResultMode.TABLEAU
         if self.viewer is not None and first.has_content and has_view:
-            opened = self.viewer.open(work.statement, every, display)
+            opened = self.viewer.open(work, every, self.client.properties)
             if not isinstance(opened, Iterable):
                 work.look = opened
                 return None
             every = opened
+        return self._to_print(first, every, work)
+
+    def _to_print(self, first: ResultPage, every: Iterable[ResultPage], work: Work) -> Iterable[ResultPage]:
+        """Return the pages *every*, of which *first* is the first one, as they are to be printed."""
+        display = work.display
+        if first.is_query and display.streaming and self.screen.messages.is_terminal:
+            every = self._awaited(every, work)
+        if self._form(display).is_for_people:
+            every = without_empty_columns(every)
         if self._form(display) is not Form.TABLE:
             return every
         if first.kinds is None:
             return self._window(every, display.most_rows)
         return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
+
+    def _may_go_on(self, work: Work) -> bool:
+        """Return whether the job of a change may be a stream, which runs until STOP JOB ends it: a plan runs as it was compiled."""
+        first = next(significant(work.statement))
+        return work.display.streaming or first.keyword in _RUNS_PLANS
+
+    def _awaited(self, pages: Iterable[ResultPage], work: Work) -> Iterator[ResultPage]:
+        """Yield *pages*; while one is awaited, a line of the terminal says since when, and how many rows have come."""
+        iterator, page, count = iter(pages), None, 0
+        while True:
+            with progress_line(self.screen.messages, work.began) as line:
+                line.coming(count)
+                page = next(iterator, None)
+            if page is None:
+                return
+            count += len(page.rows)
+            yield page
 
     def _say(self, text: str) -> None:
         self.screen.messages.print(escape(text), soft_wrap=True)

@@ -12,6 +12,9 @@ NULL_TEXT = "<NULL>"
 NUMBERS = {"TINYINT", "SMALLINT", "INTEGER", "BIGINT", "FLOAT", "DOUBLE", "DECIMAL"}
 
 
+Row = Sequence[str | None]
+
+
 def texts_of(page: ResultPage) -> list[list[str | None]]:
     """Return the rows of *page* as texts, None for NULL."""
     return plain_rows(page.columns, page.rows)

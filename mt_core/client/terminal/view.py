@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from pathlib import Path
 
 from rich.cells import set_cell_size
 
+from mt_core.client.terminal.arrangement import READ_AT_ONCE, Arrangement, column_named, has_text
 from mt_core.client.terminal.live_result import LiveResult, Snapshot
+from mt_core.client.terminal.taken_rows import FORMS, Properties, TakenRows
+from mt_core.client.terminal.texts import Row
 from mt_core.client.terminal.view_lines import (
     MORE_BEFORE,
     Line,
@@ -19,6 +24,7 @@ from mt_core.client.terminal.view_lines import (
     rule,
     whole_columns,
 )
+from mt_core.errors import MtError
 from mt_core.plural import plural
 
 INTERVALS: tuple[tuple[str, float | None], ...] = (
@@ -34,14 +40,15 @@ INTERVALS: tuple[tuple[str, float | None], ...] = (
 _AT_FIRST = 3
 # The title, the names, the rule below them, and the line of keys.
 FRAME_LINES = 4
-_SEARCHED = 1_000
-# So many rows are searched before the next key is read: most results have no more.
+# So many rows are read before the next key is: most results have no more.
 _AT_ONCE = 20_000
 _SIDE = 1
+# The first ones are those that a narrow screen has room for.
 _KEYS_OF_GRID = (
-    "Q leave  arrows move  N/P page  G go to page  L end  O open row  / search  Space pause  R refresh  +/- interval"
+    "Q leave  arrows move  N/P page  / search  T sort  F filter  C copy  V save  O open row  G go to page  L end  "
+    "Space pause  R refresh  +/- interval"
 )
-_KEYS_OF_ROW = "Q, Esc back  arrows move"
+_KEYS_OF_ROW = "Q, Esc back  arrows move  C copy"
 
 
 class Asked(StrEnum):
@@ -49,19 +56,39 @@ class Asked(StrEnum):
 
     PAGE = "Go to page: "
     SEARCH = "Search: "
+    SORT = "Sort by column (-column: greatest first; nothing: as the rows came): "
+    FILTER = "Rows with (nothing: all rows): "
+    SAVE = f"Save to a file ({', '.join(FORMS)}): "
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Work:
+    """Work on many rows, done in `steps` that yield how many rows they are at; a person can end it between two of them.
+
+    `progress` says of that number what is being done, `ended` what there is after it was ended.
+    """
+
+    steps: Generator[int]
+    progress: Callable[[int], str]
+    ended: str
 
 
 @dataclass(kw_only=True)
 class View:
     """A screen of *width* and *height* on rows of `result`; `has_left` once a person has had enough, `is_put_aside` for now.
 
-    `selected` is the row of the cursor and `top` the first row on the screen, both positions in `snapshot`; `left` is the first
-    column. `page_lines` is how many rows the screen had when it was drawn last, and `width` how wide it was.
+    `selected` is the row of the cursor and `top` the first row on the screen, both positions in `snapshot`, or in `order` with an
+    `arrangement` of its rows; `left` is the first column. `page_lines` is how many rows the screen had when it was drawn last,
+    and `width` how wide it was. `properties` reads those of the session. The statement `began` on the clock `now`. `copied` is a
+    text that is to be put on the clipboard.
     """
 
     title: str
     result: LiveResult
     column_width: int
+    properties: Properties = dict
+    now: Callable[[], float] = time.monotonic
+    began: float | None = None
     snapshot: Snapshot = field(init=False)
     top: int = 0
     selected: int = 0
@@ -75,37 +102,59 @@ class View:
     asked: Asked | None = None
     answer: str = ""
     sought: str = ""
-    searched: int = 0
     notice: str = ""
+    copied: bytes | None = None
+    arrangement: Arrangement = field(default_factory=Arrangement)
+    order: Sequence[int] | None = None
     row: RowLines | None = None
     widths: list[int] = field(default_factory=list)
-    _steps: Iterator[int] | None = None
+    worked: int = 0
+    _work: _Work | None = None
+    _newest_at: float | None = None
 
     def __post_init__(self) -> None:
         self.snapshot = self.result.snapshot()
-        self.selected = max(0, self.snapshot.count - 1) if self.result.is_followed else 0
+        self.selected = max(0, self.count - 1) if self.result.is_followed else 0
+        self.began = self.now() if self.began is None else self.began
+        self._newest_at = self.now() if self.snapshot.came else None
+
+    @property
+    def count(self) -> int:
+        """How many rows the view has."""
+        return self.snapshot.count if self.order is None else len(self.order)
 
     @property
     def refresh_s(self) -> float | None:
         """After how many seconds another snapshot is to be taken; None while this one is looked at, or is the last one."""
-        is_busy = self.asked is not None or self.row is not None or self.is_searching
+        is_busy = self.asked is not None or self.row is not None or self.is_working
         if self.is_paused or is_busy or self.snapshot.has_ended:
+            return None
+        # To arrange all rows each second would be too much: once they are all there, and when R asks for it.
+        if self.order is not None and not self.result.has_ended:
             return None
         return INTERVALS[self.interval][1]
 
     def refresh(self) -> None:
         """Show the rows as they are now; a cursor on the newest row stays there, any other on its row."""
-        at_end = self.result.is_followed and self.selected >= self.snapshot.count - 1
-        left_out = self.snapshot.left_out
+        at_end = self.result.is_followed and self.selected >= self.count - 1
+        before = self.snapshot
         self.snapshot = self.result.snapshot()
-        moved = self.snapshot.left_out - left_out
+        if self.snapshot.came > before.came:
+            self._newest_at = self.now()
+        if self.order is not None:
+            # The positions were those of the rows before.
+            wanted, self.arrangement, self.order = self.arrangement, Arrangement(), None
+            self._arrange(wanted, self.selected)
+            return
+        moved = self.snapshot.left_out - before.left_out
         self.top = max(0, self.top - moved)
-        self._select(self.snapshot.count - 1 if at_end else self.selected - moved)
+        self._select(self.count - 1 if at_end else self.selected - moved)
 
     def press(self, key: str) -> None:
         """Do what *key* is for; the names of keys are those of prompt_toolkit, and a text is what was typed or pasted."""
-        if self.is_searching:
-            self._steps, self.notice = None, "The search was ended."
+        if self._work is not None:
+            self._work.steps.close()
+            self.notice, self._work = self._work.ended, None
             if key in {"escape", "c-c"}:
                 return
         self.notice = ""
@@ -117,17 +166,32 @@ class View:
             action(self)
 
     @property
-    def is_searching(self) -> bool:
-        """Whether `search_on` has rows left to search."""
-        return self._steps is not None
+    def is_working(self) -> bool:
+        """Whether `work_on` has something left to do: a search, an order, a file."""
+        return self._work is not None
 
-    def search_on(self) -> None:
-        """Search some more rows; between two calls, a person can break the search off."""
-        searched = None if self._steps is None else next(self._steps, None)
-        if searched is None:
-            self._steps = None
+    def work_on(self) -> None:
+        """Go through some more rows; between two calls, a person can break that off."""
+        if self._work is None:
+            return
+        try:
+            worked = next(self._work.steps, None)
+        except MtError as error:
+            worked, self.notice = None, " ".join(str(error).split())
+        if worked is None:
+            self._work = None
         else:
-            self.searched = searched
+            self.worked = worked
+
+    def _begin(self, work: _Work) -> None:
+        self._work, self.worked = work, 0
+        self.work_on()
+
+    def _begin_at_once(self, work: _Work) -> None:
+        """Begin *work* that is done before the next key with the rows of most results."""
+        self._begin(work)
+        while self.is_working and self.worked < _AT_ONCE:
+            self.work_on()
 
     # ------------------------------------------------------------------------------------------------------ the screen
 
@@ -136,7 +200,7 @@ class View:
         self.page_lines, self.width = max(1, height - FRAME_LINES), width
         if self.row is not None:
             body = self.row.lines(width, height - 2)
-            status = f"row {self.snapshot.left_out + self.selected + 1}"
+            status = f"row {self._number(self.selected)}"
         else:
             body, status = self._grid(width), self._status()
         body += [[] for _ in range(height - 2 - len(body))]
@@ -146,7 +210,7 @@ class View:
     def _grid(self, width: int) -> list[Line]:
         self._scroll()
         columns = self.result.columns
-        rows = self.snapshot.read(self.top, self.top + self.page_lines)
+        rows = self._rows(self.top, self.top + self.page_lines)
         self.widths = fitted_widths(columns, rows, self.widths, (width, self.column_width))
         self._aside(0)
         lines = [grid_line(columns, [column.name for column in columns], self.widths, self.left, "class:view-names")]
@@ -155,6 +219,17 @@ class View:
             style = "class:view-selected" if number == self.selected else ""
             lines.append(grid_line(columns, row, self.widths, self.left, style))
         return framed(lines, width, before=self.left > 0, after=self._last_column < len(columns))
+
+    def printed(self) -> list[str]:
+        """Return the page that is looked at as lines of text: its names, and the rows."""
+        return ["".join(text for _, text in line).rstrip() for line in self._grid(self.width)] if self.count else []
+
+    def _rows(self, start: int, stop: int) -> list[Row]:
+        return self.snapshot.read(start, stop, self.order)
+
+    def _number(self, row: int) -> int:
+        """The number of a row for people: of all that came, or else of those that were chosen."""
+        return row + 1 + (self.snapshot.left_out if self.order is None else 0)
 
     @property
     def _last_column(self) -> int:
@@ -167,9 +242,10 @@ class View:
 
     def _status(self) -> str:
         taken = self.snapshot
-        page, pages = self.top // self.page_lines + 1, max(1, -(-taken.count // self.page_lines))
-        told = [f"row {taken.left_out + self.selected + 1 if taken.count else 0} of {taken.left_out + taken.count}"]
+        page, pages = self.top // self.page_lines + 1, max(1, -(-self.count // self.page_lines))
+        told = [f"row {self._number(self.selected) if self.count else 0} of {self._number(self.count - 1)}"]
         told.append(f"page {page} of {pages}")
+        told += self._arranged()
         if self.left or self._last_column < len(self.result.columns):
             told.append(f"columns {self.left + 1}-{self._last_column} of {len(self.result.columns)}")
         if taken.left_out:
@@ -181,15 +257,39 @@ class View:
         elif taken.has_ended:
             told.append("all rows")
         else:
-            told.append("paused" if self.is_paused else f"refresh {INTERVALS[self.interval][0]}")
+            told += ["paused" if self.is_paused else f"refresh {INTERVALS[self.interval][0]}", self._sign_of_life()]
         return " | ".join(told)
+
+    def _arranged(self) -> list[str]:
+        """Say which rows these are, in which order, and whether all rows were there to choose from."""
+        if self.order is None:
+            return []
+        told, wanted = list[str](), self.arrangement
+        if wanted.text:
+            told.append(f"with {wanted.text}")
+        if wanted.by is not None:
+            name = self.result.columns[wanted.by].name
+            told.append(f"by {name}{', greatest first' if wanted.descending else ''}")
+        if wanted.text or not self.snapshot.has_ended:
+            told.append(f"of {self.snapshot.count} rows{'' if self.snapshot.has_ended else ' so far, R for more'}")
+        return [", ".join(told)] if told else []
+
+    def _sign_of_life(self) -> str:
+        """Say for how long the rows have been coming."""
+        assert self.began is not None
+        since = f"{self.now() - self.began:.0f} s"
+        if self.is_paused or self.order is not None:
+            # Rows may have come since these.
+            return since
+        if self._newest_at is None:
+            return f"starting, {since}"
+        return f"{since}, new rows {self.now() - self._newest_at:.0f} s ago"
 
     def _foot(self, width: int) -> Line:
         if self.asked is not None:
             return [("", f"{self.asked}{self.answer}"[-width:])]
-        if self.is_searching:
-            text = f"{self.searched} {plural(self.searched, 'row has', 'rows have')} no {self.sought}. Ctrl-C ends the search."
-            return [("class:view-notice", text[:width])]
+        if self._work is not None:
+            return [("class:view-notice", self._work.progress(self.worked)[:width])]
         if self.notice:
             return [("class:view-notice", self.notice[:width])]
         if self.snapshot.error is not None:
@@ -205,10 +305,10 @@ class View:
     # -------------------------------------------------------------------------------------------------------- the keys
 
     def _select(self, row: int) -> None:
-        self.selected = max(0, min(row, self.snapshot.count - 1))
+        self.selected = max(0, min(row, self.count - 1))
 
     def _turn(self, pages: int) -> None:
-        self.top = max(0, min(self.top + pages * self.page_lines, self.snapshot.count - 1))
+        self.top = max(0, min(self.top + pages * self.page_lines, self.count - 1))
         self._select(self.top)
 
     def _aside(self, columns: int) -> None:
@@ -236,8 +336,8 @@ class View:
         self.asked, self.answer = asked, ""
 
     def _open(self) -> None:
-        if self.snapshot.count:
-            [row] = self.snapshot.read(self.selected, self.selected + 1)
+        if self.count:
+            [row] = self._rows(self.selected, self.selected + 1)
             self.row = RowLines(columns=self.result.columns, row=row)
 
     def _press_on_row(self, key: str) -> None:
@@ -253,6 +353,8 @@ class View:
                 self.row.move(self.page_lines)
             case "pageup" | "p":
                 self.row.move(-self.page_lines)
+            case "c":
+                self._copy(TakenRows(snapshot=self.snapshot, order=[self._position(self.selected)]))
 
     def _answer(self, key: str) -> None:
         match key:
@@ -262,10 +364,8 @@ class View:
                 self.answer = self.answer[:-1]
             case "enter":
                 asked, self.asked = self.asked, None
-                if asked is Asked.PAGE:
-                    self._go_to(self.answer)
-                else:
-                    self._search(self.answer)
+                if asked is not None:
+                    _ANSWERS[asked](self, self.answer)
             case _ if key.isprintable() and key not in _NAMED:
                 self.answer += key
 
@@ -280,23 +380,91 @@ class View:
         """Select the next row that has *text*, in any case, or that was sought before; the first one follows the last."""
         self.sought = text or self.sought
         if self.sought:
-            self._steps, self.searched = self._found(), 0
-            while self.is_searching and self.searched < _AT_ONCE:
-                self.search_on()
+            sought = self.sought
+            self._begin_at_once(
+                _Work(
+                    steps=self._found(),
+                    progress=lambda count: f"{count} rows have no {sought}. Ctrl-C ends the search.",
+                    ended="The search was ended.",
+                )
+            )
 
-    def _found(self) -> Iterator[int]:
+    def _found(self) -> Generator[int]:
         """Yield how many rows were searched, some at a time, up to the one that is selected then."""
         sought, searched = self.sought.casefold(), 0
-        for start, stop in ((self.selected + 1, self.snapshot.count), (0, self.selected + 1)):
-            for begin in range(start, stop, _SEARCHED):
-                rows = self.snapshot.read(begin, min(begin + _SEARCHED, stop))
+        for start, stop in ((self.selected + 1, self.count), (0, self.selected + 1)):
+            for begin in range(start, stop, READ_AT_ONCE):
+                rows = self._rows(begin, min(begin + READ_AT_ONCE, stop))
                 for number, row in enumerate(rows, start=begin):
-                    if any(text is not None and sought in text.casefold() for text in row):
+                    if has_text(row, sought):
                         self._select(number)
                         return
                 searched += len(rows)
                 yield searched
         self.notice = f"No row has {self.sought}."
+
+    def _sort(self, name: str) -> None:
+        """Order the rows by the column of *name*, or as they came; a minus before it puts the greatest value first."""
+        name = name.strip()
+        by = column_named(self.result.columns, name.removeprefix("-")) if name else None
+        if name and by is None:
+            self.notice = f"There is no column {name.removeprefix('-')}; T takes a name, its beginning, or a number."
+            return
+        self._arrange(replace(self.arrangement, by=by, descending=name.startswith("-")))
+
+    def _filter(self, text: str) -> None:
+        """Have only the rows that have *text*, in any case; all rows without one."""
+        self._arrange(replace(self.arrangement, text=text))
+
+    def _arrange(self, wanted: Arrangement, selected: int = 0) -> None:
+        """Show the rows as *wanted*, with the cursor on row *selected* of them."""
+        self._begin_at_once(
+            _Work(
+                steps=self._arranging(wanted, selected),
+                progress=lambda count: f"{count} of {self.snapshot.count} rows are read. Ctrl-C ends that.",
+                ended="The rows stay as they were.",
+            )
+        )
+
+    def _arranging(self, wanted: Arrangement, selected: int) -> Generator[int]:
+        order = None if wanted.changes_nothing else (yield from wanted.positions(self.snapshot))
+        self.arrangement, self.order, self.top = wanted, order, 0
+        self._select(selected)
+        if wanted.text and not order:
+            self.notice = f"No row has {wanted.text}; F and Enter show all rows."
+
+    def _position(self, row: int) -> int:
+        return row if self.order is None else self.order[row]
+
+    def _copy(self, taken: TakenRows) -> None:
+        if not taken.count:
+            self.notice = "There are no rows to copy."
+            return
+        self.copied, count = taken.copied()
+        if count == taken.count:
+            self.notice = f"{count} {plural(count, 'row')} copied."
+        else:
+            self.notice = (
+                f"The first {count} of {taken.count} rows copied, which is what a clipboard takes; V saves all."
+            )
+
+    def _save(self, name: str) -> None:
+        if not name.strip():
+            return
+        path, taken = Path(name.strip()).expanduser(), TakenRows(snapshot=self.snapshot, order=self.order)
+
+        def steps() -> Generator[int]:
+            yield from taken.saved(path, self.properties)
+            so_far = "" if self.snapshot.has_ended else " so far"
+            self.notice = f"{taken.count} {plural(taken.count, 'row')}{so_far} in {path}"
+
+        self._begin(
+            _Work(
+                steps=steps(),
+                progress=lambda count: f"{count} of {taken.count} rows are written. Ctrl-C ends that.",
+                ended=f"{path} was not written.",
+            )
+        )
 
 
 _KEYS: Mapping[str, Callable[[View], None]] = {
@@ -308,14 +476,25 @@ _KEYS: Mapping[str, Callable[[View], None]] = {
     **dict.fromkeys(("right", "d"), lambda view: view._aside(_SIDE)),
     **dict.fromkeys(("n", "pagedown"), lambda view: view._turn(1)),
     **dict.fromkeys(("p", "pageup"), lambda view: view._turn(-1)),
-    **dict.fromkeys(("l", "end"), lambda view: view._select(view.snapshot.count - 1)),
+    **dict.fromkeys(("l", "end"), lambda view: view._select(view.count - 1)),
     "home": lambda view: view._select(0),
     **dict.fromkeys(("o", "enter"), View._open),
     "g": lambda view: view._ask(Asked.PAGE),
     "/": lambda view: view._ask(Asked.SEARCH),
+    "t": lambda view: view._ask(Asked.SORT),
+    "f": lambda view: view._ask(Asked.FILTER),
+    "v": lambda view: view._ask(Asked.SAVE),
+    "c": lambda view: view._copy(TakenRows(snapshot=view.snapshot, order=view.order)),
     " ": View._pause,
     "c-z": View._put_aside,
     "+": lambda view: view._change_interval(1),
     "-": lambda view: view._change_interval(-1),
+}
+_ANSWERS: Mapping[Asked, Callable[[View, str], None]] = {
+    Asked.PAGE: View._go_to,
+    Asked.SEARCH: View._search,
+    Asked.SORT: View._sort,
+    Asked.FILTER: View._filter,
+    Asked.SAVE: View._save,
 }
 _NAMED = {key for key in _KEYS if len(key) > 1}

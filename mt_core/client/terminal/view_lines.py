@@ -8,8 +8,7 @@ from itertools import accumulate
 
 from rich.cells import cell_len, chop_cells, set_cell_size
 
-from mt_core.client.terminal.spool import Row
-from mt_core.client.terminal.texts import numeric, shown
+from mt_core.client.terminal.texts import Row, numeric, shown
 from mt_core.rowset import Column
 
 CUT = "..."

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
@@ -13,12 +14,15 @@ from mt_core.client.terminal.commands import COMMANDS, command_named
 from mt_core.client.terminal.editor.candidates import Candidates, Place
 from mt_core.client.terminal.keywords import keywords_after
 from mt_core.client.terminal.typed import BACKSLASH, is_command
+from mt_core.errors import SqlSyntaxError
+from mt_core.tokens import significant
 
 MOST_OFFERED = 100
 """Words that are offered at once: the menu is drawn anew with each key, and measures all of its words."""
 # The word as the gateway reads it: a name with its dots and quotes.
 _WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
 _STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+_BEFORE_TABLE = {"FROM", "JOIN", "INTO", "UPDATE"}
 # A statement that reads a table, in whose place the gateway offers tables.
 _OF_TABLES = "DESCRIBE "
 
@@ -43,6 +47,13 @@ class SqlCompleter(Completer):
         others = (word for word in known or offered if word != place.begun)
         for word in islice(others, MOST_OFFERED):
             yield Completion(word, start_position=-len(place.begun))
+
+
+def names_tables(text: str) -> bool:
+    """Return whether *text* has a word after which a table stands whose columns a statement reads."""
+    with suppress(SqlSyntaxError):
+        return any(token.keyword in _BEFORE_TABLE for token in significant(text))
+    return True
 
 
 def place_at(document: Document) -> Place | None:

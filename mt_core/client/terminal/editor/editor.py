@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app
 from prompt_toolkit.enums import DEFAULT_BUFFER, EditingMode
-from prompt_toolkit.filters import completion_is_selected, has_focus, vi_navigation_mode
+from prompt_toolkit.filters import completion_is_selected, has_completions, has_focus, vi_navigation_mode
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.input import Input
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
@@ -22,7 +23,7 @@ from mt_core.client.session import Closing
 from mt_core.client.terminal.display import Display
 from mt_core.client.terminal.editor.candidates import Candidates, Place
 from mt_core.client.terminal.editor.colours import STYLES, SqlLexer
-from mt_core.client.terminal.editor.completer import SqlCompleter, place_at
+from mt_core.client.terminal.editor.completer import SqlCompleter, names_tables, place_at
 from mt_core.client.terminal.editor.history import StatementHistory, history_file
 from mt_core.client.terminal.sitting import CONTINUATION, Keys, Sitting
 from mt_core.client.terminal.typed import is_whole
@@ -35,8 +36,8 @@ class Editor(Closing):
     """Reads from *input* and draws on *output*: the terminal, where standard output may be a file of rows."""
 
     def __init__(self, sitting: Sitting, *, input: Input | None = None, output: Output | None = None) -> None:
-        self._sitting, self._display = sitting, Display()
-        self._candidates = Candidates(sitting.runner.client.complete, self._offer)
+        self._sitting, self._display, self._of_tables = sitting, Display(), ""
+        self._candidates = Candidates(self._words, self._offer)
         self._session: PromptSession[str] = PromptSession(
             multiline=True,
             prompt_continuation=self._continuation,
@@ -58,6 +59,8 @@ class Editor(Closing):
     def read(self, prompt: str, begun: str = "") -> str:
         """Return whole statements, or a command, with *begun* as their beginning unless it is edited."""
         self._candidates.forget()
+        if names_tables(self._sitting.last):
+            self._of_tables = self._sitting.last
         try:
             self._display = self._sitting.runner.typing_display
         except MtError as error:
@@ -74,6 +77,15 @@ class Editor(Closing):
         if wraps or not self._display.line_numbers:
             return [("", CONTINUATION)]
         return [("class:line-number", f"{line + 1} ".rjust(width))]
+
+    def _words(self, statement: str, position: int) -> Sequence[str]:
+        """Ask for the words at *position* of *statement*.
+
+        The gateway offers the columns of all tables in the text. While it has none, those of the last statement are looked at.
+        """
+        if not names_tables(statement):
+            statement = f"{statement}\n;{self._of_tables}"
+        return self._sitting.runner.client.complete(statement, position)
 
     def _offer(self, place: Place) -> None:
         """Have the candidates at *place* shown, unless what is typed has gone elsewhere; called in the thread that asked."""
@@ -93,7 +105,11 @@ class Editor(Closing):
 
 
 def _bindings() -> KeyBindings:
-    """Return what Enter does: it takes the candidate that is chosen, runs what is whole, and else begins another line."""
+    """Return what Enter and Up do.
+
+    Enter takes the candidate that is chosen, runs what is whole, and else begins another line. Up goes to the statement before
+    also while words are offered, until Tab has chosen one.
+    """
     bindings, typing = KeyBindings(), has_focus(DEFAULT_BUFFER)
 
     @bindings.add("enter", filter=typing & ~completion_is_selected)
@@ -109,6 +125,11 @@ def _bindings() -> KeyBindings:
     @bindings.add("enter", filter=typing & completion_is_selected)
     def _take(event: KeyPressEvent) -> None:
         event.current_buffer.complete_state = None
+
+    @bindings.add("up", filter=typing & has_completions & ~completion_is_selected)
+    def _recall(event: KeyPressEvent) -> None:
+        event.current_buffer.cancel_completion()
+        event.current_buffer.auto_up(count=event.arg)
 
     @bindings.add("escape", "enter", filter=typing)
     def _break(event: KeyPressEvent) -> None:

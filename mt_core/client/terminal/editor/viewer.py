@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import chain
 from shutil import get_terminal_size
 
@@ -21,15 +21,18 @@ from prompt_toolkit.output.defaults import create_output
 from prompt_toolkit.styles import Style
 
 from mt_core.client.pages import ResultPage
-from mt_core.client.terminal.background import PutAside, Viewed
+from mt_core.client.terminal.background import PutAside, Viewed, Work
 from mt_core.client.terminal.display import Display, ResultMode
 from mt_core.client.terminal.live_result import LiveResult, Shown
+from mt_core.client.terminal.taken_rows import clipboard_sequence
 from mt_core.client.terminal.view import FRAME_LINES, View
 
 _NAMES = {Keys.ControlM: "enter", Keys.ControlJ: "enter", Keys.ControlH: "backspace"}
 # A result that is all there, or soon, is printed if it fits the screen.
 _PAGES_BEFORE = 2
 _TICK_S = 0.05
+# So often the title says how long the rows have been coming.
+_TITLE_S = 1.0
 _STYLE = Style.from_dict(
     {
         "view-title": "reverse",
@@ -48,18 +51,25 @@ class ScreenViewer:
     def __init__(self, *, colours: bool = True, input: Input | None = None, output: Output | None = None) -> None:
         self._colours, self._input, self._output = colours, input, output
 
-    def open(self, title: str, pages: Iterable[ResultPage], display: Display) -> Iterable[ResultPage] | ScreenLook:
+    def open(
+        self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
+    ) -> Iterable[ResultPage] | ScreenLook:
         """Return a view of *pages*; the pages instead, to be printed, if they fit the screen."""
-        iterator = iter(pages)
+        iterator, display = iter(pages), work.display
         begun = [next(iterator)]
         if not (display.streaming and begun[0].is_query):
             self._read_on(begun, iterator)
         if begun[-1].is_last and _fits(begun):
             return chain(begun, iterator)
         result = LiveResult(begun[0], chain(begun[1:], iterator), _shown(begun[0], display), display.most_rows)
-        return ScreenLook(
-            View(title=" ".join(title.split()), result=result, column_width=display.column_width), self._run
+        view = View(
+            title=" ".join(work.statement.split()),
+            result=result,
+            column_width=display.column_width,
+            properties=properties,
+            began=work.began,
         )
+        return ScreenLook(view, self._run)
 
     def _read_on(self, begun: list[ResultPage], pages: Iterator[ResultPage]) -> None:
         """Add to *begun* the next pages of a small result, which a person can see at once."""
@@ -101,10 +111,10 @@ class ScreenLook:
             raise
         if self._view.is_put_aside:
             raise PutAside
-        taken = self._view.result.snapshot()
+        page, taken = self._view.printed(), self._view.result.snapshot()
         self.close()
         is_whole = taken.has_ended and not taken.more
-        return Viewed(rows=taken.left_out + taken.count, is_whole=is_whole, error=taken.error)
+        return Viewed(rows=taken.left_out + taken.count, is_whole=is_whole, page=page, error=taken.error)
 
     def close(self) -> None:
         self._view.result.close()
@@ -115,22 +125,23 @@ def _start(app: Application[None], view: View) -> None:
 
 
 async def _refresh(app: Application[None], view: View) -> None:
-    """Take snapshots at the interval of *view*, and search as long as it wants."""
+    """Take snapshots at the interval of *view*, and work as long as it wants."""
     taken = drawn = time.monotonic()
     while True:
-        await asyncio.sleep(0 if view.is_searching else _TICK_S)
-        if view.is_searching:
+        await asyncio.sleep(0 if view.is_working else _TICK_S)
+        now = time.monotonic()
+        if view.is_working:
             # Between two steps, the keys are read.
-            view.search_on()
-            if not view.is_searching or time.monotonic() - drawn >= _TICK_S:
-                drawn = time.monotonic()
-                app.invalidate()
-            continue
-        every_s = view.refresh_s
-        if every_s is not None and time.monotonic() - taken >= every_s:
+            view.work_on()
+            if view.is_working and now - drawn < _TICK_S:
+                continue
+        elif (every_s := view.refresh_s) is not None and now - taken >= every_s:
             view.refresh()
-            taken = time.monotonic()
-            app.invalidate()
+            taken = now
+        elif view.snapshot.has_ended or now - drawn < _TITLE_S:
+            continue
+        drawn = now
+        app.invalidate()
 
 
 def _bindings(view: View) -> KeyBindings:
@@ -148,6 +159,10 @@ def _bindings(view: View) -> KeyBindings:
             view.press(
                 _NAMES.get(Keys(pressed.key), Keys(pressed.key).value) if pressed.key in set(Keys) else pressed.key
             )
+        if view.copied is not None:
+            event.app.output.write_raw(clipboard_sequence(view.copied))
+            event.app.output.flush()
+            view.copied = None
         if view.has_left or view.is_put_aside:
             event.app.exit()
 

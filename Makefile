@@ -89,7 +89,7 @@ test-slow: setup airflow ## The tests that take minutes: kill -9, many clients, 
 		($(call timed,slow tests with Airflow,$(BIN)/python -m pytest -q -m 'slow and airflow' --ignore $(AIRFLOW_CONTRACT) --durations 20)) && [ $$first = 0 ])
 
 test-deep: setup ## The long random tests many times as deep as in `make test-slow`, and all cases of which it takes some: hours
-	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m '(slow or postgres) and not airflow' -k 'random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens or engine_contract'
+	FRESHTABLE_TEST_DEPTH=10 $(BIN)/python -m pytest -q -m '(slow or postgres) and not airflow' -k 'random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens or engine_contract or histories'
 
 bench: setup airflow ## Measure, and print the tables of benchmarks/
 	$(BIN)/python -m pip install --quiet --editable '.[bench]'

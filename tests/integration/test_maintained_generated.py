@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import chain, count
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -17,9 +17,10 @@ from tests.depth import DEPTH, rounds
 from tests.integration.maintained_world import AUTO, FORMATS, INCREMENTAL
 from tests.integration.refresh_world import RefreshWorld, Row
 from tests.integration.test_right_generated import (
-    COLUMNS,
     COMMON,
     TABLES,
+    GeneratedSources,
+    broken,
     data_commits,
     insert,
     queries,
@@ -30,7 +31,6 @@ from tests.integration.test_right_generated import (
 
 pytestmark = pytest.mark.spark
 
-CREATED = "(ds STRING, hh STRING, k INT, v STRING) USING iceberg"
 EXPIRE = "CALL lake.system.expire_snapshots(table => '{0}', older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
 appends = st.builds(insert, st.sampled_from(TABLES), rows)
 # What a refresh cannot tell the changes of a source by.
@@ -56,13 +56,13 @@ by_days = st.builds(
 @dataclass(frozen=True, kw_only=True)
 class History:
     """Tables over the same sources, each a query and its partitioning, and what is committed to the sources before each refresh
-    of all of them. `stored` has what each source is partitioned by."""
+    of all of them, with what breaks queries and what mends them afterwards. `stored` has what each source is partitioned by."""
 
     properties: str
     stored: tuple[str, ...]
     sources: tuple[list[Row], ...]
     queries: tuple[tuple[str, str], ...]
-    rounds: list[list[str]]
+    rounds: list[tuple[list[str], tuple[list[str], list[str]]]]
 
 
 histories = st.builds(
@@ -71,23 +71,16 @@ histories = st.builds(
     stored=stored,
     sources=st.tuples(*[rows] * len(TABLES)),
     queries=st.tuples(*[st.tuples(queries, partitionings)] * 3, st.tuples(by_days, by_day)),
-    rounds=st.lists(commits, min_size=2, max_size=3),
+    rounds=st.lists(st.tuples(commits, broken), min_size=2, max_size=3),
 )
 
 
 def wrong(world: RefreshWorld, history: History) -> list[object]:
     """Play a history; return each query and reason after which a table had other rows than its query."""
-    columns = count(1)
-    for table, keys, values in zip(TABLES, history.stored, history.sources, strict=True):
-        created = f"CREATE TABLE {table} {CREATED} {keys} TBLPROPERTIES ({history.properties})"
-        world.spark(created, *insert(table, values))
-    world.spark(
-        f"CREATE VIEW v1 AS SELECT {COLUMNS} FROM t1 WHERE v IS NOT NULL",
-        f"CREATE VIEW v2 AS SELECT * FROM v1 UNION ALL SELECT {COLUMNS} FROM t2 -- all",
+    sources = GeneratedSources(
+        world, [f"{keys} TBLPROPERTIES ({history.properties})" for keys in history.stored], history.sources
     )
-    texts = {
-        f"mt_{number}": text.replace("{namespace}", world.namespace) for number, (text, _) in enumerate(history.queries)
-    }
+    texts = {f"mt_{number}": sources.query(text) for number, (text, _) in enumerate(history.queries)}
     for (name, text), (_, keys) in zip(texts.items(), history.queries, strict=True):
         try:
             world.create(name, text, clauses=f"{keys} {INCREMENTAL}")
@@ -95,14 +88,16 @@ def wrong(world: RefreshWorld, history: History) -> list[object]:
             # No change of its sources could be applied.
             world.create(name, text, clauses=f"{keys} {AUTO}")
     found: list[object] = []
-    for statements in history.rounds:
-        world.spark(*(text.replace("#", str(next(columns))) for text in statements))
-        world.tick("mt_0")
+    for statements, (breaking, mending) in history.rounds:
+        sources.spark([*statements, *breaking])
+        point = world.next_point()
         for name, text in texts.items():
-            run = world.runs(name)[-1] if name == "mt_0" else world.tick(name, world.clock.now())
-            ended = run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED)
-            if not ended or world.rows(name) != world.plain(text):
-                found.append((text, statements, run.status, run.error, run.reason))
+            before, run = world.rows(name), world.tick(name, point)
+            refused = sources.refuse(text, run)
+            ended = refused or run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED)
+            if not ended or world.rows(name) != (before if refused else sources.plain(text)):
+                found.append((text, statements, breaking, run.status, run.error, run.reason))
+        sources.spark(mending)
     return found
 
 

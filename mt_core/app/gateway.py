@@ -192,7 +192,7 @@ class Gateway:
             steps.callback(self._server.stop)
             steps.callback(self._wiring.executor.close)
             steps.callback(self._wiring.sessions.close_all)
-            steps.callback(close_scheduler, self._scheduler, self._reconciler)
+            steps.callback(close_scheduler, self._scheduler, self._reconciler, self._scheduler_loop)
 
     # ------------------------------------------------------------------------------------------------------- parts
 
@@ -316,9 +316,11 @@ class Gateway:
             log.info("%s", line, extra={"action": action})
 
 
-def close_scheduler(scheduler: WorkflowScheduler, user: BackgroundLoop) -> None:
-    """Close the scheduler once the pass of *user* has ended, which asks it, or after `PASS_END_S`."""
-    user.join(PASS_END_S)
+def close_scheduler(scheduler: WorkflowScheduler, *users: BackgroundLoop) -> None:
+    """Close the scheduler once the passes of *users* have ended, which ask it, or after `PASS_END_S` in all."""
+    deadline = time.monotonic() + PASS_END_S
+    for user in users:
+        user.join(max(0.0, deadline - time.monotonic()))
     scheduler.close()
 
 

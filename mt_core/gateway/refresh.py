@@ -89,11 +89,8 @@ def _request(identifier: str, body: Body, headers: RefreshHeaders, caller: str) 
     force = headers.force or "false"
     if force not in ("true", "false"):
         raise RequestInvalid(f"{FORCE_HEADER} must be true or false, not '{force[:40]}'.")
-    trigger = headers.trigger or None
-    if trigger is not None and not _TRIGGER.fullmatch(trigger):
-        raise RequestInvalid(
-            f"{TRIGGER_HEADER} must be one word in small letters, such as backfill, not '{trigger[:40]}'."
-        )
+    # It only says what began the refresh: a word that is none here is left out.
+    trigger = headers.trigger if _TRIGGER.fullmatch(headers.trigger or "") else None
     return RefreshRequest(
         identifier_text=identifier,
         is_periodic=body.flag(IS_PERIODIC, _MEANING),

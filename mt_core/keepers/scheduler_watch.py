@@ -20,13 +20,14 @@ class SchedulerWatch:
     def __init__(self, scheduler: WorkflowScheduler, clock: Clock) -> None:
         self._scheduler, self._clock = scheduler, clock
         self._health: SchedulerHealth | None = None
-        self._asked_at: datetime | None = None
+        # By the clock, and by the time elapsed.
+        self._asked_at: tuple[datetime, timedelta] | None = None
 
     def look(self) -> None:
         """Ask the scheduler for its health, and log a change of it."""
         asked_at = self._clock.now()
         # An error that is no answer leaves the question open.
-        self._asked_at = self._asked_at or asked_at
+        self._asked_at = self._asked_at or (asked_at, self._clock.elapsed())
         try:
             health = self._scheduler.health()
         except MtError as error:
@@ -40,10 +41,10 @@ class SchedulerWatch:
 
     def trouble(self) -> str | None:
         """Return what is wrong with the scheduler, since when, and the way out; "" if it is well, None if that is not known."""
-        now, health, asked_at = self._clock.now(), self._health, self._asked_at
-        if asked_at is not None and now - asked_at > LIMIT:
+        health, asked_at = self._health, self._asked_at
+        if asked_at is not None and self._clock.elapsed() - asked_at[1] > LIMIT:
             text = "it has not answered the question for its health since; see its log, and start the gateway again"
-            return self._text(SchedulerHealth(trouble=text, since=asked_at))
+            return self._text(SchedulerHealth(trouble=text, since=asked_at[0]))
         if health is None:
             return None
         return self._text(health) if health.trouble else ""

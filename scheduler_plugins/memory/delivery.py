@@ -50,7 +50,7 @@ class Delivery:
         self._catch_up = CatchUp()
         self._latest = clock.now()
         # When the timer thread wakes at the latest (None: when it is woken).
-        self._wakes_at: datetime | None = None
+        self._wakes_at: timedelta | None = None
         self._setbacks = 0
         self._threads = [threading.Thread(target=self._keep_time, name=f"{THREADS}-timer", daemon=True)]
         self._threads += [
@@ -103,6 +103,11 @@ class Delivery:
             self._stale = True
             self._wake.set()
 
+    def has_begun(self, workflow_id: str) -> bool:
+        """Whether the workflow ticks although the beginning of its schedule is still to come, by a clock that was put back."""
+        with self._changed:
+            return workflow_id in self._begun
+
     def delete(self, workflow_id: str) -> None:
         """Stop ticking the workflow; harmless if there is none."""
         with self._changed:
@@ -125,7 +130,7 @@ class Delivery:
         """Return whether the timer passes points and the senders send them; in trouble since the timer's last pass at most."""
         with self._changed:
             ended = [thread.name for thread in self._threads if not thread.is_alive()]
-            stands_still = self._wakes_at is not None and self._clock.now() > self._wakes_at + _STILL
+            stands_still = self._wakes_at is not None and self._clock.elapsed() > self._wakes_at + _STILL
             if not ended and not stands_still:
                 return SchedulerHealth()
             what = (
@@ -169,8 +174,9 @@ class Delivery:
             self._changed.notify_all()
             instants = [each.next_instant() for each in (self._timer, self._outbox.delayed, self._catch_up)]
             upcoming = [instant for instant in instants if instant is not None]
-            self._wakes_at = min(*upcoming, now + _CHECK_EVERY) if upcoming else None
-            return self._wakes_at
+            wakes_at = min(*upcoming, now + _CHECK_EVERY) if upcoming else None
+            self._wakes_at = None if wakes_at is None else self._clock.elapsed() + (wakes_at - now)
+            return wakes_at
 
     def _around(self, name: str, grids: GridCache) -> Points:
         return grids.around(self._workflows[name].schedule, begun=name in self._begun)

@@ -170,12 +170,15 @@ class MemoryScheduler(WorkflowScheduler):
             definition = replace(stored, token=workflow.token, **changes)
             resumed = isinstance(workflow, ResumeRefreshWorkflow)
             ledger = runtime.definitions.latest_schedule_times() if resumed else {}
-            points = GridCache(runtime.clock.now()).around(definition.schedule, done=ledger.get(workflow_id))
+            begun = runtime.delivery.has_begun(workflow_id)
+            points = GridCache(runtime.clock.now()).around(
+                definition.schedule, done=ledger.get(workflow_id), begun=begun
+            )
             runtime.definitions.put(definition)
             tick = None
             if resumed and points.passed is not None:
                 tick = Tick(workflow_id=workflow_id, point=points.passed)
-            runtime.delivery.schedule(definition, points.next, missed=tick)
+            runtime.delivery.schedule(definition, points.next, missed=tick, begun=begun)
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[_Runtime]:

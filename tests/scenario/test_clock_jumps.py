@@ -45,3 +45,20 @@ def test_a_clock_that_was_days_ahead_and_is_set_right_delays_no_refresh(whole: W
 
     assert whole.amounts("often") == [("2026-03-01", 30)]
     assert whole.facts("often")["next run"] == "2026-03-01 12:00:40"
+
+
+def test_a_table_that_was_created_while_the_clock_was_ahead_is_refreshed_once_it_is_suspended_and_resumed(
+    whole: WholeGateway,
+) -> None:
+    whole.clock.put(timedelta(days=3))
+    whole.sql(EVERY_10_S.format("often", "orders"))
+    whole.clock.put(timedelta(days=-3))
+    whole.pass_time(seconds=10)
+    whole.sql("ALTER MATERIALIZED TABLE often SUSPEND")
+    whole.sql("ALTER MATERIALIZED TABLE often RESUME")
+    whole.engine.commit(ORDERS, [{"ds": "2026-03-01", "amount": 30}])
+
+    for _ in range(2):
+        whole.pass_time(seconds=10)
+
+    assert whole.amounts("often") == [("2026-03-01", 30)]

@@ -76,6 +76,13 @@ def test_a_request_that_says_only_that_it_is_not_periodic_asks_for_the_whole_tab
     assert gateway.runs.requests == [RefreshRequest(identifier_text="lake.sales.daily", is_periodic=False)]
 
 
+def test_a_word_that_is_none_for_what_began_a_refresh_refuses_no_refresh(gateway: Gateway) -> None:
+    answer = gateway.http.post(f"{gateway.open()}/{TABLE}", json=MANUAL, headers={"Freshtable-Trigger": "By Hand!"})
+
+    assert answer.status_code == 200
+    assert [request.trigger for request in gateway.runs.requests] == [None]
+
+
 @pytest.mark.parametrize("identifier", ["`lake`.`sales`.`a b`", "lake.sales.`x/y`", "lake.sales.`50%`"])
 def test_a_quoted_name_arrives_as_it_was_written(gateway: Gateway, identifier: str) -> None:
     gateway.http.post(f"{gateway.open()}/materialized-tables/{quote(identifier, safe='')}/refresh", json=MANUAL)
@@ -138,7 +145,6 @@ def test_an_error_nobody_expected_is_told_without_its_text_and_the_connection_st
         (MANUAL, {"Freshtable-Attempt": "x"}),
         (MANUAL, {"Freshtable-Attempt": "9" * 5000}),
         (MANUAL, {"Freshtable-Force": "1"}),
-        (MANUAL, {"Freshtable-Trigger": "By Hand!"}),
     ],
 )
 def test_a_request_that_cannot_be_read_is_refused_before_anything_is_queued(

@@ -90,6 +90,17 @@ def test_a_question_that_is_not_answered_in_time_counts_as_ill() -> None:
     assert world.trouble(SchedulerHealth()) == ""
 
 
+def test_a_clock_that_is_put_ahead_while_the_scheduler_answers_makes_it_no_iller() -> None:
+    world = World()
+    world.trouble(SchedulerHealth())
+    with pytest.raises(ZeroDivisionError):
+        world.trouble(ZeroDivisionError())
+
+    world.clock.put(timedelta(days=3))
+
+    assert world.watch.trouble() == ""
+
+
 def test_only_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
 

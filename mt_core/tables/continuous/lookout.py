@@ -152,6 +152,9 @@ class LookOut:
             kept = self._kept.get(table_id)
             if kept is None or (kept.table.definition != table.definition and kept.stretch is None and not kept.busy):
                 kept = self._kept[table_id] = _Kept(table=table, look_at=now, batch_at=now)
+            if kept.table.continuous_job != table.continuous_job and not kept.busy:
+                # It was suspended and resumed.
+                kept.losses = Losses()
             kept.held = _why_held(kept, table, waiting)
         for table_id in self._kept.keys() - found.keys():
             self._kept[table_id].held = "the table is not refreshed continuously any more"
@@ -206,7 +209,8 @@ class LookOut:
     def _begin_batch(self, kept: _Kept, now: timedelta) -> None:
         """Begin a batch that is due, or look again soon if it has to wait for other refreshes."""
         table_id = kept.table.table_id
-        if self._services.at_work.begin(table_id, alone=kept.losses.must_be_alone, waits_as=table_id):
+        alone = kept.losses.must_be_alone
+        if self._services.at_work.begin(table_id, alone=alone, waits_as=table_id, elapsed=now):
             self._begin(kept)
         else:
             kept.batch_at = now + look_every(kept.table.definition.interval)
@@ -229,7 +233,8 @@ class LookOut:
     def _drive(self, kept: _Kept) -> None:
         clock = self._services.clock
         began, began_at = clock.elapsed(), clock.now()
-        stretch = kept.stretch or self._begun(kept)
+        # Spark that has been lost since the batch was handed over is no loss of this one.
+        stretch = kept.stretch or (self._begun(kept) if self._services.engine.ready() else None)
         if stretch is None:
             kept.batch_at = began + look_every(kept.table.definition.interval)
             return

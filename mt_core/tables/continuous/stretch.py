@@ -18,7 +18,7 @@ from typing import Any
 
 from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.maintenance.strategy import Way
-from mt_core.model.run import DONE, Batch, RunStatus
+from mt_core.model.run import DONE, Batch, Loss, RunStatus
 from mt_core.model.storage import run_branches
 from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.refresh.attempt import Attempt, Steps, kind_of
@@ -46,14 +46,15 @@ class Stretch(Attempt):
     """Carries out the batches of a claimed CONTINUOUS run.
 
     `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends, "" while it goes
-    on: another thread may set it while the stretch is idle. `losses` are those of the table in a row, *losses* before this stretch.
+    on: another thread may set it while the stretch is idle. `losses` are those of the table in a row, *losses* before this stretch;
+    there are none any more once a batch has ended in any other way.
     """
 
     def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
         super().__init__(claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set)
         self.way: Way | None = None
         self.ending = ""
-        self.losses = losses
+        self.losses, self._earlier = Losses(), losses
         self._clock, self._history = services.clock, services.settings.continuous_history
         self._began_at, self._began = self._clock.now(), self._clock.elapsed()
         self._claimed = self._expired = self._compacted = self._began
@@ -156,10 +157,11 @@ class Stretch(Attempt):
 
     def _release(self, lost: EngineUnavailable) -> None:
         """End the stretch, which fails if batches of the table lost Spark too often: nothing else was at work, or too much was."""
-        self.losses = self.losses.and_one(kind_of(lost))
-        if why := self.losses.too_many:
+        loss = kind_of(lost)
+        self.losses = self._earlier.and_one(loss)
+        if loss is not Loss.OF_CLUSTER and (why := self.losses.too_many):
             error = f"Refresh of {self._identifier} {why}: {lost}"
-            changes = {"error": error, "by_query": self.losses.is_cause}
+            changes = {"error": error, "by_query": loss is Loss.ALONE and self.losses.is_cause}
             self._ledger.end(self.claimed, RunStatus.FAILED, changes)
         else:
             super()._release(lost)
@@ -170,7 +172,7 @@ class Stretch(Attempt):
 
     def _end_batch(self, end: RunEnded) -> None:
         """Record a batch that published, or found nothing to do."""
-        self.losses = Losses()
+        self._earlier = Losses()
         self._noted |= end.changes
         self.way = self._way if end.status is RunStatus.SUCCEEDED else None
         if self.way is not None:

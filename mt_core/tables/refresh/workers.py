@@ -35,7 +35,7 @@ class Workers:
         self._published, self._errors = services.published, services.errors
         self._watch = watch or unwatched
         self._active: dict[str, Claimed] = {}
-        self._at_work = services.at_work
+        self._at_work, self._clock = services.at_work, services.clock
         self._workers = [
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
         ]
@@ -70,7 +70,7 @@ class Workers:
         claimed = self._claim() if self._engine.ready() else None
         if claimed is None:
             return False
-        end = partial(self._end, claimed.run.run_id)
+        end = partial(self._end, claimed)
         try:
             for step in Attempt(claimed, ledger=self._ledger, engine=self._engine, on_end=end).steps():
                 self._watch(claimed, step)
@@ -85,7 +85,8 @@ class Workers:
 
         def may_begin(run: RefreshRun) -> bool:
             asked.append(run.run_id)
-            return self._at_work.begin(run.run_id, alone=losses_of(run).must_be_alone, waits_as=_RUNS)
+            alone, elapsed = losses_of(run).must_be_alone, self._clock.elapsed()
+            return self._at_work.begin(run.run_id, alone=alone, waits_as=_RUNS, elapsed=elapsed)
 
         try:
             if (claimed := self._ledger.claim(may_begin)) is not None:
@@ -98,10 +99,11 @@ class Workers:
                 # The one that waited was cancelled, or its table dropped.
                 self._at_work.gives_up(_RUNS)
 
-    def _end(self, run_id: str) -> None:
-        """Let those go on that wait for the end of a run; harmless when called twice."""
-        self._at_work.end(run_id)
-        if self._active.pop(run_id, None) is not None:
+    def _end(self, claimed: Claimed) -> None:
+        """Let those go on that wait for the end of a run; harmless when called twice, and once another thread has claimed it."""
+        if self._active.get(claimed.run.run_id) is claimed:
+            del self._active[claimed.run.run_id]
+            self._at_work.end(claimed.run.run_id)
             self._signal.set()
 
     def _work(self) -> None:

@@ -2,11 +2,17 @@
 
 A run of the ledger is at work from its claim to its end, a CONTINUOUS table during each batch: an idle stretch does nothing.
 One that has to be alone and finds others at work waits for their end; no other begins before it, for else it would wait for ever.
+It waits for `LONGEST_WAIT` at most, and begins beside the others then: one of them may hang.
 """
 
 from __future__ import annotations
 
+import logging
 import threading
+from datetime import timedelta
+
+LONGEST_WAIT = timedelta(minutes=10)
+log = logging.getLogger(__name__)
 
 
 class AtWork:
@@ -16,21 +22,24 @@ class AtWork:
         self._lock = threading.Lock()
         self._alone: dict[str, bool] = {}
         self._waiter: str | None = None
+        self._waits_since = timedelta(0)
 
-    def begin(self, name: str, *, alone: bool, waits_as: str) -> bool:
+    def begin(self, name: str, *, alone: bool, waits_as: str, elapsed: timedelta) -> bool:
         """Begin a refresh, unless it was, and return True; False if it has to wait for others to end.
 
-        *waits_as* is for whom all others wait then, until that begins a refresh or `gives_up`.
+        *waits_as* is for whom all others wait then, until that begins a refresh or `gives_up`; *elapsed* is the time by the clock.
         """
         with self._lock:
             others = [each for other, each in self._alone.items() if other != name]
             if any(others) or self._waiter not in {None, waits_as}:
                 return False
-            waits = alone and bool(others)
-            self._waiter = waits_as if waits else None
-            if not waits:
-                self._alone[name] = alone
-            return not waits
+            if alone and others and self._waiter is None:
+                self._waiter, self._waits_since = waits_as, elapsed
+                log.info("%s has to be alone, and waits for %s", name, ", ".join(self._alone.keys() - {name}))
+            if self._waiter is not None and others and elapsed - self._waits_since < LONGEST_WAIT:
+                return False
+            self._waiter, self._alone[name] = None, alone and not others
+            return True
 
     def end(self, name: str) -> None:
         """End a refresh; harmless if it is not at work."""

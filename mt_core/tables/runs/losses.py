@@ -36,8 +36,8 @@ class Losses:
 
     @property
     def must_be_alone(self) -> bool:
-        """Whether so many were shared that the next attempt has to show whether this refresh is the cause."""
-        return self.shared >= ALONE_AFTER
+        """Whether so many were shared that the next attempt has to show whether this refresh is the cause, or it is known to be."""
+        return self.shared >= ALONE_AFTER or self.is_cause
 
     @property
     def is_cause(self) -> bool:

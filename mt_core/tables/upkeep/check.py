@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 
 from mt_core.background import attempt
+from mt_core.clock import is_ahead
 from mt_core.errors import Canceled, EngineUnavailable, MtError, StorageMissing
 from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, RunKind, RunStatus
@@ -49,7 +50,7 @@ def _is_due(services: TableServices, tx: Transaction, table: MaterializedTable) 
         return False
     checks = tx.runs.newest(table_id=table.table_id, kinds=[RunKind.VERIFY], statuses=DONE, limit=_RECENT)
     last = next((check.requested_at for check in checks if SAMPLE not in check.options), table.created_at)
-    return tx.now() - last >= interval and _has_applied(tx, table, last)
+    return not is_ahead(last + interval, tx.now(), interval) and _has_applied(tx, table, last)
 
 
 def _has_applied(tx: Transaction, table: MaterializedTable, since: datetime) -> bool:

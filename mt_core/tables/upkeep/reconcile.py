@@ -100,7 +100,7 @@ def _read(services: TableServices) -> _Snapshot:
             each
             for each in tables
             if each.intent
-            and (not is_ahead(each.intent.lease_until, at, LEASE) or each.intent.owner in ended)
+            and (not is_ahead(each.intent.lease_until, at, 2 * LEASE) or each.intent.owner in ended)
             and not services.intents.is_at_work(each)
         ],
         without_table=[definition for definition in definitions if definition.workflow_id not in in_use],

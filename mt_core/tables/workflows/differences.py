@@ -14,9 +14,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 
+from mt_core.clock import is_ahead
 from mt_core.errors import MtError, TableBusy
 from mt_core.model.table import MaterializedTable, RefreshStatus
-from mt_core.tables.intents import Command
+from mt_core.tables.intents import LONGEST_CALL, Command
 from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
@@ -101,7 +102,7 @@ def _repair(services: TableServices, observation: Observation, table: Materializ
             command.finish(lambda _tx, now: replace(now, handler=handle, scheduler=scheduler))
         return [f"recreated the workflow of {table.identifier}"]
     done = _correct(services, observation, table)
-    if table.repair_until is not None and observation.at >= table.repair_until:
+    if table.repair_until is not None and not is_ahead(table.repair_until, observation.at, LONGEST_CALL):
         in_transaction(services.registry, partial(_end_repair, table=table))
     return done
 

@@ -29,7 +29,7 @@ def world() -> LiveTable:
     return world
 
 
-def lose(world: LiveTable, lost: EngineUnavailable, times: int) -> None:
+def lose(world: LiveTable, lost: Exception, times: int) -> None:
     """Let the next batches of `live` lose Spark, each after the pause that follows the one before."""
     for _ in range(times):
         before = len(world.stretches())
@@ -100,6 +100,48 @@ def test_the_loss_of_a_cluster_is_no_loss_of_a_batch(world: LiveTable) -> None:
     assert world.shows_its_source()
 
 
+def test_the_loss_of_a_cluster_does_not_fail_a_table_that_lost_spark_often_before(world: LiveTable) -> None:
+    lose(world, ALONE, MAX_ATTEMPTS)
+    failed = ends(world).count(RunStatus.FAILED)
+
+    lose(world, ClusterLost("The cluster takes no work."), 3)
+
+    assert (failed, ends(world).count(RunStatus.FAILED)) == (1, 1)
+
+
+def test_a_batch_that_fails_while_spark_goes_on_ends_the_losses_in_a_row(world: LiveTable) -> None:
+    lose(world, ALONE, MAX_ATTEMPTS - 1)
+
+    lose(world, RuntimeError("planned"), 1)
+    lose(world, ALONE, MAX_ATTEMPTS - 1)
+
+    assert [run.error for run in world.stretches() if run.status is RunStatus.FAILED] == ["write failed: planned"]
+
+
+def test_a_table_that_was_shown_to_end_spark_is_repeated_while_no_run_is_at_work(world: LiveTable) -> None:
+    lose(world, ALONE, MAX_ATTEMPTS)
+    world.services.at_work.begin("a run", alone=False, waits_as="", elapsed=timedelta(0))
+
+    world.look(after=60)
+    beside = world.shows_its_source()
+    world.services.at_work.end("a run")
+    world.look(after=60)
+
+    assert (beside, world.shows_its_source()) == (False, True)
+
+
+def test_a_batch_waits_to_be_alone_for_ten_minutes_at_most(world: LiveTable) -> None:
+    lose(world, BESIDE, ALONE_AFTER)
+    world.services.at_work.begin("a run that hangs", alone=False, waits_as="", elapsed=timedelta(0))
+    world.look(after=60)
+    world.look(after=590)
+    before = world.shows_its_source()
+
+    world.look(after=60)
+
+    assert (before, world.shows_its_source()) == (False, True)
+
+
 def test_a_batch_that_lost_spark_beside_others_is_repeated_while_no_run_is_at_work(world: LiveTable) -> None:
     lose(world, BESIDE, ALONE_AFTER)
     shown: list[bool] = []
@@ -119,7 +161,7 @@ def test_a_batch_that_lost_spark_beside_others_is_repeated_while_no_run_is_at_wo
 
 def test_no_run_begins_while_a_batch_waits_to_be_alone_or_is(world: LiveTable) -> None:
     lose(world, BESIDE, ALONE_AFTER)
-    world.services.at_work.begin("another batch", alone=False, waits_as="")
+    world.services.at_work.begin("another batch", alone=False, waits_as="", elapsed=timedelta(0))
     world.look(after=5)
     workers, began = Workers(world.services, count=2), list[bool]()
 
@@ -155,7 +197,7 @@ def test_a_table_that_waited_to_be_alone_and_is_kept_no_longer_keeps_no_run_wait
     world: LiveTable, statement: str
 ) -> None:
     lose(world, BESIDE, ALONE_AFTER)
-    world.services.at_work.begin("another batch", alone=False, waits_as="")
+    world.services.at_work.begin("another batch", alone=False, waits_as="", elapsed=timedelta(0))
     world.look(after=5)
 
     world.sql(statement)

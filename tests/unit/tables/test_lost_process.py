@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 
@@ -374,7 +375,7 @@ def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(world
 def test_a_refresh_that_lost_spark_beside_others_is_repeated_alone(world: ManagerWorld, asked: str) -> None:
     world.sql(DAILY.replace("daily", "other"))
     workers = Workers(world.services, count=2)
-    world.services.at_work.begin("another run", alone=False, waits_as="")
+    world.services.at_work.begin("another run", alone=False, waits_as="", elapsed=timedelta(0))
 
     for _ in range(ALONE_AFTER):
         world.engine.failing["write"] = BESIDE
@@ -390,14 +391,14 @@ def test_a_refresh_that_lost_spark_beside_others_is_repeated_alone(world: Manage
 def test_a_cancelled_refresh_that_waited_to_be_alone_keeps_no_other_waiting(world: ManagerWorld, asked: str) -> None:
     lose(world, asked, BESIDE, ALONE_AFTER)
     workers = Workers(world.services, count=2)
-    world.services.at_work.begin("another run", alone=False, waits_as="")
+    world.services.at_work.begin("another run", alone=False, waits_as="", elapsed=timedelta(0))
     assert not workers.run_next()
-    assert not world.services.at_work.begin("a batch", alone=False, waits_as="")
+    assert not world.services.at_work.begin("a batch", alone=False, waits_as="", elapsed=timedelta(0))
 
     world.sql("DROP MATERIALIZED TABLE daily")
     workers.run_next()
 
-    assert world.services.at_work.begin("a batch", alone=False, waits_as="")
+    assert world.services.at_work.begin("a batch", alone=False, waits_as="", elapsed=timedelta(0))
 
 
 def test_no_other_run_begins_while_one_is_repeated_alone(world: ManagerWorld, asked: str) -> None:

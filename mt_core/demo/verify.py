@@ -6,6 +6,7 @@ from mt_core.client.http import GatewayClient
 from mt_core.demo.facts import ask, read_runs
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES
 from mt_core.errors import GatewayError
+from mt_core.plural import plural
 
 
 def verify(client: GatewayClient) -> list[str]:
@@ -19,8 +20,12 @@ def verify(client: GatewayClient) -> list[str]:
             f"SELECT count(*) AS n FROM (({stored} EXCEPT ALL ({computed})) UNION ALL (({computed}) EXCEPT ALL {stored}))",
         )[0]["n"]
         if wrong or not rows:
-            raise GatewayError(f"{table.full_name} is wrong: {wrong} of its {rows} rows differ from its query.")
-        verified.append(f"{table.full_name}: all {rows} rows equal a plain Spark run of its query")
+            raise GatewayError(
+                f"{table.full_name} is wrong: {wrong} of its {rows} {plural(rows, 'row')} "
+                f"{plural(wrong, 'differs', 'differ')} from its query."
+            )
+        equal = plural(rows, "its 1 row equals", f"all {rows} rows equal")
+        verified.append(f"{table.full_name}: {equal} a plain Spark run of its query")
     days = ask(client, f"SELECT count(DISTINCT ds) AS n FROM {DAILY.full_name}")[0]["n"]
     if days != DAYS_AT_START + ARRIVING_DAYS:
         raise GatewayError(f"{DAILY.full_name} has {days} days, not {DAYS_AT_START + ARRIVING_DAYS}.")

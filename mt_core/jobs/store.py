@@ -133,8 +133,12 @@ class JobStore:
     @transactional
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
         """Return the jobs that began last, the newest first; one that cannot be read says why in place of its name."""
-        jobs = each_row(tx, lambda: tx.jobs.newest(limit))
-        return [_unreadable(job) if isinstance(job, FactUnreadable) else job for job in jobs]
+        return [*map(_readable, each_row(tx, lambda: tx.jobs.newest(limit)))]
+
+    @transactional
+    def open(self, tx: Transaction) -> Sequence[Job]:
+        """Return the jobs that have not ended, oldest first; one that cannot be read says why in place of its name."""
+        return [*map(_readable, each_row(tx, tx.jobs.open))]
 
     def settle(self) -> list[str]:
         """End the jobs whose gateway has ended, take over the detached ones, and store ends that wait for it.
@@ -192,9 +196,11 @@ class JobStore:
         return replace(job, owner=self._owner)
 
 
-def _unreadable(error: FactUnreadable) -> Job:
-    """Return what can be told of a job that cannot be read."""
-    columns, text = error.columns, f"cannot be read: {error}"
+def _readable(job: Job | FactUnreadable) -> Job:
+    """Return *job*, or what can be told of one that cannot be read."""
+    if isinstance(job, Job):
+        return job
+    columns, text = job.columns, f"cannot be read: {job}"
     status = str(columns["status"])
     return Job(
         job_id=str(columns["job_id"]),

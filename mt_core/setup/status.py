@@ -9,10 +9,11 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from mt_core.client.extended import extended_rows
 from mt_core.client.http import GatewayClient
 from mt_core.client.info import READY, UNKNOWN, read_info
-from mt_core.errors import MtError
-from mt_core.identifiers import string_literal
+from mt_core.errors import GatewayError, MtError, OperationNotFound
+from mt_core.identifiers import display_name, namespace_of, string_literal
 from mt_core.model.job import REFUSED
 from mt_core.plural import plural
 from mt_core.setup.outcomes import outcomes
@@ -71,7 +72,9 @@ class WaitingJob:
     reason: str
 
     def __str__(self) -> str:
-        return f"job {self.name} ({self.kind}) is SUSPENDED: {self.reason} DESCRIBE JOB '{self.job_id}'"
+        return (
+            f"job {self.name} ({self.kind}) is SUSPENDED: {self.reason.removesuffix('.')}; DESCRIBE JOB '{self.job_id}'"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,9 +144,10 @@ def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
     """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES EXTENDED; None: nothing but an *ignored* fault."""
     name = _table_name(row)
-    health, late_by, error = row["health"] or "", row["late by"], row["last error"]
+    # An older gateway has no `late by`.
+    health, late_by, error = row["health"] or "", row.get("late by"), row["last error"]
     if row["status"] == "SUSPENDED":
-        by = row["status by"] or ""
+        by = row.get("status by") or ""
         return TableTrouble(table=name, trouble="SUSPENDED", reason=by) if _BY_FAILURES.match(by) else None
     why = error or "see SHOW REFRESHES"
     if health == "FAILING":
@@ -191,7 +195,7 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
     client = GatewayClient(url, token)
     try:
         client.open_session("freshtable status", _IN_UTC)
-        tables = _rows(client, "SHOW MATERIALIZED TABLES EXTENDED")
+        tables = extended_rows(partial(_rows, client), "SHOW MATERIALIZED TABLES")
         jobs = _rows(client, "SHOW JOBS")
         failed = _present(failed_job(row, measure.since) for row in jobs)
         failed = tuple(job for job in failed if not _was_refused(client, job))
@@ -221,17 +225,20 @@ def _described(client: GatewayClient, job_id: str) -> list[Row]:
     """Return the rows of DESCRIBE JOB, none of a job that the gateway has forgotten since it listed it."""
     try:
         return _rows(client, f"DESCRIBE JOB {string_literal(job_id)}")
-    except MtError:
+    except GatewayError as error:
+        if error.code != OperationNotFound.code:
+            raise
         return []
 
 
 def _was_suspended(row: Row) -> bool:
     """Whether a table was suspended by other than its own job."""
-    return row["status"] == "SUSPENDED" and not (row["status by"] or "").startswith(_BY_JOB)
+    return row["status"] == "SUSPENDED" and not (row.get("status by") or "").startswith(_BY_JOB)
 
 
 def _table_name(row: Row) -> str:
-    return ".".join(part for part in (row["namespace"], row["materialized table"]) if part)
+    """Return the full name of a table as the targets of jobs have it: in back quotes where they are needed."""
+    return display_name((*namespace_of(row["namespace"] or ""), row["materialized table"]))
 
 
 def _present(found: Iterable[T | None]) -> tuple[T, ...]:

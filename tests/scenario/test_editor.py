@@ -270,6 +270,21 @@ def test_a_person_leaves_by_a_word(gateway: Gateway, press: Press, word: str) ->
     assert (executed(gateway), len(gateway.sessions)) == ([], 0)
 
 
+@pytest.mark.parametrize(("blanks", "is_kept"), [(10, True), (200_000, False)])
+def test_a_statement_too_long_to_send_with_each_key_offers_no_columns_to_the_next_one(
+    gateway: Gateway, tmp_path: Path, blanks: int, is_kept: bool
+) -> None:
+    screen = Screen(out=io.StringIO(), messages=Console(file=io.StringIO()), form=Form.CSV)
+    with GatewayClient(str(gateway.http.base_url)) as client, create_pipe_input() as input_:
+        sitting = Sitting(runner=Runner(client, screen), environ={"XDG_STATE_HOME": str(tmp_path)})
+        sitting.last = f"SELECT a FROM t WHERE{' ' * blanks}a > 1"
+        with Editor(sitting, input=input_, output=DummyOutput()) as editor:
+            input_.send_text("SELECT 1;\r")
+            editor.read("> ")
+
+    assert (editor._of_tables == sitting.last) is is_kept
+
+
 def test_why_and_lineage_read_what_a_gateway_writes(whole: WholeGateway) -> None:
     whole.sql(DAILY)
     whole.sql(EVERY_10_S.format("`a b`", "daily"))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,8 @@ from typer.testing import CliRunner, Result
 
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
+from mt_core.client.pages import ResultPage
+from mt_core.client.terminal.background import Work
 from mt_core.client.terminal.form import Form
 from mt_core.client.terminal.prompt import PlainReader, Prompt
 from mt_core.client.terminal.script import Runner, Screen
@@ -150,6 +153,34 @@ def test_describe_shows_people_the_columns_of_flinks_form_that_have_a_value(
     result = freshtable(gateway, "--format", form, "-e", "CALL described()")
 
     assert result.stdout.splitlines()[0] == header
+
+
+class _Opened:
+    """A viewer that leaves each result to be printed, and notes the columns that it had."""
+
+    def __init__(self) -> None:
+        self.columns = list[list[str]]()
+
+    def open(
+        self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
+    ) -> Iterable[ResultPage]:
+        every = list(pages)
+        self.columns.append([column.name for column in every[0].columns])
+        return every
+
+
+def test_the_view_of_describe_has_no_columns_of_flinks_form_without_a_value(gateway: Gateway) -> None:
+    columns = tuple(Column(name=name) for name in FLINKS_COLUMNS)
+    rows: list[list[object]] = [["id", "INT", "FALSE", None, None, None]]
+    gateway.engine.answers["CALL described()"] = StatementResult(
+        is_query=False, rows=RowSet(columns=columns, rows=rows)
+    )
+    viewer, screen = _Opened(), Screen(out=io.StringIO(), messages=Console(file=io.StringIO()))
+
+    with GatewayClient(str(gateway.http.base_url)) as client:
+        Runner(client, screen, viewer).run("CALL described()")
+
+    assert viewer.columns == [["name", "type", "null"]]
 
 
 def test_an_interrupt_cancels_the_statement(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,9 +95,9 @@ def test_the_status_names_a_table_whose_job_waits_for_its_checkpoint_until_it_is
     resumed = status_lines(whole)
     whole.bury_zombies()
 
-    reason = f"There is no checkpoint {checkpoint}."
+    reason = f"There is no checkpoint {checkpoint}"
     assert waiting == [
-        f"  job refresh-lake.default.kept (CONTINUOUS REFRESH) is SUSPENDED: {reason} DESCRIBE JOB '{job}'"
+        f"  job refresh-lake.default.kept (CONTINUOUS REFRESH) is SUSPENDED: {reason}; DESCRIBE JOB '{job}'"
     ]
     assert resumed == []
 

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -464,6 +464,19 @@ def test_a_job_that_failed_says_why(world: World) -> None:
     assert [world.answer(f"DESCRIBE JOB '{job}'")[1][0][2::11] for job in "12"] == [
         ["CANCELED", None], ["FAILED", "no access to https://u:***@host"],
     ]  # fmt: skip
+
+
+def test_a_change_that_has_not_ended_is_listed_once_however_many_began_after_it(world: World) -> None:
+    with world.jobs.running(world.operation("first"), [ReadStatement("DELETE FROM t")], print):
+        listed = [[row[0] for row in world.answer("SHOW JOBS")[1]]]
+        for number in range(4):
+            world.clock.advance(timedelta(seconds=1))
+            with world.jobs.running(world.operation(str(number)), [ReadStatement("DELETE FROM t")], print):
+                pass
+        listed.append([row[0] for row in world.answer("SHOW JOBS")[1]])
+
+    assert listed == [["first"], ["first", "1", "2", "3"]]
+    assert [row[0] for row in world.answer("SHOW JOBS")[1]] == ["1", "2", "3"]
 
 
 def test_a_job_of_an_earlier_process_is_known_and_cannot_be_stopped(world: World) -> None:

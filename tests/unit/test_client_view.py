@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import os
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -485,6 +487,39 @@ def test_many_rows_are_ordered_between_keys_and_a_person_can_end_that(make: Make
     assert numbers(press(view, "l"))[-1] == 0
 
 
+@pytest.mark.parametrize("shown", [Shown.FIRST, Shown.LAST])
+def test_a_key_while_more_rows_are_put_in_order_leaves_those_before_in_theirs(
+    make: Make, coming: Coming, shown: Shown
+) -> None:
+    view = make(page(range(30_000)), shown, most_rows=30_500)
+    press(view, "t", "-", "n", "enter")
+    finish(view)
+    coming.end(view, page(range(30_000, 31_000)))
+
+    view.refresh()
+    press(view, "down")
+    before, told, again = values(view)[:2], view.notice, view.refresh_s
+    view.refresh()
+    finish(view)
+
+    assert (before, told) == (["29999", "29998"], "The rows stay as they were; R adds the new ones.")
+    assert (again, view.is_paused) == (1.0, False)
+    assert values(view)[:2] == (["30499", "30498"] if shown is Shown.FIRST else ["30999", "30998"])
+
+
+def test_an_order_of_more_rows_that_a_person_ends_does_not_begin_again_by_itself(make: Make, coming: Coming) -> None:
+    view = make(page(range(30_000)), most_rows=100_000)
+    press(view, "f", "9", "enter")
+    finish(view)
+    coming.end(view, page(range(30_000, 31_000)))
+
+    view.refresh()
+    press(view, "escape")
+
+    assert (view.refresh_s, view.has_left, values(view)[:2]) == (None, False, ["9", "19"])
+    assert "| paused |" in view._status()
+
+
 @pytest.mark.parametrize(("shown", "expected"), [(Shown.CHANGES, ["-U", "1"]), (Shown.STANDING, ["2"])])
 def test_the_rows_of_a_changelog_are_chosen_too(make: Make, shown: Shown, expected: list[str]) -> None:
     kinds = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]
@@ -521,16 +556,20 @@ def test_the_rows_that_are_looked_at_are_saved_in_the_form_that_the_file_is_name
     assert (tmp_path / name).read_text() == text
 
 
-def test_rows_are_saved_with_the_types_of_their_columns(make: Make, tmp_path: Path) -> None:
+def moments(count: int) -> ResultPage:
+    """Return rows whose file needs the time zone of the session."""
     moment = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})
-    first = ResultPage(
+    return ResultPage(
         columns=(Column(name="at", type=moment), Column(name="n", type=INT)),
-        rows=[[f"2026-01-01T{number % 24:02}:00:00Z", number] for number in range(2_500)],
+        rows=[[f"2026-01-01T{number % 24:02}:00:00Z", number] for number in range(count)],
         is_query=True,
         has_content=True,
         is_last=False,
     )
-    view = make(first, most_rows=10_000)
+
+
+def test_rows_are_saved_with_the_types_of_their_columns(make: Make, tmp_path: Path) -> None:
+    view = make(moments(2_500), most_rows=10_000)
     view.properties = lambda: {"table.local-time-zone": "Asia/Tokyo"}
 
     press(view, "v", *str(tmp_path / "rows.parquet"), "enter")
@@ -565,8 +604,8 @@ def test_a_file_that_cannot_be_written_is_named_and_the_view_goes_on(
     assert (tmp_path / "there.csv").read_text() == "before"
 
 
-def test_saving_that_a_person_ends_leaves_no_file(make: Make, tmp_path: Path) -> None:
-    view = make(page(range(3_000)), most_rows=100_000)
+def hold_saving(view: View) -> tuple[threading.Event, threading.Event]:
+    """Have a columnar file of *view* wait for the time zone; return what is set when it waits, and what lets it go on."""
     asked, answered = threading.Event(), threading.Event()
 
     def properties() -> dict[str, str]:
@@ -575,11 +614,12 @@ def test_saving_that_a_person_ends_leaves_no_file(make: Make, tmp_path: Path) ->
         return {}
 
     view.properties = properties
-    view.result.columns = (
-        Column(name="n", type=LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE")),
-        *view.result.columns[1:],
-    )
-    view.snapshot = view.result.snapshot()
+    return asked, answered
+
+
+def test_saving_that_a_person_ends_leaves_no_file(make: Make, tmp_path: Path) -> None:
+    view = make(moments(3_000), most_rows=100_000)
+    asked, answered = hold_saving(view)
     press(view, "v", *str(tmp_path / "rows.parquet"), "enter")
     asked.wait(WAIT_S)
     answered.set()
@@ -587,6 +627,29 @@ def test_saving_that_a_person_ends_leaves_no_file(make: Make, tmp_path: Path) ->
 
     assert (lines[-1].startswith(str(tmp_path)[:20]), view.is_working, view.has_left) == (True, False, False)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["~nobody-here/rows.csv", f"{'x' * 300}.csv", "a\0b.csv"])
+def test_a_name_that_the_system_refuses_is_told_in_the_view(make: Make, name: str) -> None:
+    view = make(page([1, 2]))
+
+    view._save(name)
+
+    assert view.notice.startswith(f"{name} cannot be written: ")
+
+
+def test_a_key_on_a_file_that_has_just_been_written_says_that_it_is_there(make: Make, tmp_path: Path) -> None:
+    view, path = make(moments(2)), tmp_path / "rows.parquet"
+    _, answered = hold_saving(view)
+    press(view, "v", *str(path), "enter")
+    answered.set()
+    deadline = time.monotonic() + WAIT_S
+    while not path.exists() and time.monotonic() < deadline:
+        os.sched_yield()
+
+    press(view, "down")
+
+    assert (view.is_working, view.notice) == (False, f"2 rows so far in {path}")
 
 
 def test_rows_and_the_open_row_are_copied_as_lines_with_tabs(make: Make) -> None:
@@ -610,6 +673,15 @@ def test_of_more_rows_than_a_clipboard_takes_the_first_ones_are_copied_whole(mak
     assert view.copied is not None
     assert view.copied.decode().splitlines() == ["text", *["ü" * 500] * 74]
     assert view.notice == "The first 74 of 100 rows copied, which is what a clipboard takes; V saves all."
+
+
+def test_a_row_that_no_clipboard_takes_leaves_the_clipboard_as_it_is(make: Make) -> None:
+    columns = (Column(name="text", type=STRING),)
+    view = make(ResultPage(columns=columns, rows=[["x" * 80_000]], is_query=True, has_content=True, is_last=False))
+
+    press(view, "c")
+
+    assert (view.copied, view.notice) == (None, "The row is more than a clipboard takes; V saves it.")
 
 
 # -------------------------------------------------------------------------------------------------------- a sign of life

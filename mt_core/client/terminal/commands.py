@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from mt_core.client.extended import extended_rows
 from mt_core.client.terminal.display import TIME_COST
 from mt_core.client.terminal.examples import examples_of
 from mt_core.client.terminal.options import read_text
@@ -76,7 +77,7 @@ def _table(argument: str, command: str) -> str:
 
 def _why(sitting: Sitting, argument: str) -> None:
     table = _table(argument, r"\why")
-    runs = sitting.runner.rows(f"SHOW REFRESHES FOR {table} EXTENDED LIMIT {_LOOKED_AT}")
+    runs = extended_rows(sitting.runner.rows, f"SHOW REFRESHES FOR {table}", f" LIMIT {_LOOKED_AT}")
     decided = [run for run in runs if run["decision"] in _DECIDED] or runs
     sitting.runner.screen.out.write(decision_text(decided[0]) + "\n" if runs else f"{table} has had no refresh yet.\n")
 
@@ -86,7 +87,7 @@ def decision_text(run: Mapping[str, Any]) -> str:
     when = run["started at"] or run["requested at"]
     decided = _DECIDED.get(run["decision"], f"is {run['status']}")
     has_worked = run["decision"] == _REFRESH
-    how = f" by {run['strategy']}" if run["strategy"] and has_worked else ""
+    how = f" by {run['strategy']}" if run.get("strategy") and has_worked else ""
     outcome = f" and ended as {run['status']}" if has_worked else ""
     why = f", because: {run['reason']}" if run["reason"] else ""
     failure = f"; error: {run['error']}" if run["error"] else ""

@@ -86,10 +86,10 @@ class LiveResult(Closing):
         if self._thread.ident is None:
             self._thread.start()
 
-    def snapshot(self) -> Snapshot:
-        """Return the rows as they are now; those of the snapshot before may be dropped."""
+    def snapshot(self, kept: Snapshot | None = None) -> Snapshot:
+        """Return the rows as they are now; those of the snapshots before may be dropped, but for those of *kept*."""
         with self._changed:
-            taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool()
+            taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool(kept)
             self._changed.notify_all()
             return replace(taken, more=self._more, has_ended=self.has_ended, error=self.error, came=self._came)
 
@@ -102,10 +102,10 @@ class LiveResult(Closing):
             self._thread.join(_JOIN_S)
         self._spool.close()
 
-    def _of_spool(self) -> Snapshot:
+    def _of_spool(self, kept: Snapshot | None) -> Snapshot:
         end = self._spool.end
         start = max(0, end - self._most_rows)
-        self._spool.drop(start)
+        self._spool.drop(start if kept is None else kept.left_out)
         self._looked_at = end
 
         return Snapshot(

@@ -238,6 +238,8 @@ class Runner:
                 self._say(f"{_rows(count)} in {file.path}")
             return None
         every: Iterable[ResultPage] = chain((first,), pages)
+        if self._form(display).is_for_people:
+            every = without_empty_columns(every)
         has_view = self.screen.form is None and display.mode is not ResultMode.TABLEAU
         if self.viewer is not None and first.has_content and has_view:
             opened = self.viewer.open(work, every, self.client.properties)
@@ -252,8 +254,6 @@ class Runner:
         display = work.display
         if first.is_query and display.streaming and self.screen.messages.is_terminal:
             every = self._awaited(every, work)
-        if self._form(display).is_for_people:
-            every = without_empty_columns(every)
         if self._form(display) is not Form.TABLE:
             return every
         if first.kinds is None:
@@ -325,7 +325,7 @@ class Runner:
 
     def _say_window(self, which: str, most_rows: int) -> None:
         self._say(
-            f"The table has the {which} {most_rows} rows of more: SET 'sql-client.execution.max-table-result.rows', or "
+            f"The table has the {which} {_rows(most_rows)} of more: SET 'sql-client.execution.max-table-result.rows', or "
             "--format csv, for others."
         )
 

@@ -51,17 +51,13 @@ class TakenRows:
                 columns=tuple(self.snapshot.columns), rows=list(map(list, rows)), is_query=True, has_content=True
             )
 
-    def saved(self, path: Path, properties: Properties) -> Generator[int]:
-        """Write the rows to a new file, in the form that its name ends with; yield how many were written, several times a second.
+    def saved(self, name: str, properties: Properties, on_file: Callable[[Path], object]) -> Generator[int]:
+        """Write the rows to a new file, in the form that its *name* ends with; yield how many were written, several times a second.
 
-        *properties* reads those of the session. The file is there once all rows are; not if the generator is closed before. Raises
-        ConfigError, and Unsupported for a value that the form has no room for.
+        *properties* reads those of the session. The file is there once all rows are, and *on_file* is told; not if the generator is
+        closed before. Raises ConfigError, and Unsupported for a value that the form has no room for.
         """
-        form = FORMS.get(path.suffix.lower())
-        if form is None:
-            raise ConfigError(f"'{path.name}' names no form; end it with {', '.join(FORMS)}.")
-        if path.exists():
-            raise ConfigError(f"{path} is there already; choose another name.")
+        path, form = _new_file(name)
         stopped, written = threading.Event(), [0]
 
         def counted() -> Iterator[ResultPage]:
@@ -78,6 +74,9 @@ class TakenRows:
                     yield written[0]
             finally:
                 stopped.set()
+                # Closed or not, the file is there if its last row had been written.
+                if writing.exception() is None:
+                    on_file(path)
         writing.result()
 
     def copied(self) -> tuple[bytes, int]:
@@ -101,6 +100,21 @@ class TakenRows:
 def clipboard_sequence(text: bytes) -> str:
     """Return what has a terminal put *text* on the clipboard: OSC 52."""
     return f"\x1b]52;c;{b64encode(text).decode('ascii')}\x07"
+
+
+def _new_file(name: str) -> tuple[Path, Form]:
+    """Return where the file of *name* is to be, and its form; raises ConfigError, also for a name that the system refuses."""
+    try:
+        path = Path(name).expanduser()
+        is_taken = path.resolve().exists()
+    except (OSError, RuntimeError, ValueError) as cause:
+        raise ConfigError(f"{name} cannot be written: {cause}") from cause
+    form = FORMS.get(path.suffix.lower())
+    if form is None:
+        raise ConfigError(f"'{path.name}' names no form; end it with {', '.join(FORMS)}.")
+    if is_taken:
+        raise ConfigError(f"{path} is there already; choose another name.")
+    return path, form
 
 
 def _write(path: Path, form: Form, pages: Iterator[ResultPage], properties: Properties) -> None:

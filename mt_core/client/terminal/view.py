@@ -65,12 +65,14 @@ class Asked(StrEnum):
 class _Work:
     """Work on many rows, done in `steps` that yield how many rows they are at; a person can end it between two of them.
 
-    `progress` says of that number what is being done, `ended` what there is after it was ended.
+    `progress` says of that number what is being done, `ended` what there is after it was ended. `is_refresh` is whether it shows
+    rows that have come since.
     """
 
     steps: Generator[int]
     progress: Callable[[int], str]
     ended: str
+    is_refresh: bool = False
 
 
 @dataclass(kw_only=True)
@@ -138,26 +140,30 @@ class View:
         """Show the rows as they are now; a cursor on the newest row stays there, any other on its row."""
         at_end = self.result.is_followed and self.selected >= self.count - 1
         before = self.snapshot
-        self.snapshot = self.result.snapshot()
-        if self.snapshot.came > before.came:
+        newest = self.result.snapshot(kept=None if self.order is None else before)
+        if newest.came > before.came:
             self._newest_at = self.now()
         if self.order is not None:
-            # The positions were those of the rows before.
-            wanted, self.arrangement, self.order = self.arrangement, Arrangement(), None
-            self._arrange(wanted, self.selected)
+            # Until the new rows are in order, the rows before are there in theirs.
+            self._arrange(self.arrangement, newest, selected=self.selected)
             return
+        self.snapshot = newest
         moved = self.snapshot.left_out - before.left_out
         self.top = max(0, self.top - moved)
         self._select(self.count - 1 if at_end else self.selected - moved)
 
     def press(self, key: str) -> None:
         """Do what *key* is for; the names of keys are those of prompt_toolkit, and a text is what was typed or pasted."""
+        self.notice = ""
         if self._work is not None:
+            self.notice = self._work.ended
             self._work.steps.close()
-            self.notice, self._work = self._work.ended, None
+            # What a person ends does not begin again by itself.
+            if key in {"escape", "c-c"} and self._work.is_refresh:
+                self.is_paused = True
+            self._work = None
             if key in {"escape", "c-c"}:
                 return
-        self.notice = ""
         if self.asked is not None:
             self._answer(key)
         elif self.row is not None:
@@ -271,7 +277,8 @@ class View:
             name = self.result.columns[wanted.by].name
             told.append(f"by {name}{', greatest first' if wanted.descending else ''}")
         if wanted.text or not self.snapshot.has_ended:
-            told.append(f"of {self.snapshot.count} rows{'' if self.snapshot.has_ended else ' so far, R for more'}")
+            rows = plural(self.snapshot.count, "row")
+            told.append(f"of {self.snapshot.count} {rows}{'' if self.snapshot.has_ended else ' so far, R for more'}")
         return [", ".join(told)] if told else []
 
     def _sign_of_life(self) -> str:
@@ -384,7 +391,9 @@ class View:
             self._begin_at_once(
                 _Work(
                     steps=self._found(),
-                    progress=lambda count: f"{count} rows have no {sought}. Ctrl-C ends the search.",
+                    progress=lambda count: (
+                        f"{count} {plural(count, 'row has', 'rows have')} no {sought}. Ctrl-C ends the search."
+                    ),
                     ended="The search was ended.",
                 )
             )
@@ -410,25 +419,27 @@ class View:
         if name and by is None:
             self.notice = f"There is no column {name.removeprefix('-')}; T takes a name, its beginning, or a number."
             return
-        self._arrange(replace(self.arrangement, by=by, descending=name.startswith("-")))
+        self._arrange(replace(self.arrangement, by=by, descending=name.startswith("-")), self.snapshot)
 
     def _filter(self, text: str) -> None:
         """Have only the rows that have *text*, in any case; all rows without one."""
-        self._arrange(replace(self.arrangement, text=text))
+        self._arrange(replace(self.arrangement, text=text), self.snapshot)
 
-    def _arrange(self, wanted: Arrangement, selected: int = 0) -> None:
-        """Show the rows as *wanted*, with the cursor on row *selected* of them."""
+    def _arrange(self, wanted: Arrangement, taken: Snapshot, selected: int = 0) -> None:
+        """Show the rows of *taken* as *wanted*, with the cursor on row *selected* of them."""
+        is_refresh, are = taken is not self.snapshot, plural(taken.count, "row is", "rows are")
         self._begin_at_once(
             _Work(
-                steps=self._arranging(wanted, selected),
-                progress=lambda count: f"{count} of {self.snapshot.count} rows are read. Ctrl-C ends that.",
-                ended="The rows stay as they were.",
+                steps=self._arranging(wanted, taken, selected),
+                progress=lambda count: f"{count} of {taken.count} {are} read. Ctrl-C ends that.",
+                ended=f"The rows stay as they were{'; R adds the new ones.' if is_refresh else '.'}",
+                is_refresh=is_refresh,
             )
         )
 
-    def _arranging(self, wanted: Arrangement, selected: int) -> Generator[int]:
-        order = None if wanted.changes_nothing else (yield from wanted.positions(self.snapshot))
-        self.arrangement, self.order, self.top = wanted, order, 0
+    def _arranging(self, wanted: Arrangement, taken: Snapshot, selected: int) -> Generator[int]:
+        order = None if wanted.changes_nothing else (yield from wanted.positions(taken))
+        self.snapshot, self.arrangement, self.order, self.top = taken, wanted, order, 0
         self._select(selected)
         if wanted.text and not order:
             self.notice = f"No row has {wanted.text}; F and Enter show all rows."
@@ -440,29 +451,34 @@ class View:
         if not taken.count:
             self.notice = "There are no rows to copy."
             return
-        self.copied, count = taken.copied()
+        text, count = taken.copied()
+        if not count:
+            self.notice = "The row is more than a clipboard takes; V saves it."
+            return
+        self.copied = text
         if count == taken.count:
             self.notice = f"{count} {plural(count, 'row')} copied."
         else:
             self.notice = (
-                f"The first {count} of {taken.count} rows copied, which is what a clipboard takes; V saves all."
+                f"{plural(count, 'The first', f'The first {count}')} of {taken.count} rows copied, which is what a clipboard "
+                "takes; V saves all."
             )
 
     def _save(self, name: str) -> None:
         if not name.strip():
             return
-        path, taken = Path(name.strip()).expanduser(), TakenRows(snapshot=self.snapshot, order=self.order)
+        name, taken = name.strip(), TakenRows(snapshot=self.snapshot, order=self.order)
+        rows, are = plural(taken.count, "row"), plural(taken.count, "row is", "rows are")
 
-        def steps() -> Generator[int]:
-            yield from taken.saved(path, self.properties)
-            so_far = "" if self.snapshot.has_ended else " so far"
-            self.notice = f"{taken.count} {plural(taken.count, 'row')}{so_far} in {path}"
+        def say(path: Path) -> None:
+            so_far = "" if taken.snapshot.has_ended else " so far"
+            self.notice = f"{taken.count} {rows}{so_far} in {path}"
 
         self._begin(
             _Work(
-                steps=steps(),
-                progress=lambda count: f"{count} of {taken.count} rows are written. Ctrl-C ends that.",
-                ended=f"{path} was not written.",
+                steps=taken.saved(name, self.properties, say),
+                progress=lambda count: f"{count} of {taken.count} {are} written. Ctrl-C ends that.",
+                ended=f"{name} was not written.",
             )
         )
 

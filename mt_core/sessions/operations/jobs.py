@@ -91,8 +91,9 @@ class Jobs:
         self._stops: dict[str, Callable[[], None]] = {}
 
     def jobs(self) -> Sequence[Job]:
-        """Return the last queries and changes, and the refreshes that run, oldest first."""
-        jobs = [*reversed(self._store.newest(self._remembered))]
+        """Return the last queries and changes, the older changes that have not ended, and the refreshes that run, oldest first."""
+        stored = (*reversed(self._store.newest(self._remembered)), *self._store.open())
+        jobs = [*{job.job_id: job for job in stored}.values()]
         with self._lock:
             jobs += self._queries.values()
         jobs += [_job_of(refresh) for refresh in self._runs.running_jobs()]

@@ -2,17 +2,23 @@ from __future__ import annotations
 
 import json
 import socket
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 from typer.testing import CliRunner
 
 from mt_core.cli import app
+from mt_core.client.extended import extended_rows
+from mt_core.client.http import GatewayClient
+from mt_core.errors import GatewayError, OperationNotFound, RegistryError, SqlSyntaxError, TableNotFound
 from mt_core.setup.status import (
     FAULTS,
     FailedJob,
     GatewayStatus,
     TableTrouble,
+    _described,
     failed_job,
     since_of,
     status_json,
@@ -110,9 +116,64 @@ def test_a_job_waits_that_is_suspended_for_what_is_missing(facts: dict[str, str 
 
     found = waiting_job(row, {"lake.shop.daily"})
 
-    said = "job insert-x (INSERT) is SUSPENDED: There is no jar a.jar. DESCRIBE JOB 'ab'"
+    said = "job insert-x (INSERT) is SUSPENDED: There is no jar a.jar; DESCRIBE JOB 'ab'"
     assert (None if found is None else str(found)) == (said if counts else None)
     assert found is None or not GatewayStatus(url="u", engine="READY", waiting_jobs=(found,)).is_well
+
+
+def test_a_table_whose_name_needs_quotes_is_named_as_the_targets_of_jobs_are() -> None:
+    row = {"job id": "ab", "job name": "x", "kind": "INSERT", "status": "SUSPENDED", "error": "It is gone."}
+    trouble = table_trouble(
+        {**table(), "materialized table": "my-table", "namespace": "lake.`a.b`", "health": "FAILING"}
+    )
+
+    assert trouble is not None
+    assert trouble.table == "lake.`a.b`.`my-table`"
+    assert waiting_job({**row, "target": trouble.table}, {trouble.table}) is None
+
+
+def test_an_older_gateway_is_asked_without_extended() -> None:
+    asked = list[str]()
+
+    def rows(statement: str) -> list[dict[str, str]]:
+        asked.append(statement)
+        if "EXTENDED" in statement:
+            raise GatewayError('Encountered "EXTENDED"', code=SqlSyntaxError.code)
+        return [{"materialized table": "daily"}]
+
+    assert extended_rows(rows, "SHOW REFRESHES FOR t", " LIMIT 20") == [{"materialized table": "daily"}]
+    assert asked == ["SHOW REFRESHES FOR t EXTENDED LIMIT 20", "SHOW REFRESHES FOR t LIMIT 20"]
+
+
+@pytest.mark.parametrize(("health", "trouble"), [("OK", None), ("LATE", "LATE")])
+def test_a_table_of_an_older_gateway_has_the_troubles_that_this_knows(health: str, trouble: str | None) -> None:
+    row = table(health=health)
+    del row["late by"], row["status by"]
+
+    found = table_trouble(row)
+
+    assert (None if found is None else found.trouble) == trouble
+
+
+def test_another_error_of_extended_is_told() -> None:
+    def rows(statement: str) -> list[dict[str, str]]:
+        raise GatewayError("There is no table t.", code=TableNotFound.code)
+
+    with pytest.raises(GatewayError, match="There is no table t"):
+        extended_rows(rows, "SHOW REFRESHES FOR t")
+
+
+@pytest.mark.parametrize(("code", "is_told"), [(OperationNotFound.code, False), (RegistryError.code, True)])
+def test_a_job_that_cannot_be_described_is_told_unless_the_gateway_has_forgotten_it(code: str, is_told: bool) -> None:
+    def answer(request: httpx.Request) -> httpx.Response:
+        if request.url.path.endswith("/sessions"):
+            return httpx.Response(200, json={"sessionHandle": "s"})
+        return httpx.Response(500, json={"errors": ["no"], "error": {"code": code, "message": "no"}})
+
+    client = GatewayClient("http://gw", transport=httpx.MockTransport(answer))
+
+    with pytest.raises(GatewayError) if is_told else nullcontext():
+        assert _described(client, "ab") == []
 
 
 def test_the_length_of_time_begins_that_long_ago() -> None:

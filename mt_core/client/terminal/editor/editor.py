@@ -29,6 +29,8 @@ from mt_core.client.terminal.sitting import CONTINUATION, Keys, Sitting
 from mt_core.client.terminal.typed import is_whole
 from mt_core.errors import MtError
 
+# The last statement goes to the gateway with each request for words; a longer one would cost more than its columns are worth.
+_LONGEST_OF_TABLES = 100_000
 _MODES = {Keys.EMACS: EditingMode.EMACS, Keys.VI: EditingMode.VI}
 
 
@@ -59,8 +61,9 @@ class Editor(Closing):
     def read(self, prompt: str, begun: str = "") -> str:
         """Return whole statements, or a command, with *begun* as their beginning unless it is edited."""
         self._candidates.forget()
-        if names_tables(self._sitting.last):
-            self._of_tables = self._sitting.last
+        last = self._sitting.last
+        if len(last) <= _LONGEST_OF_TABLES and names_tables(last):
+            self._of_tables = last
         try:
             self._display = self._sitting.runner.typing_display
         except MtError as error:

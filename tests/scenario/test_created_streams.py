@@ -162,7 +162,7 @@ def test_a_gateway_on_another_machine_keeps_the_table_of_a_stream_and_goes_on_wh
     assert (suspended["status"], suspended["error"]) == ("SUSPENDED", f"There is no checkpoint {checkpoint}.")
     [line, *others] = said
     assert (line, others) == (
-        f"  job {suspended['job name']} (CREATE TABLE AS) is SUSPENDED: There is no checkpoint {checkpoint}. "
+        f"  job {suspended['job name']} (CREATE TABLE AS) is SUSPENDED: There is no checkpoint {checkpoint}; "
         f"DESCRIBE JOB '{job_id}'",
         [],
     )

@@ -33,11 +33,12 @@ class AtWork:
             others = [each for other, each in self._alone.items() if other != name]
             if any(others) or self._waiter not in {None, waits_as}:
                 return False
-            if alone and others and self._waiter is None:
-                self._waiter, self._waits_since = waits_as, elapsed
-                log.info("%s has to be alone, and waits for %s", name, ", ".join(self._alone.keys() - {name}))
-            if self._waiter is not None and others and elapsed - self._waits_since < LONGEST_WAIT:
-                return False
+            if alone and others:
+                if self._waiter is None:
+                    self._waiter, self._waits_since = waits_as, elapsed
+                    log.info("%s has to be alone, and waits for %s", name, ", ".join(self._alone.keys() - {name}))
+                if elapsed - self._waits_since < LONGEST_WAIT:
+                    return False
             self._waiter, self._alone[name] = None, alone and not others
             return True
 

@@ -401,6 +401,20 @@ def test_a_cancelled_refresh_that_waited_to_be_alone_keeps_no_other_waiting(worl
     assert world.services.at_work.begin("a batch", alone=False, waits_as="", elapsed=timedelta(0))
 
 
+def test_a_cancelled_refresh_that_waited_to_be_alone_keeps_no_run_after_it_waiting(
+    world: ManagerWorld, asked: str
+) -> None:
+    lose(world, asked, BESIDE, ALONE_AFTER)
+    world.services.at_work.begin("another run", alone=False, waits_as="", elapsed=timedelta(0))
+    workers = Workers(world.services, count=2)
+    assert not workers.run_next()
+
+    world.sql("DROP MATERIALIZED TABLE daily")
+    world.sql(DAILY.replace("daily", "other"))
+
+    assert workers.run_next()
+
+
 def test_no_other_run_begins_while_one_is_repeated_alone(world: ManagerWorld, asked: str) -> None:
     world.sql(DAILY.replace("daily", "other"))
     lose(world, asked, BESIDE, ALONE_AFTER)

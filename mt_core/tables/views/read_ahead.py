@@ -13,7 +13,8 @@ from mt_core.model.table import MaterializedTable, TableIdentifier, stream_job
 from mt_core.tables.registry import Transaction, each_row
 from mt_core.tables.runs.upstream import table_in
 
-_PAGE = 10
+# So many of the newest runs of each table are read ahead.
+PAGE = 10
 Statuses = frozenset[RunStatus]
 
 
@@ -48,7 +49,7 @@ class ReadAhead:
         yield from (run for run in self._runs[table_id] if run.status in statuses)
         before = self._before.get(table_id)
         while before is not None:
-            page = self.tx.runs.newest(table_id=table_id, statuses=statuses, before=before, limit=_PAGE)
+            page = self.tx.runs.newest(table_id=table_id, statuses=statuses, before=before, limit=PAGE)
             yield from page
             before = page[-1].run_id if page else None
 
@@ -69,11 +70,11 @@ class ReadAhead:
 
     def _read_runs(self, table_ids: list[str]) -> list[RefreshRun]:
         rows: dict[str, list[RefreshRun | FactUnreadable]] = {table_id: [] for table_id in table_ids}
-        for row in each_row(self.tx, lambda: self.tx.runs.newest_of_each(table_ids, limit=_PAGE)):
+        for row in each_row(self.tx, lambda: self.tx.runs.newest_of_each(table_ids, limit=PAGE)):
             rows[_column(row, "table_id")].append(row)
         for table_id, found in rows.items():
             self._runs[table_id] = [row for row in found if isinstance(row, RefreshRun)]
-            if len(found) == _PAGE:
+            if len(found) == PAGE:
                 self._before[table_id] = _column(found[-1], "run_id")
         return [run for table_id in table_ids for run in self._runs[table_id]]
 

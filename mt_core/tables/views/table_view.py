@@ -19,12 +19,11 @@ from mt_core.tables.runs.upstream import is_scheduled
 from mt_core.tables.services import TableServices
 from mt_core.tables.views.inclusion import PUBLISHED, Included, Inclusions, Vector
 from mt_core.tables.views.lateness import Lateness, Seen, lateness_of, oldest_allowed
-from mt_core.tables.views.read_ahead import ReadAhead
+from mt_core.tables.views.read_ahead import PAGE, ReadAhead
 from mt_core.tables.views.run_view import RunView, SourceView
 from mt_core.tables.workflows.observer import ObservedWorkflow
 
 ENDED = DONE | {RunStatus.FAILED}
-_PAGE = 10
 # The kinds of sources that nobody writes rows to.
 _DEFINITIONS = frozenset({"view", "function"})
 _RECENT = 50
@@ -182,7 +181,7 @@ def _lateness(
         written_at=_written_at(facts, vector),
         looked=table.table_id in inclusions.fresh_at,
     )
-    return lateness_of(table, islice(facts.runs(table.table_id), _PAGE), seen, now=facts.now)
+    return lateness_of(table, islice(facts.runs(table.table_id), PAGE), seen, now=facts.now)
 
 
 def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:

@@ -12,12 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
+from tests.durations import longest_first
 from tests.postgres import find_binaries, fresh_database, start_postgres
 
 if TYPE_CHECKING:
     from mt_core.spark.driver.spark_driver import SparkDriver
 
 START_TIMEOUT_S = 180
+# After so long a slow test hangs, whatever else the machine does.
+SLOW_S = 900
 _databases = count(1)
 # No test fails for the time that an example took: machines are slow at times. Where CI is set, all runs draw the same examples.
 settings.register_profile("freshtable", deadline=None)
@@ -43,6 +46,14 @@ def pytest_collection() -> Generator[None, object, object]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the modules that take longest begin first: no process is left with a long one when the others are done."""
+    for item in items:
+        if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("slow", "kills"))):
+            item.add_marker(pytest.mark.timeout(SLOW_S))
+    items[:] = longest_first(items)
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,46 @@
+"""Each test has a target that runs it, and a command that asks for several targets runs it once."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import product
+
+import pytest
+from _pytest.mark.expression import Expression
+
+from tests import run
+
+MARKS = ("spark", "airflow", "processes", "slow", "kills")
+CI = ("check", "test", "test-slow")
+TESTS = [
+    frozenset(mark for mark, has in zip(MARKS, chosen, strict=True) if has) for chosen in product((0, 1), repeat=5)
+]
+
+
+def expressions(*targets: str) -> list[str]:
+    """Return the expressions of pytest that a command with these targets runs."""
+    others = [target for target in targets if target != "test" or "test-slow" not in targets]
+    commands = [command for target in others for part in run.parts(target, targets) for command in part.commands]
+    of_pytest = [list(command[command.index("pytest") + 1 :]) for command in commands if "pytest" in command]
+    return [arguments[arguments.index("-m") + 1] for arguments in of_pytest if "-m" in arguments]
+
+
+def runs(marks: frozenset[str], *targets: str) -> int:
+    return sum(Expression.compile(each).evaluate(lambda name, **_: name in marks) for each in expressions(*targets))
+
+
+@pytest.mark.parametrize("marks", TESTS, ids=" ".join)
+def test_ci_runs_each_test_but_the_kills_once(marks: frozenset[str]) -> None:
+    assert runs(marks, *CI) == ("kills" not in marks)
+
+
+@pytest.mark.parametrize("marks", TESTS, ids=" ".join)
+def test_each_test_is_run_by_one_target(marks: frozenset[str]) -> None:
+    times = Counter({target: runs(marks, target) for target in ("test", "test-slow", "test-kills")})
+
+    assert sorted(times.values()) == [0, 0, 1]
+
+
+@pytest.mark.parametrize("marks", TESTS, ids=" ".join)
+def test_check_and_test_run_no_test_twice(marks: frozenset[str]) -> None:
+    assert runs(marks, "check", "test") == runs(marks, "test")

@@ -1,0 +1,49 @@
+"""How long each module of tests took: where several processes share the modules, the longest ones begin first.
+
+Each run of a target leaves the seconds of its tests in `build/tests`. Run as a module this writes them to
+`durations.json`, which is committed: the order needs no exact figures, only the long modules at the front.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import defaultdict
+from collections.abc import Sequence
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+FILE = Path(__file__).with_suffix(".json")
+RESULTS = Path("build", "tests")
+# Modules that take less follow all others, in no order.
+LEAST_S = 5
+
+
+def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
+    """Return the tests in an order in which the modules that took longest come first, each whole and in its own order."""
+    known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
+    return sorted(items, key=lambda item: -known.get(_module(item), 0))
+
+
+def main() -> int:
+    """Write the seconds of the modules in the last results to the file; those of modules that did not run stay."""
+    known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
+    taken: dict[str, float] = defaultdict(float)
+    for results in (ROOT / RESULTS).glob("*.xml"):
+        for case in ElementTree.parse(results).iter("testcase"):
+            taken[case.attrib["file"]] += float(case.attrib["time"])
+    seconds = known | {module: round(s) for module, s in taken.items()}
+    kept = {module: s for module, s in sorted(seconds.items()) if s >= LEAST_S and (ROOT / module).exists()}
+    FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
+    return 0
+
+
+def _module(item: pytest.Item) -> str:
+    return item.nodeid.partition("::")[0]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,172 @@
+"""The targets of the Makefile that run tests: `python -m tests.run TARGET [ASKED ...]`.
+
+Tests that need an Airflow mostly wait for its clock, so all others run beside them. Those run in two processes,
+each with a Spark that the modules share. One process runs a module as a whole, and the modules that took longest
+(`tests/durations.json`) begin first, so that none is left over at the end. The targets that one command of make
+asks for (`make check test test-slow`) have their tests in one such run, with the last of them: each run has to
+collect the tests and to start its Sparks, and leaves a core idle at its end.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TextIO
+
+import psutil
+
+from tests.durations import RESULTS
+
+PYTHON = sys.executable
+BIN = Path(PYTHON).parent
+AIRFLOW_PYTHON = ".venv-airflow/bin/python"
+# The tests wait for processes, clocks and kills a quarter of their time.
+WORKERS = os.environ.get("WORKERS", "2")
+# The fast tests wait for each other's threads and for pauses, but for no JVM: one more fills what they leave of the cores.
+FAST_WORKERS = os.environ.get("FAST_WORKERS", "3")
+FAST = "not spark and not postgres and not flink and not airflow and not processes and not slow and not kills"
+# What each target runs; `check` has the fast ones among those of `test`.
+SELECTED = {"test": "not slow and not kills", "test-slow": "slow and not kills", "test-kills": "kills"}
+DEEP = (
+    "random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens"
+    " or engine_contract or histories"
+)
+PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
+# To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.
+FAST_ONLY = ["--ignore", "tests/integration", "--ignore", "tests/airflow"]
+# Airflow gives up what takes too long. The tests that run beside it take what it leaves of the cores.
+AFTER_AIRFLOW = ["nice", "-n", "5"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """Commands that run one after the other, all of them even if one fails."""
+
+    name: str
+    commands: Sequence[Sequence[str]]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the target *arguments[0]* of a command that asks for the targets *arguments[1:]*; return its exit code."""
+    target, asked = arguments[0], arguments[1:]
+    if target == "test" and "test-slow" in asked:
+        say("The tests of `test` run with those of `test-slow`.")
+        return 0
+    return run(first(target)) or beside(*parts(target, asked))
+
+
+def first(target: str) -> Part:
+    """Return what comes before the parts of a target: what is cheap to find, or what its tests share."""
+    if target == "check":
+        ruff = [[f"{BIN}/ruff", "format", "--check", "--quiet", "."], [f"{BIN}/ruff", "check", "--quiet", "."]]
+        return Part(name="format and lint", commands=ruff)
+    shared = ["tests.class_archive", "tests.integration.flink_client.jars"]
+    shared += ["tests.integration.kafka_broker"] if target != "test" else []
+    return Part(name="fetching what the tests share", commands=[[PYTHON, "-m", module] for module in shared])
+
+
+def parts(target: str, asked: Sequence[str]) -> list[Part]:
+    """Return the parts of a target, which run beside each other."""
+    match target:
+        case "check":
+            return [Part(name="fast tests", commands=[fast_tests()]), Part(name="types and imports", commands=types())]
+        case "test-deep":
+            deep = pytest(target, "(slow or kills or postgres) and not airflow", "-k", DEEP)
+            return [Part(name="deep tests", commands=[deep])]
+    selected = selection(target, asked)
+    without = pytest(target, f"not airflow and ({selected})", "-n", WORKERS, *PARALLEL)
+    within = pytest(f"{target}-airflow", f"airflow and ({selected})")
+    return [
+        Part(name="tests without Airflow", commands=[[*AFTER_AIRFLOW, *without]]),
+        Part(name="tests with Airflow", commands=[*(of_dags() if "not slow" in selected else []), within]),
+    ]
+
+
+def selection(target: str, asked: Sequence[str]) -> str:
+    """Return the expression for the tests of a target.
+
+    Those of `test` belong to it if the command asks for both; the fast ones do not if it asks for `check`.
+    """
+    both = target == "test-slow" and "test" in asked
+    chosen = f"{SELECTED['test']} or {SELECTED[target]}" if both else SELECTED[target]
+    return f"({chosen}) and not ({FAST})" if "check" in asked else chosen
+
+
+def pytest(name: str, expression: str, *more: str) -> list[str]:
+    """Return the command that runs the tests of an expression, and writes how long each took to the results *name*."""
+    results = [f"--junitxml={RESULTS / name}.xml", "-o", "junit_family=xunit1"]
+    return [PYTHON, "-m", "pytest", "-q", "-m", expression, *more, *results, "--durations", "20"]
+
+
+def fast_tests() -> list[str]:
+    return [PYTHON, "-m", "pytest", "-q", "-m", FAST, "-n", FAST_WORKERS, *PARALLEL, *FAST_ONLY]
+
+
+def types() -> list[Sequence[str]]:
+    return [
+        [f"{BIN}/mypy"],
+        ["env", "PYTHONPATH=dags", f"{BIN}/lint-imports", "--cache-dir", ".import_linter_cache"],
+        [f"{BIN}/deptry", "mt_core", "scheduler_plugins"],
+        ["env", "-C", "dags", str(BIN.absolute() / "deptry"), "freshtable_airflow"],
+    ]
+
+
+def of_dags() -> list[Sequence[str]]:
+    mypy = [f"{BIN}/mypy", "--python-executable", AIRFLOW_PYTHON, "--allow-untyped-calls", "dags/freshtable_airflow"]
+    return [[AIRFLOW_PYTHON, "-m", "pytest", "-q", "dags/tests"], mypy]
+
+
+def beside(*parts: Part) -> int:
+    """Run the parts at once; those after the first show what they said when all have ended. Return 0 if none failed."""
+    busy_before = _busy_s()
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(parts)) as threads, _no_child_left():
+        outputs = [None, *(Path(folder, part.name) for part in parts[1:])]
+        codes = list(threads.map(run, parts, outputs))
+        for output in filter(None, outputs):
+            sys.stdout.write(output.read_text(encoding="utf-8", errors="replace"))
+    say(f"The cores of this machine were busy for {(_busy_s() - busy_before) / 60:.1f} minutes.")
+    return next(filter(None, codes), 0)
+
+
+def run(part: Part, output: Path | None = None) -> int:
+    """Run the commands of a part one after the other, also after one that fails; say to *output* how long they took."""
+    start = time.monotonic()
+    with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as said:
+        codes = [subprocess.run(command, stdout=said, stderr=subprocess.STDOUT).returncode for command in part.commands]
+        say(f"{part.name} took {time.monotonic() - start:.0f} s", said)
+    return next(filter(None, codes), 0)
+
+
+def say(line: str, said: TextIO = sys.stdout) -> None:
+    said.write(f"{line}\n")
+    said.flush()
+
+
+@contextmanager
+def _no_child_left() -> Iterator[None]:
+    """End the commands that still run when this one is told to end."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    try:
+        yield
+    finally:
+        for child in psutil.Process().children():
+            child.terminate()
+
+
+def _busy_s() -> float:
+    """Return for how many seconds the cores of this machine have been busy, all of them together, whoever had them."""
+    times = psutil.cpu_times()
+    return times.user + times.nice + times.system
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

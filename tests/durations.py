@@ -34,11 +34,17 @@ def main() -> int:
     taken: dict[str, float] = defaultdict(float)
     for results in (ROOT / RESULTS).glob("*.xml"):
         for case in ElementTree.parse(results).iter("testcase"):
-            taken[case.attrib["file"]] += float(case.attrib["time"])
+            taken[_of_class(case.attrib["classname"])] += float(case.attrib["time"])
     seconds = known | {module: round(s) for module, s in taken.items()}
     kept = {module: s for module, s in sorted(seconds.items()) if s >= LEAST_S and (ROOT / module).exists()}
     FILE.write_text(json.dumps(kept, indent=1) + "\n", encoding="utf-8")
     return 0
+
+
+def _of_class(name: str) -> str:
+    """Return the module in which pytest ran the tests of a dotted name, which ends with their class if they have one."""
+    parts = name.split(".")
+    return next("/".join(parts[:end]) + ".py" for end in range(1, len(parts) + 1) if parts[end - 1].startswith("test_"))
 
 
 def _module(item: pytest.Item) -> str:

@@ -103,8 +103,8 @@ def selection(target: str, asked: Sequence[str]) -> str:
 
 def pytest(name: str, expression: str, *more: str) -> list[str]:
     """Return the command that runs the tests of an expression, and writes how long each took to the results *name*."""
-    results = [f"--junitxml={RESULTS / name}.xml", "-o", "junit_family=xunit1"]
-    return [PYTHON, "-m", "pytest", "-q", "-m", expression, *more, *results, "--durations", "20"]
+    results = f"--junitxml={RESULTS / name}.xml"
+    return [PYTHON, "-m", "pytest", "-q", "-m", expression, *more, results, "--durations", "20"]
 
 
 def fast_tests() -> list[str]:

@@ -7,9 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import Select, func, insert, select, update
+from sqlalchemy import Select, insert, select, update
 
-from mt_core.registry.rows import definition_of, definition_row
+from mt_core.registry.rows import definition_of, definition_row, instant_text
 from mt_core.registry.schema import DEFINITIONS, RUNS
 from mt_core.registry.transaction import SqlTransaction
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, etag_of
@@ -46,8 +46,10 @@ class SqlDefinitionStore(DefinitionStore):
     def latest_schedule_times(self) -> Mapping[str, datetime]:
         # One search in the index for each workflow: grouping a ledger of a million runs would read all of it.
         its = (RUNS.c.table_id == DEFINITIONS.c.workflow_id) & RUNS.c.last_point.is_not(None)
-        latest = select(func.max(RUNS.c.last_point)).where(its).scalar_subquery().label("latest")
         with self.begin() as transaction:
+            its &= RUNS.c.requested_at <= instant_text(transaction.now())
+            last = select(RUNS.c.last_point).where(its).order_by(RUNS.c.last_point.desc()).limit(1)
+            latest = last.scalar_subquery().label("latest")
             rows = transaction.statements.execute(select(DEFINITIONS.c.workflow_id, latest)).mappings().all()
         return {row["workflow_id"]: datetime.fromisoformat(row["latest"]) for row in rows if row["latest"] is not None}
 

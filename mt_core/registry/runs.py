@@ -101,8 +101,9 @@ class SqlRuns:
     def waiting(self) -> Sequence[RefreshRun]:
         return self.statements.facts(RefreshRun, _WAITING)
 
-    def last_point(self, table_id: str) -> datetime | None:
-        last: str | None = self.statements.execute(_LAST_POINT, {"table_id": table_id}).scalar_one()
+    def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
+        values = {"table_id": table_id, "requested_by": instant_text(requested_by)}
+        last: str | None = self.statements.execute(_LAST_POINT, values).scalar_one_or_none()
         return None if last is None else datetime.fromisoformat(last)
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
@@ -179,6 +180,10 @@ _NEXT_CLAIMABLE = (
     .limit(1)
 )
 _WAITING = select(RUNS).where(RUNS.c.status == QUEUED, RUNS.c.waits_until.is_not(None)).order_by(RUNS.c.seq)
-_LAST_POINT = select(func.max(RUNS.c.last_point)).where(
-    RUNS.c.table_id == bindparam("table_id"), RUNS.c.last_point.is_not(None)
+_LAST_POINT = (
+    select(RUNS.c.last_point)
+    .where(RUNS.c.table_id == bindparam("table_id"), RUNS.c.last_point.is_not(None))
+    .where(RUNS.c.requested_at <= bindparam("requested_by"))
+    .order_by(RUNS.c.last_point.desc())
+    .limit(1)
 )

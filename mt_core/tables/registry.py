@@ -114,8 +114,8 @@ class StoredRuns(Protocol):
     def waiting(self) -> Sequence[RefreshRun]:
         """Return the QUEUED runs that have an instant until which they wait, oldest first."""
 
-    def last_point(self, table_id: str) -> datetime | None:
-        """Return the latest point of all runs of a table, None if none has one."""
+    def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
+        """Return the latest point of the runs of a table that were requested by that instant, None if none has one."""
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""

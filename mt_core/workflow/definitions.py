@@ -125,7 +125,8 @@ class DefinitionStore(ABC):
     def latest_schedule_times(self) -> Mapping[str, datetime]:
         """Return for each workflow the latest schedule time that a run of the ledger covers or tries to (absent: none).
 
-        A run that was skipped because its table was suspended covers nothing, nor does one of a future schedule time.
+        A run that was skipped because its table was suspended covers nothing, nor does one of a future schedule time, nor one
+        that was requested later than now, before the clock was put back.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:

@@ -257,8 +257,8 @@ class MemoryRuns:
     def waiting(self) -> Sequence[RefreshRun]:
         return self._where(lambda run: run.status is RunStatus.QUEUED and run.waits_until is not None)
 
-    def last_point(self, table_id: str) -> datetime | None:
-        runs = self._where(lambda run: run.table_id == table_id)
+    def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
+        runs = self._where(lambda run: run.table_id == table_id and run.requested_at <= requested_by)
         return max((point for run in runs for point in run.points), default=None)
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
@@ -368,9 +368,9 @@ class LedgerDefinitionStore(DefinitionStore):
     def latest_schedule_times(self) -> Mapping[str, datetime]:
         latest: dict[str, datetime] = {}
         with self._begin() as transaction:
-            state = transaction.state
+            state, now = transaction.state, transaction.now()
         for run in state.runs.values():
-            if run.table_id in state.definitions and run.points:
+            if run.table_id in state.definitions and run.points and run.requested_at <= now:
                 latest[run.table_id] = max(*run.points, latest.get(run.table_id, run.points[0]))
         return latest
 

@@ -170,8 +170,8 @@ class ProtocolWorld:
         for worker in self.workers:
             if not worker.zombie:
                 self.world.ledger.renew_lease(worker.claimed)
-        # After the clock was put back it comes again.
-        self.points.setdefault(point, len(self.engine.positions) - 1)
+        # One that comes again, after the clock was put back, is refreshed again.
+        self.points[point] = len(self.engine.positions) - 1
         return point
 
     def put_clock(self, delta: timedelta) -> None:
@@ -181,7 +181,7 @@ class ProtocolWorld:
         for worker in self.workers:
             if not worker.zombie:
                 self.world.ledger.renew_lease(worker.claimed)
-        self.world.ledger.recover()
+        self.world.recover()
         self.observer.look()
 
     def tick(self, point: datetime, *, new_key: bool = False) -> RefreshRun:

@@ -329,6 +329,7 @@ class DefinitionsContract:
             run("w1", 2, status=RunStatus.FAILED),
             run("w1", 1),
             run("w1", 3, points=()),
+            run("w1", 4, requested_at=NOON.replace(year=9999)),
             run("w2", 0),
             run("w3", 1, kind=RunKind.REBUILD, points=(), schedule_time=None),
             run("unpublished", 1),

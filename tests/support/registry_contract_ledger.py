@@ -225,17 +225,20 @@ class LedgerContract:
         with registry.transaction() as transaction:
             assert transaction.runs.waiting() == []
 
-    def test_the_last_point_of_a_table_is_that_of_any_of_its_runs(self, registry: Registry) -> None:
+    def test_the_last_point_of_a_table_is_that_of_any_of_its_runs_requested_by_then(self, registry: Registry) -> None:
         insert_runs(
             registry,
             a_run("a", points=(NOON, NOON + HOUR), status=RunStatus.FAILED),
             a_run("a", points=(NOON - HOUR,)),
             a_run("b", points=(NOON + HOUR * 2,)),
             a_run("c"),
+            a_run("b", points=(NOON + HOUR * 4,), requested_at=NOON + HOUR * 4),
         )
 
         with registry.transaction() as transaction:
-            last = {table_id: transaction.runs.last_point(table_id) for table_id in "abcd"}
+            last = {
+                table_id: transaction.runs.last_point(table_id, requested_by=NOON + HOUR * 3) for table_id in "abcd"
+            }
 
         assert last == {"a": NOON + HOUR, "b": NOON + HOUR * 2, "c": None, "d": None}
 

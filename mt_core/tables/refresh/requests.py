@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from functools import partial
 
 from mt_core.errors import (
@@ -30,14 +30,12 @@ from mt_core.tables.intents import get_table
 from mt_core.tables.refresh.named_partitions import scope_named
 from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction, in_transaction, transactional
-from mt_core.tables.runs.due import scope_of
+from mt_core.tables.runs.due import has_come, scope_of
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
 
-# How far a scheduler's clock may be ahead: the run of a later grid point covers nothing, since the point has not passed.
-CLOCK_SKEW = timedelta(minutes=1)
 # How many runs back a job is found by its id.
 REMEMBERED_JOBS = 1000
 # How long the last batch of a continuous refresh may take to end once its table is suspended.
@@ -126,7 +124,8 @@ class RefreshRequests:
         scope = scope_of(table, [point])
         return replace(
             self._services.new_run(table, kind, now, scope=scope, requested_by=request.requested_by),
-            points=(point,) if point <= now + CLOCK_SKEW else (),
+            # The run of a point that is to come covers nothing.
+            points=(point,) if has_come(point, now) else (),
             schedule_time=point,
             request_key=request.request_key,
             request_attempt=request.attempt,

@@ -3,6 +3,9 @@
 Every grid point since CREATE is due until a run that covers it is SUCCEEDED or SKIPPED. `covered_until` is a
 watermark: nothing up to it is due. Covered points after it are kept as spans, which end where a point is due: the cost
 of finding due points grows with the gaps, not with the age of the oldest one.
+
+No point that is still to come is covered: no run can have read what the sources will have at its time. So once a clock that was
+ahead is put back, the points that come again are due again.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, Span
 
 MAX_POINTS = 5000
+# How far a scheduler's clock may be ahead: a later point has not come.
+CLOCK_SKEW = timedelta(minutes=1)
 _TICK = timedelta(microseconds=1)
 
 
@@ -73,6 +78,11 @@ def points_between(table: MaterializedTable, after: datetime, until: datetime) -
     return points
 
 
+def has_come(point: datetime, now: datetime) -> bool:
+    """Whether *point* has come, by the clock of the scheduler."""
+    return point <= now + CLOCK_SKEW
+
+
 def is_due(table: MaterializedTable, point: datetime) -> bool:
     """Whether *point* is a grid point since CREATE that no run has covered."""
     on_grid = _grid(table).at_or_before(point) == point
@@ -94,6 +104,20 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
 def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
     """Return a table of an earlier release, which stored no spans, with those of the runs *covering* that are done."""
     return cover(replace(table, covered=()), (point for run in covering for point in run.points))
+
+
+def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTable:
+    """Return *table* as if it had been created by *now*, with no point that is to come covered, or failing."""
+    latest = now + CLOCK_SKEW
+    spans = table.covered and tuple((first, min(last, latest)) for first, last in table.covered if has_come(first, now))
+    after = replace(
+        table,
+        created_at=min(table.created_at, latest),
+        covered_until=min(table.covered_until, latest),
+        covered=spans,
+        failing=tuple(point for point in table.failing if has_come(point, now)),
+    )
+    return table if after == table else after
 
 
 def _joined(grid: Grid, spans: Iterable[Span]) -> Sequence[Span]:

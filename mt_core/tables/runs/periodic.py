@@ -19,7 +19,16 @@ from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.registry import Transaction
-from mt_core.tables.runs.due import cover, covered_by, due_share, is_due, scope_of, share_of
+from mt_core.tables.runs.due import (
+    cover,
+    covered_by,
+    due_share,
+    has_come,
+    is_due,
+    scope_of,
+    share_of,
+    without_to_come,
+)
 
 MOST_ALIKE = 3
 _DIGITS = re.compile(r"\d+")
@@ -36,6 +45,9 @@ class PeriodicRuns:
 
     def widened(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
         """Return *run* with all that is due when it is claimed; what does not fit into it is queued as a further run."""
+        if run.kind is RunKind.PERIODIC:
+            # The others were requested before the clock was put back.
+            run = replace(run, points=tuple(point for point in run.points if has_come(point, tx.now())))
         if run.kind is not RunKind.PERIODIC or run.solo:
             return run
         if table.rebuild_due is not None:
@@ -125,7 +137,7 @@ def _marked(tx: Transaction, table: MaterializedTable, run: RefreshRun) -> Mater
     marked = table
     if run.status in DONE:
         if table.definition.date_formatters and run.points:
-            marked = cover(with_spans(tx, marked), run.points)
+            marked = without_to_come(cover(with_spans(tx, marked), run.points), tx.now())
         # An upgrade may have given the query of the table another text, and so another fingerprint.
         computed = run.fingerprint in (table.rebuild_due, fingerprint_of(table.definition))
         # A run that began before the doubt does not know of it.

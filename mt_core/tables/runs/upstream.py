@@ -70,7 +70,8 @@ class Upstream:
         if points := {point for point in waiting if point <= until}:
             return max(points)
         passed = table.definition.grid().at_or_before(until)
-        if passed <= table.status_at or not is_due(table, passed):
+        # A status that was set later than now was set before the clock was put back.
+        if passed <= table.status_at <= self.tx.now() or not is_due(table, passed):
             return None
         return passed if requested is None or requested < passed else None
 
@@ -79,7 +80,7 @@ class Upstream:
         if table.table_id not in self._requested:
             runs = self.tx.runs.newest(table_id=table.table_id, statuses=OPEN)
             points = {point for run in runs if run.kind is RunKind.PERIODIC for point in run.points}
-            last = self.tx.runs.last_point(table.table_id)
+            last = self.tx.runs.last_point(table.table_id, requested_by=self.tx.now())
             self._requested[table.table_id] = points.difference(table.failing), last
         return self._requested[table.table_id]
 

@@ -19,7 +19,8 @@ from mt_core.tables.commands.lifecycle import resume, suspend, suspend_failing
 from mt_core.tables.definition.options import CATCH_UP
 from mt_core.tables.intents import LEASE
 from mt_core.tables.pages import every_table
-from mt_core.tables.registry import Tombstone, in_transaction
+from mt_core.tables.registry import Tombstone, Transaction, in_transaction
+from mt_core.tables.runs.due import without_to_come
 from mt_core.tables.runs.failures import why_suspend
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.gateways import ended_owners
@@ -56,11 +57,15 @@ def reconcile(services: TableServices) -> list[str]:
     for definition in snapshot.without_table:
         text = f"removed the workflow of {definition.identifier}, which was dropped"
         _attempt(services, done, text, partial(_remove, services, definition))
+    ahead = [table for table in snapshot.tables if without_to_come(table, snapshot.at) is not table]
+    for table in ahead:
+        text = f"let schedule times of {table.identifier} be due when they come again: the clock was put back"
+        _attempt(services, done, text, partial(_put_back, services, table))
     failing = [(table, why) for table in snapshot.tables if (why := why_suspend(services.settings, table)) is not None]
     for table, why in failing:
         text = f"suspended {table.identifier} after {why}"
         _attempt(services, done, text, partial(suspend_failing, services, table.table_id))
-    if snapshot.orphaned or snapshot.tombstones or failing:
+    if snapshot.orphaned or snapshot.tombstones or ahead or failing:
         snapshot = _read(services)
     _attempt(services, done, "", partial(_align, services, snapshot, done))
     return [text for text in done if text]
@@ -105,6 +110,15 @@ def _read(services: TableServices) -> _Snapshot:
         ],
         without_table=[definition for definition in definitions if definition.workflow_id not in in_use],
     )
+
+
+def _put_back(services: TableServices, table: MaterializedTable) -> None:
+    def work(tx: Transaction) -> None:
+        now = tx.tables.get(table.table_id)
+        if now is not None:
+            tx.tables.replace(without_to_come(now, tx.now()))
+
+    in_transaction(services.registry, work)
 
 
 def _remove(services: TableServices, definition: WorkflowDefinition) -> None:

@@ -144,8 +144,7 @@ def _health(
         return Health.FAILING
     if table.status is not RefreshStatus.ACTIVATED:
         return None
-    since = fresh_at if fresh_at is not None else table.created_at
-    is_late = max(since, table.status_at) < oldest_allowed(table, now)
+    is_late = _read_at(table, fresh_at, now) < oldest_allowed(table, now)
     if table.doubted is not None:
         return Health.LATE_AND_DOUBTED if is_late else Health.DOUBTED
     return Health.LATE if is_late else Health.OK
@@ -170,7 +169,7 @@ def _lateness(
     if table.status is not RefreshStatus.ACTIVATED or table.definition.streams:
         return None
     facts = inclusions.facts
-    read_at = max(fresh_at or table.created_at, table.status_at)
+    read_at = _read_at(table, fresh_at, facts.now)
     shows, below = (included.until, included.by) if included is not None else (read_at, None)
     upstream = None if below is None else facts.named(below)
     if upstream is not None:
@@ -182,6 +181,13 @@ def _lateness(
         looked=table.table_id in inclusions.fresh_at,
     )
     return lateness_of(table, islice(facts.runs(table.table_id), PAGE), seen, now=facts.now)
+
+
+def _read_at(table: MaterializedTable, fresh_at: datetime | None, now: datetime) -> datetime:
+    """Return the instant from which on the age of what a table shows counts: while it was suspended, it did not."""
+    read_at = fresh_at or table.created_at
+    # A status that was set later than now was set before the clock was put back.
+    return read_at if table.status_at > now else max(read_at, table.status_at)
 
 
 def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import timedelta
 
 import pytest
@@ -11,6 +13,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.run import RunStatus
 from mt_core.tables.refresh.workers import Workers
 from mt_core.tables.registry import in_transaction
+from mt_core.tables.runs.due import CLOCK_SKEW
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.upkeep.gateways import LEASE, living_owners, take_lease
 from mt_core.tables.upkeep.maintenance import maintain
@@ -19,10 +22,20 @@ from mt_core.testing.fake_clock import FakeClock
 from tests.support.manager_world import DAILY, START, ManagerWorld
 from tests.support.memory_registry import MemoryRegistry
 from tests.unit.tables.continuous_table import LiveTable
+from tests.unit.tables.test_late_data import LateWorld, day
 
 HOUR, DAY = timedelta(hours=1), timedelta(days=1)
 JUMPS = [-3 * DAY, -HOUR, HOUR, 3 * DAY]
 jumps = pytest.mark.parametrize("jump", JUMPS)
+
+
+@contextmanager
+def ahead(world: ManagerWorld, jump: timedelta) -> Iterator[None]:
+    """Put the clock ahead, and back after the block; the gateway notices it at its next pass."""
+    world.clock.put(jump)
+    yield
+    world.clock.put(-jump)
+    world.recover()
 
 
 @jumps
@@ -183,3 +196,97 @@ def test_a_clock_that_jumps_ahead_deletes_no_file_no_snapshot_and_no_run() -> No
 
     assert world.runs() == before
     assert list(world.engine.ancestors(world.engine.load(world.table().identifier))) == snapshots
+
+
+def test_a_table_takes_late_rows_of_a_point_covered_while_the_clock_was_ahead() -> None:
+    late = LateWorld()
+    with ahead(late.world, 3 * DAY):
+        late.world.tick(late.world.latest_point())
+        late.world.work()
+    late.add(1)
+
+    late.pass_a_day()
+
+    assert late.rows() == late.query()
+
+
+def test_a_point_covered_while_the_clock_was_ahead_is_due_when_it_comes_again() -> None:
+    late = LateWorld()
+    with ahead(late.world, 3 * DAY):
+        late.world.tick(late.world.latest_point())
+        late.world.work()
+    late.add(4)
+    late.world.pass_days(1)
+    late.today += 1
+
+    run = late.pass_a_day()
+
+    assert run.points == (day(6), day(5))
+    assert late.rows() == late.query()
+
+
+def test_a_run_that_the_clock_is_put_back_under_covers_no_point_that_is_to_come() -> None:
+    late = LateWorld()
+    with ahead(late.world, 3 * DAY):
+        late.world.tick(late.world.latest_point())
+        held = late.world.claim()
+        assert held is not None
+    for _ in late.world.attempt(held):
+        pass
+    late.add(1)
+
+    run = late.pass_a_day()
+
+    assert (run.status, run.points) == (RunStatus.SUCCEEDED, (day(5),))
+    assert late.rows() == late.query()
+
+
+def test_a_run_requested_while_the_clock_was_ahead_takes_no_point_that_is_to_come() -> None:
+    late = LateWorld()
+    with ahead(late.world, 400 * DAY):
+        late.world.tick(late.world.latest_point())
+
+    late.world.work()
+
+    assert [run.points for run in late.world.runs()[-2:]] == [(day(4),), ()]
+
+
+def test_a_table_created_while_the_clock_was_ahead_is_refreshed_when_its_points_come_and_late_when_they_do_not() -> (
+    None
+):
+    world = ManagerWorld()
+    with ahead(world, 400 * DAY):
+        world.sql(DAILY)
+        world.work()
+    (workflow,) = world.scheduler.workflows.values()
+    assert workflow.schedule.since <= world.clock.now() + CLOCK_SKEW
+    world.pass_days(1)
+
+    run = world.tick(world.latest_point())
+    world.work()
+    world.pass_days(5)
+
+    assert world.run(run.run_id).points == (world.latest_point() - 5 * DAY,)
+    assert world.show("SHOW MATERIALIZED TABLES LIKE 'daily'")[0]["health"] == "LATE"
+
+
+@pytest.mark.parametrize("resumes", [False, True])
+def test_a_table_waits_for_a_point_of_the_one_below_that_was_requested_while_the_clock_was_ahead(
+    *, resumes: bool
+) -> None:
+    world = ManagerWorld()
+    world.sql(DAILY)
+    world.sql(DAILY.replace("daily", "above").replace("FROM orders", "FROM daily"))
+    world.work()
+    with ahead(world, 3 * DAY):
+        world.tick(world.latest_point())
+        world.work()
+        if resumes:
+            world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
+            world.sql("ALTER MATERIALIZED TABLE daily RESUME")
+    world.pass_days(1)
+
+    world.tick(world.latest_point(), "above")
+
+    assert world.claim() is None
+    assert world.runs("above")[-1].waits_for

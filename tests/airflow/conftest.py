@@ -8,23 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from dags.tests.stub_gateway import TOKEN, StubGateway
+from dags.tests.stub_gateway import SHARDS, TOKEN, StubGateway
 from tests.airflow.compose import CONTAINERS_NAME_FOR_US, composed_airflow
-from tests.airflow.lake import Lake
-from tests.airflow.settings import AirflowSettings
+from tests.airflow.lake import PREFIX, Lake
+from tests.airflow.lanes import LANES, Lanes
+from tests.airflow.rest import SOON_S
+from tests.airflow.settings import AirflowSettings, OtherGateway
 from tests.airflow.stack import AirflowStack, free_port, running_airflow
 from tests.postgres import fresh_database
 
 HERE = Path(__file__).parent
 # The first test of a session starts Airflow; a test waits for several things, for each of which Airflow gets its time.
 TEST_S = 900
+# Airflow parses only what changes: the files of all gateways would take it half a minute of a processor every five minutes.
+NO_FULL_ROUND = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"}
+# In this order: those without one of these fixtures need nothing but an Airflow that runs.
+LAST = ("contract", "breakable_airflow")
 
 
+def pytest_itemcollected(item: pytest.Item) -> None:
+    item.add_marker(pytest.mark.airflow)
+    item.add_marker(pytest.mark.timeout(TEST_S))
+
+
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if HERE in item.path.parents:
-            item.add_marker(pytest.mark.airflow)
-            item.add_marker(pytest.mark.timeout(TEST_S))
+    """Let tests that break Airflow come last, after the contract, which waits for the clock beside all others."""
+    items.sort(key=lambda item: max((LAST.index(name) + 1 for name in LAST if _asks_for(item, name)), default=0))
 
 
 @pytest.fixture(scope="session")
@@ -43,24 +53,51 @@ def gateway_port() -> int:
 
 
 @pytest.fixture(scope="session")
+def gateway_host(stack_kind: str) -> str:
+    """The address at which a gateway listens so that Airflow reaches it."""
+    return "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
+
+
+@pytest.fixture(scope="session")
+def lake_port() -> int:
+    """The port where the session's Airflow looks for the gateway of `lake`."""
+    return free_port()
+
+
+@pytest.fixture(scope="session")
+def lanes(stack_kind: str, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Lanes:
+    """The lanes of the contract if a test of the session asks for it; Airflow in containers has none."""
+    count = LANES if stack_kind == "local" and _is_asked_for(request, "contract") else 0
+    return Lanes(tmp_path_factory.mktemp("lanes"), [free_port() for _ in range(count)])
+
+
+@pytest.fixture(scope="session")
 def docker_compose_file() -> str:
     return str(HERE / "compose.yaml")
 
 
 @pytest.fixture(scope="session")
 def airflow(
-    stack_kind: str, gateway_port: int, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+    stack_kind: str,
+    gateway_port: int,
+    lake_port: int,
+    lanes: Lanes,
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[AirflowStack]:
-    """One Airflow for the session: `url`, `user`, `password`, `rest`; locally its components can be stopped and killed.
+    """One Airflow for the session: `url`, `user`, `password`, `rest`; the lanes of the contract run beside what uses it.
 
     There it has PostgreSQL, as in production: on SQLite its components wait for each other, and give up when that takes long.
     """
     host = CONTAINERS_NAME_FOR_US if stack_kind == "compose" else "127.0.0.1"
+    of_lake = OtherGateway(url=f"http://{host}:{lake_port}", prefix=PREFIX)
     settings = AirflowSettings(
         home=tmp_path_factory.mktemp("airflow"),
         port=free_port(),
         gateway_url=f"http://{host}:{gateway_port}",
         token=TOKEN,
+        more=NO_FULL_ROUND,
+        others=lanes.gateways + ((of_lake,) if _is_asked_for(request, "lake") else ()),
     )
     if stack_kind == "compose":
         yield composed_airflow(request, settings)
@@ -68,8 +105,24 @@ def airflow(
     with (
         fresh_database(request.getfixturevalue("postgres_url"), "airflow") as database,
         running_airflow(replace(settings, database_url=database)) as stack,
+        lanes.running(stack.url),
     ):
         yield stack
+
+
+@pytest.fixture(scope="session")
+def contract(airflow: AirflowStack, lanes: Lanes, stack_kind: str) -> Lanes:
+    """The lanes of the contract, which run since Airflow does."""
+    if stack_kind == "compose":
+        pytest.skip("an Airflow of this machine is what is tested")
+    return lanes
+
+
+@pytest.fixture(scope="session")
+def breakable_airflow(airflow: AirflowStack, lanes: Lanes) -> AirflowStack:
+    """The session's Airflow when nothing else uses it: locally, a test can stop and kill its components and tasks."""
+    lanes.wait()
+    return airflow
 
 
 @pytest.hookimpl(wrapper=True)
@@ -83,33 +136,42 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 @pytest.fixture
-def gateway(gateway_port: int, stack_kind: str) -> Iterator[StubGateway]:
+def gateway(gateway_port: int, gateway_host: str) -> Iterator[StubGateway]:
     """A stub gateway where Airflow looks for one; runs end when the test says so."""
-    host = "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
-    with StubGateway(looks=None, host=host, port=gateway_port) as stub:
+    with StubGateway(looks=None, host=gateway_host, port=gateway_port) as stub:
         yield stub
 
 
-@pytest.fixture(scope="module")
-def module_lake(
-    airflow: AirflowStack, gateway_port: int, stack_kind: str, tmp_path_factory: pytest.TempPathFactory
+@pytest.fixture(scope="session")
+def session_lake(
+    airflow: AirflowStack, lake_port: int, gateway_host: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Lake]:
-    """What `lake` is, for fixtures that live as long."""
-    host = "0.0.0.0" if stack_kind == "compose" else "127.0.0.1"
-    lake = Lake(tmp_path_factory.mktemp("lake"), airflow, host=host, port=gateway_port, token=TOKEN)
+    """What `lake` is, for fixtures that live longer than a test."""
+    lake = Lake(tmp_path_factory.mktemp("lake"), airflow, host=gateway_host, port=lake_port, token=TOKEN)
     try:
         lake.start()
+        airflow.rest.wait(
+            lambda: all(airflow.rest.dag(f"{PREFIX}shard_{number:02d}") for number in range(SHARDS)), SOON_S
+        )
         yield lake
     finally:
         lake.stop()
 
 
 @pytest.fixture
-def lake(module_lake: Lake) -> Lake:
-    """A real gateway with Spark where Airflow looks for one; a test may kill it."""
-    if not module_lake.running:
-        module_lake.start()
-    return module_lake
+def lake(session_lake: Lake) -> Lake:
+    """A real gateway with Spark that Airflow serves beside the other one; a test may kill it."""
+    if not session_lake.running:
+        session_lake.start()
+    return session_lake
+
+
+def _asks_for(item: pytest.Item, fixture: str) -> bool:
+    return fixture in getattr(item, "fixturenames", ())
+
+
+def _is_asked_for(request: pytest.FixtureRequest, fixture: str) -> bool:
+    return any(_asks_for(item, fixture) for item in request.session.items)
 
 
 def _docker_works() -> bool:

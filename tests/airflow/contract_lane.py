@@ -1,15 +1,13 @@
 """The shipped contract on the Airflow scheduler with a real Airflow, in real time: one lane of `test_scheduler_contract`.
 
-Most of it is waiting for the clock, so that a process runs each lane; the lanes share an Airflow, which serves a gateway of each.
+Most of it is waiting for the clock, so that a process runs each lane (`lanes.py`), which shares the session's Airflow.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import threading
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from contextlib import closing
 from datetime import timedelta
 
 import pytest
@@ -19,30 +17,27 @@ from mt_core.clock import Clock, SystemClock
 from mt_core.model.freshness import Freshness, grid_of
 from mt_core.testing.fake_gateway import FakeGateway, ReceivedTick
 from mt_core.testing.scheduler_contract import SchedulerContract
+from mt_core.testing.scheduler_workbench import OTHER, TABLE
+from mt_core.workflow.definitions import shard_of
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import DeleteRefreshWorkflow
 from mt_core.workflow.scheduler import WorkflowScheduler
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
-from tests.airflow.settings import SERVICE_PASSWORD, SERVICE_USER
+from tests.airflow.lanes import Lane
+from tests.airflow.rest import SOON_S, AirflowRest
+from tests.airflow.settings import PASSWORD, SERVICE_PASSWORD, SERVICE_USER, USER
 
-VARIABLE = "FRESHTABLE_TEST_LANE"
 TICK_S = 120.0
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Lane:
-    """An Airflow, and the port and the prefix of the lane's own gateway there."""
-
-    url: str
-    port: int
-    prefix: str
-
-    def environment(self) -> dict[str, str]:
-        return {VARIABLE: json.dumps(asdict(self))}
-
-    @classmethod
-    def of_environment(cls) -> Lane:
-        return cls(**json.loads(os.environ[VARIABLE]))
+@pytest.fixture(scope="module")
+def lane() -> Lane:
+    """The lane of this process, as soon as Airflow serves its gateway: it parses the files of all lanes when it starts."""
+    lane = Lane.of_environment()
+    anchors = [f"{lane.prefix}shard_{shard_of(table):02d}" for table in (TABLE, OTHER)]
+    with closing(AirflowRest(lane.url, USER, PASSWORD)) as rest:
+        rest.wait(lambda: all(rest.dag(anchor) for anchor in anchors), SOON_S)
+    return lane
 
 
 class OftenAirflowScheduler(AirflowScheduler):
@@ -60,10 +55,6 @@ class TestAirflowSchedulerForReal(SchedulerContract):
     @pytest.fixture
     def scheduler_class(self) -> type[WorkflowScheduler]:
         return OftenAirflowScheduler
-
-    @pytest.fixture
-    def lane(self) -> Lane:
-        return Lane.of_environment()
 
     @pytest.fixture
     def options(self, lane: Lane) -> dict[str, str]:

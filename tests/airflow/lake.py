@@ -13,7 +13,12 @@ from tests.airflow.settings import SERVICE_PASSWORD, SERVICE_USER
 from tests.airflow.stack import AirflowStack
 from tests.support.gateway.own_process import GatewayUnderTest, Row, wait_until
 
-PREFIX = "mt__lake.default."
+PREFIX = "lake__"
+
+
+def dag_id_of(name: str) -> str:
+    """Return the id of the DAG of a table of `lake.default`."""
+    return f"{PREFIX}lake.default.{name}"
 
 
 class Lake(GatewayUnderTest):
@@ -30,6 +35,7 @@ class Lake(GatewayUnderTest):
                 "materialized-table.refresh-mode.freshness-threshold=0 s",
                 "workflow-scheduler.type=airflow",
                 f"workflow-scheduler.airflow.endpoint={airflow.url}",
+                f"workflow-scheduler.airflow.dag-id-prefix={PREFIX}",
                 f"workflow-scheduler.airflow.request-timeout={ANSWERS_S} s",
                 f"workflow-scheduler.airflow.user-name={SERVICE_USER}",
                 f"workflow-scheduler.airflow.password={SERVICE_PASSWORD}",
@@ -51,7 +57,7 @@ class Lake(GatewayUnderTest):
         self.sql(
             f"CREATE MATERIALIZED TABLE lake.default.{name} {with_} FRESHNESS = {freshness} REFRESH_MODE = FULL AS {query}"
         )
-        return PREFIX + name
+        return dag_id_of(name)
 
     def paced(self, name: str, *, freshness: str = "INTERVAL '1' DAY") -> str:
         """Make a table that counts the rows of a source of its own, and return the id of its DAG."""

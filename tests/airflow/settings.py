@@ -25,7 +25,6 @@ ASKED_FOR = {
 }
 SMALL = {
     "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
-    "AIRFLOW__CORE__PARALLELISM": "4",
     "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
     "AIRFLOW__API__WORKERS": "1",
     "AIRFLOW__DAG_PROCESSOR__PARSING_PROCESSES": "2",
@@ -33,11 +32,14 @@ SMALL = {
     "AIRFLOW__DATABASE__SQL_ALCHEMY_MAX_OVERFLOW": "3",
     "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
 }
+# Tasks at once, and one more for each further gateway.
+PARALLELISM = 4
 # Of no worth to anybody: they are made up here, so that all processes have the same.
+JWT_SECRET = "jwt-secret-of-the-tests-" * 4
 SECRETS = {
     "AIRFLOW__CORE__FERNET_KEY": "tV0x8iQm3hYb0cM0n0kq0Qm8oP1rT2uV3wX4yZ5aBcE=",
     "AIRFLOW__API__SECRET_KEY": "secret-key-of-the-tests",
-    "AIRFLOW__API_AUTH__JWT_SECRET": "jwt-secret-of-the-tests-" * 4,
+    "AIRFLOW__API_AUTH__JWT_SECRET": JWT_SECRET,
 }
 
 
@@ -83,6 +85,7 @@ class AirflowSettings:
             **ASKED_FOR,
             **SMALL,
             **SECRETS,
+            "AIRFLOW__CORE__PARALLELISM": str(PARALLELISM + len(self.others)),
             **self._places(),
             **self.gateway_environment(),
             **self.more,
@@ -110,11 +113,12 @@ class AirflowSettings:
 
     def gateway_environment(self) -> dict[str, str]:
         """Return the part of it that says which gateway is served."""
-        bundles = [self._bundle(BUNDLE, self.gateway_url, self.prefix, "freshtable_default")]
-        connections = {"AIRFLOW_CONN_FRESHTABLE_DEFAULT": self._connection(self.gateway_url)}
+        bundles, connections = [], {"AIRFLOW_CONN_FRESHTABLE_DEFAULT": self._connection(self.gateway_url)}
         for other in self.others:
             bundles.append(self._bundle(f"{BUNDLE}-{other.prefix}", other.url, other.prefix, other.prefix))
             connections[f"AIRFLOW_CONN_{other.prefix.upper()}"] = self._connection(other.url)
+        # When Airflow starts, it parses the files of the last bundle first.
+        bundles.append(self._bundle(BUNDLE, self.gateway_url, self.prefix, "freshtable_default"))
         return {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps(bundles)} | connections
 
     def _bundle(self, name: str, url: str, prefix: str, connection: str) -> dict[str, Any]:

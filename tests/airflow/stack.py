@@ -43,21 +43,11 @@ class AirflowStack:
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def migrate(self) -> None:
-        """Make the database, or a copy of one made before by the same Airflow."""
+        """Make the home and the tables of the database."""
         self.settings.prepare()
-        if self.settings.database_url:
-            self._airflow("db", "migrate")
-            return
-        template = self._venv / f"database-{_version(self._venv)}.db"
-        if template.exists():
-            _copy(template, self.settings.database)
-        else:
-            self._airflow("db", "migrate")
-            # Another test run may do the same just now: each puts a whole file in place.
-            fresh = template.with_name(f"{template.name}.{os.getpid()}")
-            _copy(self.settings.database, fresh)
-            fresh.replace(template)
-        _let_readers_in(self.settings.database)
+        self._airflow("db", "migrate")
+        if not self.settings.database_url:
+            _let_readers_in(self.settings.database)
 
     def start(self, *names: str) -> None:
         """Start components (default: all that do not run) and wait until Airflow says that they are healthy."""
@@ -89,12 +79,18 @@ class AirflowStack:
         for name in names or tuple(self._processes):
             _kill_group(self._processes.pop(name))
 
-    def kill_tasks(self) -> None:
-        """Kill the processes of the tasks that run now, and nothing else: they are the children of the executor's workers."""
-        scheduler = psutil.Process(self._processes["scheduler"].pid)
-        for worker in scheduler.children():
-            for task in worker.children(recursive=True):
-                task.kill()
+    def kill_task(self, task: str) -> None:
+        """Kill the process of the task instance of that id, a child of the executor's worker that runs it, and nothing else."""
+        workers = psutil.Process(self._processes["scheduler"].pid).children()
+        found = [
+            process
+            for worker in workers
+            if any(task in part for part in worker.cmdline())
+            for process in worker.children(recursive=True)
+        ]
+        assert found, f"no worker runs the task {task}"
+        for process in found:
+            process.kill()
 
     def pid(self, name: str) -> int:
         """Return the id of a component's process."""
@@ -167,17 +163,7 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
     process.wait()
 
 
-def _copy(database: Path, to: Path) -> None:
-    with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(to)) as copy:
-        source.backup(copy)
-
-
 def _let_readers_in(database: Path) -> None:
     """Have SQLite write beside its readers: otherwise each of Airflow's components waits for the reads of all others."""
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")
-
-
-def _version(venv: Path) -> str:
-    found = next(venv.glob("lib/python*/site-packages/apache_airflow_core-*.dist-info"))
-    return found.name.removesuffix(".dist-info").rpartition("-")[2]

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 from dags.tests.stub_gateway import StubGateway, definition, shard_of
 from tests.airflow.rest import SOON_S
+from tests.airflow.settings import PREFIX
 from tests.airflow.stack import AirflowStack
 
 LOOK_AGAIN_S = 5
@@ -46,7 +47,8 @@ def test_an_anchor_for_every_shard_is_there_from_the_start(airflow: AirflowStack
     wanted = {f"mt__shard_{number:02d}" for number in range(32)}
 
     def anchors() -> set[str]:
-        return {dag["dag_id"] for dag in airflow.rest.get("/dags", tags="freshtable-shard", limit=100).get("dags", [])}
+        found = airflow.rest.get("/dags", tags="freshtable-shard", dag_id_prefix_pattern=PREFIX, limit=100)
+        return {dag["dag_id"] for dag in found.get("dags", [])}
 
     assert airflow.rest.wait(lambda: anchors() == wanted and anchors(), SOON_S) == wanted
     assert airflow.rest.dag("mt__shard_00")["timetable_summary"] == "never"
@@ -67,7 +69,8 @@ def test_a_definition_becomes_a_dag_with_its_schedule_and_documentation(
     assert dag["is_paused"] is False
     assert dag["next_dagrun_run_after"] > since
     assert {tag["name"] for tag in dag["tags"]} == {"freshtable", "materialized-table"}
-    assert airflow.rest.get("/dags", order_by="dag_display_name", limit=1)["dags"][0]["dag_id"].startswith("mt__lake.")
+    first = airflow.rest.get("/dags", order_by="dag_display_name", dag_id_prefix_pattern=PREFIX, limit=1)["dags"][0]
+    assert first["dag_id"].startswith("mt__lake.")
     assert "CREATE MATERIALIZED TABLE lake.shown" in details["doc_md"]
     assert airflow.rest.runs("mt__lake.shown") == []
 

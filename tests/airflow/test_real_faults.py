@@ -51,16 +51,34 @@ def published_once(lake: Lake, name: str) -> None:
     assert lake.count(name) == 2
 
 
+def test_a_task_failed_by_hand_cancels_its_spark_job_and_a_cleared_one_refreshes_anew(
+    airflow: AirflowStack, lake: Lake
+) -> None:
+    dag_id, run_id = begin(airflow, lake, "ended_by_hand", SHORT_S)
+
+    airflow.rest.mark_task(dag_id, run_id, "failed")
+    wait_until(lambda: statuses(lake, "ended_by_hand") == ["CANCELED"], "the refresh was not cancelled", SOON_S)
+    jobs, count = lake.running_jobs(), lake.count("ended_by_hand")
+    airflow.rest.clear_task(dag_id, run_id)
+
+    succeeded(airflow, dag_id, run_id)
+    assert statuses(lake, "ended_by_hand") == ["CANCELED", "SUCCEEDED"]
+    assert (jobs, count, lake.count("ended_by_hand")) == ([], 1, 2)
+
+
 @pytest.fixture(scope="module")
-def survivors(airflow: AirflowStack, module_lake: Lake) -> dict[str, Ids]:
-    """Runs of three tables that have ended: one's task was killed, then the gateway under the second's, at a tick of the third."""
-    lake = module_lake
+def survivors(airflow: AirflowStack, session_lake: Lake) -> dict[str, Ids]:
+    """Runs of three tables that go on: one's task was killed, then the gateway under the second's, at a tick of the third.
+
+    Airflow tries again half a minute later: the other tests go on meanwhile.
+    """
+    lake = session_lake
     dag_ids = {name: lake.paced(name) for name in ("killed_task", "killed_gateway", "missed")}
     for name in dag_ids:
         lake.pace(name, SHORT_S)
     found = {"killed_task": (dag_ids["killed_task"], airflow.rest.trigger(dag_ids["killed_task"]))}
     lake.running("killed_task")
-    airflow.kill_tasks()
+    airflow.kill_task(airflow.rest.task(*found["killed_task"])["id"])
     found["killed_gateway"] = (dag_ids["killed_gateway"], airflow.rest.trigger(dag_ids["killed_gateway"]))
     lake.running("killed_gateway")
     lake.kill()
@@ -68,64 +86,10 @@ def survivors(airflow: AirflowStack, module_lake: Lake) -> dict[str, Ids]:
     found["missed"] = (dag_ids["missed"], run_id)
     airflow.rest.wait(lambda: airflow.rest.task(*found["missed"])["state"] == "up_for_retry", SOON_S)
     lake.start()
-    for ids in found.values():
-        airflow.rest.wait(lambda ids=ids: airflow.rest.run(*ids)["state"] in ("success", "failed"), 2 * SOON_S)
     return found
 
 
-def test_a_task_killed_in_mid_refresh_finds_its_run_again(
-    airflow: AirflowStack, lake: Lake, survivors: dict[str, Ids]
-) -> None:
-    succeeded(airflow, *survivors["killed_task"])
-    published_once(lake, "killed_task")
-    assert airflow.rest.task(*survivors["killed_task"])["try_number"] >= 2
-
-
-def test_a_gateway_killed_in_mid_refresh_goes_on_with_the_run_and_the_task_with_it(
-    airflow: AirflowStack, lake: Lake, survivors: dict[str, Ids]
-) -> None:
-    succeeded(airflow, *survivors["killed_gateway"])
-    published_once(lake, "killed_gateway")
-    assert airflow.rest.task(*survivors["killed_gateway"])["try_number"] == 1
-    assert lake.refreshes("killed_gateway")[0]["attempt"] == 2
-
-
-def test_a_gateway_that_is_down_at_a_tick_loses_none(
-    airflow: AirflowStack, lake: Lake, survivors: dict[str, Ids]
-) -> None:
-    succeeded(airflow, *survivors["missed"])
-    published_once(lake, "missed")
-    assert airflow.rest.task(*survivors["missed"])["try_number"] >= 2
-    assert lake.refreshes("missed")[0]["schedule time"] == "2026-10-06 00:00:00"
-
-
-def test_a_triggerer_killed_in_mid_refresh_goes_on_watching(airflow: AirflowStack, lake: Lake) -> None:
-    dag_id, run_id = begin(airflow, lake, "killed_triggerer", LONG_S)
-    watched(airflow, dag_id, run_id)
-
-    airflow.kill("triggerer")
-    airflow.start("triggerer")
-
-    succeeded(airflow, dag_id, run_id)
-    published_once(lake, "killed_triggerer")
-    assert airflow.rest.task(dag_id, run_id)["try_number"] == 1
-
-
-def test_a_task_failed_by_hand_cancels_its_spark_job_and_a_cleared_one_refreshes_anew(
-    airflow: AirflowStack, lake: Lake
-) -> None:
-    dag_id, run_id = begin(airflow, lake, "by_hand", SHORT_S)
-
-    airflow.rest.mark_task(dag_id, run_id, "failed")
-    wait_until(lambda: statuses(lake, "by_hand") == ["CANCELED"], "the refresh was not cancelled", SOON_S)
-    jobs, count = lake.running_jobs(), lake.count("by_hand")
-    airflow.rest.clear_task(dag_id, run_id)
-
-    succeeded(airflow, dag_id, run_id)
-    assert statuses(lake, "by_hand") == ["CANCELED", "SUCCEEDED"]
-    assert (jobs, count, lake.count("by_hand")) == ([], 1, 2)
-
-
+@pytest.mark.usefixtures("survivors")
 def test_clearing_a_task_in_mid_refresh_ends_that_and_begins_another(airflow: AirflowStack, lake: Lake) -> None:
     dag_id, run_id = begin(airflow, lake, "cleared", SHORT_S)
 
@@ -173,7 +137,49 @@ def test_a_table_dropped_in_mid_refresh_can_be_made_again_at_once(airflow: Airfl
     published_once(lake, "renewed")
 
 
-def test_with_airflow_away_nothing_is_half_made_and_drop_is_finished_later(airflow: AirflowStack, lake: Lake) -> None:
+def test_a_task_killed_in_mid_refresh_finds_its_run_again(
+    airflow: AirflowStack, lake: Lake, survivors: dict[str, Ids]
+) -> None:
+    succeeded(airflow, *survivors["killed_task"])
+    published_once(lake, "killed_task")
+    assert airflow.rest.task(*survivors["killed_task"])["try_number"] >= 2
+
+
+def test_a_gateway_killed_in_mid_refresh_goes_on_with_the_run_and_the_task_with_it(
+    airflow: AirflowStack, lake: Lake, survivors: dict[str, Ids]
+) -> None:
+    succeeded(airflow, *survivors["killed_gateway"])
+    published_once(lake, "killed_gateway")
+    assert airflow.rest.task(*survivors["killed_gateway"])["try_number"] == 1
+    assert lake.refreshes("killed_gateway")[0]["attempt"] == 2
+
+
+def test_a_gateway_that_is_down_at_a_tick_loses_none(
+    airflow: AirflowStack, lake: Lake, survivors: dict[str, Ids]
+) -> None:
+    succeeded(airflow, *survivors["missed"])
+    published_once(lake, "missed")
+    assert airflow.rest.task(*survivors["missed"])["try_number"] >= 2
+    assert lake.refreshes("missed")[0]["schedule time"] == "2026-10-06 00:00:00"
+
+
+def test_a_triggerer_killed_in_mid_refresh_goes_on_watching(breakable_airflow: AirflowStack, lake: Lake) -> None:
+    airflow = breakable_airflow
+    dag_id, run_id = begin(airflow, lake, "killed_triggerer", LONG_S)
+    watched(airflow, dag_id, run_id)
+
+    airflow.kill("triggerer")
+    airflow.start("triggerer")
+
+    succeeded(airflow, dag_id, run_id)
+    published_once(lake, "killed_triggerer")
+    assert airflow.rest.task(dag_id, run_id)["try_number"] == 1
+
+
+def test_with_airflow_away_nothing_is_half_made_and_drop_is_finished_later(
+    breakable_airflow: AirflowStack, lake: Lake
+) -> None:
+    airflow = breakable_airflow
     suspended, active, dropped = (lake.create(name, query="SELECT 1 AS n") for name in ("away_s", "away_a", "away_d"))
     lake.sql("ALTER MATERIALIZED TABLE lake.default.away_s SUSPEND")
 

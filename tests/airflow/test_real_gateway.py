@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import httpx
 import pytest
 
-from tests.airflow.lake import PREFIX, Lake
+from tests.airflow.lake import Lake, dag_id_of
 from tests.airflow.rest import SOON_S
 from tests.airflow.settings import SERVICE_USER
 from tests.airflow.stack import AirflowStack
@@ -20,22 +22,78 @@ PASS_S = 120
 DAILY_PARTITIONS = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
 
 
-def test_a_tick_refreshes_and_its_task_log_ends_with_what_it_came_to(airflow: AirflowStack, lake: Lake) -> None:
-    dag_id = lake.paced("ticked", freshness="INTERVAL '1' MINUTE")
-    dag = airflow.rest.dag(dag_id)
+@pytest.fixture(scope="module")
+def begun(airflow: AirflowStack, session_lake: Lake) -> None:
+    """What takes a tick of Airflow or a pass of the gateway's reconciler is begun at once, as tests that come later look at it.
+
+    `ticked`, `upper` and `lower` refresh each minute; five schedule times of `broken` are asked for since a column of its query
+    is gone; `paused_too` is paused in Airflow, and the DAGs of `gone_suspended` and `gone_active` are deleted there.
+    """
+    lake = session_lake
+    lake.sql("CREATE TABLE lake.default.broken_source (city STRING, z INT) USING iceberg")
+    broken = lake.create("broken", query="SELECT max(z) AS z FROM lake.default.broken_source")
+    lake.sql("ALTER TABLE lake.default.broken_source DROP COLUMN z")
+    airflow.rest.backfill(broken, "2026-09-01T12:00:00Z", "2026-09-06T12:00:00Z")
+    airflow.rest.pause(lake.create("paused_too", query="SELECT 1 AS n"), True)
+    gone = [lake.create(name, query="SELECT 1 AS n") for name in ("gone_suspended", "gone_active")]
+    lake.sql("ALTER MATERIALIZED TABLE lake.default.gone_suspended SUSPEND")
+    for dag_id in gone:
+        assert airflow.rest.ask("DELETE", f"/dags/{dag_id}").is_success
+    lake.paced("ticked", freshness="INTERVAL '1' MINUTE")
+    lake.paced("upper", freshness="INTERVAL '1' MINUTE")
+    lake.create("lower", query="SELECT n FROM lake.default.upper", freshness="INTERVAL '1' MINUTE")
     lake.pace("ticked", 0)
+    # Longer than the tick of one DAG comes after that of another, and shorter than half the freshness, after which none waits.
+    lake.pace("upper", 15)
 
+
+def test_a_table_waits_for_the_run_of_the_same_schedule_time_of_the_one_that_it_reads(
+    airflow: AirflowStack, lake: Lake, begun: None
+) -> None:
+    waited: dict[str, Row] = {}
+
+    def met() -> tuple[Row, Row, Row] | None:
+        """A refresh of the lower table as it waited and as it ended, and that of the upper one for which it waited.
+
+        A tick of one DAG can come so late after that of the other that nothing is left to wait for; then the next ones meet.
+        """
+        of_lower = lake.refreshes("lower")
+        waited.update({str(run["refresh"]): run for run in of_lower if "waits for" in str(run["reason"])})
+        of_upper = {run["schedule time"]: run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED"}
+        ended = [run for run in of_lower if run["refresh"] in waited and run["status"] == "SUCCEEDED"]
+        both = [(waited[str(run["refresh"])], run, of_upper.get(run["schedule time"])) for run in ended]
+        return next(((first, last, upper) for first, last, upper in both if upper), None)
+
+    wait, lower, upper = airflow.rest.wait(met, 3 * TICK_S)
+    shown = lake.values("SELECT n FROM lake.default.lower")
+    for name in ("lower", "upper"):
+        lake.drop(name)
+    assert wait["reason"] == f"waits for lake.default.upper at {lower['schedule time']}"
+    assert str(lower["started at"]) >= str(upper["finished at"])
+    assert shown == [(2,)]
+
+
+def test_a_tick_refreshes_and_its_task_log_ends_with_what_it_came_to(
+    airflow: AirflowStack, lake: Lake, begun: None
+) -> None:
+    dag_id = dag_id_of("ticked")
+    dag = airflow.rest.dag(dag_id)
     airflow.rest.wait(lambda: lake.count("ticked") == 2, TICK_S)
-    airflow.rest.wait(lambda: airflow.rest.runs(dag_id)[0]["state"] == "success", SOON_S)
-
     (run,) = [run for run in lake.refreshes("ticked") if run["status"] == "SUCCEEDED"]
-    (in_airflow,) = airflow.rest.runs(dag_id)[-1:]
-    log = airflow.rest.task_log(dag_id, in_airflow["dag_run_id"])
+    last = f"FINISHED: decision refresh ({run['reason']}), the whole table, 1 row, snapshot {run['snapshot']}."
+
+    def told() -> list[dict[str, Any]]:
+        return [
+            each
+            for each in airflow.rest.runs(dag_id)
+            if f"Refresh of lake.default.ticked {last}" in airflow.rest.task_log(dag_id, each["dag_run_id"])
+        ]
+
+    (in_airflow,) = airflow.rest.wait(told, SOON_S)
+    airflow.rest.wait(lambda: airflow.rest.run(dag_id, in_airflow["dag_run_id"])["state"] == "success", SOON_S)
     lake.drop("ticked")
     assert dag["timetable_summary"].startswith("* * * * * (Europe/Berlin) since ")
     assert (in_airflow["run_type"], run["kind"], run["attempt"]) == ("scheduled", "PERIODIC", 1)
-    last = f"FINISHED: decision refresh ({run['reason']}), the whole table, 1 row, snapshot {run['snapshot']}."
-    assert f"Refresh of lake.default.ticked {last}" in log
 
 
 def test_a_run_by_hand_refreshes_and_one_with_nothing_new_says_so(airflow: AirflowStack, lake: Lake) -> None:
@@ -76,10 +134,11 @@ def test_a_backfill_refreshes_the_partitions_of_three_past_days_and_no_others(
     assert {run["kind"] for run in lake.refreshes("daily")} == {"BACKFILL"}
 
 
-def test_a_pause_in_the_ui_is_seen_in_sql_at_once_and_in_the_registry_soon(airflow: AirflowStack, lake: Lake) -> None:
-    dag_id, other = (lake.create(name, query="SELECT 1 AS n") for name in ("paused", "paused_too"))
+def test_a_pause_in_the_ui_is_seen_in_sql_at_once_and_in_the_registry_soon(
+    airflow: AirflowStack, lake: Lake, begun: None
+) -> None:
+    dag_id = lake.create("paused", query="SELECT 1 AS n")
 
-    airflow.rest.pause(other, True)
     airflow.rest.pause(dag_id, True)
     paused, shown = lake.facts("paused"), lake.listed("paused")
     airflow.rest.pause(dag_id, False)
@@ -106,13 +165,8 @@ def test_a_resume_in_sql_is_never_undone_by_a_late_look_at_airflow(airflow: Airf
     assert SERVICE_USER not in lake.facts("contended")["status"]
 
 
-def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(airflow: AirflowStack, lake: Lake) -> None:
-    suspended = lake.create("gone_suspended", query="SELECT 1 AS n")
-    active = lake.create("gone_active", query="SELECT 1 AS n")
-    lake.sql("ALTER MATERIALIZED TABLE lake.default.gone_suspended SUSPEND")
-
-    for dag_id in (suspended, active):
-        assert airflow.rest.ask("DELETE", f"/dags/{dag_id}").is_success
+def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(airflow: AirflowStack, lake: Lake, begun: None) -> None:
+    suspended, active = dag_id_of("gone_suspended"), dag_id_of("gone_active")
 
     airflow.rest.wait(lambda: airflow.rest.dag(suspended) and airflow.rest.dag(active), PASS_S)
     assert [airflow.rest.dag(dag_id)["is_paused"] for dag_id in (suspended, active)] == [True, False]
@@ -125,17 +179,17 @@ def test_a_table_in_continuous_mode_has_no_dag_until_its_mode_is_full(airflow: A
     lake.sql(f"CREATE MATERIALIZED TABLE lake.default.followed REFRESH_MODE = CONTINUOUS AS {query}")
     set_mode = "ALTER MATERIALIZED TABLE lake.default.followed SET REFRESH_MODE = {}"
 
-    followed = airflow.rest.ask("GET", f"/dags/{PREFIX}followed").status_code
+    followed = airflow.rest.ask("GET", f"/dags/{dag_id_of('followed')}").status_code
     lake.sql("INSERT INTO lake.default.followed_source VALUES (1)")
     wait_until(lambda: lake.count("followed") == 1, "the table does not follow its source", SOON_S)
     lake.sql(set_mode.format("FULL"))
-    full = airflow.rest.dag(f"{PREFIX}followed")["is_paused"]
+    full = airflow.rest.dag(dag_id_of("followed"))["is_paused"]
     lake.sql(set_mode.format("CONTINUOUS"))
     lake.sql("INSERT INTO lake.default.followed_source VALUES (2)")
     wait_until(lambda: lake.count("followed") == 2, "the table does not follow its source", SOON_S)
 
     assert (followed, full) == (httpx.codes.NOT_FOUND, False)
-    wait_until(lambda: _is_gone(airflow, f"{PREFIX}followed"), "the DAG stays", PASS_S)
+    wait_until(lambda: _is_gone(airflow, dag_id_of("followed")), "the DAG stays", PASS_S)
     lake.drop("followed")
 
 
@@ -144,55 +198,13 @@ def _is_gone(airflow: AirflowStack, dag_id: str) -> bool:
     return answer.status_code == httpx.codes.NOT_FOUND or bool(answer.json()["is_stale"])
 
 
-@pytest.fixture(scope="module")
-def broken(airflow: AirflowStack, module_lake: Lake) -> str:
-    """The id of the DAG of a table `broken`, five schedule times of which Airflow asks for since a column of its query is gone."""
-    lake = module_lake
-    lake.sql("CREATE TABLE lake.default.broken_source (city STRING, z INT) USING iceberg")
-    dag_id = lake.create("broken", query="SELECT max(z) AS z FROM lake.default.broken_source")
-    lake.sql("ALTER TABLE lake.default.broken_source DROP COLUMN z")
-    airflow.rest.backfill(dag_id, "2026-09-01T12:00:00Z", "2026-09-06T12:00:00Z")
-    return dag_id
-
-
-def test_a_table_waits_for_the_run_of_the_same_schedule_time_of_the_one_that_it_reads(
-    airflow: AirflowStack, lake: Lake, broken: str
-) -> None:
-    lake.paced("upper", freshness="INTERVAL '1' MINUTE")
-    lake.create("lower", query="SELECT n FROM lake.default.upper", freshness="INTERVAL '1' MINUTE")
-    # Longer than the tick of one DAG comes after that of another, and shorter than half the freshness, after which none waits.
-    lake.pace("upper", 15)
-
-    waited: dict[str, Row] = {}
-
-    def met() -> tuple[Row, Row, Row] | None:
-        """A refresh of the lower table as it waited and as it ended, and that of the upper one for which it waited.
-
-        A tick of one DAG can come so late after that of the other that nothing is left to wait for; then the next ones meet.
-        """
-        of_lower = lake.refreshes("lower")
-        waited.update({str(run["refresh"]): run for run in of_lower if "waits for" in str(run["reason"])})
-        of_upper = {run["schedule time"]: run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED"}
-        ended = [run for run in of_lower if run["refresh"] in waited and run["status"] == "SUCCEEDED"]
-        both = [(waited[str(run["refresh"])], run, of_upper.get(run["schedule time"])) for run in ended]
-        return next(((first, last, upper) for first, last, upper in both if upper), None)
-
-    wait, lower, upper = airflow.rest.wait(met, 3 * TICK_S)
-    shown = lake.values("SELECT n FROM lake.default.lower")
-    for name in ("lower", "upper"):
-        lake.drop(name)
-    assert wait["reason"] == f"waits for lake.default.upper at {lower['schedule time']}"
-    assert str(lower["started at"]) >= str(upper["finished at"])
-    assert shown == [(2,)]
-
-
 def test_a_table_that_fails_at_five_schedule_times_in_a_row_is_suspended_and_its_dag_paused(
-    airflow: AirflowStack, lake: Lake, broken: str
+    airflow: AirflowStack, lake: Lake, begun: None
 ) -> None:
     wait_until(lambda: lake.stored_status("broken") == "SUSPENDED", "it goes on", TICK_S)
 
     failed = [run for run in lake.refreshes("broken") if run["status"] == "FAILED"]
-    status, paused = lake.facts("broken")["status"], airflow.rest.dag(broken)["is_paused"]
+    status, paused = lake.facts("broken")["status"], airflow.rest.dag(dag_id_of("broken"))["is_paused"]
     lake.drop("broken")
     assert len({run["schedule time"] for run in failed}) >= 5
     assert status.startswith("SUSPENDED, by 5 failed schedule times in a row at ")

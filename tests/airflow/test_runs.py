@@ -93,19 +93,6 @@ def test_marking_a_task_failed_cancels_its_refresh(airflow: AirflowStack, gatewa
 
 
 @pytest.mark.slow
-def test_a_backfill_of_three_days_refreshes_them_in_turn(airflow: AirflowStack, gateway: StubGateway) -> None:
-    dag_id = table(airflow, gateway, "filled")
-    gateway.looks = 1
-
-    airflow.rest.backfill(dag_id, "2026-09-01T00:00:00Z", "2026-09-03T23:00:00Z")
-
-    runs = asked(gateway, 3)
-    airflow.rest.wait(lambda: [each["state"] for each in airflow.rest.runs(dag_id)] == ["success"] * 3, SOON_S)
-    days = sorted(run.body["scheduleTime"] for run in runs)
-    assert days == ["2026-09-02 00:00:00", "2026-09-03 00:00:00", "2026-09-04 00:00:00"]
-
-
-@pytest.mark.slow
 def test_a_long_refresh_waits_without_a_worker_and_shows_its_progress(
     airflow: AirflowStack, gateway: StubGateway
 ) -> None:
@@ -125,34 +112,34 @@ def test_a_long_refresh_waits_without_a_worker_and_shows_its_progress(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("act", ["fail the task", "clear the task", "fail the run"])
-def test_ending_a_waiting_task_by_hand_cancels_its_refresh(
-    airflow: AirflowStack, gateway: StubGateway, act: str
+def test_ending_a_waiting_task_by_hand_cancels_its_refresh(airflow: AirflowStack, gateway: StubGateway) -> None:
+    names = ("failed_task", "cleared_task", "failed_run")
+    publish(airflow, gateway, *(definition(f"lake.{name}", since=now()) for name in names))
+    failed_task, cleared_task, failed_run = ids = [
+        (f"mt__lake.{name}", airflow.rest.trigger(f"mt__lake.{name}")) for name in names
+    ]
+    begun = {run.table: run for run in asked(gateway, len(names))}
+    for each in ids:
+        airflow.rest.wait(lambda each=each: airflow.rest.task(*each)["state"] == "deferred", GRACE_S + SOON_S)
+    seen = {table: run.looked for table, run in begun.items()}
+    gateway.wait_for(lambda: all(run.looked > seen[table] + 1 for table, run in begun.items()), SOON_S)
+
+    airflow.rest.mark_task(*failed_task, "failed")
+    airflow.rest.clear_task(*cleared_task)
+    airflow.rest.mark_run(*failed_run, "failed")
+
+    gateway.wait_for(lambda: [run.status for run in begun.values()] == ["CANCELED"] * len(names), SOON_S)
+    *_, anew = asked(gateway, len(names) + 1)
+    assert anew.table == "lake.cleared_task"
+    gateway.end(anew)
+    airflow.rest.wait(lambda: airflow.rest.run(*cleared_task)["state"] == "success", SOON_S)
+
+
+@pytest.mark.kills
+def test_a_killed_triggerer_goes_on_with_the_same_refresh(
+    breakable_airflow: AirflowStack, gateway: StubGateway
 ) -> None:
-    dag_id = table(airflow, gateway, f"ended_{act.replace(' ', '_')}")
-    run_id = airflow.rest.trigger(dag_id)
-    (first,) = asked(gateway)
-    airflow.rest.wait(lambda: airflow.rest.task(dag_id, run_id)["state"] == "deferred", GRACE_S + SOON_S)
-    seen = first.looked
-    gateway.wait_for(lambda: first.looked > seen + 1, SOON_S)
-
-    match act:
-        case "fail the task":
-            airflow.rest.mark_task(dag_id, run_id, "failed")
-        case "clear the task":
-            airflow.rest.clear_task(dag_id, run_id)
-        case _:
-            airflow.rest.mark_run(dag_id, run_id, "failed")
-
-    gateway.wait_for(lambda: first.status == "CANCELED", SOON_S)
-    if act == "clear the task":
-        _, second = asked(gateway, 2)
-        gateway.end(second)
-        airflow.rest.wait(lambda: airflow.rest.run(dag_id, run_id)["state"] == "success", SOON_S)
-
-
-@pytest.mark.slow
-def test_a_killed_triggerer_goes_on_with_the_same_refresh(airflow: AirflowStack, gateway: StubGateway) -> None:
+    airflow = breakable_airflow
     dag_id = table(airflow, gateway, "orphaned")
     run_id = airflow.rest.trigger(dag_id)
     (run,) = asked(gateway)
@@ -168,13 +155,13 @@ def test_a_killed_triggerer_goes_on_with_the_same_refresh(airflow: AirflowStack,
     assert len(gateway.runs) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 def test_a_killed_task_finds_its_refresh_again(airflow: AirflowStack, gateway: StubGateway) -> None:
     dag_id = table(airflow, gateway, "killed")
     run_id = airflow.rest.trigger(dag_id)
     (run,) = asked(gateway)
 
-    airflow.kill_tasks()
+    airflow.kill_task(airflow.rest.task(dag_id, run_id)["id"])
     gateway.wait_for(lambda: run.attempt == 2, 2 * SOON_S)
     gateway.end(run)
 
@@ -182,7 +169,7 @@ def test_a_killed_task_finds_its_refresh_again(airflow: AirflowStack, gateway: S
     assert len(gateway.runs) == 1
 
 
-@pytest.mark.slow
+@pytest.mark.kills
 def test_a_gateway_that_is_away_at_the_tick_is_asked_again(airflow: AirflowStack, gateway: StubGateway) -> None:
     dag_id = table(airflow, gateway, "away")
     gateway.down = True

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import hmac
+import json
+from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 
+import httpx
 import pytest
 
 from dags.tests.stub_gateway import TOKEN
 from mt_core.errors import TableNotCreated, WorkflowError
 from mt_core.model.table import RefreshStatus
 from tests.airflow.rest import ANSWERS_S, SOON_S
+from tests.airflow.settings import JWT_SECRET
 from tests.airflow.stack import AirflowStack
 from tests.support.gateway.with_airflow import LiveGateway
 
@@ -107,7 +112,9 @@ def test_a_name_can_be_used_again_at_once(airflow: AirflowStack, gateway: LiveGa
     assert airflow.rest.dag(DAG) == {}
 
 
-def test_airflow_away_at_create_and_at_drop(airflow: AirflowStack, gateway: LiveGateway) -> None:
+@pytest.mark.kills
+def test_airflow_away_at_create_and_at_drop(breakable_airflow: AirflowStack, gateway: LiveGateway) -> None:
+    airflow = breakable_airflow
     gateway.sql(CREATE.format("daily", DAILY))
     airflow.stop("api-server")
     try:
@@ -131,8 +138,9 @@ def test_airflow_away_at_create_and_at_drop(airflow: AirflowStack, gateway: Live
 
 @pytest.mark.slow
 def test_a_scheduler_that_died_is_named_with_its_last_heartbeat_until_it_runs_again(
-    airflow: AirflowStack, gateway: LiveGateway
+    breakable_airflow: AirflowStack, gateway: LiveGateway
 ) -> None:
+    airflow = breakable_airflow
     watch = gateway.wiring.scheduler_watch
 
     def trouble() -> str:
@@ -170,14 +178,42 @@ def test_who_paused_a_dag_is_read_from_the_event_log(airflow: AirflowStack, gate
     assert facts["status"].startswith(f"SUSPENDED, by {airflow.user} at ")
 
 
-def test_a_token_that_airflow_does_not_accept_any_more_is_renewed(airflow: AirflowStack, gateway: LiveGateway) -> None:
+@pytest.mark.parametrize(
+    ("secret", "lives_s", "answer"),
+    [
+        pytest.param(JWT_SECRET, -60, httpx.codes.UNAUTHORIZED, id="too old"),
+        pytest.param("another secret" * 8, 600, httpx.codes.FORBIDDEN, id="signed with another secret"),
+    ],
+)
+def test_a_token_that_airflow_does_not_accept_any_more_is_renewed(
+    airflow: AirflowStack, gateway: LiveGateway, secret: str, lives_s: int, answer: int
+) -> None:
+    token = signed_anew(airflow.rest.token(), secret, datetime.now(UTC) + timedelta(seconds=lives_s))
     connection = gateway.scheduler._connection
     assert connection is not None
-    connection.client._token = "eyJhbGciOiJIUzUxMiJ9.e30.c2lnbmVkLXdpdGgtYW5vdGhlci1zZWNyZXQ"
+    connection.client._token = token
 
     gateway.sql(CREATE.format("daily", DAILY))
 
+    refused = httpx.get(f"{airflow.url}/api/v2/dags", headers={"Authorization": f"Bearer {token}"})
+    assert refused.status_code == answer
     assert airflow.rest.dag(DAG)["is_paused"] is False
+
+
+def signed_anew(token: str, secret: str, expires: datetime) -> str:
+    """Return a JSON web token with the same claims that expires then."""
+    header, claims, _ = token.split(".")
+    claims = _text(json.dumps(json.loads(_bytes(claims)) | {"exp": int(expires.timestamp())}).encode())
+    digest = "sha" + json.loads(_bytes(header))["alg"].removeprefix("HS")
+    return f"{header}.{claims}.{_text(hmac.digest(secret.encode(), f'{header}.{claims}'.encode(), digest))}"
+
+
+def _text(content: bytes) -> str:
+    return urlsafe_b64encode(content).rstrip(b"=").decode()
+
+
+def _bytes(text: str) -> bytes:
+    return urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 def test_several_tables_are_read_back_in_bulk(airflow: AirflowStack, gateway: LiveGateway) -> None:

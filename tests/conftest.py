@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from mt_core.spark.driver.spark_driver import SparkDriver
 
 START_TIMEOUT_S = 180
+CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _databases = count(1)
 # No test fails for the time that an example took: machines are slow at times. Where CI is set, all runs draw the same examples.
 settings.register_profile("freshtable", deadline=None)
@@ -83,7 +84,12 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
             log_dir=home / "log",
             temporary=home / "spark tmp",
             zone="Europe/Berlin",
-            spark_conf={"spark.driver.extraJavaOptions": jvm_options(), "spark.sql.shuffle.partitions": "2"},
+            spark_conf={
+                "spark.driver.extraJavaOptions": jvm_options(),
+                "spark.sql.shuffle.partitions": "2",
+                # Spark's other one for local files starts a process for each file that it renames.
+                "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+            },
             environ=dict(os.environ),
         )
     )

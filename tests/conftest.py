@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 180
 # After so long a slow test hangs, whatever else the machine does.
 SLOW_S = 900
+CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 _databases = count(1)
 # No test fails for the time that an example took: machines are slow at times. Where CI is set, all runs draw the same examples.
 settings.register_profile("freshtable", deadline=None)
@@ -94,7 +95,12 @@ def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytes
             log_dir=home / "log",
             temporary=home / "spark tmp",
             zone="Europe/Berlin",
-            spark_conf={"spark.driver.extraJavaOptions": jvm_options(), "spark.sql.shuffle.partitions": "2"},
+            spark_conf={
+                "spark.driver.extraJavaOptions": jvm_options(),
+                "spark.sql.shuffle.partitions": "2",
+                # Spark's other one for local files starts a process for each file that it renames.
+                "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
+            },
             environ=dict(os.environ),
         )
     )

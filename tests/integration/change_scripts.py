@@ -32,7 +32,7 @@ Told = Counter[tuple[str, str, Row]]
 MINUTES = (2, 5)
 LEAST, MOST = 0 if DEPTH > 1 else 6, 12
 """How many changes a batch has."""
-SEED = 4
+SEED = 273
 """That of the one script of `make test-slow`, in which each operator gives something else with other TTLs."""
 # A script takes seconds.
 FEW_SCRIPTS = settings(
@@ -148,7 +148,7 @@ def _between_batches(chance: Random, ttls: Sequence[int]) -> Iterator[Sequence[S
     pauses = [Wait(chance.choice((1, *MINUTES))) for _ in range(4)]
     first, second = map(Restart, ttls)
     if DEPTH == 1:
-        yield from ([], [first], [pauses[0], Repeat()], [Repeat()], [second], pauses[1:2])
+        yield from ([], [first], [pauses[0], Repeat()], [second], pauses[1:2])
         return
     found = [[], pauses[:1], pauses[1:2], [Repeat()], [pauses[2], Repeat()], [first], [second, pauses[3]]]
     yield []

@@ -160,10 +160,10 @@ class Maintained:
         return str(next(iter(self.world.engine.ancestors(metadata))).strategy)
 
 
-def picked(part: int, half: int) -> Sequence[MaintainedQuery]:
-    """Return the queries of a part: all of them in a deep run, otherwise one half, of which the other test takes the other."""
+def picked(part: int, quarter: int) -> Sequence[MaintainedQuery]:
+    """Return the queries of a part: all of them in a deep run, otherwise one quarter, of which the other test takes another."""
     queries = QUERIES[part::PARTS]
-    return queries if DEPTH > 1 else queries[half::2]
+    return queries if DEPTH > 1 else queries[quarter::4]
 
 
 def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import count
@@ -26,8 +25,8 @@ from mt_core.spark.streams.sinks.sink import Check
 from mt_core.sql.parser import ReadStatement
 from mt_core.tables.connector_tables import ConnectorTables
 from tests.support.memory_registry import MemoryRegistry
+from tests.support.stream_engine_contract import wait_while_streams_run
 
-WAIT_S = 120.0
 INTERVAL_MS = 100
 CREATE = "CREATE TABLE copies AS SELECT * FROM flights"
 _numbers = count(1)
@@ -153,10 +152,7 @@ class StreamWorld:
         return self.engine.progress(job_id)
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not condition():
-            assert time.monotonic() < deadline, [self.engine.progress(job_id) for job_id in self.engine.started]
-            time.sleep(0.05)
+        wait_while_streams_run(condition, lambda: [self.engine.progress(job_id) for job_id in [*self.engine.started]])
 
 
 def member(text: str) -> StreamMember:

@@ -47,7 +47,7 @@ def world(module_driver: SparkDriver, tmp_path: Path, interrupted: Interrupted) 
 @pytest.mark.parametrize(
     "rows",
     [
-        "events e",
+        pytest.param("events e", marks=pytest.mark.slow),
         "events e WHERE e.n > 0",
         "(SELECT n, at FROM events WHERE n > 0) e JOIN (VALUES (1), (2)) AS t (m) ON m = n",
     ],
@@ -76,7 +76,14 @@ def test_windows_over_a_table_of_files_end_with_its_watermark_also_by_rows_that_
     assert definition.reads == (("lake", world.namespace, "events"),)
 
 
-@pytest.mark.parametrize("step", ["write", "publish", "published"])
+@pytest.mark.parametrize(
+    "step",
+    [
+        pytest.param("write", marks=pytest.mark.slow),
+        "publish",
+        pytest.param("published", marks=pytest.mark.slow),
+    ],
+)
 def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
     world: StreamWorld, interrupted: Interrupted, tmp_path: Path, step: str
 ) -> None:

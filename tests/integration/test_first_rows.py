@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import re
 import shutil
 import time
@@ -20,12 +19,13 @@ from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.sessions.ports import ResultRows
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.sql.parser import ReadStatement
-from tests.depth import DEPTH, rounds
-from tests.integration.stream_world import WAIT_S, StreamWorld, member
+from tests.depth import DEPTH, dice, rounds
+from tests.integration.stream_world import StreamWorld, member
+from tests.support.stream_engine_contract import WAIT_S
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600 * DEPTH)]
 
-ROUNDS = rounds(4, 6)
+ROUNDS = rounds(2, 6)
 NUMBERED = "ROW_NUMBER() OVER (PARTITION BY city ORDER BY p) AS rn"
 SOURCE = "(SELECT *, current_timestamp() AS p FROM clicks) AS c"
 
@@ -84,6 +84,12 @@ def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[World]:
     world.stop_all()
 
 
+@pytest.fixture(scope="module")
+def tables(module_driver: SparkDriver, tmp_path_factory: pytest.TempPathFactory) -> World:
+    """A world whose tables no test changes, for statements of which none starts."""
+    return World(module_driver, tmp_path_factory.mktemp("tables"))
+
+
 def test_the_first_row_of_each_key_passes_once(world: World) -> None:
     world.click(("Rome", 1), (None, 2))
     job_id, _ = world.deduplicate()
@@ -95,6 +101,7 @@ def test_the_first_row_of_each_key_passes_once(world: World) -> None:
     world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "removed": 0, "expired": 0}])
 
 
+@pytest.mark.slow
 def test_generated_rows_are_deduplicated_by_their_column_as_proctime(world: World) -> None:
     generated = (
         "CREATE TEMPORARY TABLE g (n INT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '50', "
@@ -167,10 +174,10 @@ def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_w
     ],
 )
 def test_what_would_replace_rows_is_refused_with_the_reason(
-    world: World, numbered: str, condition: str, reason: str
+    tables: World, numbered: str, condition: str, reason: str
 ) -> None:
     with pytest.raises(Unsupported, match=reason):
-        world.start(insert(f"SELECT city, n, {numbered} FROM {SOURCE}", condition))
+        tables.start(insert(f"SELECT city, n, {numbered} FROM {SOURCE}", condition))
 
 
 @pytest.mark.parametrize(
@@ -194,10 +201,10 @@ def test_what_would_replace_rows_is_refused_with_the_reason(
     ],
 )
 def test_a_state_ttl_that_no_operator_takes_is_refused(
-    world: World, query: str, error: type[MtError], reason: str
+    tables: World, query: str, error: type[MtError], reason: str
 ) -> None:
     with pytest.raises(error, match=reason):
-        world.start(insert(query))
+        tables.start(insert(query))
 
 
 def test_a_select_gives_each_key_once(world: World) -> None:
@@ -214,10 +221,10 @@ def test_a_select_gives_each_key_once(world: World) -> None:
     assert sorted(given) == [["Bonn", 4, 1], ["Oslo", 2, 1], ["Rome", 1, 1]]
 
 
-def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state_is_kept(world: World) -> None:
+def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state_is_kept(tables: World) -> None:
     text = insert(f"SELECT /*+ STATE_TTL('c' = '90 min') */ city, n, {NUMBERED} FROM {SOURCE}")
 
-    explained = world.explain(member(ReadStatement(text).text)).splitlines()
+    explained = tables.explain(member(ReadStatement(text).text)).splitlines()
 
     stream, operators = explained.index("== Stream =="), explained.index("== Operators ==")
     after = "an entry is forgotten 90 min after it was written last"
@@ -235,7 +242,7 @@ def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state
 
 @pytest.mark.slow
 def test_random_rows_pass_as_a_model_says_through_stops_and_savepoints(world: World) -> None:
-    chance, numbers, firsts = random.Random(15), count(), dict[str, set[int]]()
+    chance, numbers, firsts = dice(27), count(), dict[str, set[int]]()
     job_id, definition = world.deduplicate()
 
     for attempt in range(2, 2 + ROUNDS):

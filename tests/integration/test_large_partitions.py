@@ -140,16 +140,16 @@ def test_rows_that_another_job_may_give_otherwise_come_by_one_job(world: World, 
     assert (column_of(rows), world.jobs()) == (list(range(100_000)), 1)
 
 
-@pytest.mark.parametrize("function", ["next_in_java", "next_in_python"])
-def test_rows_that_code_of_users_computes_come_by_one_job(world: World, tmp_path: Path, function: str) -> None:
+def test_rows_that_code_of_users_computes_come_by_one_job(world: World, tmp_path: Path) -> None:
     code = "implements UDF1<Long, Long> { public Long call(Long number) { return number + 1; } }"
     world.session.sql(f"ADD JAR '{function_jar(tmp_path, 'next.jar', Next=code)}'")
     world.session.udf.registerJavaFunction("next_in_java", "shop.Next", LongType())
     world.session.udf.register("next_in_python", lambda number: number + 1, LongType())
 
-    rows = world.run(f"SELECT {function}(id) FROM range(0, 100000, 1, 1)")
+    for function in ("next_in_java", "next_in_python"):
+        rows = world.run(f"SELECT {function}(id) FROM range(0, 100000, 1, 1)")
 
-    assert (column_of(rows), world.jobs()) == (list(range(1, 100_001)), 1)
+        assert (column_of(rows), world.jobs()) == (list(range(1, 100_001)), 1)
 
 
 @pytest.mark.parametrize("query", ["SELECT id FROM numbers ORDER BY id", "SELECT DISTINCT id FROM numbers"])

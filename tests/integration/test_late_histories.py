@@ -10,7 +10,7 @@ import pytest
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.refresh.late_data import late_warnings
-from tests.depth import DEPTH, dice
+from tests.depth import DEPTH, dice, rounds
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 
@@ -170,7 +170,7 @@ class LateHistory:
                 )
 
 
-@pytest.mark.parametrize("seed", range(2 * DEPTH))
+@pytest.mark.parametrize("seed", range(rounds(1, 2)))
 def test_each_day_has_the_rows_of_its_query_unless_it_is_named_as_left_behind_or_in_doubt(
     world: RefreshWorld, seed: int
 ) -> None:

@@ -52,9 +52,8 @@ QUERIES = {
 }
 
 
-@pytest.mark.parametrize(
-    "large", [pytest.param(False, id="written anew", marks=pytest.mark.slow), pytest.param(True, id="in place")]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("large", [False, True], ids=["written anew", "in place"])
 def test_changes_are_applied_to_tables_that_are_laid_out_by_transforms(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, large: bool
 ) -> None:

@@ -7,7 +7,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mt_core.errors import DefinitionInvalid
@@ -29,7 +29,7 @@ from tests.integration.test_right_generated import (
     tables,
 )
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 EXPIRE = "CALL lake.system.expire_snapshots(table => '{0}', older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
 appends = st.builds(insert, st.sampled_from(TABLES), rows)
@@ -101,19 +101,9 @@ def wrong(world: RefreshWorld, history: History) -> list[object]:
     return found
 
 
-@pytest.mark.timeout(600)
-@given(history=histories)
-@settings(max_examples=2, derandomize=True, phases=[Phase.explicit, Phase.generate], **COMMON)
-def test_applied_changes_give_what_plain_spark_gives(
-    history: History, spark_driver: SparkDriver, tmp_path: Path
-) -> None:
-    assert wrong(RefreshWorld(spark_driver, tmp_path), history) == []
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800 * DEPTH)
 @given(history=histories)
-@settings(max_examples=rounds(2, 4), **COMMON)
+@settings(max_examples=rounds(2, 5), **COMMON)
 def test_many_applied_changes_give_what_plain_spark_gives(
     history: History, spark_driver: SparkDriver, tmp_path: Path
 ) -> None:

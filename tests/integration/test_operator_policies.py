@@ -311,7 +311,7 @@ def test_each_operator_keeps_a_key_by_its_policy_through_a_restart_with_other_po
     assert given == results(POLICIES)
 
 
-@pytest.mark.parametrize("time", TtlTimeCharacteristic)
+@pytest.mark.parametrize("time", [EVENT, pytest.param(PROCESSING, marks=pytest.mark.slow)])
 def test_what_has_expired_is_removed_by_a_timer_from_the_states_of_each_operator(
     start: Callable[[str], OperatorStream], time: TtlTimeCharacteristic
 ) -> None:

@@ -310,6 +310,7 @@ def test_a_text_that_a_statement_computes_does_not_nest_too_deeply_either(guarde
         guarded.run("EXECUTE IMMEDIATE 'SELECT ' || repeat('(', 20000) || '1' || repeat(')', 20000)")
 
 
+@pytest.mark.slow
 def test_long_statements_that_do_not_nest_run(guarded: Guarded) -> None:
     chain, ors = " + ".join(["1"] * 500), " OR ".join(f"id = {number}" for number in range(5_000))
     unions = " UNION ALL ".join(["SELECT 1"] * 500)

@@ -18,7 +18,7 @@ from mt_core.errors import GatewayError
 from tests.depth import DEPTH
 from tests.support.gateway.own_process import ROOT, WAIT_S, GatewayUnderTest, rows_of, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 REGIONS, DAYS, ROWS_OF_A_DAY = ("north", "south"), 10, 50
 ROWS = DAYS * ROWS_OF_A_DAY
 TABLES = ("whole", "parts")
@@ -63,8 +63,7 @@ def test_readers_see_whole_generations_during_15_refreshes(gateway: GatewayUnder
     _watch_refreshes(gateway, tmp_path, generations=range(2, 7))
 
 
-@pytest.mark.slow
-@pytest.mark.skipif(DEPTH == 1, reason="the 15 refreshes of `make test` are the same ones, fewer")
+@pytest.mark.skipif(DEPTH == 1, reason="the 15 refreshes of `make test-slow` are the same ones, fewer")
 @pytest.mark.timeout(1800 * DEPTH)
 def test_readers_see_whole_generations_during_many_refreshes(gateway: GatewayUnderTest, tmp_path: Path) -> None:
     _watch_refreshes(gateway, tmp_path, generations=range(100, 100 + 34 * DEPTH))

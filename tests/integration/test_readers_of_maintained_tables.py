@@ -43,7 +43,7 @@ Views = dict[str, list[list[Row]]]
 Read = Callable[[str], list[Row]]
 
 
-@pytest.mark.parametrize("stored", list(STORED) if DEPTH > 1 else ["rewritten", "delete files"])
+@pytest.mark.parametrize("stored", list(STORED) if DEPTH > 1 else ["delete files"])
 def test_readers_see_the_rows_of_one_version_after_another_while_changes_are_applied(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, stored: str
 ) -> None:

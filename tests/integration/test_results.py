@@ -244,6 +244,7 @@ def test_a_query_that_waits_for_its_reader_holds_no_rows_in_the_jvm(spark_driver
     assert row_servers(spark_driver).keys() <= before.keys()
 
 
+@pytest.mark.slow
 def test_a_lost_jvm_ends_the_result_but_not_what_has_come(world: World) -> None:
     rows, pid = world.run(QUERY.format(late=SLEEP)), world.driver.pid
     assert pid is not None

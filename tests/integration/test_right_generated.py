@@ -8,7 +8,7 @@ from itertools import chain, count
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pyspark.errors import PySparkException
 
@@ -17,7 +17,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from tests.depth import DEPTH, rounds
 from tests.integration.refresh_world import RefreshWorld, Row, in_order
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 TABLES = ("t1", "t2", "t3")
 # v1 is a view of t1, v2 of v1 and t2: both named by TABLE, FROM and in back quotes.
@@ -315,16 +315,8 @@ def check(played: PlayedStory) -> None:
         assert refused or (run.status, run.error) == (RunStatus.SUCCEEDED, None)
 
 
-@pytest.mark.timeout(600)
-@given(story=stories)
-@settings(max_examples=4, derandomize=True, phases=[Phase.explicit, Phase.generate], **COMMON)
-def test_a_refresh_gives_what_plain_spark_gives(story: Story, spark_driver: SparkDriver, tmp_path: Path) -> None:
-    check(PlayedStory(RefreshWorld(spark_driver, tmp_path), story))
-
-
-@pytest.mark.slow
 @pytest.mark.timeout(1800 * DEPTH)
 @given(story=stories)
-@settings(max_examples=rounds(4, 12), **COMMON)
+@settings(max_examples=rounds(4, 13), **COMMON)
 def test_many_refreshes_give_what_plain_spark_gives(story: Story, spark_driver: SparkDriver, tmp_path: Path) -> None:
     check(PlayedStory(RefreshWorld(spark_driver, tmp_path), story))

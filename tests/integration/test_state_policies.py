@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEP
 EVENT, PROCESSING = TtlTimeCharacteristic.EVENT_TIME, TtlTimeCharacteristic.PROCESSING_TIME
 READ_WRITE = TtlUpdateEvent.ON_READ_WRITE
 START_MS = 1_000_000
-BATCHES = rounds(6, 10)
+BATCHES = rounds(4, 10)
 MOST_STARTS = 3
 COMMANDS: list[Command] = [
     ("value", "update", 1),

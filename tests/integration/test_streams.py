@@ -402,6 +402,7 @@ def test_a_savepoint_has_nothing_twice_and_loses_nothing(world: StreamWorld) -> 
         world.engine.prepare(replace(definition, restored_from="odd://host/s"), "b" * 32)
 
 
+@pytest.mark.slow
 def test_a_savepoint_is_restored_whatever_the_order_of_the_names_of_its_sources(world: StreamWorld) -> None:
     """The registry keeps the definition of a job with its keys sorted."""
     for name in ("cargo", "boats"):

@@ -128,7 +128,7 @@ def test_two_full_tables_of_one_freshness_agree_after_each_schedule_time_while_r
     for name, query in DAYS.items():
         world.create(name, query, clauses=clauses)
 
-    for _ in range(rounds(4, 10)):
+    for _ in range(rounds(2, 10)):
         rows_come()
         point = world.next_point()
         if chance.random() < 0.5:

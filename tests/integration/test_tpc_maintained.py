@@ -128,7 +128,7 @@ def test_queries_of_tpch_have_their_rows_while_several_sources_change_at_random(
 
     history = TpcHistory(world, dice(1), suite, tuple(suite.queries) if DEPTH > 1 else SOME_OF_TPCH)
 
-    check(history, rounds(2, 1))
+    check(history, rounds(1, 1))
 
 
 @pytest.mark.skipif(DEPTH == 1, reason="make test-deep runs it")

@@ -15,6 +15,8 @@ from mt_core.model.stream import StreamDefinition, StreamProgress
 from mt_core.plans.compiled import fingerprint_of
 
 WAIT_S = 120.0
+LONGEST_PAUSE_S = 0.5
+"""After which a condition is asked again that no progress of a stream brings about."""
 JOB, OTHER_JOB = "a" * 32, "b" * 32
 
 
@@ -272,9 +274,17 @@ def wait_rows(world: StreamWorld, expected: Sequence[str]) -> None:
 
 
 def wait_for(world: StreamWorld, condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
     world.work()
+    wait_while_streams_run(condition, lambda: [world.engine.progress(job_id) for job_id in (JOB, OTHER_JOB)])
+
+
+def wait_while_streams_run(condition: Callable[[], bool], progress: Callable[[], object]) -> None:
+    """Wait until *condition* holds. It is asked again when the streams have made *progress*: to read a table takes a Spark job."""
+    deadline = time.monotonic() + WAIT_S
+    before = progress()
     while not condition():
-        assert time.monotonic() < deadline, world.engine.progress(JOB)
-        time.sleep(0.05)
-        world.work()
+        asked = time.monotonic()
+        assert asked < deadline, before
+        while progress() == before and time.monotonic() < asked + LONGEST_PAUSE_S:
+            time.sleep(0.02)
+        before = progress()

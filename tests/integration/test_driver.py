@@ -241,6 +241,7 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
     assert (seen["FRE"], seen["AWS"]) == ("null", "needed")
 
 
+@pytest.mark.slow
 def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: SparkDriver) -> None:
     generation = spark_driver.generation
     spark_driver.session.sparkContext._jsc.sc().stop()

@@ -10,12 +10,10 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-from mt_core.client.http import GatewayClient, Refresh
 from mt_core.clock import SystemClock
-from mt_core.errors import GatewayError, MtError, QueryFailed, Unsupported
+from mt_core.errors import MtError, QueryFailed, Unsupported
 from mt_core.jobs.store import JobStore
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.sessions.session import Session
@@ -29,7 +27,6 @@ from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.created_functions import CreatedFunctions
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
-from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
 from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -244,54 +241,3 @@ def test_tables_without_rows_of_their_own_stay_in_any_catalog(world: World) -> N
             world.run(f"DROP TABLE {name}")
 
     assert world.tables.all() == {}
-
-
-@pytest.mark.slow
-def test_a_table_is_there_for_sessions_refreshes_and_jobs_after_a_restart_and_after_the_loss_of_spark(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "events").mkdir()
-    with GatewayUnderTest(tmp_path / "home") as gateway:
-        gateway.start()
-        gateway.sql(
-            "CREATE TABLE events (id INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at) "
-            f"WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}/events')"
-        )
-        gateway.sql("CREATE TABLE copies (id INT)")
-        gateway.sql(
-            "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT count(*) AS n FROM events"
-        )
-        with gateway.client() as client:
-            rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
-            [job] = rows_of(client, "INSERT INTO copies SELECT id FROM events")
-
-        def see(*numbers: int) -> None:
-            """Add the last of *numbers*, and expect all in the table, in the copies and in the materialized table."""
-            gateway.sql(f"INSERT INTO events VALUES ({numbers[-1]}, current_timestamp())")
-            assert sorted(row["id"] for row in gateway.sql("SELECT id FROM lake.default.events")) == [*numbers]
-            wait_until(lambda: len(gateway.sql("SELECT id FROM copies")) == len(numbers), "rows are not copied", 120.0)
-            with GatewayClient(gateway.url) as client:
-                handle = client.refresh(Refresh(identifier="lake.default.totals"))
-            assert gateway.wait_ended("totals", handle)["status"] == "SUCCEEDED"
-            assert gateway.sql("SELECT n FROM totals") == [{"n": len(numbers)}]
-
-        see(1)
-        gateway.kill()
-        gateway.start()
-        see(1, 2)
-        psutil.Process(gateway.jvm_pid).kill()
-        wait_until(lambda: _answers(gateway), "Spark never came back", 120.0)
-        see(1, 2, 3)
-        with pytest.raises(GatewayError, match=f"events is read by streaming job {job['job id']}"):
-            gateway.sql("DROP TABLE events")
-        gateway.sql(f"STOP JOB '{job['job id']}'")
-        gateway.sql("DROP TABLE events")
-
-        assert [row["table name"] for row in gateway.sql("SHOW TABLES")] == ["copies", "totals"]
-
-
-def _answers(gateway: GatewayUnderTest) -> bool:
-    try:
-        return gateway.sql("SELECT 1 AS a") == [{"a": 1}]
-    except GatewayError:
-        return False

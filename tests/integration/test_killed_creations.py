@@ -16,7 +16,7 @@ import pytest
 from mt_core.errors import GatewayError
 from tests.depth import DEPTH
 from tests.integration.hook_receiver import HookReceiver, OutsideReader
-from tests.support.gateway.own_process import GatewayUnderTest, alive, rows_of, wait_until
+from tests.support.gateway.own_process import GatewayUnderTest, Victim, alive, rows_of, wait_until
 from tests.support.listing import paths_below
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
@@ -24,18 +24,20 @@ WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L 
 ROWS = 100_000
 
 
+VICTIMS: list[Victim] = ["gateway", "jvm"]
 # The event of a job at whose receiver the gateway or its Spark is killed, before or after the receiver has answered.
-# Each of them once: its table has their names.
-BOUNDARIES = (
-    [("CREATED", False, "gateway"), ("FINISHED", False, "gateway")]
-    if DEPTH == 1
-    else [
-        (event, answered, victim)
-        for event in ("CREATED", "FINISHED", "FAILED", "CANCELED")
-        for answered in (False, True)
-        for victim in ("gateway", "jvm")
-    ]
-)
+# Each of them once: its table has their names. In CI it is killed after the commit.
+BOUNDARIES = [
+    pytest.param(
+        event,
+        answered,
+        victim,
+        marks=[] if (event, answered, victim) == ("FINISHED", False, "gateway") else pytest.mark.kills,
+    )
+    for event in ("CREATED", "FINISHED", "FAILED", "CANCELED")
+    for answered in (False, True)
+    for victim in VICTIMS
+]
 
 
 @pytest.fixture(scope="module")
@@ -63,8 +65,13 @@ def _files(gateway: GatewayUnderTest, table: str) -> set[str]:
     return {str(path) for path in paths_below(warehouse) if f"/{table}-" in str(path)}
 
 
-def _kill_during(gateway: GatewayUnderTest, statements: Mapping[str, str], after_s: float = 0.0) -> None:
-    """Kill the gateway *after_s* after the first new data file of each of the *statements*, which are by table, is there."""
+def _kill_during(
+    gateway: GatewayUnderTest, statements: Mapping[str, str], after_s: float = 0.0, *, hangs: bool = False
+) -> None:
+    """Kill the gateway *after_s* after the first new data file of each of the *statements*, which are by table, is there.
+
+    If Spark *hangs* it does not notice that by itself.
+    """
     before = {table: _files(gateway, table) for table in statements}
 
     def work(statement: str) -> None:
@@ -79,12 +86,18 @@ def _kill_during(gateway: GatewayUnderTest, statements: Mapping[str, str], after
             pool.submit(work, statement)
         wait_until(lambda: all(map(begun, statements)), "nothing is written")
         time.sleep(after_s)
+        if hangs:
+            os.kill(gateway.jvm_pid, signal.SIGSTOP)
         gateway.kill()
 
 
-def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before(gateway: GatewayUnderTest) -> None:
-    old = _files(gateway, "old")
-    _kill_during(gateway, {"waiting": f"CREATE TABLE waiting AS {WAITS}", "old": f"REPLACE TABLE old AS {WAITS}"})
+def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before_and_no_spark_that_hangs(
+    gateway: GatewayUnderTest,
+) -> None:
+    old, spark = _files(gateway, "old"), gateway.jvm_pid
+    statements = {"waiting": f"CREATE TABLE waiting AS {WAITS}", "old": f"REPLACE TABLE old AS {WAITS}"}
+    _kill_during(gateway, statements, hangs=True)
+    wait_until(lambda: not alive(spark), "Spark is still there")
 
     gateway.start()
 
@@ -95,17 +108,6 @@ def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before(
     assert (jobs["create-table-as-waiting"], jobs["replace-table-as-old"]) == ("FAILED", "FAILED")
     gateway.sql("CREATE TABLE waiting AS SELECT 1 AS a")
     assert gateway.sql("SELECT * FROM waiting") == [{"a": 1}]
-
-
-def test_a_spark_that_hangs_ends_with_its_gateway_and_publishes_nothing_later(gateway: GatewayUnderTest) -> None:
-    jvm = gateway.jvm_pid
-    os.kill(jvm, signal.SIGSTOP)
-
-    gateway.kill()
-
-    wait_until(lambda: not alive(jvm), "Spark is still there")
-    gateway.start()
-    assert gateway.sql("SELECT 1 AS a") == [{"a": 1}]
 
 
 @pytest.mark.parametrize(("event", "answered", "victim"), BOUNDARIES)
@@ -128,7 +130,7 @@ def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinish
         assert killed.wait(120), receiver.events
         if victim == "gateway":
             gateway.start()
-        wait_until(lambda: _answers(gateway), "Spark never came back", 120)
+        gateway.wait_for_spark()
         wait_until(lambda: _hooks_done(gateway, job_id), "a hook is unfinished", 120)
         wait_until(lambda: reader.rows() is not None or not _files(gateway, table), "files are left", 120)
 
@@ -138,6 +140,7 @@ def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinish
     assert (reader.rows() is not None) == (status == "FINISHED")
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize("round_", range(DEPTH))
 def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
     gateway: GatewayUnderTest, round_: int
@@ -154,37 +157,36 @@ def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
         wait_until(lambda: not _files(gateway, table), "files are left", 120)
 
 
+@pytest.mark.parametrize("victim", ["jvm", pytest.param("gateway", marks=pytest.mark.kills)])
 def test_a_table_of_a_stream_is_whole_or_nothing_over_kills_before_in_and_after_its_first_batch(
-    gateway: GatewayUnderTest,
+    gateway: GatewayUnderTest, victim: Victim
 ) -> None:
-    gateway.sql("CREATE TABLE flights (number BIGINT)")
+    flights, copies = f"flights_{victim}", f"copies_{victim}"
+    gateway.sql(f"CREATE TABLE {flights} (number BIGINT)")
     with gateway.client() as client:
         rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
-        [answer] = rows_of(client, "CREATE TABLE copies AS SELECT * FROM flights")
+        [answer] = rows_of(client, f"CREATE TABLE {copies} AS SELECT * FROM {flights}")
     job_id = answer["job id"]
 
-    with OutsideReader(gateway.home, "copies") as reader:
-        gateway.kill()
-        gateway.start()
+    with OutsideReader(gateway.home, copies) as reader:
+        gateway.lose(victim)
         before = reader.rows()
-        gateway.sql(f"INSERT INTO flights SELECT id FROM range(0, {ROWS}, 1, 2)")
-        wait_until(lambda: any(each.endswith(".parquet") for each in _files(gateway, "copies")), "nothing is written")
-        gateway.kill()
-        gateway.start()
+        gateway.sql(f"INSERT INTO {flights} SELECT id FROM range(0, {ROWS}, 1, 2)")
+        wait_until(lambda: any(each.endswith(".parquet") for each in _files(gateway, copies)), "nothing is written")
+        gateway.lose(victim)
         wait_until(lambda: reader.rows() is not None, "the table never came", 120)
-        os.kill(gateway.jvm_pid, signal.SIGKILL)
-        wait_until(lambda: _answers(gateway), "Spark never came back", 120)
-        gateway.sql("INSERT INTO flights VALUES (-1)")
+        gateway.lose_spark()
+        gateway.sql(f"INSERT INTO {flights} VALUES (-1)")
         wait_until(lambda: reader.rows() == ROWS + 1, "a row is missing", 120)
         seen = set(reader.seen)
-    [counted] = gateway.sql("SELECT count(DISTINCT number) AS n FROM copies")
-    with pytest.raises(GatewayError, match=rf"has created table lake.default.copies, which has {ROWS + 1} rows"):
+    [counted] = gateway.sql(f"SELECT count(DISTINCT number) AS n FROM {copies}")
+    with pytest.raises(GatewayError, match=rf"has created table lake.default.{copies}, which has {ROWS + 1} rows"):
         gateway.sql(f"STOP JOB '{job_id}'")
     gateway.sql(f"STOP JOB '{job_id}' WITH DROP")
 
     assert (before, seen, counted["n"]) == (None, {ROWS, ROWS + 1}, ROWS + 1)
     assert gateway.sql(f"DESCRIBE JOB '{job_id}'")[0]["status"] == "CANCELED"
-    assert (reader.rows(), _files(gateway, "copies")) == (None, set())
+    assert (reader.rows(), _files(gateway, copies)) == (None, set())
     assert [path for path in paths_below(gateway.home) if path.name == job_id] == []
 
 
@@ -220,10 +222,3 @@ def _run_with_hook(gateway: GatewayUnderTest, receiver: HookReceiver, query: str
 def _hooks_done(gateway: GatewayUnderTest, job_id: str) -> bool:
     [job] = gateway.sql(f"DESCRIBE JOB '{job_id}'")
     return job["status"] in ("FINISHED", "FAILED", "CANCELED") and "not done" not in job["hooks"]
-
-
-def _answers(gateway: GatewayUnderTest) -> bool:
-    try:
-        return gateway.sql("SELECT 1 AS a") == [{"a": 1}]
-    except (GatewayError, OSError):
-        return False

@@ -24,13 +24,14 @@ import psutil
 
 from mt_core.client.http import GatewayClient
 from mt_core.demo.process import GatewayProcess
+from mt_core.errors import GatewayError
 from tests.class_archive import jvm_options
 
 ROOT = Path(__file__).parents[3]
 # Several times what a busy machine takes.
 START_S = 180.0
 WAIT_S = 180.0
-POLL_S = 0.1
+POLL_S, MOST_POLL_S = 0.1, 1.0
 FAST = (
     "sql-gateway.endpoint.rest.port=0",
     f"spark.driver.extraJavaOptions={jvm_options()}",
@@ -109,6 +110,30 @@ class GatewayUnderTest:
         assert found, "the gateway has no JVM"
         return found[0]
 
+    def lose_spark(self) -> None:
+        """Kill the JVM, and wait until another one answers."""
+        os.kill(self.jvm_pid, signal.SIGKILL)
+        self.wait_for_spark()
+
+    def lose(self, victim: Victim) -> None:
+        """Kill the gateway and start it again, or kill its JVM; and wait until Spark answers."""
+        if victim == "jvm":
+            self.lose_spark()
+        else:
+            self.kill()
+            self.start()
+            self.wait_for_spark()
+
+    def wait_for_spark(self) -> None:
+        """Wait until Spark answers, of whose end the gateway may not know yet."""
+        wait_until(self._spark_answers, "Spark never came back")
+
+    def _spark_answers(self) -> bool:
+        try:
+            return self.sql("SELECT 1 AS one") == [{"one": 1}]
+        except GatewayError:
+            return False
+
     # ------------------------------------------------------------------------------------------------------------- use
 
     @contextmanager
@@ -185,11 +210,13 @@ def ready_url(process: subprocess.Popen[str]) -> str:
 
 
 def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) -> None:
-    """Wait until *done*; fail with *why* when it takes too long."""
-    deadline = time.monotonic() + timeout_s
+    """Wait until *done*; fail with *why* when it takes too long. To ask takes up to half of the time, and no more."""
+    deadline, asked = time.monotonic() + timeout_s, time.monotonic()
     while not done():
-        assert time.monotonic() < deadline, why
-        time.sleep(POLL_S)
+        answered = time.monotonic()
+        assert answered < deadline, why
+        time.sleep(min(max(POLL_S, answered - asked), MOST_POLL_S))
+        asked = time.monotonic()
 
 
 def alive(pid: int) -> bool:

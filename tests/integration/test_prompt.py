@@ -123,6 +123,7 @@ def test_a_statement_for_which_spark_has_no_memory_says_what_to_do_and_the_next_
     assert cells(person, "SELECT count(*) AS n FROM numbers;") == ["100000"]
 
 
+@pytest.mark.kills
 def test_a_person_works_on_after_the_death_of_the_gateway(gateway: GatewayUnderTest, person: ScreenTerminal) -> None:
     answered(person, "CREATE TEMPORARY VIEW few AS SELECT id FROM numbers WHERE id < 3;")
     gateway.kill()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -10,7 +9,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,6 +19,7 @@ import psutil
 import pytest
 
 from mt_core.client.home import holder_of, token_in
+from tests.support.gateway.forked import run_gateway
 from tests.support.gateway.own_process import (
     FAST,
     ROOT,
@@ -30,8 +30,10 @@ from tests.support.gateway.own_process import (
     wait_until,
 )
 
-pytestmark = pytest.mark.spark
-SIGNALS = [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.slow)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+# Both have one handler: each ends a gateway in one of two states, and in the other one in `make test-kills`.
+TERM_AT_LEAST = [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.kills)]
+INT_AT_LEAST = [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.kills)]
 OPEN = "asks for no token: every user of this machine can run code as"
 STARTING = "Spark is starting, which can take half a minute; logs: "
 START_S = 180.0
@@ -45,31 +47,35 @@ def _options(*settings: str) -> list[str]:
     return [part for setting in settings for part in ("-D", setting)]
 
 
-def _refused(*arguments: str, environ: Mapping[str, str] | None = None) -> str:
-    """Start a gateway that must end at once with exit code 1, and return the one line that it says."""
-    done = subprocess.run(
-        _command(*arguments), cwd=ROOT, env=environ, capture_output=True, text=True, timeout=START_S, check=False
-    )
-    assert (done.returncode, done.stdout) == (1, "")
-    lines = [line for line in done.stderr.splitlines() if STARTING not in line and OPEN not in line]
-    assert len(lines) == 1, done.stderr
-    return lines[0]
-
-
 @pytest.fixture(scope="module")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
     with GatewayUnderTest(tmp_path_factory.mktemp("startup") / "home") as gateway:
-        gateway.start()
         yield gateway
+
+
+@pytest.fixture
+def running(shared: GatewayUnderTest) -> GatewayUnderTest:
+    """A gateway that is ready; tests may stop it."""
+    if not shared.running:
+        shared.start()
+    return shared
+
+
+@pytest.fixture
+def port() -> int:
+    """A port that is free."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
 
 
 # -------------------------------------------------------------------------------------------------------- start and stop
 
 
-def test_info_is_answered_while_spark_still_starts(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+@pytest.mark.parametrize("number", INT_AT_LEAST)
+def test_info_is_answered_while_spark_still_starts_and_a_signal_ends_the_ready_gateway_and_its_jvm(
+    tmp_path: Path, port: int, number: signal.Signals
+) -> None:
     url = f"http://127.0.0.1:{port}"
     command = _command("--home", str(tmp_path), *_options(*FAST, f"sql-gateway.endpoint.rest.port={port}"))
     began = time.monotonic()
@@ -78,27 +84,39 @@ def test_info_is_answered_while_spark_still_starts(tmp_path: Path) -> None:
         answered = time.monotonic() - began
         assert ready_url(process) == url
         ready = time.monotonic() - began
-        process.terminate()
+        jvms = _children(process.pid)
+
+        process.send_signal(number)
 
     assert answered < ready
     assert process.returncode == 0
+    assert [alive(jvm) for jvm in jvms] == [False]
     first, second = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
     assert first.startswith(f"The gateway answers at {url}. {STARTING}")
     assert OPEN in second
 
 
-def test_a_client_of_the_same_user_finds_the_token_while_spark_still_starts(tmp_path: Path) -> None:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
+@pytest.mark.parametrize("number", TERM_AT_LEAST)
+def test_a_client_of_the_same_user_finds_the_token_while_spark_still_starts_and_a_signal_ends_that_gateway(
+    tmp_path: Path, port: int, number: signal.Signals
+) -> None:
+    url, stderr = f"http://127.0.0.1:{port}", tmp_path / "stderr.txt"
     options = _options(*FAST, f"sql-gateway.endpoint.rest.port={port}", "sql-gateway.security.tokens=generate")
-    with launch(_command("--home", str(tmp_path), *options), tmp_path / "stderr.txt") as process:
+    with launch(_command("--home", str(tmp_path), *options), stderr) as process:
         wait_until(lambda: _answers(url, 401), "no answer from /v3/info", START_S)
         token = token_in(tmp_path, url)
-        process.terminate()
+        wait_until(lambda: STARTING in stderr.read_text(encoding="utf-8"), "the start was not told", START_S)
+        wait_until(lambda: bool(_children(process.pid)), "no JVM was started", START_S)
+        jvms = _children(process.pid)
 
+        process.send_signal(number)
+
+    [said] = stderr.read_text(encoding="utf-8").splitlines()
+    assert STARTING in said
     assert token == (tmp_path / "token").read_text(encoding="ascii").strip()
+    assert (stat.S_IMODE(tmp_path.stat().st_mode), stat.S_IMODE((tmp_path / "token").stat().st_mode)) == (0o700, 0o600)
+    assert process.returncode == 0
+    wait_until(lambda: not any(alive(jvm) for jvm in jvms), "a JVM was left behind", START_S)
 
 
 def _answers(url: str, status: int = 200) -> bool:
@@ -108,182 +126,41 @@ def _answers(url: str, status: int = 200) -> bool:
         return False
 
 
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_a_ready_gateway_and_its_jvm(tmp_path: Path, number: signal.Signals) -> None:
-    gateway = GatewayUnderTest(tmp_path / "home")
-    gateway.start()
-    jvm = gateway.jvm_pid
-
-    gateway.process.send_signal(number)
-
-    assert gateway.wait_death() == 0
-    assert not alive(jvm)
-    assert _says_only_that_it_is_open(gateway.home)
-
-
-@pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_ends_a_gateway_whose_spark_still_starts(tmp_path: Path, number: signal.Signals) -> None:
-    options = _options(*FAST, "sql-gateway.security.tokens=generate")
-    with launch(_command("--home", str(tmp_path), *options), tmp_path / "stderr.txt") as process:
-        stderr = tmp_path / "stderr.txt"
-        wait_until(lambda: STARTING in stderr.read_text(encoding="utf-8"), "the start was not told", START_S)
-        wait_until(lambda: bool(_children(process.pid)), "no JVM was started", START_S)
-        jvms = _children(process.pid)
-
-        process.send_signal(number)
-
-    [said] = stderr.read_text(encoding="utf-8").splitlines()
-    assert STARTING in said
-    assert (stat.S_IMODE(tmp_path.stat().st_mode), stat.S_IMODE((tmp_path / "token").stat().st_mode)) == (0o700, 0o600)
-    assert process.returncode == 0
-    wait_until(lambda: not any(alive(jvm) for jvm in jvms), "a JVM was left behind", START_S)
-
-
-def _says_only_that_it_is_open(folder: Path) -> bool:
-    lines = (folder / "stderr.txt").read_text(encoding="utf-8").splitlines()
-    return len(lines) == 1 and OPEN in lines[0]
-
-
 def _children(pid: int) -> list[int]:
     """Return the JVM of the process, once it is there."""
     return [child.pid for child in psutil.Process(pid).children(recursive=True) if "java" in child.name()]
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a JVM that hangs ends when it runs again")
-def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(tmp_path: Path) -> None:
-    gateway = GatewayUnderTest(tmp_path / "home")
-    gateway.start()
-    jvm = gateway.jvm_pid
+def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(running: GatewayUnderTest) -> None:
+    jvm = running.jvm_pid
     # A JVM that does not notice the death of its gateway, as one in a long collection of garbage.
     psutil.Process(jvm).suspend()
-    gateway.kill()
+    running.kill()
 
-    process = launch(gateway.command, gateway.home / "stderr.txt")
-    url = ready_url(process)
+    running.start()
 
     assert not alive(jvm)
-    assert _answers(url)
-    process.terminate()
-    assert process.wait(START_S) == 0
-    assert process.stdout is not None
-    process.stdout.close()
+    assert running.info() == 200
+    assert running.stop() == 0
 
 
 # --------------------------------------------------------------------------------------------------- what cannot start
 
 
-def test_a_home_in_use_names_the_other_gateway(running: GatewayUnderTest) -> None:
-    said = _refused("--home", str(running.home), *_options(*FAST))
-
-    assert said == (
-        f"Error: Home folder {running.home} is used by another gateway (process {running.process.pid} at {running.url}); "
-        "use that one, stop it, or choose another folder with --home."
-    )
-    assert running.info() == 200
-
-
 def test_a_registry_in_use_names_the_other_gateway_after_its_lease_was_renewed(
     running: GatewayUnderTest, tmp_path: Path
 ) -> None:
-    command = _command("--home", str(tmp_path), *_options(*FAST, f"registry.url=sqlite:///{running.home}/registry.db"))
+    registry = f"registry.url=sqlite:///{running.home}/registry.db"
 
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=START_S, check=False)
+    ended = run_gateway("--home", str(tmp_path), *_options(*FAST, registry))
 
-    waiting, refused = done.stderr.splitlines()
+    waiting, refused = ended.stderr.splitlines()
     other = re.escape(f"the gateway at {running.url} (process {running.process.pid} on ") + ".*"
-    assert (done.returncode, done.stdout) == (1, "")
+    assert (ended.returncode, ended.stdout) == (1, "")
     assert re.fullmatch(rf".* WARNING The registry is held by {other}; waiting for its lease to end\.", waiting)
     assert re.fullmatch(rf"Error: The registry is used by {other}; use that one, stop it, or .*", refused)
     assert running.info() == 200
-
-
-def test_a_port_in_use_is_named(running: GatewayUnderTest, tmp_path: Path) -> None:
-    port = running.url.rsplit(":", 1)[1]
-
-    said = _refused("--home", str(tmp_path), *_options(f"sql-gateway.endpoint.rest.port={port}"))
-
-    assert re.fullmatch(rf"Error: .*127\.0\.0\.1:{port} .*sql-gateway\.endpoint\.rest\.port.*", said), said
-
-
-def test_a_missing_jdk_says_how_to_get_one(tmp_path: Path) -> None:
-    environ = {key: value for key, value in os.environ.items() if key not in ("JAVA_HOME", "PATH")}
-
-    said = _refused("--home", str(tmp_path), environ={**environ, "PATH": "", "JAVA_HOME": ""})
-
-    assert said.startswith("Error: There is no Java on this machine. Install a JDK 17 or newer (")
-    assert "apt install openjdk-17-jre-headless" in said
-
-
-def test_a_java_home_without_java_is_named(tmp_path: Path) -> None:
-    said = _refused("--home", str(tmp_path), environ={**os.environ, "JAVA_HOME": str(tmp_path)})
-
-    assert said.startswith(
-        f"Error: JAVA_HOME is {tmp_path}, and there is no bin/java in it. Install a JDK 17 or newer ("
-    )
-
-
-def test_a_config_file_that_is_not_there_is_named(tmp_path: Path) -> None:
-    said = _refused("-c", str(tmp_path / "none.yaml"), "--home", str(tmp_path))
-
-    assert said.startswith("Error: ")
-    assert str(tmp_path / "none.yaml") in said
-
-
-@pytest.mark.parametrize("content", ["a: [1", "- one\n- two", "\xff\xfe\x00"])
-def test_a_config_file_that_cannot_be_read_is_named(tmp_path: Path, content: str) -> None:
-    file = tmp_path / "freshtable.yaml"
-    file.write_bytes(content.encode("latin-1"))
-
-    said = _refused("-c", str(file), "--home", str(tmp_path))
-
-    assert said.startswith("Error: ")
-    assert str(file) in said
-
-
-def test_an_unknown_setting_suggests_the_nearest_key(tmp_path: Path) -> None:
-    said = _refused("--home", str(tmp_path), "-D", "sql-gateway.endpoint.rest.prot=8083")
-
-    assert "sql-gateway.endpoint.rest.prot" in said
-    assert "sql-gateway.endpoint.rest.port" in said
-
-
-def test_a_value_that_does_not_fit_names_key_and_value(tmp_path: Path) -> None:
-    said = _refused("--home", str(tmp_path), "-D", "sql-gateway.endpoint.rest.port=eighty")
-
-    assert "sql-gateway.endpoint.rest.port" in said
-    assert "eighty" in said
-
-
-def test_a_scheduler_that_is_not_installed_lists_those_that_are(tmp_path: Path) -> None:
-    said = _refused("--home", str(tmp_path), *_options("workflow-scheduler.type=cron", FAST[0]))
-
-    assert "cron" in said
-    assert "memory" in said
-
-
-def test_an_open_address_without_tokens_is_refused(tmp_path: Path) -> None:
-    said = _refused("--home", str(tmp_path), *_options("sql-gateway.endpoint.rest.address=0.0.0.0", FAST[0]))
-
-    assert said == (
-        "Error: sql-gateway.endpoint.rest.address is 0.0.0.0, which other machines can reach: set "
-        "sql-gateway.security.tokens, or listen on 127.0.0.1."
-    )
-
-
-def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
-    file = tmp_path / "file"
-    file.write_text("", encoding="utf-8")
-
-    said = _refused("--home", str(file), *_options(*FAST))
-
-    assert said.startswith(f"Error: Home folder {file} cannot be used: ")
-    assert said.endswith("choose another with --home.")
-
-
-def test_a_registry_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    said = _refused("--home", str(tmp_path), *_options("registry.url=sqlite:////proc/none/registry.db", FAST[0]))
-
-    assert "/proc/none/registry.db" in said
 
 
 @pytest.mark.parametrize(
@@ -296,8 +173,10 @@ def test_a_registry_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
 def test_a_spark_that_can_never_start_ends_the_gateway_with_its_reason(
     tmp_path: Path, setting: str, reason: str
 ) -> None:
-    said = _refused("--home", str(tmp_path), *_options(FAST[0], setting))
+    ended = run_gateway("--home", str(tmp_path), *_options(FAST[0], setting))
 
+    [said] = [line for line in ended.stderr.splitlines() if STARTING not in line and OPEN not in line]
+    assert (ended.returncode, ended.stdout) == (1, "")
     assert said.startswith("Error: Spark did not start: ")
     assert said.endswith(f"{reason}. Its log is {tmp_path / 'logs' / 'spark.log'}.")
 

@@ -14,7 +14,7 @@ from tests.support.added_jar import words_jar
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
 from tests.support.ports import HANGS_UP, SASL, TOKEN, refusals
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.kills, pytest.mark.timeout(600)]
 WAIT_S = 180.0
 
 

@@ -351,6 +351,7 @@ def _await_tasks(world: World, job_id: str) -> None:
     pytest.fail("no task of the statement has ended")
 
 
+@pytest.mark.slow
 def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(world: World, tmp_path: Path) -> None:
     with rest_catalog(tmp_path / "server") as uri:
         before, prefix = world.catalogs, "spark.sql.catalog.served"

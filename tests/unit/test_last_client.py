@@ -13,10 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.app.home import Home
 from mt_core.app.last_client import LastClient
 from mt_core.app.settings import check_exposure
-from mt_core.client.home import TRY_AGAIN
 from mt_core.client.presence import Presence
 from mt_core.config import load_config
 from mt_core.errors import ConfigError, RegistryError
@@ -176,20 +174,6 @@ def test_activated_tables_and_refreshes_under_way_need_the_gateway_and_suspended
     in_transaction(registry, fill)
 
     assert in_transaction(registry, remaining_work) == "2 materialized tables are ACTIVATED, 1 refresh is under way"
-
-
-def test_a_home_that_is_held_is_told_by_an_exit_code_of_its_own(tmp_path: Path) -> None:
-    holder = Home(tmp_path)
-    holder.take()
-
-    command = [sys.executable, "-m", "mt_core", "gateway", "--home", str(tmp_path)]
-    embedded = subprocess.run(
-        [*command, "-D", "sql-gateway.embedded=true"], capture_output=True, text=True, check=False
-    )
-    holder.release()
-
-    assert embedded.returncode == TRY_AGAIN
-    assert f"Home folder {tmp_path} is used by another gateway" in embedded.stderr
 
 
 def test_a_gateway_behind_a_socket_takes_the_scheduler_in_its_process_only(tmp_path: Path) -> None:

@@ -41,9 +41,10 @@ def no_jobs_left(request: pytest.FixtureRequest) -> Iterator[None]:
                     rows_of(gateway, f"STOP JOB '{job}'")
 
 
-@pytest.fixture
-def client(jars: list[Path], gateway_url: str, tmp_path: Path) -> SqlClient:
-    return SqlClient(java=check_java(os.environ), jars=jars, folder=tmp_path, url=gateway_url)
+@pytest.fixture(scope="module")
+def client(jars: list[Path], gateway_url: str, tmp_path_factory: pytest.TempPathFactory) -> SqlClient:
+    folder = tmp_path_factory.mktemp("client")
+    return SqlClient(java=check_java(os.environ), jars=jars, folder=folder, url=gateway_url)
 
 
 @pytest.fixture(scope="package")

@@ -12,7 +12,7 @@ from tests.integration.flink_client.sql_client import TABLEAU, SqlClient, rows
 from tests.support.gateway.own_process import rows_of
 from tests.support.terminal import CTRL_C, PROMPT, Terminal
 
-pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.slow, pytest.mark.timeout(300)]
 
 SUMS = "SELECT city, sum(n) AS total FROM pond GROUP BY city"
 

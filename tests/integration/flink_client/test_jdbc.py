@@ -6,7 +6,7 @@ import pytest
 
 from tests.integration.flink_client.jdbc import JdbcProgram
 
-pytestmark = [pytest.mark.spark, pytest.mark.flink]
+pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.slow]
 
 FAILED = "org.apache.flink.table.client.gateway.SqlExecutionException"
 

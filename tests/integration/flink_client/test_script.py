@@ -4,26 +4,115 @@ from __future__ import annotations
 
 import pytest
 
+from mt_core.tokens import split_statements
 from tests.integration.flink_client.sql_client import DONE, SqlClient, column, error, rows
 
-pytestmark = [pytest.mark.spark, pytest.mark.flink]
+pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.slow]
+
+VALUES = """
+SELECT true AS yes, CAST(1 AS TINYINT) AS tiny, CAST(2 AS SMALLINT) AS small, 3 AS whole, 4L AS big,
+  CAST(1.1 AS FLOAT) AS real, 1e20D AS double, CAST('NaN' AS DOUBLE) AS nan, CAST('-Infinity' AS FLOAT) AS inf,
+  CAST(1.5 AS DECIMAL(38, 10)) AS exact, CAST(NULL AS INT) AS none, NULL AS nothing;
+SELECT DATE '2024-02-29' AS day, TIME '01:02:03.5' AS time, TIMESTAMP_NTZ '2024-01-02 03:04:05.12' AS wall,
+  TIMESTAMP '2024-01-02 03:04:05Z' AS moment, INTERVAL '1 02:03:04.5' DAY TO SECOND AS span,
+  INTERVAL '1-2' YEAR TO MONTH AS months;
+SELECT array(1, 2, NULL) AS list, map('k', 1) AS by_name, map(1, 'x') AS by_number,
+  named_struct('x', 1, 'y', 'z') AS row, array(map('a', array(1))) AS deep, parse_json('{"a": [1]}') AS variant;
+SELECT 'text' AS text, '' AS empty, '日本語' AS wide, X'0AFF' AS bytes, repeat('long', 30) AS cut,
+  '--no; comment' AS tricky;
+"""
+TABLES = """
+CREATE DATABASE market;
+USE market;
+SHOW CURRENT DATABASE;
+-- it's a comment; the statement goes on
+CREATE TABLE `sales` (id BIGINT NOT NULL COMMENT 'the id', day STRING, paid DECIMAL(10, 2)) USING iceberg
+  PARTITIONED BY (day);
+INSERT INTO sales VALUES (1, '2024-01-01', 10.00), (2, '2024-01-02', 20.50);
+SELECT * FROM sales ORDER BY id;
+SHOW TABLES;
+DESCRIBE sales;
+SHOW PARTITIONS sales;
+SHOW CREATE TABLE sales;
+CREATE TEMPORARY VIEW firsts AS SELECT * FROM sales WHERE id = 1;
+SHOW VIEWS;
+SELECT count(*) AS n FROM firsts;
+CREATE TABLE copy WITH ('connector' = 'iceberg') AS SELECT * FROM sales;
+SELECT count(*) AS n FROM copy;
+EXPLAIN SELECT * FROM sales;
+DROP TABLE copy;
+DROP TABLE sales;
+USE `default`;
+DROP DATABASE market;
+"""
+CATALOGS = """
+CREATE CATALOG files WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '$FOLDER/files');
+SHOW CATALOGS;
+USE CATALOG files;
+CREATE DATABASE one;
+SHOW DATABASES;
+SHOW CURRENT CATALOG;
+DROP DATABASE one;
+USE CATALOG lake;
+DROP CATALOG files;
+SHOW CATALOGS;
+"""
+MATERIALIZED_TABLE = """
+CREATE TABLE fares (at TIMESTAMP, day STRING, paid DECIMAL(10, 2)) USING iceberg;
+INSERT INTO fares VALUES (TIMESTAMP '2024-01-01 10:00:00', '2024-01-01', 1.50);
+CREATE MATERIALIZED TABLE daily PARTITIONED BY (day)
+  WITH ('partition.fields.day.date-formatter' = 'yyyy-MM-dd')
+  FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL
+  AS SELECT day, sum(paid) AS paid, max(at) AS newest, map('n', array(named_struct('x', count(*)))) AS deep
+  FROM fares GROUP BY day;
+SHOW MATERIALIZED TABLES;
+DESCRIBE daily;
+SHOW CREATE MATERIALIZED TABLE daily;
+INSERT INTO fares VALUES (TIMESTAMP '2024-01-02 10:00:00', '2024-01-02', 2.00);
+ALTER MATERIALIZED TABLE daily REFRESH PARTITION (day = '2024-01-02');
+SELECT day, paid FROM daily ORDER BY day;
+ALTER MATERIALIZED TABLE daily SUSPEND;
+SHOW MATERIALIZED TABLES;
+ALTER MATERIALIZED TABLE daily RESUME;
+ALTER MATERIALIZED TABLE daily REFRESH;
+SHOW REFRESHES FOR daily;
+EXPLAIN REFRESH daily;
+DROP MATERIALIZED TABLE daily;
+SHOW MATERIALIZED TABLES;
+DROP TABLE fares;
+"""
+FAILING = """
+SELECT 1;
+SELECT 1,
+  2 3;
+SELECT 2;
+"""
+# The client ends at the error of the last.
+SCRIPTS = (VALUES, TABLES, CATALOGS, MATERIALIZED_TABLE, FAILING)
 
 
-def test_values_of_every_type_are_shown(client: SqlClient) -> None:
-    numbers, times, deep, texts = client.run(
-        """
-        SELECT true AS yes, CAST(1 AS TINYINT) AS tiny, CAST(2 AS SMALLINT) AS small, 3 AS whole, 4L AS big,
-          CAST(1.1 AS FLOAT) AS real, 1e20D AS double, CAST('NaN' AS DOUBLE) AS nan, CAST('-Infinity' AS FLOAT) AS inf,
-          CAST(1.5 AS DECIMAL(38, 10)) AS exact, CAST(NULL AS INT) AS none, NULL AS nothing;
-        SELECT DATE '2024-02-29' AS day, TIME '01:02:03.5' AS time, TIMESTAMP_NTZ '2024-01-02 03:04:05.12' AS wall,
-          TIMESTAMP '2024-01-02 03:04:05Z' AS moment, INTERVAL '1 02:03:04.5' DAY TO SECOND AS span,
-          INTERVAL '1-2' YEAR TO MONTH AS months;
-        SELECT array(1, 2, NULL) AS list, map('k', 1) AS by_name, map(1, 'x') AS by_number,
-          named_struct('x', 1, 'y', 'z') AS row, array(map('a', array(1))) AS deep, parse_json('{"a": [1]}') AS variant;
-        SELECT 'text' AS text, '' AS empty, '日本語' AS wide, X'0AFF' AS bytes, repeat('long', 30) AS cut,
-          '--no; comment' AS tricky;
-        """
-    )
+class Session:
+    """What one client, which was given all scripts as one, showed of each."""
+
+    def __init__(self, client: SqlClient) -> None:
+        self._shown = client.run("".join(SCRIPTS).replace("$FOLDER", str(client.folder)))
+
+    def answers(self, script: str) -> list[str]:
+        """Return what each statement of *script* showed, as far as the client came."""
+        begin = sum(len(split_statements(each)) for each in SCRIPTS[: SCRIPTS.index(script)])
+        answers = self._shown[begin : begin + len(split_statements(script))]
+        assert answers, self._shown[-1]
+        assert script == FAILING or not any("[ERROR]" in answer for answer in answers), answers[-1]
+        return answers
+
+
+@pytest.fixture(scope="module")
+def session(client: SqlClient) -> Session:
+    return Session(client)
+
+
+def test_values_of_every_type_are_shown(session: Session) -> None:
+    numbers, times, deep, texts = session.answers(VALUES)
 
     assert rows(numbers) == [
         ["yes", "tiny", "small", "whole", "big", "real", "double", "nan", "inf", "exact", "none", "nothing"],
@@ -41,33 +130,8 @@ def test_values_of_every_type_are_shown(client: SqlClient) -> None:
     assert "1 row in set" in numbers
 
 
-def test_tables_are_made_written_described_and_dropped(client: SqlClient) -> None:
-    answers = client.run(
-        """
-        CREATE DATABASE market;
-        USE market;
-        SHOW CURRENT DATABASE;
-        -- it's a comment; the statement goes on
-        CREATE TABLE `sales` (id BIGINT NOT NULL COMMENT 'the id', day STRING, paid DECIMAL(10, 2)) USING iceberg
-          PARTITIONED BY (day);
-        INSERT INTO sales VALUES (1, '2024-01-01', 10.00), (2, '2024-01-02', 20.50);
-        SELECT * FROM sales ORDER BY id;
-        SHOW TABLES;
-        DESCRIBE sales;
-        SHOW PARTITIONS sales;
-        SHOW CREATE TABLE sales;
-        CREATE TEMPORARY VIEW firsts AS SELECT * FROM sales WHERE id = 1;
-        SHOW VIEWS;
-        SELECT count(*) AS n FROM firsts;
-        CREATE TABLE copy WITH ('connector' = 'iceberg') AS SELECT * FROM sales;
-        SELECT count(*) AS n FROM copy;
-        EXPLAIN SELECT * FROM sales;
-        DROP TABLE copy;
-        DROP TABLE sales;
-        USE `default`;
-        DROP DATABASE market;
-        """
-    )
+def test_tables_are_made_written_described_and_dropped(session: Session) -> None:
+    answers = session.answers(TABLES)
 
     assert [answer.endswith(DONE) for answer in answers[:4]] == [True, True, False, True]
     assert column(answers[2]) == ["market"]
@@ -88,54 +152,16 @@ def test_tables_are_made_written_described_and_dropped(client: SqlClient) -> Non
     assert [answer.splitlines()[0] for answer in answers[16:20]] == [DONE] * 4
 
 
-def test_catalogs_are_made_used_and_dropped(client: SqlClient) -> None:
-    answers = client.run(
-        f"""
-        CREATE CATALOG files WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{client.folder}/files');
-        SHOW CATALOGS;
-        USE CATALOG files;
-        CREATE DATABASE one;
-        SHOW DATABASES;
-        SHOW CURRENT CATALOG;
-        DROP DATABASE one;
-        USE CATALOG lake;
-        DROP CATALOG files;
-        SHOW CATALOGS;
-        """
-    )
+def test_catalogs_are_made_used_and_dropped(session: Session) -> None:
+    answers = session.answers(CATALOGS)
 
     assert column(answers[1]) == ["files", "lake", "spark_catalog"]
     assert (column(answers[4]), column(answers[5])) == (["one"], ["files"])
     assert column(answers[9]) == ["lake", "spark_catalog"]
 
 
-def test_a_materialized_table_lives_from_create_to_drop(client: SqlClient) -> None:
-    answers = client.run(
-        """
-        CREATE TABLE fares (at TIMESTAMP, day STRING, paid DECIMAL(10, 2)) USING iceberg;
-        INSERT INTO fares VALUES (TIMESTAMP '2024-01-01 10:00:00', '2024-01-01', 1.50);
-        CREATE MATERIALIZED TABLE daily PARTITIONED BY (day)
-          WITH ('partition.fields.day.date-formatter' = 'yyyy-MM-dd')
-          FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL
-          AS SELECT day, sum(paid) AS paid, max(at) AS newest, map('n', array(named_struct('x', count(*)))) AS deep
-          FROM fares GROUP BY day;
-        SHOW MATERIALIZED TABLES;
-        DESCRIBE daily;
-        SHOW CREATE MATERIALIZED TABLE daily;
-        INSERT INTO fares VALUES (TIMESTAMP '2024-01-02 10:00:00', '2024-01-02', 2.00);
-        ALTER MATERIALIZED TABLE daily REFRESH PARTITION (day = '2024-01-02');
-        SELECT day, paid FROM daily ORDER BY day;
-        ALTER MATERIALIZED TABLE daily SUSPEND;
-        SHOW MATERIALIZED TABLES;
-        ALTER MATERIALIZED TABLE daily RESUME;
-        ALTER MATERIALIZED TABLE daily REFRESH;
-        SHOW REFRESHES FOR daily;
-        EXPLAIN REFRESH daily;
-        DROP MATERIALIZED TABLE daily;
-        SHOW MATERIALIZED TABLES;
-        DROP TABLE fares;
-        """
-    )
+def test_a_materialized_table_lives_from_create_to_drop(session: Session) -> None:
+    answers = session.answers(MATERIALIZED_TABLE)
 
     assert answers[2].endswith(DONE)
     assert [(row[0], row[2], row[4]) for row in rows(answers[3])[1:]] == [("daily", "FULL", "ACTIVATED")]
@@ -155,11 +181,11 @@ def test_a_materialized_table_lives_from_create_to_drop(client: SqlClient) -> No
     assert "Empty set" in answers[16]
 
 
-def test_an_error_ends_the_script_and_says_what_and_where(client: SqlClient) -> None:
-    answers = client.run("SELECT 1;\nSELECT 1,\n  2 3;\nSELECT 2;")
+def test_an_error_ends_the_script_and_says_what_and_where(session: Session) -> None:
+    one, failed = session.answers(FAILING)
 
-    assert len(answers) == 2
-    assert error(answers[1]) == (
+    assert column(one) == ["1"]
+    assert error(failed) == (
         "QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near '3': extra input '3'. SQLSTATE: 42601 (line 2, position 5)"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack, closing
 
 import pytest
 
@@ -18,13 +19,37 @@ pytestmark = [pytest.mark.spark, pytest.mark.flink]
 ENDLESS = "SELECT count(*) AS n FROM range(100000000000) a JOIN range(100) b ON a.id <> b.id"
 
 
+class Seat:
+    """A client that the tests sit before one after the other; if one leaves it without a prompt, the next gets another."""
+
+    def __init__(self, client: SqlClient) -> None:
+        self._client, self._opened = client, ExitStack()
+        self._terminal: Terminal | None = None
+
+    def take(self) -> Terminal:
+        """Return the client at its prompt, with the properties of a new session but results as text tables."""
+        if self._terminal is None or not re.search(PROMPT, self._terminal.shown):
+            self.close()
+            self._terminal = self._opened.enter_context(self._client.terminal())
+            self._terminal.wait_for(PROMPT)
+        self._terminal.enter("RESET;")
+        self._terminal.enter(TABLEAU)
+        return self._terminal
+
+    def close(self) -> None:
+        self._opened.close()
+
+
+@pytest.fixture(scope="module")
+def seat(client: SqlClient) -> Iterator[Seat]:
+    with closing(Seat(client)) as seat:
+        yield seat
+
+
 @pytest.fixture
-def terminal(client: SqlClient) -> Iterator[Terminal]:
-    """The client at its first prompt, results as text tables."""
-    with client.terminal() as terminal:
-        terminal.wait_for(PROMPT)
-        terminal.enter(TABLEAU)
-        yield terminal
+def terminal(seat: Seat) -> Terminal:
+    """The client at a prompt, results as text tables."""
+    return seat.take()
 
 
 @pytest.fixture
@@ -68,6 +93,7 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
     assert column(after) == ["1"]
 
 
+@pytest.mark.slow
 def test_a_verbose_client_sees_the_whole_error(terminal: Terminal) -> None:
     terminal.enter("SET 'sql-client.verbose' = 'true';")
 
@@ -78,6 +104,7 @@ def test_a_verbose_client_sees_the_whole_error(terminal: Terminal) -> None:
     assert "\tat org.apache.flink.runtime.rest.RestClient" in told
 
 
+@pytest.mark.slow
 def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
     terminal.enter("RESET;")
     opened = rows(terminal.enter("SET;"))[1:]
@@ -97,6 +124,7 @@ def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
     assert ["table.local-time-zone", "Asia/Kolkata"] in left
 
 
+@pytest.mark.slow
 def test_thousands_of_rows_come_in_order(terminal: Terminal) -> None:
     shown = terminal.enter("SELECT id, 'row' AS text FROM range(7000) ORDER BY id;")
 
@@ -104,6 +132,7 @@ def test_thousands_of_rows_come_in_order(terminal: Terminal) -> None:
     assert "7000 rows in set" in shown
 
 
+@pytest.mark.slow
 def test_tab_completes_keywords_tables_and_columns(terminal: Terminal) -> None:
     terminal.enter("CREATE TABLE lettuce (crispness INT) USING iceberg;")
     terminal.enter("INSERT INTO lettuce VALUES (7);")
@@ -116,12 +145,16 @@ def test_tab_completes_keywords_tables_and_columns(terminal: Terminal) -> None:
     most = terminal.enter(";")
     terminal.enter("DROP TABLE lettuce;")
     terminal.type(f"SHOW CURRENT {TAB}")
+    offered = terminal.wait_for(r"CATALOG +DATABASE")
+    terminal.type(CTRL_C)
+    terminal.wait_for(PROMPT)
 
     assert "lettuce" in column(tables)
     assert column(most) == ["7"]
-    assert terminal.wait_for(r"CATALOG +DATABASE")
+    assert offered
 
 
+@pytest.mark.slow
 def test_the_table_view_pages_through_a_result(terminal: Terminal) -> None:
     terminal.enter("RESET 'sql-client.execution.result-mode';")
 
@@ -132,6 +165,7 @@ def test_the_table_view_pages_through_a_result(terminal: Terminal) -> None:
     assert "Result retrieval cancelled" in terminal.wait_for(PROMPT)
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_a_query(terminal: Terminal, watcher: GatewayClient) -> None:
     terminal.type(f"{ENDLESS};\r")
     wait_until(lambda: "RUNNING" in jobs(watcher, "collect"), "the query never ran")
@@ -144,6 +178,7 @@ def test_ctrl_c_stops_a_query(terminal: Terminal, watcher: GatewayClient) -> Non
     assert column(terminal.enter("SELECT 1 AS one;")) == ["1"]
 
 
+@pytest.mark.slow
 def test_ctrl_c_lets_go_of_an_insert_which_stop_job_ends(terminal: Terminal, watcher: GatewayClient) -> None:
     terminal.enter("CREATE TABLE brook (n BIGINT) USING iceberg;")
     terminal.type(f"INSERT INTO brook {ENDLESS};\r")
@@ -163,6 +198,7 @@ def test_ctrl_c_lets_go_of_an_insert_which_stop_job_ends(terminal: Terminal, wat
     assert DONE in terminal.enter("DROP TABLE brook;")
 
 
+@pytest.mark.slow
 def test_ctrl_c_stops_an_insert_that_is_waited_for(terminal: Terminal, watcher: GatewayClient) -> None:
     terminal.enter("CREATE TABLE rill (n BIGINT) USING iceberg;")
     terminal.enter("SET 'table.dml-sync' = 'true';")
@@ -177,12 +213,11 @@ def test_ctrl_c_stops_an_insert_that_is_waited_for(terminal: Terminal, watcher: 
     assert DONE in terminal.enter("DROP TABLE rill;")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("leave", ["QUIT;\r", CTRL_D])
-def test_leaving_closes_the_session(client: SqlClient, watcher: GatewayClient, leave: str) -> None:
-    with client.terminal() as terminal:
-        terminal.wait_for(PROMPT)
-        terminal.type(leave)
-        code = terminal.wait_end()
+def test_leaving_closes_the_session(terminal: Terminal, leave: str) -> None:
+    terminal.type(leave)
+    code = terminal.wait_end()
 
     assert code == 0
     assert terminal.shown.rstrip().endswith("Shutting down the session...\ndone.")

@@ -20,7 +20,7 @@ from mt_core.client import dbapi
 from mt_core.rowset import RowKind
 from tests.support.gateway.own_process import FAST, started_gateway, wait_until
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 KOLKATA = ZoneInfo("Asia/Kolkata")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))

@@ -1,6 +1,11 @@
+"""Programs in Python on a real gateway: the driver, pandas, SQLAlchemy with its own suite for dialects, and the draft."""
+
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -18,9 +23,14 @@ from sqlalchemy.dialects import registry
 
 from mt_core.client import dbapi
 from mt_core.rowset import RowKind
-from tests.support.gateway.own_process import FAST, started_gateway, wait_until
+from tests.depth import DEPTH
+from tests.support.gateway.own_process import FAST, ROOT, started_gateway, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SUITE_TIMEOUT_S = 1700
+# How many tests of the suite ran when it was last looked through: none may slip out unseen.
+SUITE, FEWEST_PASSED = ("all", 600) if DEPTH > 1 else ("chosen", 76)
 
 KOLKATA = ZoneInfo("Asia/Kolkata")
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
@@ -320,3 +330,19 @@ def test_the_draft_answers_the_first_rows_of_a_result_without_end(url: str, curs
 
     [result] = answer.json()["results"]
     assert (result["data"], result["change_flags"]) == ([["Rome", 2]], [True])
+
+
+@pytest.mark.timeout(SUITE_TIMEOUT_S + 100)
+def test_the_dialect_passes_the_suite_of_sqlalchemy(url: str, cursor: dbapi.Cursor) -> None:
+    # The schema of the suite's connections, and the other one that it expects.
+    cursor.execute("CREATE SCHEMA lake.suite")
+    cursor.execute("CREATE SCHEMA lake.test_schema")
+    target = f"freshtable://{url.removeprefix('http://')}/lake/suite"
+    command = [sys.executable, "-m", "tests.integration.dialect_suite", target, SUITE, "-rfE"]
+
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SUITE_TIMEOUT_S, check=False)
+
+    passed = re.search(r"(\d+) passed", run.stdout)
+    assert run.returncode == 0, run.stdout[-10_000:] + run.stderr[-2_000:]
+    assert passed is not None
+    assert int(passed[1]) >= FEWEST_PASSED

@@ -11,8 +11,8 @@ import java.sql.Statement;
 import java.util.Arrays;
 
 /**
- * A program that uses Flink's JDBC driver: `Jdbc URL`, with a command a line on its standard input. What a command gives is
- * written as lines of values between tabs, and ended by a line with a dot.
+ * A program that uses Flink's JDBC driver, with a command a line on its standard input, the first of which is `connect URL`. What a
+ * command gives is written as lines of values between tabs, and ended by a line with a dot.
  */
 public final class Jdbc {
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -20,13 +20,6 @@ public final class Jdbc {
     private static Connection connection;
 
     public static void main(String[] arguments) throws Exception {
-        try {
-            connection = DriverManager.getConnection(arguments[0]);
-        } catch (SQLException | RuntimeException error) {
-            failed(error);
-            // The driver's threads go on.
-            System.exit(0);
-        }
         var commands = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
         for (var line = commands.readLine(); line != null; line = commands.readLine()) {
             try {
@@ -36,8 +29,9 @@ public final class Jdbc {
             }
             OUT.println(".");
         }
-        // An open connection keeps the program from ending.
-        connection.close();
+        disconnect();
+        // The driver's threads go on after a connection that failed.
+        System.exit(0);
     }
 
     private static void perform(String line) throws SQLException {
@@ -45,6 +39,10 @@ public final class Jdbc {
         var word = end < 0 ? line : line.substring(0, end);
         var rest = end < 0 ? "" : line.substring(end + 1);
         switch (word) {
+            case "connect" -> {
+                disconnect();
+                connection = DriverManager.getConnection(rest);
+            }
             case "execute" -> execute(rest);
             case "query" -> {
                 try (Statement statement = connection.createStatement(); ResultSet found = statement.executeQuery(rest)) {
@@ -70,6 +68,13 @@ public final class Jdbc {
                 line(connection.isClosed());
             }
             default -> throw new IllegalArgumentException("no such command: " + word);
+        }
+    }
+
+    private static void disconnect() throws SQLException {
+        if (connection != null) {
+            connection.close();
+            connection = null;
         }
     }
 

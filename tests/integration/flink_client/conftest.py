@@ -11,7 +11,7 @@ from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
 from mt_core.spark.java import check_java
 from tests.integration.flink_client.jars import flink_jars
-from tests.integration.flink_client.jdbc import JdbcProgram
+from tests.integration.flink_client.jdbc import JdbcProgram, jdbc_program
 from tests.integration.flink_client.sql_client import SqlClient
 from tests.support.gateway.own_process import FAST, rows_of, started_gateway
 
@@ -48,5 +48,6 @@ def client(jars: list[Path], gateway_url: str, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="package")
-def jdbc(jars: list[Path], gateway_url: str) -> JdbcProgram:
-    return JdbcProgram(java=check_java(os.environ), jars=jars, endpoint=gateway_url.removeprefix("http://"))
+def jdbc(jars: list[Path], gateway_url: str) -> Iterator[JdbcProgram]:
+    with jdbc_program(check_java(os.environ), jars, gateway_url.removeprefix("http://")) as program:
+        yield program

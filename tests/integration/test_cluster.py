@@ -21,7 +21,7 @@ from tests.support.function_code import function_jar, greeting
 from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, Row, rows_of, wait_until
 from tests.support.ports import SASL, TOKEN, refusals
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 LOST_AFTER_S = 5
 BACK_S = 180.0
 # Some seconds in eight tasks.
@@ -48,27 +48,53 @@ def gateway(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory
         yield gateway
 
 
-def create_versions(gateway: GatewayUnderTest, folder: Path) -> None:
-    """Create functions of two jars with a class of one name, and of a Python file that has changed since."""
-    for name in ("hello", "ciao"):
-        jar = function_jar(folder, f"{name}.jar", **greeting(name))
-        gateway.sql(f"CREATE FUNCTION {'greet' if name == 'hello' else name} AS 'shop.Greet' USING JAR '{jar}'")
-    file = folder / "scores.py"
-    for name, value in (("score", 1), ("more", 2)):
-        file.write_text(f"def f(x: int) -> int:\n    return {value}\n")
-        gateway.sql(f"CREATE FUNCTION {name} AS 'scores.f' LANGUAGE PYTHON USING FILE '{file}'")
-    file.write_text("def f(x: int) -> int:\n    return 3\n")
+class Functions:
+    """An added jar, functions of two jars with a class of one name, and two of a Python file that has changed since."""
+
+    def __init__(self, gateway: GatewayUnderTest, cluster: StandaloneCluster, folder: Path) -> None:
+        self._gateway, self._cluster = gateway, cluster
+        gateway.sql(f"ADD JAR '{words_jar(folder, 'Heard')}'")
+        for name in ("hello", "ciao"):
+            jar = function_jar(folder, f"{name}.jar", **greeting(name))
+            gateway.sql(f"CREATE FUNCTION {'greet' if name == 'hello' else name} AS 'shop.Greet' USING JAR '{jar}'")
+        self._file = folder / "scores.py"
+        for name, value in (("score", 1), ("more", 2)):
+            self._file.write_text(f"def f(x: int) -> int:\n    return {value}\n")
+            gateway.sql(f"CREATE FUNCTION {name} AS 'scores.f' LANGUAGE PYTHON USING FILE '{self._file}'")
+        self._file.write_text("def f(x: int) -> int:\n    return 3\n")
+        self.scores = self._while_another_is_replaced()
+
+    def _while_another_is_replaced(self) -> list[Row]:
+        """Return what a query in many tasks gets of one version, while the other one is replaced."""
+        query = "SELECT DISTINCT score(CAST(id * 0 AS INT)) AS s FROM range(0, 2000000, 1, 16)"
+        with ThreadPoolExecutor(1) as pool:
+            slow = pool.submit(self._gateway.sql, query)
+            self._gateway.sql(
+                f"CREATE OR REPLACE FUNCTION more AS 'scores.f' LANGUAGE PYTHON USING FILE '{self._file}'"
+            )
+            return slow.result()
+
+    def called(self) -> list[Row]:
+        """Call both versions of the functions on the driver, which computes what is constant, and on the executors."""
+        calls = ", ".join(f"{each}(CAST(id * 0 AS INT)) AS {each}" for each in ("greet", "ciao", "score", "more"))
+        texts = ("SELECT greet(0) AS w", f"SELECT DISTINCT {calls} FROM range(0, 64, 1, 8)")
+        return [row for text in texts for row in self._gateway.sql(text)]
+
+    def are_on_executors(self) -> bool:
+        """Whether a method of the added jar was called on the executors alone."""
+        executors = {str(each.pid) for each in self._cluster.executors()}
+        pids = self._gateway.sql("SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)")
+        return {row["pid"] for row in pids} <= executors
 
 
-def scores_while_another_is_replaced(gateway: GatewayUnderTest, folder: Path) -> list[Row]:
-    """Return what a query in many tasks gets of one version, while the other one is replaced."""
-    query = "SELECT DISTINCT score(CAST(id * 0 AS INT)) AS s FROM range(0, 2000000, 1, 16)"
-    with ThreadPoolExecutor(1) as pool:
-        slow = pool.submit(gateway.sql, query)
-        gateway.sql(
-            f"CREATE OR REPLACE FUNCTION more AS 'scores.f' LANGUAGE PYTHON USING FILE '{folder / 'scores.py'}'"
-        )
-        return slow.result()
+VERSIONS = [{"w": "hello0"}, {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 3}]
+
+
+@pytest.fixture(scope="module")
+def functions(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Functions:
+    return Functions(gateway, cluster, tmp_path_factory.mktemp("functions"))
 
 
 def change(gateway: GatewayUnderTest, value: int) -> str:
@@ -87,20 +113,6 @@ def engine(gateway: GatewayUnderTest) -> str:
 def fact(gateway: GatewayUnderTest, key: str) -> str | None:
     rows = gateway.sql("DESCRIBE EXTENDED kept")
     return next((str(row["type"]) for row in rows if row["name"] == key), None)
-
-
-def test_an_executor_that_dies_in_the_middle_of_a_refresh_costs_no_attempt(
-    gateway: GatewayUnderTest, cluster: StandaloneCluster
-) -> None:
-    handle = change(gateway, 2)
-    wait_until(lambda: len(cluster.executors()) == 2, "no executors")
-
-    cluster.kill_executor()
-    run = gateway.wait_ended("kept", handle)
-
-    assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1)
-    assert gateway.published("kept", handle) == 1
-    assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
 
 
 def test_driver_and_executors_ask_for_the_secret_of_the_cluster_which_is_shown_nowhere(
@@ -131,70 +143,73 @@ def test_a_large_partition_comes_from_executors_in_parts(gateway: GatewayUnderTe
     assert received == 5_000_000
 
 
-def test_a_streaming_job_counts_each_row_once_in_each_operator_when_an_executor_dies(
-    gateway: GatewayUnderTest, cluster: StandaloneCluster
-) -> None:
-    gateway.sql("CREATE TABLE flights (n INT)")
-    gateway.sql("CREATE TABLE towns (k INT, town STRING)")
-    gateway.sql("INSERT INTO towns VALUES (0, 'Rome'), (1, 'Oslo'), (2, 'Rome'), (3, 'Rome')")
-    gateway.sql("CREATE TABLE arrivals (n INT)")
-    gateway.sql("CREATE TABLE tops (town STRING NOT NULL, rn INT NOT NULL, k INT, total BIGINT)")
-    gateway.sql("ALTER TABLE tops SET IDENTIFIER FIELDS town, rn")
-    with gateway.client() as client:
-        rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
-        [job] = rows_of(
-            client,
-            f"EXECUTE STATEMENT SET BEGIN INSERT INTO arrivals SELECT n FROM flights; INSERT INTO tops {TOPS}; END",
-        )
+class Job:
+    """A streaming job that copies the numbers of flights, and ranks towns by what lands there."""
 
-    def fly(*numbers: int) -> None:
-        gateway.sql(f"INSERT INTO flights VALUES {', '.join(f'({number})' for number in numbers)}")
+    def __init__(self, gateway: GatewayUnderTest) -> None:
+        self._gateway = gateway
+        gateway.sql("CREATE TABLE flights (n INT)")
+        gateway.sql("CREATE TABLE towns (k INT, town STRING)")
+        gateway.sql("INSERT INTO towns VALUES (0, 'Rome'), (1, 'Oslo'), (2, 'Rome'), (3, 'Rome')")
+        gateway.sql("CREATE TABLE arrivals (n INT)")
+        gateway.sql("CREATE TABLE tops (town STRING NOT NULL, rn INT NOT NULL, k INT, total BIGINT)")
+        gateway.sql("ALTER TABLE tops SET IDENTIFIER FIELDS town, rn")
+        inserts = f"INSERT INTO arrivals SELECT n FROM flights; INSERT INTO tops {TOPS};"
+        with gateway.client() as client:
+            rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
+            [answer] = rows_of(client, f"EXECUTE STATEMENT SET BEGIN {inserts} END")
+        self._job_id = answer["job id"]
 
-    def wait_arrived(*numbers: int) -> None:
+    def fly(self, *numbers: int) -> None:
+        self._gateway.sql(f"INSERT INTO flights VALUES {', '.join(f'({number})' for number in numbers)}")
+
+    def wait_arrived(self, *numbers: int) -> None:
         def arrived() -> list[int]:
-            return sorted(row["n"] for row in gateway.sql("SELECT n FROM arrivals"))
+            return sorted(row["n"] for row in self._gateway.sql("SELECT n FROM arrivals"))
 
         wait_until(lambda: len(arrived()) >= len(numbers), "rows are missing", BACK_S)
         assert arrived() == sorted(numbers)
 
-    fly(1, 2, 3, 4, 6)
-    wait_arrived(1, 2, 3, 4, 6)
-    cluster.kill_executor()
-    fly(3, 4, 7, 8, 5)
-    wait_arrived(1, 2, 3, 3, 4, 4, 5, 6, 7, 8)
-    [stopped] = gateway.sql(f"STOP JOB '{job['job id']}' WITH SAVEPOINT WITH DRAIN")
+    def stop(self) -> Path:
+        """Stop the job once it has written all rows, and return its savepoint."""
+        [stopped] = self._gateway.sql(f"STOP JOB '{self._job_id}' WITH SAVEPOINT WITH DRAIN")
+        return Path(str(stopped["savepoint path"]))
 
-    assert Path(str(stopped["savepoint path"])).is_dir()
+
+def test_an_executor_that_dies_costs_no_attempt_of_a_refresh_no_row_of_a_job_and_no_version_of_a_function(
+    gateway: GatewayUnderTest, cluster: StandaloneCluster, functions: Functions
+) -> None:
+    job = Job(gateway)
+    job.fly(1, 2, 3, 4, 6)
+    job.wait_arrived(1, 2, 3, 4, 6)
+    at_first = functions.called(), functions.are_on_executors()
+    handle = change(gateway, 2)
+    wait_until(lambda: len(cluster.executors()) == 2, "no executors")
+
+    cluster.kill_executor()
+    job.fly(3, 4, 7, 8, 5)
+    run = gateway.wait_ended("kept", handle)
+    job.wait_arrived(1, 2, 3, 3, 4, 4, 5, 6, 7, 8)
+    savepoint = job.stop()
+    wait_until(lambda: len(cluster.executors()) == 2, "no new executor", BACK_S)
+
+    assert (run["status"], run["attempt"]) == ("SUCCEEDED", 1)
+    assert gateway.published("kept", handle) == 1
+    assert gateway.sql("SELECT v FROM kept") == [{"v": 2}]
+    assert savepoint.is_dir()
     assert gateway.sql("SELECT * FROM tops ORDER BY town, rn") == [
         {"town": "Oslo", "rn": 1, "k": 1, "total": 6},
         {"town": "Rome", "rn": 1, "k": 0, "total": 12},
         {"town": "Rome", "rn": 2, "k": 3, "total": 10},
     ]
+    assert functions.scores == [{"s": 1}]
+    assert at_first == (functions.called(), functions.are_on_executors()) == (VERSIONS, True)
 
 
-def test_executors_call_added_jars_and_each_version_of_a_function_also_when_they_are_new_and_after_a_lost_jvm(
-    gateway: GatewayUnderTest, cluster: StandaloneCluster, tmp_path: Path
+@pytest.mark.kills
+def test_executors_call_jars_and_each_version_of_a_function_after_a_lost_jvm(
+    gateway: GatewayUnderTest, functions: Functions
 ) -> None:
-    pids = "SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)"
-
-    def ran_on_executors() -> bool:
-        executors = {str(each.pid) for each in cluster.executors()}
-        return {row["pid"] for row in gateway.sql(pids)} <= executors
-
-    def called() -> list[Row]:
-        """Call both versions of the functions on the driver, which computes what is constant, and on the executors."""
-        calls = ", ".join(f"{each}(CAST(id * 0 AS INT)) AS {each}" for each in ("greet", "ciao", "score", "more"))
-        return [*gateway.sql("SELECT greet(0) AS w"), *gateway.sql(f"SELECT DISTINCT {calls} FROM range(0, 64, 1, 8)")]
-
-    gateway.sql(f"ADD JAR '{words_jar(tmp_path, 'Heard')}'")
-    create_versions(gateway, tmp_path)
-    slowly = scores_while_another_is_replaced(gateway, tmp_path)
-    called_at_first = called()
-    at_first = ran_on_executors()
-    cluster.kill_executor()
-    wait_until(lambda: len(cluster.executors()) == 2, "no new executor", BACK_S)
-    with_a_new_executor = ran_on_executors()
-    called_later = called()
     gateway.sql(
         "CREATE MATERIALIZED TABLE heard FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
         "SELECT reflect('shop.Heard', 'shout', CAST(v AS STRING)) AS word FROM source WHERE v = 1"
@@ -206,17 +221,14 @@ def test_executors_call_added_jars_and_each_version_of_a_function_also_when_they
     wait_until(lambda: engine(gateway) == "READY", "Spark did not come back", BACK_S)
     run = gateway.wait_ended("heard", handle)
 
-    assert (at_first, with_a_new_executor, ran_on_executors()) == (True, True, True)
-    versions = [{"w": "hello0"}, {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 3}]
-    assert (called_at_first, called_later, called()) == (versions, versions, versions)
-    assert slowly == [{"s": 1}]
+    assert (functions.called(), functions.are_on_executors()) == (VERSIONS, True)
     assert run["status"] == "SUCCEEDED"
     assert gateway.sql("SELECT word FROM heard") == [{"word": "1!"}]
     gateway.sql("DROP MATERIALIZED TABLE heard")
 
 
 def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_back(
-    gateway: GatewayUnderTest, cluster: StandaloneCluster
+    gateway: GatewayUnderTest, cluster: StandaloneCluster, functions: Functions
 ) -> None:
     before = engine(gateway), fact(gateway, "engine")
     handle = change(gateway, 3)
@@ -240,6 +252,7 @@ def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_
     assert run["status"] == "SUCCEEDED"
     assert gateway.published("kept", handle) == 1
     assert gateway.sql("SELECT v FROM kept") == [{"v": 3}]
+    assert (functions.called(), functions.are_on_executors()) == (VERSIONS, True)
     log = (gateway.home / "logs" / "gateway.log").read_text(encoding="utf-8")
     assert "cluster_lost" in log
     assert "refresh of lake.default.kept QUEUED: attempt 1: Spark's cluster" in log

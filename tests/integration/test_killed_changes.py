@@ -24,9 +24,9 @@ from tests.support.gateway.own_process import wait_until
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
 
 # The step, and the table of a batch in which it is: first the one of Iceberg, then the one in a database. In CI one table has the
-# batch, then both have it, and the checkpoint does not.
-STEPS = [("published", 1), ("published", 2)]
-ALL_STEPS = [("batch", 1), ("write", 1), ("publish", 1), ("published", 1), ("write", 2), ("published", 2)]
+# batch; the other one and the checkpoint do not.
+IN_CI = [("published", 1)]
+OTHERS = [("batch", 1), ("write", 1), ("publish", 1), ("write", 2), ("published", 2)]
 COUNTS = (
     "(SELECT substring(row, 1, 1) AS k, CAST(count(*) AS INT) AS n FROM (SELECT row FROM (SELECT *, ROW_NUMBER() OVER "
     "(PARTITION BY row ORDER BY now()) AS f FROM flights) WHERE f = 1) GROUP BY 1) AS c"
@@ -116,10 +116,14 @@ def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[ChainWorld]:
         world.stop_all()
 
 
-def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_does(world: ChainWorld) -> None:
-    world.wait(lambda: world.found() == world.expected())
+@pytest.mark.parametrize("steps", [IN_CI, pytest.param(OTHERS, marks=pytest.mark.kills)])
+def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_does(
+    world: ChainWorld, steps: list[tuple[str, int]]
+) -> None:
+    expected = world.expected()
+    world.wait(lambda: world.found() == expected)
 
-    for step, table in ALL_STEPS if DEPTH > 1 else STEPS:
+    for step, table in steps:
         world.kill(step, table)
         world.grow()
         expected = world.expected()
@@ -129,11 +133,12 @@ def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_do
     assert world.found() == world.expected()
 
 
-@pytest.mark.skipif(DEPTH == 1, reason="a plan is killed as it copies a savepoint in each run; the chain in a deep one")
+@pytest.mark.kills
 def test_a_chain_of_operators_that_is_killed_as_it_copies_a_savepoint_gives_what_the_query_does(
     world: ChainWorld,
 ) -> None:
-    world.wait(lambda: world.found() == world.expected())
+    expected = world.expected()
+    world.wait(lambda: world.found() == expected)
     path = world.engine.savepoint(world.job_id, world.stream, world.folder("s"))
     world.grow()
 

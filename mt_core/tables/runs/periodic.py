@@ -45,10 +45,11 @@ class PeriodicRuns:
 
     def widened(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
         """Return *run* with all that is due when it is claimed; what does not fit into it is queued as a further run."""
-        if run.kind is RunKind.PERIODIC:
-            # The others were requested before the clock was put back.
-            run = replace(run, points=tuple(point for point in run.points if has_come(point, tx.now())))
-        if run.kind is not RunKind.PERIODIC or run.solo:
+        if run.kind is not RunKind.PERIODIC:
+            return run
+        # A point that is to come was requested before the clock was put back.
+        run = replace(run, points=tuple(point for point in run.points if has_come(point, tx.now())))
+        if run.solo:
             return run
         if table.rebuild_due is not None:
             run = replace(run, scope=WHOLE)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from itertools import product
+from itertools import compress, product
 
 import pytest
 from _pytest.mark.expression import Expression
 
 from tests import run
 
+Marks = tuple[str, ...]
 MARKS = ("spark", "airflow", "processes", "slow", "kills")
 CI = ("check", "test", "test-slow")
 TESTS = [
@@ -25,22 +26,22 @@ def expressions(*targets: str) -> list[str]:
     return [arguments[arguments.index("-m") + 1] for arguments in of_pytest if "-m" in arguments]
 
 
-def runs(marks: frozenset[str], *targets: str) -> int:
+def runs(marks: Marks, *targets: str) -> int:
     return sum(Expression.compile(each).evaluate(lambda name, **_: name in marks) for each in expressions(*targets))
 
 
 @pytest.mark.parametrize("marks", TESTS, ids=" ".join)
-def test_ci_runs_each_test_but_the_kills_once(marks: frozenset[str]) -> None:
+def test_ci_runs_each_test_but_the_kills_once(marks: Marks) -> None:
     assert runs(marks, *CI) == ("kills" not in marks)
 
 
 @pytest.mark.parametrize("marks", TESTS, ids=" ".join)
-def test_each_test_is_run_by_one_target(marks: frozenset[str]) -> None:
+def test_each_test_is_run_by_one_target(marks: Marks) -> None:
     times = Counter({target: runs(marks, target) for target in ("test", "test-slow", "test-kills")})
 
     assert sorted(times.values()) == [0, 0, 1]
 
 
 @pytest.mark.parametrize("marks", TESTS, ids=" ".join)
-def test_check_and_test_run_no_test_twice(marks: frozenset[str]) -> None:
+def test_check_and_test_run_no_test_twice(marks: Marks) -> None:
     assert runs(marks, "check", "test") == runs(marks, "test")

@@ -24,6 +24,7 @@ READS_THE_ENVIRONMENT = {
     "mt_core/cli.py",
     "mt_core/spark/jars.py",
     "mt_core/spark/operator_jar.py",
+    "tests/support/gateway/forked.py",
     "tests/support/gateway/own_process.py",
 }
 

@@ -176,6 +176,7 @@ class Job:
         return Path(str(stopped["savepoint path"]))
 
 
+@pytest.mark.kills
 def test_an_executor_that_dies_costs_no_attempt_of_a_refresh_no_row_of_a_job_and_no_version_of_a_function(
     gateway: GatewayUnderTest, cluster: StandaloneCluster, functions: Functions
 ) -> None:

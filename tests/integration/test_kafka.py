@@ -163,6 +163,7 @@ def test_a_job_from_a_topic_to_a_table_survives_kills_and_savepoints_and_each_re
     port.run(f"STOP JOB '{next_id}'")
 
 
+@pytest.mark.kills
 def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_through_a_kill(port: Port) -> None:
     kept, own = f"lake.default.kept_{port.topic}", f"spark_catalog.default.own_{port.topic}"
     columns = "number INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS number * 2"
@@ -283,6 +284,7 @@ def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port:
     port.run(f"STOP JOB '{job_id}'")
 
 
+@pytest.mark.kills
 def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_sums_it(port: Port) -> None:
     lasting, create = f"lake.default.{port.topic}", "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '2' SECOND AS "
     port.run(port.table(name=lasting).replace("TEMPORARY ", ""))

@@ -157,7 +157,8 @@ def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
         wait_until(lambda: not _files(gateway, table), "files are left", 120)
 
 
-@pytest.mark.parametrize("victim", ["jvm", pytest.param("gateway", marks=pytest.mark.kills)])
+@pytest.mark.kills
+@pytest.mark.parametrize("victim", ["jvm", "gateway"])
 def test_a_table_of_a_stream_is_whole_or_nothing_over_kills_before_in_and_after_its_first_batch(
     gateway: GatewayUnderTest, victim: Victim
 ) -> None:

@@ -103,6 +103,7 @@ def test_a_plan_whose_execution_is_killed_has_a_job_or_can_be_executed_again(
     gateway.sql(f"STOP JOB '{job}'")
 
 
+@pytest.mark.kills
 def test_a_plan_that_goes_on_from_a_savepoint_is_killed_while_it_copies_it_and_repeats_no_row(
     gateway: GatewayUnderTest,
 ) -> None:

@@ -157,6 +157,7 @@ def test_a_batch_whose_jvm_is_killed_is_in_each_table_once(killed: KilledWorld, 
     killed.expect_all()
 
 
+@pytest.mark.kills
 def test_a_stream_that_had_no_batch_when_its_jvm_was_killed_was_a_bystander(killed: KilledWorld) -> None:
     killed.expect_all()
     # What Spark reports as read it has committed; the first rows are counted before the query starts.

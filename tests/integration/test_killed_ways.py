@@ -9,7 +9,8 @@ import pytest
 
 from tests.support.gateway.own_process import GatewayUnderTest, Victim, alive, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+# CI kills a run that recomputes its table, in test_kill.py.
+pytestmark = [pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(600)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,8 +44,6 @@ KEPT = [
 # Before the first the change is nowhere, before the second it is on the run's branch, before the third on main as well.
 # A run that has lost its Spark begins again in the same gateway; once it is on main it needs a Spark no more.
 STEPS: dict[str, Victim] = {"write": "jvm", "staged": "jvm", "published": "gateway"}
-# test_kill.py kills a run after it is on main.
-IN_CI = [("keys", "staged")]
 
 
 @pytest.fixture(scope="module")
@@ -66,11 +65,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTe
 
 @pytest.mark.parametrize(
     ("kept", "step"),
-    [
-        pytest.param(kept, step, id=f"{kept.way}, {step}", marks=[] if (kept.way, step) in IN_CI else pytest.mark.kills)
-        for kept in KEPT
-        for step in STEPS
-    ],
+    [pytest.param(kept, step, id=f"{kept.way}, {step}") for kept in KEPT for step in STEPS],
 )
 def test_a_change_whose_application_is_killed_is_in_the_table_once(
     gateway: GatewayUnderTest, kept: Kept, step: str

@@ -131,6 +131,7 @@ def _children(pid: int) -> list[int]:
     return [child.pid for child in psutil.Process(pid).children(recursive=True) if "java" in child.name()]
 
 
+@pytest.mark.kills
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a JVM that hangs ends when it runs again")
 def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(running: GatewayUnderTest) -> None:
     jvm = running.jvm_pid

@@ -101,6 +101,9 @@ def world(spark_driver: SparkDriver) -> Iterator[World]:
     yield world
     for table in ("lake.made.t", "folders.made.t", "spark_catalog.default.t"):
         world.rows(f"DROP TABLE IF EXISTS {table}")
+    world.catalogs = {}
+    # The session of the driver, which other modules share, forgets them too.
+    assert not world.exists("lake.made.t")
     world.engine.close_session(CONTEXT.session_id)
 
 

@@ -86,6 +86,7 @@ def test_a_job_whose_source_is_empty_has_no_table_and_leaves_nothing(created: Cr
     assert (before, created.exists(), created.left()) == (False, False, [])
 
 
+@pytest.mark.slow
 def test_a_table_with_rows_is_discarded_with_its_files_and_its_checkpoint(created: CreatedWorld) -> None:
     created.world.append("a")
     created.begin()
@@ -170,6 +171,7 @@ def test_a_table_that_somebody_else_creates_first_stays_and_ends_the_job(created
     assert world.rows("copies") == ["theirs"]
 
 
+@pytest.mark.slow
 def test_a_created_table_that_is_dropped_is_not_created_again(created: CreatedWorld) -> None:
     world = created.world
     world.append("a")

@@ -254,6 +254,7 @@ def test_a_temporary_function_is_of_its_session_alone(world: World) -> None:
     assert world.statements.session_state(world.one).functions == set()
 
 
+@pytest.mark.slow
 def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(world: World, tmp_path: Path) -> None:
     before = set(sys.modules)
     file = tmp_path / "users.py"

@@ -61,6 +61,7 @@ def test_late_rows_are_found_by_a_column_of_the_source_and_by_the_query(world: R
     assert world.rows("ranked") == world.plain(RANKED)
 
 
+@pytest.mark.slow
 def test_late_rows_are_found_although_sources_had_no_commit_or_got_columns_that_no_query_reads(
     world: RefreshWorld,
 ) -> None:

@@ -55,12 +55,10 @@ def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:
     maintained.refresh()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "in_place",
-    [
-        pytest.param(True, id="in place"),
-        *([pytest.param(False, id="rewritten", marks=pytest.mark.slow)] if DEPTH > 1 else []),
-    ],
+    [pytest.param(True, id="in place"), *([pytest.param(False, id="rewritten")] if DEPTH > 1 else [])],
 )
 def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, in_place: bool
@@ -102,6 +100,7 @@ def test_every_partitioned_table_is_kept_in_its_way(world: RefreshWorld) -> None
         check_rows(maintained, pick.choice(KINDS), pick.choice(KINDS))
 
 
+@pytest.mark.slow
 def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_the_same_values(
     world: RefreshWorld,
 ) -> None:

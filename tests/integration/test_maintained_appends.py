@@ -48,6 +48,7 @@ def is_by_job(world: RefreshWorld, name: str) -> bool:
     return world.plain(log) != [(None,)]
 
 
+@pytest.mark.slow
 def test_few_appended_rows_of_a_projection_are_written_without_a_job(world: RefreshWorld) -> None:
     world.spark(
         "CREATE TABLE o (id INT, s STRING, d DECIMAL(9, 2), at TIMESTAMP) USING iceberg",

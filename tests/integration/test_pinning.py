@@ -142,6 +142,7 @@ def pins(spark_driver: SparkDriver) -> Iterator[Pins]:
     pins.sql("USE lake.default")
 
 
+@pytest.mark.slow
 def test_a_run_reads_what_its_vector_says(pins: Pins) -> None:
     expected = {name: pins.plain(text) for name, text in QUERIES.items()}
     vectors = {name: pins.vector(text) for name, text in QUERIES.items()}

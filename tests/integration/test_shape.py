@@ -65,6 +65,7 @@ QUERIES = {
 }
 
 
+@pytest.mark.slow
 def test_stars_written_out_mean_what_they_meant_after_the_source_moved_and_got_columns(people: RefreshWorld) -> None:
     texts = {name: query.format(ns=people.namespace) for name, query in QUERIES.items()}
     before = {name: people.plain(text) for name, text in texts.items()}

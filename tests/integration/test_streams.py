@@ -124,6 +124,7 @@ def test_a_change_inside_a_struct_that_past_rows_cannot_be_read_through_is_refus
     world.wait_rows(["JFK ?"])
 
 
+@pytest.mark.slow
 def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_now_under_their_names(
     world: StreamWorld,
 ) -> None:
@@ -276,6 +277,7 @@ def test_a_target_that_was_created_again_while_the_stream_was_stopped_is_not_wri
     assert world.rows() == []
 
 
+@pytest.mark.slow
 def test_a_statement_set_is_one_stream_into_several_tables(world: StreamWorld) -> None:
     world.sql("CREATE TABLE departures (n INT, row STRING)")
     world.append("a")

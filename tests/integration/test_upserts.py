@@ -76,6 +76,7 @@ def test_groups_that_changed_are_replaced_by_their_keys_in_one_commit(orders: Re
     assert deletes(orders, "mt") == {2: 2}
 
 
+@pytest.mark.slow
 def test_groups_that_are_read_are_deleted_by_their_places_in_the_files_of_the_last_changes(
     orders: RefreshWorld,
 ) -> None:
@@ -100,6 +101,7 @@ def test_groups_that_are_read_are_deleted_by_their_places_in_the_files_of_the_la
         assert counted[-1] == (len(now - before), len(before - now))
 
 
+@pytest.mark.slow
 def test_files_of_changes_that_are_full_are_gathered_in_larger_ones(
     orders: RefreshWorld, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -101,10 +101,11 @@ def world(spark_driver: SparkDriver) -> Iterator[World]:
     yield world
     for table in ("lake.made.t", "folders.made.t", "spark_catalog.default.t"):
         world.rows(f"DROP TABLE IF EXISTS {table}")
-    world.catalogs = {}
-    # The session of the driver, which other modules share, forgets them too.
-    assert not world.exists("lake.made.t")
     world.engine.close_session(CONTEXT.session_id)
+    # Other modules share the driver's own session, in which tables are created and discarded.
+    for key in spark_driver.session.conf.getAll:
+        if key.startswith(tuple(f"spark.sql.catalog.{name}" for name in (*world.catalogs, "served"))):
+            spark_driver.session.conf.unset(key)
 
 
 @pytest.mark.parametrize("connector", [False, True])

@@ -78,7 +78,9 @@ class OperatorStream:
 
     def rows_expired(self) -> int:
         """Return how many rows the operators have lost since the start because they had expired, as Spark reports it."""
-        batches = [json.loads(each.json()) for each in self._query.recentProgress()]
+        reported = [json.loads(each.json()) for each in self._query.recentProgress()]
+        # Every ten seconds without a batch Spark repeats what it said of the last one.
+        batches = [report for report in reported if "addBatch" in report["durationMs"]]
         states = [state for batch in batches for state in batch["stateOperators"]]
         return sum(state["customMetrics"]["numValuesRemovedDueToTTLExpiry"] for state in states)
 

@@ -185,7 +185,6 @@ def test_a_spark_that_can_never_start_ends_the_gateway_with_its_reason(
 # ----------------------------------------------------------------------------------------------------- embedded in a home
 
 
-@pytest.mark.slow
 def test_an_embedded_gateway_stays_for_an_activated_table_and_ends_with_its_jvm_after_the_client_that_suspends_it() -> (
     None
 ):

@@ -19,6 +19,8 @@ def reporting(*batches: tuple[int, int, list[Any]]) -> StreamingQuery:
         {
             "batchId": number,
             "numInputRows": rows,
+            # Spark says every ten seconds too that it has no rows for the batch to come, with what it said of the last one.
+            "durationMs": {"triggerExecution": 5} | ({"addBatch": 2} if rows else {}),
             "sources": [{"endOffset": offset} for offset in offsets],
             "stateOperators": [
                 {
@@ -44,6 +46,14 @@ def test_a_position_counts_each_batch_once_up_to_the_last_that_is_committed() ->
     position.advance(query, 1)
 
     assert (position.batch, position.rows_read) == (1, 7)
+
+
+def test_a_batch_that_spark_had_waited_for_is_counted() -> None:
+    position, later = Position(), {"snapshot_id": 8, "position": 0}
+
+    position.advance(reporting((0, 3, [READ]), (1, 0, [READ]), (1, 4, [later])), 1)
+
+    assert (position.batch, position.rows_read, position.snapshots) == (1, 7, [8])
 
 
 def test_a_position_has_no_offsets_before_the_first_batch() -> None:

@@ -37,7 +37,8 @@ class Position:
             return
         for progress in query.recentProgress:
             body: dict[str, Any] = json.loads(progress.json)
-            if self.batch < body["batchId"] <= batch:
+            # Without rows for a while Spark reports the batch to come with what it said of the last one.
+            if "addBatch" in body["durationMs"] and self.batch < body["batchId"] <= batch:
                 self.batch = body["batchId"]
                 self.rows_read += body["numInputRows"]
                 self._offsets = [source["endOffset"] for source in body["sources"]]

@@ -12,10 +12,13 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import settings
 
-from tests.durations import longest_first
+from tests.durations import longest_first, unit
 from tests.postgres import find_binaries, fresh_database, start_postgres
 
 if TYPE_CHECKING:
+    from xdist.remote import Producer
+    from xdist.scheduler import LoadFileScheduling
+
     from mt_core.spark.driver.spark_driver import SparkDriver
 
 START_TIMEOUT_S = 180
@@ -55,6 +58,18 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("slow", "kills"))):
             item.add_marker(pytest.mark.timeout(SLOW_S))
     items[:] = longest_first(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
+    """Let `--dist loadfile` give some modules to a process together."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByUnit(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit(nodeid)
+
+    return ByUnit(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.fixture(scope="session")

@@ -20,12 +20,23 @@ FILE = Path(__file__).with_suffix(".json")
 RESULTS = Path("build", "tests")
 # Modules that take less follow all others, in no order.
 LEAST_S = 5
+# The modules that share a gateway are in one process, which starts it once.
+CLIENTS = ("tests/integration/flink_client/", "tests/integration/test_client_on_spark.py")
 
 
 def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests in an order in which the modules that took longest come first, each whole and in its own order."""
+    """Return the tests in an order in which the units that took longest come first, each whole and in its own order."""
     known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
-    return sorted(items, key=lambda item: -known.get(_module(item), 0))
+    taken: dict[str, int] = defaultdict(int)
+    for module, seconds in known.items():
+        taken[unit(module)] += seconds
+    return sorted(items, key=lambda item: -taken[unit(item.nodeid)])
+
+
+def unit(test: str) -> str:
+    """Return the name of what one process runs as a whole: the module of a test, or all modules of clients."""
+    module = test.partition("::")[0]
+    return "clients" if module.startswith(CLIENTS) else module
 
 
 def main() -> int:
@@ -46,10 +57,6 @@ def _of_class(name: str) -> str:
     """Return the module in which pytest ran the tests of a dotted name, which ends with their class if they have one."""
     parts = name.split(".")
     return next("/".join(parts[:end]) + ".py" for end in range(1, len(parts) + 1) if parts[end - 1].startswith("test_"))
-
-
-def _module(item: pytest.Item) -> str:
-    return item.nodeid.partition("::")[0]
 
 
 if __name__ == "__main__":

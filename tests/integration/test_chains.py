@@ -6,9 +6,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.depth import DEPTH
 from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+DEEP = pytest.mark.skipif(DEPTH == 1, reason="CI has test_tables_over_tables.py, which waits for no clock")
+pytestmark = [pytest.mark.spark, pytest.mark.slow, DEEP, pytest.mark.timeout(600)]
 
 CHAIN = {
     "one": "SELECT city, amount FROM orders WHERE amount > 1",

@@ -43,7 +43,7 @@ def gateway(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory
     with GatewayUnderTest(tmp_path_factory.mktemp("on-cluster") / "home", settings) as gateway:
         gateway.start()
         gateway.sql("CREATE TABLE source (v INT)")
-        gateway.sql("INSERT INTO source VALUES (1)")
+        # Of no rows, which takes no time.
         gateway.sql(f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}")
         yield gateway
 
@@ -62,9 +62,9 @@ class Functions:
             self._file.write_text(f"def f(x: int) -> int:\n    return {value}\n")
             gateway.sql(f"CREATE FUNCTION {name} AS 'scores.f' LANGUAGE PYTHON USING FILE '{self._file}'")
         self._file.write_text("def f(x: int) -> int:\n    return 3\n")
-        self.scores = self._while_another_is_replaced()
+        self.versions: list[Row] = [{"w": "hello0"}, {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 2}]
 
-    def _while_another_is_replaced(self) -> list[Row]:
+    def scores_while_another_is_replaced(self) -> list[Row]:
         """Return what a query in many tasks gets of one version, while the other one is replaced."""
         query = "SELECT DISTINCT score(CAST(id * 0 AS INT)) AS s FROM range(0, 2000000, 1, 16)"
         with ThreadPoolExecutor(1) as pool:
@@ -72,6 +72,7 @@ class Functions:
             self._gateway.sql(
                 f"CREATE OR REPLACE FUNCTION more AS 'scores.f' LANGUAGE PYTHON USING FILE '{self._file}'"
             )
+            self.versions[1]["more"] = 3
             return slow.result()
 
     def called(self) -> list[Row]:
@@ -85,9 +86,6 @@ class Functions:
         executors = {str(each.pid) for each in self._cluster.executors()}
         pids = self._gateway.sql("SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)")
         return {row["pid"] for row in pids} <= executors
-
-
-VERSIONS = [{"w": "hello0"}, {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 3}]
 
 
 @pytest.fixture(scope="module")
@@ -183,6 +181,7 @@ def test_an_executor_that_dies_costs_no_attempt_of_a_refresh_no_row_of_a_job_and
     job = Job(gateway)
     job.fly(1, 2, 3, 4, 6)
     job.wait_arrived(1, 2, 3, 4, 6)
+    scores = functions.scores_while_another_is_replaced()
     at_first = functions.called(), functions.are_on_executors()
     handle = change(gateway, 2)
     wait_until(lambda: len(cluster.executors()) == 2, "no executors")
@@ -203,14 +202,15 @@ def test_an_executor_that_dies_costs_no_attempt_of_a_refresh_no_row_of_a_job_and
         {"town": "Rome", "rn": 1, "k": 0, "total": 12},
         {"town": "Rome", "rn": 2, "k": 3, "total": 10},
     ]
-    assert functions.scores == [{"s": 1}]
-    assert at_first == (functions.called(), functions.are_on_executors()) == (VERSIONS, True)
+    assert scores == [{"s": 1}]
+    assert at_first == (functions.called(), functions.are_on_executors()) == (functions.versions, True)
 
 
 @pytest.mark.kills
 def test_executors_call_jars_and_each_version_of_a_function_after_a_lost_jvm(
     gateway: GatewayUnderTest, functions: Functions
 ) -> None:
+    gateway.sql("INSERT INTO source VALUES (1)")
     gateway.sql(
         "CREATE MATERIALIZED TABLE heard FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
         "SELECT reflect('shop.Heard', 'shout', CAST(v AS STRING)) AS word FROM source WHERE v = 1"
@@ -222,7 +222,7 @@ def test_executors_call_jars_and_each_version_of_a_function_after_a_lost_jvm(
     wait_until(lambda: engine(gateway) == "READY", "Spark did not come back", BACK_S)
     run = gateway.wait_ended("heard", handle)
 
-    assert (functions.called(), functions.are_on_executors()) == (VERSIONS, True)
+    assert (functions.called(), functions.are_on_executors()) == (functions.versions, True)
     assert run["status"] == "SUCCEEDED"
     assert gateway.sql("SELECT word FROM heard") == [{"word": "1!"}]
     gateway.sql("DROP MATERIALIZED TABLE heard")
@@ -253,7 +253,7 @@ def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_
     assert run["status"] == "SUCCEEDED"
     assert gateway.published("kept", handle) == 1
     assert gateway.sql("SELECT v FROM kept") == [{"v": 3}]
-    assert (functions.called(), functions.are_on_executors()) == (VERSIONS, True)
+    assert (functions.called(), functions.are_on_executors()) == (functions.versions, True)
     log = (gateway.home / "logs" / "gateway.log").read_text(encoding="utf-8")
     assert "cluster_lost" in log
     assert "refresh of lake.default.kept QUEUED: attempt 1: Spark's cluster" in log

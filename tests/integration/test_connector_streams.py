@@ -15,6 +15,7 @@ from mt_core.model.stream import SourceHint, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.query import TEMPORARY_FILES
+from tests.depth import DEPTH
 from tests.integration.stream_world import StreamWorld, member
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -47,7 +48,7 @@ def world(module_driver: SparkDriver, tmp_path: Path, interrupted: Interrupted) 
 @pytest.mark.parametrize(
     "rows",
     [
-        pytest.param("events e", marks=pytest.mark.slow),
+        *([pytest.param("events e", marks=pytest.mark.slow)] if DEPTH > 1 else []),
         "events e WHERE e.n > 0",
         "(SELECT n, at FROM events WHERE n > 0) e JOIN (VALUES (1), (2)) AS t (m) ON m = n",
     ],
@@ -79,7 +80,7 @@ def test_windows_over_a_table_of_files_end_with_its_watermark_also_by_rows_that_
 @pytest.mark.parametrize(
     "step",
     [
-        pytest.param("write", marks=pytest.mark.slow),
+        *([pytest.param("write", marks=pytest.mark.slow)] if DEPTH > 1 else []),
         "publish",
         pytest.param("published", marks=pytest.mark.slow),
     ],
@@ -112,6 +113,7 @@ def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
     assert not lists.exists()
 
 
+@pytest.mark.slow
 def test_a_batch_is_once_in_a_temporary_table_of_files_whose_stream_is_another_one(
     world: StreamWorld, interrupted: Interrupted, tmp_path: Path
 ) -> None:

@@ -139,6 +139,7 @@ def test_explain_says_what_a_stream_creates(created: CreatedWorld) -> None:
         world.explain(member("CREATE TABLE spark_catalog.default.c USING parquet AS SELECT * FROM flights"))
 
 
+@pytest.mark.slow
 def test_an_insert_goes_on_from_the_savepoint_that_kept_the_table(created: CreatedWorld) -> None:
     world = created.world
     world.append("a")

@@ -204,18 +204,11 @@ def test_interactive_statements_weigh_more_than_refreshes(spark_driver: SparkDri
     assert weights[INTERACTIVE_POOL] > weights[REFRESH_POOL]
 
 
-def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
-    spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "hunter2")
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "needed")
+@pytest.mark.kills
+def test_a_killed_jvm_is_noticed_and_replaced_by_itself(spark_driver: SparkDriver) -> None:
     generation, pid = spark_driver.generation, spark_driver.pid
-    spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
     works = [Work(spark_driver, job_id, SLOW) for job_id in ("doomed", "beside")]
     assert eventually(lambda: None not in [spark_driver.progress(job_id) for job_id in ("doomed", "beside")])
-    temporary = spark_driver.settings.temporary
-    assert temporary is not None
-    left = {path.name for path in temporary.iterdir()}
 
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
@@ -230,15 +223,6 @@ def test_a_killed_jvm_is_noticed_and_replaced_by_itself(
     assert spark_driver.wait_ready(60)
     assert (spark_driver.state, spark_driver.generation) == (DriverState.READY, generation + 1)
     assert spark_driver.pid != pid
-    rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()
-    assert rows == [{"a": 1}]
-    assert any(name.startswith("blockmgr-") for name in left)
-    assert left.isdisjoint(path.name for path in temporary.iterdir())
-    # The new JVM's environment has what libraries read there, and nothing that is the gateway's alone.
-    names = ("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "AWS_ACCESS_KEY_ID")
-    env = ", ".join(f"reflect('java.lang.System', 'getenv', '{name}') AS {name[:3]}" for name in names)
-    [seen] = spark_driver.new_session().sql(f"SELECT {env}").toArrow().to_pylist()
-    assert (seen["FRE"], seen["AWS"]) == ("null", "needed")
 
 
 @pytest.mark.slow
@@ -259,8 +243,13 @@ def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced
 ) -> None:
     monkeypatch.setattr(jvm_watch, "SAID_AFTER_S", jvm_watch.LOOK_EVERY_S)
     monkeypatch.setattr(jvm_watch, "STALLED_AFTER_S", 2 * jvm_watch.LOOK_EVERY_S)
-    generation, pid = spark_driver.generation, spark_driver.pid
+    monkeypatch.setenv("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "hunter2")
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "needed")
+    generation, pid, temporary = spark_driver.generation, spark_driver.pid, spark_driver.settings.temporary
     assert pid is not None
+    assert temporary is not None
+    spark_driver.session.sql("CREATE TABLE lake.default.survivor AS SELECT 1 AS a")
+    left = {path.name for path in temporary.iterdir()}
     assert (spark_driver.trouble(), spark_driver.answers()) == ("", True)
 
     os.kill(pid, signal.SIGSTOP)
@@ -273,6 +262,15 @@ def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced
     assert work.error.message.startswith("Spark did not answer any more and is being started again")
     assert eventually(lambda: spark_driver.generation == generation + 1)
     assert (spark_driver.state, spark_driver.trouble()) == (DriverState.READY, "")
+    rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()
+    assert rows == [{"a": 1}]
+    assert any(name.startswith("blockmgr-") for name in left)
+    assert left.isdisjoint(path.name for path in temporary.iterdir())
+    # The new JVM's environment has what libraries read there, and nothing that is the gateway's alone.
+    names = ("FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS", "AWS_ACCESS_KEY_ID")
+    env = ", ".join(f"reflect('java.lang.System', 'getenv', '{name}') AS {name[:3]}" for name in names)
+    [seen] = spark_driver.new_session().sql(f"SELECT {env}").toArrow().to_pylist()
+    assert (seen["FRE"], seen["AWS"]) == ("null", "needed")
 
 
 def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_of_spark(
@@ -324,6 +322,7 @@ def test_a_session_finds_the_rows_that_another_one_adds_to_files_after_it_has_re
     assert (before, after) == (0, 1)
 
 
+@pytest.mark.slow
 def test_the_code_of_many_queries_is_compiled_once(spark_driver: SparkDriver) -> None:
     session = spark_driver.new_session()
     compilations = static_member(session, "org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME")()

@@ -325,6 +325,7 @@ def test_a_table_function_is_deterministic_as_its_statement_says_else_as_python_
     assert found == {"sure": True, "unsure": False, "plain": False, "declared": True}
 
 
+@pytest.mark.slow
 def test_modules_of_two_archives_of_equal_names_are_told_apart(world: World, tmp_path: Path) -> None:
     one = module_archive(tmp_path / "one.zip", "!")
     other = module_archive(tmp_path / "other.whl", "?")
@@ -375,6 +376,7 @@ def test_a_copy_that_the_home_has_lost_comes_back_from_a_file_that_is_still_the_
     assert (answers, copy.read_text()) == ((1, 1), file.read_text())
 
 
+@pytest.mark.slow
 def test_a_stream_whose_function_has_lost_its_file_waits_for_it(
     world: World, spark_driver: SparkDriver, tmp_path: Path
 ) -> None:
@@ -411,6 +413,7 @@ def test_a_stream_whose_function_has_lost_its_file_waits_for_it(
     assert back is None
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("object_stores")
 def test_files_are_fetched_from_object_stores_from_https_and_from_what_spark_has_a_file_system_for(
     world: World, spark_driver: SparkDriver, tmp_path: Path

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count, islice
 from typing import Any
 
@@ -103,6 +103,90 @@ def port(gateway: GatewayUnderTest, broker: KafkaBroker) -> Port:
     return Port(gateway, broker)
 
 
+CREATE = "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '2' SECOND AS "
+
+
+def to_table(port: Port) -> str:
+    return f"INSERT INTO {port.lake} SELECT number FROM ships"
+
+
+def topic_to_table(port: Port) -> Sequence[str]:
+    """Begin a job from a topic to a table, and add a record just before the kill."""
+    port.run(f"CREATE TABLE {port.lake} (number INT)")
+    port.sail(1, 2)
+    job_id = port.submit(to_table(port), port.table())
+    port.wait_landed([1, 2])
+    port.sail(3)
+    return (job_id,)
+
+
+def through_tables_that_stay(port: Port) -> Sequence[str]:
+    """Begin a job that writes to a table of the registry over a topic, and one that reads another one over it."""
+    kept, own = f"lake.default.kept_{port.topic}", f"spark_catalog.default.own_{port.topic}"
+    columns = "number INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS number * 2"
+    port.run(f"CREATE TABLE {port.lake} (number INT)", f"CREATE TABLE from_{port.lake} (number INT)")
+    port.run(port.table(columns, kept, properties__ssl__key__password="hidden").replace("TEMPORARY ", ""))
+    port.run(port.table(columns, own).replace("TEMPORARY ", ""))
+    out = port.submit(f"INSERT INTO {kept} SELECT number FROM from_{port.lake}")
+    back = port.submit(f"INSERT INTO {port.lake} SELECT twice FROM {own}")
+    port.run(f"INSERT INTO from_{port.lake} VALUES (1)")
+    port.wait_landed([2])
+    return kept, own, out, back
+
+
+def rows_that_change(port: Port) -> Sequence[str]:
+    """Begin a job that writes sums to a topic by key, and one that reads them back."""
+    source, totals, back = f"from_{port.lake}", f"lake.default.totals_{port.topic}", f"back_{port.lake}"
+    columns = "city STRING, n BIGINT, twice AS n * 2, place BIGINT METADATA FROM 'offset' VIRTUAL, PRIMARY KEY (city) NOT ENFORCED"
+    *_, shown = port.run(port.upserts(columns, totals), f"SHOW CREATE TABLE {totals}")
+    port.run(
+        *(f"DROP TABLE {totals}", str(shown["result"]), f"INSERT INTO {totals} VALUES ('Bern', 6), ('Bern', 7)"),
+        f"CREATE TABLE {source} AS SELECT * FROM VALUES ('Oslo', 1), ('Rome', 2), ('Oslo', 3) AS t(city, n)",
+        f"CREATE TABLE {back} (city STRING, n BIGINT, PRIMARY KEY (city) NOT ENFORCED)",
+    )
+    out = port.submit(f"INSERT INTO {totals} SELECT city, sum(n) FROM {source} GROUP BY city HAVING sum(n) < 100")
+    back_id = port.submit(f"INSERT INTO {back} SELECT city, n FROM {totals}")
+    port.wait_rows(back, {"Bern": 7, "Oslo": 4, "Rome": 2})
+    return source, totals, back, out, back_id
+
+
+def materialized(port: Port) -> Sequence[str]:
+    """Create a materialized table over a topic, and one over that."""
+    lasting = f"lake.default.{port.topic}"
+    port.run(port.table(name=lasting).replace("TEMPORARY ", ""))
+    port.sail(1, 2)
+    port.run(CREATE.format(port.lake) + f"SELECT number FROM {lasting} WHERE number < 100")
+    port.run(CREATE.format(f"sum_{port.lake}") + f"SELECT sum(number) AS number FROM {port.lake}")
+    port.wait_landed([1, 2])
+    return (lasting,)
+
+
+Begin = Callable[[Port], Sequence[str]]
+Killed = Mapping[Begin, tuple[Port, Sequence[str]]]
+
+
+def killed_under(gateway: GatewayUnderTest, broker: KafkaBroker, *begins: Begin) -> Killed:
+    """Begin something, kill the gateway once under all of it and start it again; return the names that each goes by."""
+    begun: dict[Begin, tuple[Port, Sequence[str]]] = {}
+    for begin in begins:
+        port = Port(gateway, broker)
+        begun[begin] = port, begin(port)
+    gateway.kill()
+    gateway.start()
+    return begun
+
+
+@pytest.fixture(scope="module")
+def killed(gateway: GatewayUnderTest, broker: KafkaBroker) -> Killed:
+    return killed_under(gateway, broker, topic_to_table, rows_that_change)
+
+
+@pytest.fixture(scope="module")
+def killed_too(gateway: GatewayUnderTest, broker: KafkaBroker) -> Killed:
+    """What CI leaves out."""
+    return killed_under(gateway, broker, through_tables_that_stay, materialized)
+
+
 def test_a_batch_reads_the_records_that_a_topic_has_with_what_kafka_says_of_them(port: Port) -> None:
     columns = (
         "number INT, name STRING, at TIMESTAMP_LTZ(3), day AS CAST(at AS DATE), notes MAP<STRING, BYTES> METADATA FROM 'headers', "
@@ -143,41 +227,26 @@ def test_a_batch_reads_the_records_that_a_topic_has_with_what_kafka_says_of_them
     ]
 
 
-def test_a_job_from_a_topic_to_a_table_survives_kills_and_savepoints_and_each_record_arrives_once(port: Port) -> None:
-    port.run(f"CREATE TABLE {port.lake} (number INT)")
-    port.sail(1, 2)
-    insert = f"INSERT INTO {port.lake} SELECT number FROM ships"
-    job_id = port.submit(insert, port.table())
-    port.wait_landed([1, 2])
+def test_a_job_from_a_topic_to_a_table_survives_kills_and_savepoints_and_each_record_arrives_once(
+    killed: Killed,
+) -> None:
+    port, (job_id,) = killed[topic_to_table]
 
-    port.sail(3)
-    port.gateway.kill()
-    port.gateway.start()
     port.sail(4, 5)
     port.wait_landed([1, 2, 3, 4, 5])
     wait_until(lambda: f'"{port.topic}": {{"0": 5}}' in str(port.job(job_id)["offsets"]), "no offsets", WAIT_S)
     [saved] = port.run(f"STOP JOB '{job_id}' WITH SAVEPOINT")
     port.sail(6)
-    next_id = port.submit(insert, port.table(), f"SET 'execution.savepoint.path' = '{saved['savepoint path']}'")
+    next_id = port.submit(to_table(port), port.table(), f"SET 'execution.savepoint.path' = '{saved['savepoint path']}'")
     port.wait_landed([1, 2, 3, 4, 5, 6])
     port.run(f"STOP JOB '{next_id}'")
 
 
 @pytest.mark.kills
-def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_through_a_kill(port: Port) -> None:
-    kept, own = f"lake.default.kept_{port.topic}", f"spark_catalog.default.own_{port.topic}"
-    columns = "number INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS number * 2"
+def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_through_a_kill(killed_too: Killed) -> None:
+    port, (kept, own, out, back) = killed_too[through_tables_that_stay]
     rows = "SELECT number, place, twice FROM {} ORDER BY place"
-    port.run(f"CREATE TABLE {port.lake} (number INT)", f"CREATE TABLE from_{port.lake} (number INT)")
-    port.run(port.table(columns, kept, properties__ssl__key__password="hidden").replace("TEMPORARY ", ""))
-    port.run(port.table(columns, own).replace("TEMPORARY ", ""))
-    out = port.submit(f"INSERT INTO {kept} SELECT number FROM from_{port.lake}")
-    back = port.submit(f"INSERT INTO {port.lake} SELECT twice FROM {own}")
-    port.run(f"INSERT INTO from_{port.lake} VALUES (1)")
-    port.wait_landed([2])
 
-    port.gateway.kill()
-    port.gateway.start()
     port.run(f"INSERT INTO from_{port.lake} VALUES (2)")
     port.wait_landed([2, 4])
     port.run(f"INSERT INTO {own} SELECT 3")
@@ -216,21 +285,9 @@ def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_i
     assert (first, third) == ([1, 2], 3)
 
 
-def test_rows_that_change_go_through_a_topic_by_key_and_come_back_whole_after_a_kill(port: Port) -> None:
-    source, totals, back = f"from_{port.lake}", f"lake.default.totals_{port.topic}", f"back_{port.lake}"
-    columns = "city STRING, n BIGINT, twice AS n * 2, place BIGINT METADATA FROM 'offset' VIRTUAL, PRIMARY KEY (city) NOT ENFORCED"
-    *_, shown = port.run(port.upserts(columns, totals), f"SHOW CREATE TABLE {totals}")
-    port.run(
-        *(f"DROP TABLE {totals}", str(shown["result"]), f"INSERT INTO {totals} VALUES ('Bern', 6), ('Bern', 7)"),
-        f"CREATE TABLE {source} AS SELECT * FROM VALUES ('Oslo', 1), ('Rome', 2), ('Oslo', 3) AS t(city, n)",
-        f"CREATE TABLE {back} (city STRING, n BIGINT, PRIMARY KEY (city) NOT ENFORCED)",
-    )
-    out = port.submit(f"INSERT INTO {totals} SELECT city, sum(n) FROM {source} GROUP BY city HAVING sum(n) < 100")
-    back_id = port.submit(f"INSERT INTO {back} SELECT city, n FROM {totals}")
-    port.wait_rows(back, {"Bern": 7, "Oslo": 4, "Rome": 2})
+def test_rows_that_change_go_through_a_topic_by_key_and_come_back_whole_after_a_kill(killed: Killed) -> None:
+    port, (source, totals, back, out, back_id) = killed[rows_that_change]
 
-    port.gateway.kill()
-    port.gateway.start()
     port.run(f"INSERT INTO {source} VALUES ('Rome', 200), ('Oslo', 5)")
     port.wait_rows(back, {"Bern": 7, "Oslo": 9})
     found = port.run(f"SELECT city, n, twice FROM {totals} ORDER BY city")
@@ -285,20 +342,13 @@ def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port:
 
 
 @pytest.mark.kills
-def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_sums_it(port: Port) -> None:
-    lasting, create = f"lake.default.{port.topic}", "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '2' SECOND AS "
-    port.run(port.table(name=lasting).replace("TEMPORARY ", ""))
-    port.sail(1, 2)
+def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_sums_it(killed_too: Killed) -> None:
+    port, (lasting,) = killed_too[materialized]
 
-    with pytest.raises(GatewayError, match=f"sum_{port.lake} cannot be kept by a streaming job: .*no aggregate"):
-        port.run(create.format(f"sum_{port.lake}") + f"SELECT sum(number) AS number FROM {lasting}")
+    with pytest.raises(GatewayError, match=f"more_{port.lake} cannot be kept by a streaming job: .*no aggregate"):
+        port.run(CREATE.format(f"more_{port.lake}") + f"SELECT sum(number) AS number FROM {lasting}")
     with pytest.raises(GatewayError, match="let a streaming INSERT keep the rows in a table, and read that"):
-        port.run(port.table(), create.format(f"sum_{port.lake}") + "SELECT number FROM ships")
-    port.run(create.format(port.lake) + f"SELECT number FROM {lasting} WHERE number < 100")
-    port.run(create.format(f"sum_{port.lake}") + f"SELECT sum(number) AS number FROM {port.lake}")
-    port.wait_landed([1, 2])
-    port.gateway.kill()
-    port.gateway.start()
+        port.run(port.table(), CREATE.format(f"more_{port.lake}") + "SELECT number FROM ships")
     port.sail(3, 100)
     port.wait_landed([1, 2, 3])
     port.run(f"ALTER MATERIALIZED TABLE {port.lake} SUSPEND")

@@ -32,6 +32,7 @@ from mt_core.spark.streams.sinks.key_changes import key_changes
 from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
 from mt_core.spark.streams.sinks.rowless import PrintSink
 from mt_core.spark.streams.sinks.targets import SinkTarget
+from tests.depth import DEPTH
 from tests.integration.operator_stream import OperatorStream
 from tests.integration.stream_world import StreamWorld, member
 
@@ -46,12 +47,15 @@ KEYS = 30
 TABLES = {
     "places": "",
     "keys": "TBLPROPERTIES ('write.upsert' = 'equality-delete')",
-    "merge on read": "PARTITIONED BY (city) TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')",
-    "copies": "PARTITIONED BY (bucket(2, id)) TBLPROPERTIES ('write.merge.mode' = 'copy-on-write')",
-    "vectors": "TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')",
+    "vectors": "PARTITIONED BY (city) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')",
 }
 """Tables by how rows that are replaced go."""
-IN_CI = ("places",)
+if DEPTH > 1:
+    TABLES |= {
+        "merge on read": "PARTITIONED BY (city) TBLPROPERTIES ('write.merge.mode' = 'merge-on-read')",
+        "copies": "PARTITIONED BY (bucket(2, id)) TBLPROPERTIES ('write.merge.mode' = 'copy-on-write')",
+    }
+SHORT = ("places",)
 COLUMNS = {
     "k": ("int", "INT", "0"),
     "t": ("text", "STRING", "'Rom\u00e9'"),
@@ -178,7 +182,7 @@ class KeyedTable:
 @pytest.mark.parametrize(
     "clauses",
     [
-        pytest.param(clauses, id=name, marks=() if name in IN_CI else pytest.mark.slow)
+        pytest.param(clauses, id=name, marks=() if name in SHORT else pytest.mark.slow)
         for name, clauses in TABLES.items()
     ],
 )

@@ -8,7 +8,8 @@ import signal
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -26,17 +27,12 @@ ROWS = 100_000
 
 VICTIMS: list[Victim] = ["gateway", "jvm"]
 # The event of a job at whose receiver the gateway or its Spark is killed, before or after the receiver has answered.
-# Each of them once: its table has their names. In CI it is killed after the commit.
+# Each of them once: its table has their names. One has a test of its own.
+IN_CI = ("FINISHED", False, "gateway")
 BOUNDARIES = [
-    pytest.param(
-        event,
-        answered,
-        victim,
-        marks=[] if (event, answered, victim) == ("FINISHED", False, "gateway") else pytest.mark.kills,
-    )
-    for event in ("CREATED", "FINISHED", "FAILED", "CANCELED")
-    for answered in (False, True)
-    for victim in VICTIMS
+    boundary
+    for boundary in product(("CREATED", "FINISHED", "FAILED", "CANCELED"), (False, True), VICTIMS)
+    if boundary != IN_CI
 ]
 
 
@@ -65,13 +61,8 @@ def _files(gateway: GatewayUnderTest, table: str) -> set[str]:
     return {str(path) for path in paths_below(warehouse) if f"/{table}-" in str(path)}
 
 
-def _kill_during(
-    gateway: GatewayUnderTest, statements: Mapping[str, str], after_s: float = 0.0, *, hangs: bool = False
-) -> None:
-    """Kill the gateway *after_s* after the first new data file of each of the *statements*, which are by table, is there.
-
-    If Spark *hangs* it does not notice that by itself.
-    """
+def _begin(pool: Executor, gateway: GatewayUnderTest, statements: Mapping[str, str]) -> None:
+    """Run each of the *statements*, which are by table, and wait until the first new data file of each is there."""
     before = {table: _files(gateway, table) for table in statements}
 
     def work(statement: str) -> None:
@@ -81,26 +72,35 @@ def _kill_during(
     def begun(table: str) -> bool:
         return any(each.endswith(".parquet") for each in _files(gateway, table) - before[table])
 
-    with ThreadPoolExecutor(len(statements)) as pool:
-        for statement in statements.values():
-            pool.submit(work, statement)
-        wait_until(lambda: all(map(begun, statements)), "nothing is written")
-        time.sleep(after_s)
-        if hangs:
-            os.kill(gateway.jvm_pid, signal.SIGSTOP)
-        gateway.kill()
+    for statement in statements.values():
+        pool.submit(work, statement)
+    wait_until(lambda: all(map(begun, statements)), "nothing is written")
 
 
-def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before_and_no_spark_that_hangs(
-    gateway: GatewayUnderTest,
+def test_a_gateway_killed_after_a_commit_and_while_others_are_written_leaves_whole_tables_old_ones_and_no_spark_that_hangs(
+    gateway: GatewayUnderTest, receiver: HookReceiver
 ) -> None:
     old, spark = _files(gateway, "old"), gateway.jvm_pid
     statements = {"waiting": f"CREATE TABLE waiting AS {WAITS}", "old": f"REPLACE TABLE old AS {WAITS}"}
-    _kill_during(gateway, statements, hangs=True)
-    wait_until(lambda: not alive(spark), "Spark is still there")
+    event, answered, _ = IN_CI
+    killed = threading.Event()
 
-    gateway.start()
+    def kill() -> None:
+        # It does not notice by itself that the gateway is gone.
+        os.kill(spark, signal.SIGSTOP)
+        gateway.kill()
+        killed.set()
 
+    with ThreadPoolExecutor(len(statements)) as pool, OutsideReader(gateway.home, "whole") as reader:
+        _begin(pool, gateway, statements)
+        receiver.at(event, kill, after_answer=answered)
+        job_id = _run_with_hook(gateway, receiver, _QUERIES[event].format(rows=ROWS), "whole", stops=False)
+        assert killed.wait(120), receiver.events
+        wait_until(lambda: not alive(spark), "Spark is still there")
+
+        gateway.start()
+
+        _expect_whole_or_nothing(gateway, receiver, reader, "whole", job_id)
     wait_until(lambda: not _files(gateway, "waiting") and _files(gateway, "old") == old, "files are left", 120)
     assert gateway.sql("SHOW TABLES LIKE 'waiting'") == []
     assert gateway.sql("SELECT * FROM old") == [{"a": 1}]
@@ -110,6 +110,7 @@ def test_a_gateway_killed_while_tables_are_written_leaves_what_was_there_before_
     assert gateway.sql("SELECT * FROM waiting") == [{"a": 1}]
 
 
+@pytest.mark.kills
 @pytest.mark.parametrize(("event", "answered", "victim"), BOUNDARIES)
 def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinished(
     gateway: GatewayUnderTest, receiver: HookReceiver, event: str, answered: bool, victim: str
@@ -130,9 +131,16 @@ def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinish
         assert killed.wait(120), receiver.events
         if victim == "gateway":
             gateway.start()
-        gateway.wait_for_spark()
-        wait_until(lambda: _hooks_done(gateway, job_id), "a hook is unfinished", 120)
-        wait_until(lambda: reader.rows() is not None or not _files(gateway, table), "files are left", 120)
+        _expect_whole_or_nothing(gateway, receiver, reader, table, job_id)
+
+
+def _expect_whole_or_nothing(
+    gateway: GatewayUnderTest, receiver: HookReceiver, reader: OutsideReader, table: str, job_id: str
+) -> None:
+    """Expect that a table is whole if its job has FINISHED and that there is none else, once its hooks are done."""
+    gateway.wait_for_spark()
+    wait_until(lambda: _hooks_done(gateway, job_id), "a hook is unfinished", 120)
+    wait_until(lambda: reader.rows() is not None or not _files(gateway, table), "files are left", 120)
 
     status = str(gateway.sql(f"DESCRIBE JOB '{job_id}'")[0]["status"])
     assert receiver.of(job_id) == ["CREATED", status]
@@ -147,7 +155,10 @@ def test_a_gateway_killed_around_the_commit_leaves_the_whole_table_or_nothing(
 ) -> None:
     table = f"around_{round_}"
     create = f"CREATE TABLE {table} AS SELECT id FROM range(0, {ROWS}, 1, 2)"
-    _kill_during(gateway, {table: create}, 0.05 * (round_ % 10))
+    with ThreadPoolExecutor(1) as pool:
+        _begin(pool, gateway, {table: create})
+        time.sleep(0.05 * (round_ % 10))
+        gateway.kill()
 
     gateway.start()
 

@@ -123,6 +123,7 @@ KINDS: Mapping[str, tuple[str, Sequence[Row], Sequence[Row]]] = {
 """Joins of rows with the table, and what each gives of two rows, and after the table and one of the rows have changed."""
 
 
+@pytest.mark.slow
 def test_each_kind_of_join_keeps_what_it_gave(start: Callable[..., Lookup]) -> None:
     given = {kind: "CAST(NULL AS STRING)" if kind in {"semi", "anti"} else "region" for kind in KINDS}
     lookup = start(
@@ -194,6 +195,7 @@ def test_a_subquery_over_rows_that_change_is_refused_with_the_way_out(session: S
         changelog(rows_of(session), f"SELECT k, v FROM changes WHERE {condition}")
 
 
+@pytest.mark.slow
 def test_a_sum_by_what_a_table_said_moves_with_its_rows_whatever_the_table_says_now(
     world: StreamWorld,
 ) -> None:

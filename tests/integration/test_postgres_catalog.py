@@ -20,9 +20,10 @@ CHOSEN = " or ".join(
         "TestSparkEngine" if DEPTH > 1 else f"TestSparkEngine and ({BY_CATALOG})",
         "TestSparkStreams and (added_once or later_attempt or reads_what_came_after)",
         "no_connection",
-        "created_streams and (grows or discarded or not_before)",
-        "tables_of_queries and (replacement_that_fails or old_table_until or renamed)",
-        *(["tables_of_queries and killed"] if DEPTH > 1 else []),
+        "created_streams and discarded",
+        "tables_of_queries and old_table_until",
+        *(["created_streams and (grows or not_before)"] if DEPTH > 1 else []),
+        *(["tables_of_queries and (replacement_that_fails or renamed or killed)"] if DEPTH > 1 else []),
     )
 )
 MODULES = (

@@ -1,6 +1,7 @@
 """What is created in a gateway is there for sessions, refreshes and jobs after its stop, its kill and the loss of its Spark.
 
-Catalogs, functions and tables with a connector have a story each: a generator that goes on after each event.
+Catalogs, functions, tables over a stream, tables with a connector and a refresh have a story each: a generator that goes on
+after each event.
 """
 
 from __future__ import annotations
@@ -16,8 +17,9 @@ import pytest
 
 from mt_core.errors import GatewayError
 from mt_core.protocol import Refresh
+from tests.integration.lost_run import MASTER, create_kept, lost_run
 from tests.support.function_code import function_jar, greeting
-from tests.support.gateway.own_process import GatewayUnderTest, rows_of, wait_until
+from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
 from tests.support.other_process import as_a_user, environment_refusal
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -28,17 +30,19 @@ SECRET = "hidden-4711"
 @pytest.fixture
 def gateway(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[GatewayUnderTest]:
     monkeypatch.setenv("FRESHTABLE_WORKFLOW_SCHEDULER_TYPE", "memory")
-    with GatewayUnderTest(tmp_path / "home") as gateway:
+    with GatewayUnderTest(tmp_path / "home", [MASTER]) as gateway:
         gateway.command = as_a_user(gateway.command[1:])
         gateway.start()
         yield gateway
 
 
-def test_catalogs_functions_and_connector_tables_outlive_the_gateway_and_spark(
+def test_catalogs_functions_tables_and_refreshes_outlive_the_gateway_and_spark(
     gateway: GatewayUnderTest, tmp_path: Path
 ) -> None:
-    stories = [story(gateway, tmp_path) for story in (a_catalog, functions, a_module_that_ends, a_connector_table)]
-    events: list[Callable[[], object]] = [lambda: None, gateway.stop, gateway.kill, gateway.lose_spark]
+    told = (a_catalog, functions, a_module_that_ends, a_table_over_a_stream, a_connector_table, a_run)
+    stories = [story(gateway, tmp_path) for story in told]
+    # Before the last event the story of the run has Spark killed.
+    events: list[Callable[[], object]] = [lambda: None, gateway.stop, gateway.kill, gateway.wait_for_spark]
 
     for event in events:
         event()
@@ -208,6 +212,82 @@ def a_module_that_ends(gateway: GatewayUnderTest, folder: Path) -> Iterator[None
     yield
 
 
+# --------------------------------------------------------------------------------------------------- a table over a stream
+
+
+def a_table_over_a_stream(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
+    """A materialized table that a job keeps, which has each row once and leaves nothing, and one that counts its rows."""
+    yield
+    yield
+    gateway.sql("CREATE TABLE ticks (value BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '5')")
+    gateway.sql("CREATE TABLE names AS SELECT 1L AS value, 'one' AS name")
+    for query, says in STREAMS_OF_ROWS.items():
+        with pytest.raises(GatewayError, match=f"cannot be kept by a streaming job: .*{says}"):
+            gateway.sql(f"CREATE MATERIALIZED TABLE refused FRESHNESS = INTERVAL '1' SECOND AS {query}")
+    assert gateway.sql("SHOW TABLES LIKE 'refused'") == []
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE followed FRESHNESS = INTERVAL '1' SECOND AS "
+        "SELECT t.value, n.name FROM ticks t LEFT JOIN names n ON t.value = n.value"
+    )
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE counted FRESHNESS = INTERVAL '2' SECOND AS SELECT count(*) AS n FROM followed"
+    )
+    _wait_for_more(gateway)
+    job = _job_of_followed(gateway)
+    checkpoint = gateway.home / "checkpoints" / str(job["job id"])
+    assert checkpoint.exists()
+    yield
+
+    _wait_for_more(gateway)
+    gateway.sql("ALTER MATERIALIZED TABLE followed SUSPEND")
+    suspended, at_rest = _job_of_followed(gateway), _rows_so_far(gateway)
+    gateway.sql("ALTER MATERIALIZED TABLE followed SET FRESHNESS = INTERVAL '4' SECOND")
+    gateway.sql("ALTER MATERIALIZED TABLE followed RESUME")
+    _wait_for_more(gateway)
+    gateway.sql(f"STOP JOB '{job['job id']}'")
+    [shown] = gateway.sql("SHOW MATERIALIZED TABLES LIKE 'followed' EXTENDED")
+    last = _rows_so_far(gateway)
+    wait_until(lambda: gateway.sql("SELECT n FROM counted") == [{"n": last}], "counted is behind")
+    gateway.sql("DROP MATERIALIZED TABLE followed")
+
+    assert (job["kind"], job["status"]) == ("CONTINUOUS REFRESH", "RUNNING")
+    assert (suspended["status"], suspended["job id"]) == ("SUSPENDED", job["job id"])
+    assert at_rest < last
+    assert gateway.sql("SHOW TABLES LIKE 'followed'") == []
+    assert (shown["status"], shown["status by"]) == ("SUSPENDED", "STOP JOB")
+    assert not checkpoint.exists()
+    assert not list((gateway.home / "warehouse").glob("**/followed*"))
+    yield
+
+
+# What needs several rows of a stream, and how it is refused.
+STREAMS_OF_ROWS = {
+    "SELECT count(*) AS n FROM ticks": "no aggregate",
+    "SELECT DISTINCT value FROM ticks": "no aggregate",
+    "SELECT a.value FROM ticks a JOIN ticks b ON a.value = b.value": "join of two",
+}
+
+
+def _rows_so_far(gateway: GatewayUnderTest) -> int:
+    """Return how many rows the table has, and check that each number before the last is there once."""
+    [row] = gateway.sql(
+        "SELECT count(*) AS n, count(DISTINCT value) AS d, coalesce(max(value) + 1, 0) AS m FROM followed"
+    )
+    assert row["n"] == row["d"] == row["m"]
+    return int(row["n"])
+
+
+def _wait_for_more(gateway: GatewayUnderTest) -> None:
+    before = _rows_so_far(gateway)
+    wait_until(lambda: _rows_so_far(gateway) > before, "the table does not grow")
+
+
+def _job_of_followed(gateway: GatewayUnderTest) -> Row:
+    facts = {row["name"]: row["type"] for row in gateway.sql("DESCRIBE EXTENDED followed")}
+    [job] = gateway.sql(f"DESCRIBE JOB '{facts['job']}'")
+    return job
+
+
 # ------------------------------------------------------------------------------------------------- a table with a connector
 
 
@@ -248,5 +328,17 @@ def a_connector_table(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]
     gateway.sql("DROP TABLE events")
 
     left = {row["table name"] for row in gateway.sql("SHOW TABLES IN lake.default")}
-    assert left == {"copies", "totals", "numbers", "streamed", "greetings"}
+    of_others = {"numbers", "streamed", "greetings", "ticks", "names", "counted", "source", "kept"}
+    assert left == {"copies", "totals", *of_others}
     yield
+
+
+# ------------------------------------------------------------------------------------------------------------------- a run
+
+
+def a_run(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
+    """A refresh that loses Spark before it is published."""
+    yield
+    yield
+    create_kept(gateway)
+    yield from lost_run(gateway, "staged", folder)

@@ -13,6 +13,7 @@ from pyiceberg.table import Table
 
 from mt_core.spark.jars import default_jars_dir, jar_conf
 from tests.class_archive import jvm_options
+from tests.depth import DEPTH
 from tests.integration.follower import Follower
 from tests.integration.follower import follower as follower
 from tests.integration.maintained_world import MERGE_ON_READ
@@ -21,7 +22,7 @@ from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.integration.upsert_writer import UpsertWriter
 
-pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 SCHEMA = pa.schema([("city", pa.string()), ("amount", pa.int32())])
 QUERIES = {
@@ -78,7 +79,6 @@ def test_what_pyiceberg_appends_deletes_and_overwrites_is_applied(follower: Foll
     check_step(follower, lambda: table().append(orders(("Bern", 1), ("Rome", 6))), *APPENDED)
 
 
-@pytest.mark.slow
 def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_applied(follower: Follower) -> None:
     for name, query in QUERIES.items():
         follower.follow(name, query)
@@ -100,9 +100,12 @@ def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_a
         check_step(follower, lambda: spark(overwrite), *CHANGED)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("partitions", "properties"), [("", "'format-version' = '2'"), BY_CITY], ids=["whole", "in partitions"]
+    ("partitions", "properties"),
+    [
+        pytest.param(*BY_CITY, id="in partitions"),
+        *([pytest.param("", "'format-version' = '2'", id="whole")] if DEPTH > 1 else []),
+    ],
 )
 def test_what_flink_upserts_and_deletes_by_key_is_applied(follower: Follower, partitions: str, properties: str) -> None:
     follow_stored(follower, partitions, properties)
@@ -122,7 +125,6 @@ def test_what_flink_upserts_and_deletes_by_key_is_applied(follower: Follower, pa
     assert follower.differences(*QUERIES) == {}
 
 
-@pytest.mark.slow
 def test_what_is_written_to_a_branch_is_applied_when_it_is_published(follower: Follower) -> None:
     partitions, properties = BY_CITY
     follow_stored(follower, partitions, f"{properties}, 'write.wap.enabled' = 'true'")

@@ -6,23 +6,18 @@ import re
 import signal
 import socket
 import stat
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import httpx
 import psutil
 import pytest
 
-from mt_core.client.home import holder_of, token_in
+from mt_core.client.home import token_in
 from tests.support.gateway.forked import run_gateway
 from tests.support.gateway.own_process import (
     FAST,
-    ROOT,
     GatewayUnderTest,
     alive,
     launch,
@@ -47,20 +42,6 @@ def _options(*settings: str) -> list[str]:
     return [part for setting in settings for part in ("-D", setting)]
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
-    with GatewayUnderTest(tmp_path_factory.mktemp("startup") / "home") as gateway:
-        yield gateway
-
-
-@pytest.fixture
-def running(shared: GatewayUnderTest) -> GatewayUnderTest:
-    """A gateway that is ready; tests may stop it."""
-    if not shared.running:
-        shared.start()
-    return shared
-
-
 @pytest.fixture
 def port() -> int:
     """A port that is free."""
@@ -73,11 +54,12 @@ def port() -> int:
 
 
 @pytest.mark.parametrize("number", INT_AT_LEAST)
-def test_info_is_answered_while_spark_still_starts_and_a_signal_ends_the_ready_gateway_and_its_jvm(
+def test_a_gateway_answers_while_spark_starts_keeps_its_registry_from_another_one_and_ends_with_its_jvm_by_a_signal(
     tmp_path: Path, port: int, number: signal.Signals
 ) -> None:
-    url = f"http://127.0.0.1:{port}"
-    command = _command("--home", str(tmp_path), *_options(*FAST, f"sql-gateway.endpoint.rest.port={port}"))
+    home, url = tmp_path / "home", f"http://127.0.0.1:{port}"
+    home.mkdir()
+    command = _command("--home", str(home), *_options(*FAST, f"sql-gateway.endpoint.rest.port={port}"))
     began = time.monotonic()
     with launch(command, tmp_path / "stderr.txt") as process:
         wait_until(lambda: _answers(url), "no answer from /v3/info", START_S)
@@ -85,15 +67,25 @@ def test_info_is_answered_while_spark_still_starts_and_a_signal_ends_the_ready_g
         assert ready_url(process) == url
         ready = time.monotonic() - began
         jvms = _children(process.pid)
+        registry = f"registry.url=sqlite:///{home}/registry.db"
+        second = run_gateway("--home", str(tmp_path / "second"), *_options(*FAST, registry))
+        still_answers = _answers(url)
 
         process.send_signal(number)
 
     assert answered < ready
     assert process.returncode == 0
     assert [alive(jvm) for jvm in jvms] == [False]
-    first, second = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
-    assert first.startswith(f"The gateway answers at {url}. {STARTING}")
-    assert OPEN in second
+    said = (tmp_path / "stderr.txt").read_text(encoding="utf-8").splitlines()
+    assert len(said) == 2
+    assert said[0].startswith(f"The gateway answers at {url}. {STARTING}")
+    assert OPEN in said[1]
+    waiting, refused = second.stderr.splitlines()
+    first = re.escape(f"the gateway at {url} (process {process.pid} on ") + ".*"
+    assert (second.returncode, second.stdout) == (1, "")
+    assert re.fullmatch(rf".* WARNING The registry is held by {first}; waiting for its lease to end\.", waiting)
+    assert re.fullmatch(rf"Error: The registry is used by {first}; use that one, stop it, or .*", refused)
+    assert still_answers
 
 
 @pytest.mark.parametrize("number", TERM_AT_LEAST)
@@ -133,35 +125,22 @@ def _children(pid: int) -> list[int]:
 
 @pytest.mark.kills
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a JVM that hangs ends when it runs again")
-def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(running: GatewayUnderTest) -> None:
-    jvm = running.jvm_pid
-    # A JVM that does not notice the death of its gateway, as one in a long collection of garbage.
-    psutil.Process(jvm).suspend()
-    running.kill()
+def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(tmp_path: Path) -> None:
+    with GatewayUnderTest(tmp_path / "home") as gateway:
+        gateway.start()
+        jvm = gateway.jvm_pid
+        # A JVM that does not notice the death of its gateway, as one in a long collection of garbage.
+        psutil.Process(jvm).suspend()
+        gateway.kill()
 
-    running.start()
+        gateway.start()
 
-    assert not alive(jvm)
-    assert running.info() == 200
-    assert running.stop() == 0
+        assert not alive(jvm)
+        assert gateway.info() == 200
+        assert gateway.stop() == 0
 
 
 # --------------------------------------------------------------------------------------------------- what cannot start
-
-
-def test_a_registry_in_use_names_the_other_gateway_after_its_lease_was_renewed(
-    running: GatewayUnderTest, tmp_path: Path
-) -> None:
-    registry = f"registry.url=sqlite:///{running.home}/registry.db"
-
-    ended = run_gateway("--home", str(tmp_path), *_options(*FAST, registry))
-
-    waiting, refused = ended.stderr.splitlines()
-    other = re.escape(f"the gateway at {running.url} (process {running.process.pid} on ") + ".*"
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert re.fullmatch(rf".* WARNING The registry is held by {other}; waiting for its lease to end\.", waiting)
-    assert re.fullmatch(rf"Error: The registry is used by {other}; use that one, stop it, or .*", refused)
-    assert running.info() == 200
 
 
 @pytest.mark.parametrize(
@@ -180,52 +159,3 @@ def test_a_spark_that_can_never_start_ends_the_gateway_with_its_reason(
     assert (ended.returncode, ended.stdout) == (1, "")
     assert said.startswith("Error: Spark did not start: ")
     assert said.endswith(f"{reason}. Its log is {tmp_path / 'logs' / 'spark.log'}.")
-
-
-# ----------------------------------------------------------------------------------------------------- embedded in a home
-
-
-def test_an_embedded_gateway_stays_for_an_activated_table_and_ends_with_its_jvm_after_the_client_that_suspends_it() -> (
-    None
-):
-    statements = (
-        "CREATE TABLE orders (ds STRING, amount INT)",
-        "INSERT INTO orders VALUES ('a', 1)",
-        "SELECT * FROM orders",
-        "CREATE MATERIALIZED TABLE daily FRESHNESS = INTERVAL '1' DAY AS SELECT ds, amount FROM orders",
-    )
-    with TemporaryDirectory(prefix="home") as folder, ExitStack() as ended:
-        home = Path(folder)
-        ended.callback(_ended, home)
-
-        first = _embedded(home, *statements)
-        holder = holder_of(home)
-        assert holder is not None, first.stderr
-        processes = [psutil.Process(holder.pid), *psutil.Process(holder.pid).children(recursive=True)]
-        second = _embedded(home, "REFRESH MATERIALIZED TABLE daily", "ALTER MATERIALIZED TABLE daily SUSPEND")
-        _, staying = psutil.wait_procs(processes, START_S)
-        left = (home / "gateway.sock").exists()
-
-    assert (first.returncode, second.returncode, staying, left) == (0, 0, [], False), (first.stderr, second.stderr)
-    assert "a,1\n" in first.stdout
-    assert len(processes) > 1
-    assert f"goes on as process {holder.pid}, and ends after that: " in first.stderr
-    assert "1 materialized table is ACTIVATED" in first.stderr
-    assert f"(process {holder.pid}) holds {home}, and is used." in second.stderr
-    assert "goes on as process" not in second.stderr
-
-
-def _ended(home: Path) -> None:
-    """End the gateway of *home* if a test that failed has left it."""
-    if (holder := holder_of(home)) is not None:
-        psutil.Process(holder.pid).terminate()
-
-
-def _embedded(home: Path, *statements: str) -> subprocess.CompletedProcess[str]:
-    """Run *statements* by a client on the gateway of *home*, which it starts if there is none."""
-    command = [sys.executable, "-m", "mt_core", "sql", "--embedded", "--home", str(home), "--format", "csv"]
-    options = ["--catalog", "lake", "--schema", "default", "-D", "table.dml-sync=true"]
-    texts = [part for statement in statements for part in ("-e", statement)]
-    return subprocess.run(
-        [*command, *options, *texts], cwd=ROOT, capture_output=True, text=True, timeout=START_S, check=False
-    )

@@ -108,6 +108,7 @@ def test_a_stream_reads_the_rows_of_before_a_change_of_columns_in_the_columns_of
     assert sorted(map(tuple, world.sql("SELECT * FROM copies"))) == [(1, 10, None), (3000000000, 20, "BOS")]
 
 
+@pytest.mark.slow
 def test_a_change_inside_a_struct_that_past_rows_cannot_be_read_through_is_refused_with_the_way_out(
     world: StreamWorld,
 ) -> None:
@@ -160,6 +161,7 @@ def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_
     )
 
 
+@pytest.mark.slow
 def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_it_is_back(world: StreamWorld) -> None:
     job_id, definition = world.start()
     world.wait(lambda: world.engine.progress(job_id).running)
@@ -178,6 +180,7 @@ def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_
     )
 
 
+@pytest.mark.slow
 def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(world: StreamWorld) -> None:
     world.append("a")
     world.start()
@@ -316,6 +319,7 @@ def test_members_of_a_statement_set_that_give_other_types_keep_their_digits(worl
     ]
 
 
+@pytest.mark.slow
 def test_windows_with_a_watermark_are_written_when_they_are_over(world: StreamWorld) -> None:
     world.sql("CREATE TABLE readings (ts TIMESTAMP, n INT)")
     world.sql("CREATE TABLE sums (n BIGINT)")

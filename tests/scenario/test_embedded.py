@@ -133,6 +133,7 @@ def test_a_statement_typed_while_the_gateway_starts_waits_for_it_with_a_line_tha
     assert modes == [0o700, 0o600]
 
 
+@pytest.mark.slow
 def test_two_clients_at_once_share_a_gateway_which_ends_when_the_second_is_killed(home: Path, sit: Sit) -> None:
     (home / "may-start").unlink()
     terminals = [sit(), sit()]
@@ -150,6 +151,7 @@ def test_two_clients_at_once_share_a_gateway_which_ends_when_the_second_is_kille
     assert (first, after_the_first.count("1 row"), gone(holder)) == (0, 2, True)
 
 
+@pytest.mark.slow
 def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(home: Path, environ: dict[str, str]) -> None:
     (home / "work").write_text("1 job runs", encoding="utf-8")
 
@@ -167,6 +169,7 @@ def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(home: Path, e
     assert (stopped.exit_code, gone(holder)) == (0, True)
 
 
+@pytest.mark.slow
 def test_a_person_who_quits_reads_what_goes_on_as_on_the_page(home: Path, sit: Sit) -> None:
     [(typed, page)] = transcript("goes on as process")
     (home / "work").write_text("1 materialized table is ACTIVATED", encoding="utf-8")
@@ -240,6 +243,7 @@ def test_a_gateway_that_cannot_start_is_exit_code_3_with_its_own_reason(home: Pa
     assert ran.stderr == f"Error: The gateway on {home} did not start (see {log}): Java 17 is needed; install it.\n"
 
 
+@pytest.mark.slow
 def test_a_client_that_leaves_before_the_gateway_answers_does_not_wait_for_it(home: Path, sit: Sit) -> None:
     (home / "may-start").unlink()
     terminal = sit()

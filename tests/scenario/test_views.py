@@ -78,6 +78,7 @@ def test_a_result_that_does_not_fit_the_screen_is_scrolled_searched_and_left(ope
     assert left[-2] == "12000 rows"
 
 
+@pytest.mark.slow
 def test_a_list_that_does_not_fit_the_screen_is_scrolled_as_the_rows_of_a_query_are(
     gateway: Gateway, opened: Open
 ) -> None:
@@ -103,6 +104,7 @@ def test_a_list_that_does_not_fit_the_screen_is_scrolled_as_the_rows_of_a_query_
     assert (ledger[0].split(" | ")[0], ledger[3].split()) == ("row 1 of 100", ["s0"])
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many")
 def test_the_page_that_was_looked_at_stays_on_the_screen_after_the_view(opened: Open) -> None:
     terminal = opened()
@@ -118,6 +120,7 @@ def test_the_page_that_was_looked_at_stays_on_the_screen_after_the_view(opened: 
     assert left[-32:-2] == page[-31:-1]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many")
 def test_rows_are_chosen_ordered_copied_and_saved(opened: Open, tmp_path: Path) -> None:
     terminal, file = opened(), tmp_path / "rows.csv"
@@ -143,6 +146,7 @@ def test_rows_are_chosen_ordered_copied_and_saved(opened: Open, tmp_path: Path) 
     assert file.read_text() == "n,city\n11997,Rome\n"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("many")
 def test_a_view_and_the_prompt_after_it_fit_a_window_that_a_person_makes_smaller_or_larger(opened: Open) -> None:
     terminal = opened()
@@ -255,6 +259,7 @@ def test_a_result_that_changes_is_shown_as_it_stands_or_by_its_changes(
     assert [line.strip() for line in shown[3 : 3 + len(expected)]] == expected
 
 
+@pytest.mark.slow
 def test_a_query_that_fails_while_it_is_looked_at_is_an_error_when_it_is_left(gateway: Gateway, opened: Open) -> None:
     rows = FakeRows([1])
     gateway.engine.streams[LIVE] = rows

@@ -13,7 +13,7 @@ from mt_core.spark.java import check_java
 from tests.integration.flink_client.jars import flink_jars
 from tests.integration.flink_client.jdbc import JdbcProgram, jdbc_program
 from tests.integration.flink_client.sql_client import SqlClient
-from tests.support.gateway.own_process import FAST, rows_of, started_gateway
+from tests.support.gateway.own_process import rows_of
 
 
 @pytest.fixture(scope="package")
@@ -22,19 +22,12 @@ def jars() -> list[Path]:
     return flink_jars(os.environ)
 
 
-@pytest.fixture(scope="package")
-def gateway_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a real gateway for all tests of these clients."""
-    with started_gateway(tmp_path_factory.mktemp("home"), *FAST, "table.local-time-zone=Asia/Kolkata") as url:
-        yield url
-
-
 @pytest.fixture(autouse=True)
 def no_jobs_left(request: pytest.FixtureRequest) -> Iterator[None]:
     """Whatever a test has left running on the gateway, which all share, ends with the test."""
     yield
-    if "gateway_url" in request.fixturenames:
-        with GatewayClient(request.getfixturevalue("gateway_url")) as gateway:
+    if "clients_url" in request.fixturenames:
+        with GatewayClient(request.getfixturevalue("clients_url")) as gateway:
             left = [row["job id"] for row in rows_of(gateway, "SHOW JOBS") if row["status"] == "RUNNING"]
             for job in left:
                 with suppress(GatewayError):
@@ -42,12 +35,12 @@ def no_jobs_left(request: pytest.FixtureRequest) -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def client(jars: list[Path], gateway_url: str, tmp_path_factory: pytest.TempPathFactory) -> SqlClient:
+def client(jars: list[Path], clients_url: str, tmp_path_factory: pytest.TempPathFactory) -> SqlClient:
     folder = tmp_path_factory.mktemp("client")
-    return SqlClient(java=check_java(os.environ), jars=jars, folder=folder, url=gateway_url)
+    return SqlClient(java=check_java(os.environ), jars=jars, folder=folder, url=clients_url)
 
 
 @pytest.fixture(scope="package")
-def jdbc(jars: list[Path], gateway_url: str) -> Iterator[JdbcProgram]:
-    with jdbc_program(check_java(os.environ), jars, gateway_url.removeprefix("http://")) as program:
+def jdbc(jars: list[Path], clients_url: str) -> Iterator[JdbcProgram]:
+    with jdbc_program(check_java(os.environ), jars, clients_url.removeprefix("http://")) as program:
         yield program

@@ -13,7 +13,7 @@ from tests.integration.flink_client.sql_client import DONE, TABLEAU, SqlClient, 
 from tests.support.gateway.own_process import rows_of, wait_until
 from tests.support.terminal import CTRL_C, CTRL_D, PROMPT, TAB, Terminal
 
-pytestmark = [pytest.mark.spark, pytest.mark.flink]
+pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.slow]
 
 # Spark asks between its rows whether it is to go on; nobody waits for the end of them.
 ENDLESS = "SELECT count(*) AS n FROM range(100000000000) a JOIN range(100) b ON a.id <> b.id"
@@ -93,7 +93,6 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
     assert column(after) == ["1"]
 
 
-@pytest.mark.slow
 def test_a_verbose_client_sees_the_whole_error(terminal: Terminal) -> None:
     terminal.enter("SET 'sql-client.verbose' = 'true';")
 
@@ -104,7 +103,6 @@ def test_a_verbose_client_sees_the_whole_error(terminal: Terminal) -> None:
     assert "\tat org.apache.flink.runtime.rest.RestClient" in told
 
 
-@pytest.mark.slow
 def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
     terminal.enter("RESET;")
     opened = rows(terminal.enter("SET;"))[1:]
@@ -124,7 +122,6 @@ def test_properties_are_set_shown_and_reset(terminal: Terminal) -> None:
     assert ["table.local-time-zone", "Asia/Kolkata"] in left
 
 
-@pytest.mark.slow
 def test_thousands_of_rows_come_in_order(terminal: Terminal) -> None:
     shown = terminal.enter("SELECT id, 'row' AS text FROM range(7000) ORDER BY id;")
 
@@ -132,7 +129,6 @@ def test_thousands_of_rows_come_in_order(terminal: Terminal) -> None:
     assert "7000 rows in set" in shown
 
 
-@pytest.mark.slow
 def test_tab_completes_keywords_tables_and_columns(terminal: Terminal) -> None:
     terminal.enter("CREATE TABLE lettuce (crispness INT) USING iceberg;")
     terminal.enter("INSERT INTO lettuce VALUES (7);")
@@ -154,7 +150,6 @@ def test_tab_completes_keywords_tables_and_columns(terminal: Terminal) -> None:
     assert offered
 
 
-@pytest.mark.slow
 def test_the_table_view_pages_through_a_result(terminal: Terminal) -> None:
     terminal.enter("RESET 'sql-client.execution.result-mode';")
 
@@ -165,7 +160,6 @@ def test_the_table_view_pages_through_a_result(terminal: Terminal) -> None:
     assert "Result retrieval cancelled" in terminal.wait_for(PROMPT)
 
 
-@pytest.mark.slow
 def test_ctrl_c_stops_a_query(terminal: Terminal, watcher: GatewayClient) -> None:
     terminal.type(f"{ENDLESS};\r")
     wait_until(lambda: "RUNNING" in jobs(watcher, "collect"), "the query never ran")
@@ -178,7 +172,6 @@ def test_ctrl_c_stops_a_query(terminal: Terminal, watcher: GatewayClient) -> Non
     assert column(terminal.enter("SELECT 1 AS one;")) == ["1"]
 
 
-@pytest.mark.slow
 def test_ctrl_c_lets_go_of_an_insert_which_stop_job_ends(terminal: Terminal, watcher: GatewayClient) -> None:
     terminal.enter("CREATE TABLE brook (n BIGINT) USING iceberg;")
     terminal.type(f"INSERT INTO brook {ENDLESS};\r")
@@ -198,7 +191,6 @@ def test_ctrl_c_lets_go_of_an_insert_which_stop_job_ends(terminal: Terminal, wat
     assert DONE in terminal.enter("DROP TABLE brook;")
 
 
-@pytest.mark.slow
 def test_ctrl_c_stops_an_insert_that_is_waited_for(terminal: Terminal, watcher: GatewayClient) -> None:
     terminal.enter("CREATE TABLE rill (n BIGINT) USING iceberg;")
     terminal.enter("SET 'table.dml-sync' = 'true';")
@@ -213,7 +205,6 @@ def test_ctrl_c_stops_an_insert_that_is_waited_for(terminal: Terminal, watcher: 
     assert DONE in terminal.enter("DROP TABLE rill;")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("leave", ["QUIT;\r", CTRL_D])
 def test_leaving_closes_the_session(terminal: Terminal, leave: str) -> None:
     terminal.type(leave)

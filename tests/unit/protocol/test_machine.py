@@ -41,7 +41,7 @@ BUDGET = {
     "clock": 1,
 }
 MOST_WORKERS = 3
-EXAMPLES, MANY_EXAMPLES = 40, rounds(120, 400)
+EXAMPLES, MANY_EXAMPLES = 40, rounds(80, 400)
 places = st.integers(min_value=0, max_value=20)
 pauses = st.sampled_from(["write", "publish: read", "publish: commit", "published", "end"])
 

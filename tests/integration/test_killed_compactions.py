@@ -22,7 +22,8 @@ from tests.integration.follower import Follower
 from tests.integration.refresh_world import RefreshWorld
 from tests.support.gateway.own_process import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
+# In CI a compaction loses its engine over fakes (tests/unit/tables/test_compaction.py).
+pytestmark = [pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(600)]
 
 START_S = 180.0
 WRITING_S = 0.5
@@ -103,21 +104,21 @@ class Compacted:
         self.world.session.sql(f"USE lake.{self.world.namespace}")
 
 
-# While it writes files, and after it has staged them again over a batch that came meanwhile.
-@pytest.mark.parametrize("step", [pytest.param("rewrite_files", marks=pytest.mark.kills), "stage_again"])
 def test_batches_go_on_after_spark_was_killed_in_any_step_of_a_compaction(
-    spark_driver: SparkDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: str
+    spark_driver: SparkDriver, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compacted = Compacted(spark_driver, tmp_path, monkeypatch)
     for _ in range(3):
         compacted.batch()
 
-    compacted.compact(killed=step)
+    # While it writes files, and after it has staged them again over a batch that came meanwhile.
+    for step in ("rewrite_files", "stage_again"):
+        compacted.compact(killed=step)
 
-    compacted.check()
-    compacted.batch()
-    compacted.check()
-    assert compacted.compactions() == 0
+        compacted.check()
+        compacted.batch()
+        compacted.check()
+        assert compacted.compactions() == 0
     compacted.compact()
     assert compacted.compactions() == 1
     compacted.check()

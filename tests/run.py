@@ -38,8 +38,8 @@ FAST = "not spark and not postgres and not flink and not airflow and not process
 SELECTED = {"test": "not slow and not kills", "test-slow": "slow and not kills", "test-kills": "kills"}
 DEEP = (
     "random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens"
-    " or engine_contract or histories or sources_of_others or keyed_sinks or operator_policies"
-    " or operator_types or connector_streams or postgres_catalog or chains"
+    " or engine_contract or histories or affected_rows or upserts or protection or tables_of_queries or sources_of_others"
+    " or keyed_sinks or operator_policies or operator_types or connector_streams or postgres_catalog or chains"
 )
 PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
 # To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.

@@ -160,10 +160,10 @@ class Maintained:
         return str(next(iter(self.world.engine.ancestors(metadata))).strategy)
 
 
-def picked(part: int, quarter: int) -> Sequence[MaintainedQuery]:
-    """Return the queries of a part: all of them in a deep run, otherwise one quarter, of which the other test takes another."""
+def picked(part: int, eighth: int) -> Sequence[MaintainedQuery]:
+    """Return the queries of a part: all of them in a deep run, otherwise one eighth, of which the other test takes another."""
     queries = QUERIES[part::PARTS]
-    return queries if DEPTH > 1 else queries[quarter::4]
+    return queries if DEPTH > 1 else queries[eighth::8]
 
 
 def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:

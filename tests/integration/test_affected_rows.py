@@ -9,6 +9,7 @@ import pytest
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.depth import DEPTH
 
 pytestmark = pytest.mark.spark
 
@@ -48,9 +49,23 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
     return bool(request.param)
 
 
-@pytest.fixture(params=["copy-on-write", "merge-on-read"])
-def changes(request: pytest.FixtureRequest, spark_driver: SparkDriver, partitioned: bool) -> Changes:
-    return Changes(spark_driver, request.param, partitioned=partitioned)
+@pytest.fixture(
+    params=[
+        pytest.param(("copy-on-write", False), id="copy-on-write-unpartitioned"),
+        pytest.param(("merge-on-read", True), id="merge-on-read-partitioned"),
+        *(
+            [
+                pytest.param(("copy-on-write", True), id="copy-on-write-partitioned", marks=pytest.mark.slow),
+                pytest.param(("merge-on-read", False), id="merge-on-read-unpartitioned", marks=pytest.mark.slow),
+            ]
+            if DEPTH > 1
+            else []
+        ),
+    ]
+)
+def changes(request: pytest.FixtureRequest, spark_driver: SparkDriver) -> Changes:
+    mode, partitioned = request.param
+    return Changes(spark_driver, mode, partitioned=partitioned)
 
 
 def test_a_delete_counts_the_rows_that_are_gone(changes: Changes) -> None:

@@ -22,7 +22,7 @@ from tests.support.gateway.own_process import GatewayUnderTest, wait_until
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
-ROUNDS = rounds(2, 5)
+ROUNDS = rounds(1, 5)
 BY_CITY = "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP BY city"
 
 
@@ -31,20 +31,20 @@ def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follo
     follower.follow("totals", BY_CITY)
     follower.follow("top", "SELECT t.city, t.amount, d.amount AS one FROM totals t JOIN dear d ON t.city = d.city")
 
-    for amount in (5, 6, 7):
+    for amount in (5, 6):
         follower.step(f"INSERT INTO orders VALUES ('Rome', {amount}), ('Bern', {amount})")
 
         for name, query in (("dear", "SELECT * FROM orders WHERE amount > 1"), ("totals", BY_CITY)):
             assert follower.world.rows(name) == follower.world.plain(query)
         joined = "SELECT t.city, t.amount, d.amount FROM totals t JOIN dear d ON t.city = d.city"
         assert follower.world.rows("top") == follower.world.plain(joined)
-    assert (follower.strategies("dear"), follower.strategies("totals")) == (["append"] * 3, ["merge"] * 3)
+    assert (follower.strategies("dear"), follower.strategies("totals")) == (["append"] * 2, ["merge"] * 2)
 
     compacted = f"table => '{follower.world.namespace}.dear', options => map('rewrite-all', 'true')"
     follower.step(f"CALL lake.system.rewrite_data_files({compacted})", "INSERT INTO orders VALUES ('Bern', 8)")
 
     assert follower.world.rows("dear") == follower.world.plain("SELECT * FROM orders WHERE amount > 1")
-    assert follower.strategies("dear") == ["append"] * 4
+    assert follower.strategies("dear") == ["append"] * 3
 
 
 def test_a_view_that_is_replaced_is_followed(follower: Follower) -> None:
@@ -160,19 +160,20 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
         chain = "SELECT count(*) AS n, sum(amount) AS amount FROM dear"
         gateway.sql(f"CREATE MATERIALIZED TABLE whole FRESHNESS = INTERVAL '1' SECOND AS {chain}")
         with a_writer_that_never_stops(gateway):
-            # By this seed: a suspended table, then a change of mode.
+            # By this seed: a suspended table, then a change of mode, then a kill.
             for _ in range(ROUNDS):
-                time.sleep(chance.uniform(1, 3))
-                match chance.randrange(3):
-                    case 0:
-                        gateway.sql("ALTER MATERIALIZED TABLE totals SUSPEND")
-                        gateway.sql("ALTER MATERIALIZED TABLE totals RESUME")
-                    case 1:
-                        gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = FULL")
-                        gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = CONTINUOUS")
-                    case _:
-                        gateway.sql("ALTER MATERIALIZED TABLE dear REFRESH")
-                time.sleep(chance.uniform(0, 2))
+                for _ in range(2):
+                    time.sleep(chance.uniform(1, 3))
+                    match chance.randrange(3):
+                        case 0:
+                            gateway.sql("ALTER MATERIALIZED TABLE totals SUSPEND")
+                            gateway.sql("ALTER MATERIALIZED TABLE totals RESUME")
+                        case 1:
+                            gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = FULL")
+                            gateway.sql("ALTER MATERIALIZED TABLE dear SET REFRESH_MODE = CONTINUOUS")
+                        case _:
+                            gateway.sql("ALTER MATERIALIZED TABLE dear REFRESH")
+                    time.sleep(chance.uniform(0, 2))
                 gateway.kill()
                 gateway.start()
 

@@ -15,18 +15,17 @@ import pytest
 from mt_core.errors import EngineUnavailable
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.spark_driver import SparkDriver
-from tests.depth import DEPTH
 from tests.integration.held_copy import held_copy
 from tests.integration.stream_world import StreamWorld
 from tests.integration.test_killed_streams import START_S, Killer
 from tests.support.gateway.own_process import wait_until
 
-pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
+# In CI each operator repeats a batch (change_scripts.py), as do tables with a key, and test_killed_streams.py kills a batch of two
+# tables between them.
+pytestmark = [pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(1200)]
 
-# The step, and the table of a batch in which it is: first the one of Iceberg, then the one in a database. In CI one table has the
-# batch; the other one and the checkpoint do not.
-IN_CI = [("published", 1)]
-OTHERS = [("batch", 1), ("write", 1), ("publish", 1), ("write", 2), ("published", 2)]
+# The step, and the table of a batch in which it is: first the one of Iceberg, then the one in a database.
+STEPS = [("batch", 1), ("write", 1), ("publish", 1), ("published", 1), ("write", 2), ("published", 2)]
 COUNTS = (
     "(SELECT substring(row, 1, 1) AS k, CAST(count(*) AS INT) AS n FROM (SELECT row FROM (SELECT *, ROW_NUMBER() OVER "
     "(PARTITION BY row ORDER BY now()) AS f FROM flights) WHERE f = 1) GROUP BY 1) AS c"
@@ -116,14 +115,11 @@ def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[ChainWorld]:
         world.stop_all()
 
 
-@pytest.mark.parametrize("steps", [IN_CI, pytest.param(OTHERS, marks=pytest.mark.kills)])
-def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_does(
-    world: ChainWorld, steps: list[tuple[str, int]]
-) -> None:
+def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_does(world: ChainWorld) -> None:
     expected = world.expected()
     world.wait(lambda: world.found() == expected)
 
-    for step, table in steps:
+    for step, table in STEPS:
         world.kill(step, table)
         world.grow()
         expected = world.expected()
@@ -133,7 +129,6 @@ def test_a_chain_of_operators_that_is_killed_at_any_step_gives_what_the_query_do
     assert world.found() == world.expected()
 
 
-@pytest.mark.kills
 def test_a_chain_of_operators_that_is_killed_as_it_copies_a_savepoint_gives_what_the_query_does(
     world: ChainWorld,
 ) -> None:

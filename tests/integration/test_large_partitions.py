@@ -77,7 +77,7 @@ def saved(session: SparkSession, folder: Path, rows: int, files: int) -> str:
     return f"parquet.`{folder}`"
 
 
-@pytest.mark.parametrize("partitions", [1, 2, 5])
+@pytest.mark.parametrize("partitions", [*(pytest.param(each, marks=pytest.mark.slow) for each in (1, 5)), 2])
 def test_a_large_range_comes_in_parts_with_all_rows_once_and_in_order(world: World, partitions: int) -> None:
     rows = world.run(f"SELECT id, concat('city ', id % 10) FROM range(0, 400000, 1, {partitions})")
 
@@ -95,6 +95,7 @@ def test_large_files_come_in_parts_with_all_rows_once_and_in_order(world: World,
     assert world.jobs() > 5
 
 
+@pytest.mark.slow
 def test_a_table_of_few_large_files_comes_in_parts_as_by_one_job(world: World) -> None:
     world.session.sql("DROP TABLE IF EXISTS large_parts")
     world.session.sql("CREATE TABLE large_parts USING iceberg AS SELECT id, hash(id) AS n FROM range(0, 300000, 1, 3)")
@@ -140,6 +141,7 @@ def test_rows_that_another_job_may_give_otherwise_come_by_one_job(world: World, 
     assert (column_of(rows), world.jobs()) == (list(range(100_000)), 1)
 
 
+@pytest.mark.slow
 def test_rows_that_code_of_users_computes_come_by_one_job(world: World, tmp_path: Path) -> None:
     code = "implements UDF1<Long, Long> { public Long call(Long number) { return number + 1; } }"
     world.session.sql(f"ADD JAR '{function_jar(tmp_path, 'next.jar', Next=code)}'")
@@ -186,6 +188,7 @@ def test_a_result_of_some_mebibytes_is_one_job(world: World) -> None:
     assert (column_of(rows), world.jobs()) == (list(range(900_000)), 1)
 
 
+@pytest.mark.slow
 def test_a_result_that_is_closed_between_its_parts_ends_its_job(world: World) -> None:
     before = row_servers(world.driver)
     # The last rows take hours.

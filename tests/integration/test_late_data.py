@@ -29,6 +29,7 @@ def taken(run: RefreshRun) -> list[str | None]:
     return sorted(spec.items[0][1] or "" for spec in run.scope.specs or ())
 
 
+@pytest.mark.slow
 def test_late_rows_are_found_by_a_column_of_the_source_and_by_the_query(world: RefreshWorld) -> None:
     world.spark(
         "CREATE TABLE clicks (ts TIMESTAMP, day STRING, v INT) USING iceberg "

@@ -110,6 +110,7 @@ def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(worl
     laid_out(world, "mt")
 
 
+@pytest.mark.slow
 def test_a_table_by_days_of_a_date_is_refreshed_by_schedule_times_late_rows_and_names(world: RefreshWorld) -> None:
     world.spark(
         "CREATE TABLE o (ts TIMESTAMP, v INT) USING iceberg",

@@ -132,6 +132,7 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
         assert multiset(found.frame.collect()) == multiset(expected), keys
 
 
+@pytest.mark.slow
 def test_files_that_are_not_as_the_table_is_now_are_left_to_a_job(world: RefreshWorld) -> None:
     table = create(world)
     values = "SELECT CAST(5 AS BIGINT) AS id"
@@ -181,6 +182,7 @@ def test_a_damaged_file_is_left_to_a_job_and_is_not_kept_open(world: RefreshWorl
     wait_until(lambda: str(path) not in map(os.path.realpath, Path(f"/proc/{jvm}/fd").iterdir()), "it is open")
 
 
+@pytest.mark.slow
 def test_a_file_that_was_looked_up_twice_is_not_read_again_but_its_deleted_rows_are_left_out(
     world: RefreshWorld,
 ) -> None:
@@ -236,7 +238,9 @@ def test_all_rows_of_files_take_the_place_of_a_relation_in_a_plan(world: Refresh
 @pytest.mark.parametrize(
     ("changes", "here"),
     [
-        (["UPDATE t SET i = i + 1, s = NULL, f = f + 1 WHERE id BETWEEN 1000 AND 1900"], True),
+        pytest.param(
+            ["UPDATE t SET i = i + 1, s = NULL, f = f + 1 WHERE id BETWEEN 1000 AND 1900"], True, marks=pytest.mark.slow
+        ),
         pytest.param(
             ["UPDATE t SET large = 1, b = X'00' WHERE id % 7 = 0 AND id < 4000"], True, marks=pytest.mark.slow
         ),

@@ -26,6 +26,7 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.testing.fake_clock import FakeClock
 from tests.conftest import START_TIMEOUT_S
+from tests.depth import rounds
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_job, a_stream, a_table
 
@@ -212,6 +213,7 @@ HARMLESS = (
 )
 
 
+@pytest.mark.slow
 def test_what_leaves_the_rows_of_a_materialized_table_as_they_are_runs(guarded: Guarded) -> None:
     for statement in HARMLESS:
         guarded.run(statement)
@@ -312,8 +314,8 @@ def test_a_text_that_a_statement_computes_does_not_nest_too_deeply_either(guarde
 
 @pytest.mark.slow
 def test_long_statements_that_do_not_nest_run(guarded: Guarded) -> None:
-    chain, ors = " + ".join(["1"] * 500), " OR ".join(f"id = {number}" for number in range(5_000))
-    unions = " UNION ALL ".join(["SELECT 1"] * 500)
+    chain, ors = " + ".join(["1"] * 500), " OR ".join(f"id = {number}" for number in range(rounds(2_000, 500)))
+    unions = " UNION ALL ".join(["SELECT 1"] * (selects := rounds(200, 50)))
     rows = ", ".join(f"({number}, 'x')" for number in range(10_000))
     brackets = "SELECT " + "(" * 100 + "1" + ")" * 100
 
@@ -321,7 +323,7 @@ def test_long_statements_that_do_not_nest_run(guarded: Guarded) -> None:
     assert guarded.run(f"SELECT count(*) FROM range(20000) WHERE id IN ({', '.join(map(str, range(10_000)))})") == [
         [10_000]
     ]
-    assert guarded.run(f"SELECT count(*) FROM ({unions})") == [[500]]
+    assert guarded.run(f"SELECT count(*) FROM ({unions})") == [[selects]]
     assert guarded.run(f"SELECT count(*) FROM VALUES {rows}") == [[10_000]]
     assert guarded.run(brackets) == [[1]]
 

@@ -98,18 +98,20 @@ AT_VERSIONS = {
 }
 
 
-@pytest.mark.parametrize("kind", list(AT_VERSIONS))
-def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_rows(
-    orders: RefreshWorld, kind: str
-) -> None:
-    source, *expected = AT_VERSIONS[kind]
+def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_rows(orders: RefreshWorld) -> None:
     [[first]] = orders.plain(f"SELECT snapshot_id FROM lake.{orders.namespace}.orders.snapshots")
     orders.spark("ALTER TABLE orders CREATE TAG `a tag`", "ALTER TABLE orders CREATE BRANCH audit")
-    query = f"SELECT k, count(*) AS n FROM {source.format(first=first, namespace=orders.namespace)} GROUP BY k"
-    orders.create("mt", query)
+    sources = [source.format(first=first, namespace=orders.namespace) for source, *_ in AT_VERSIONS.values()]
+    queries = {f"mt_{n}": f"SELECT k, count(*) AS n FROM {source} GROUP BY k" for n, source in enumerate(sources)}
+    for name, query in queries.items():
+        orders.create(name, query)
 
-    def look() -> str | None:
-        return orders.engine.look([query_of(orders.table("mt").definition)])[0]
+    def look() -> list[str | None]:
+        return [*orders.engine.look([query_of(orders.table(name).definition) for name in queries])]
+
+    def outcome(name: str, run: RefreshRun) -> str:
+        said = "skipped" if verdict(run) == SKIPPED else refreshed(orders, name, queries[name], run)
+        return said if said in ("skipped", UNSTABLE) else said.split()[-1]
 
     outcomes, seen = [], [look(), look()]
     for changes in (
@@ -120,18 +122,26 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
             *(each if " " in each else f"INSERT INTO {each} VALUES ('2026-03-01', 1, 'e')" for each in changes)
         )
         seen.append(look())
-        run = orders.tick("mt")
-        outcomes.append("skipped" if verdict(run) == SKIPPED else refreshed(orders, "mt", query, run))
+        point = orders.next_point()
+        outcomes.append([outcome(name, orders.tick(name, point)) for name in queries])
 
-    assert [each if each in ("skipped", UNSTABLE) else each.split()[-1] for each in outcomes] == expected
+    expected = [list(each) for each in zip(*(said for _, *said in AT_VERSIONS.values()), strict=True)]
+    assert dict(zip(AT_VERSIONS, zip(*outcomes, strict=True), strict=True)) == {
+        kind: tuple(said) for kind, (_, *said) in AT_VERSIONS.items()
+    }
     # What the look-out for CONTINUOUS tables sees changes with the rows.
-    looked = [UNSTABLE if now is None else "changed" if now != then else "skipped" for then, now in pairwise(seen)]
-    assert looked == [looked[0], *expected]
-    assert [row[:5] for row in orders.sql("SHOW MATERIALIZED TABLES").rows.page(0, 9)] == [  # type: ignore[union-attr]
-        ["mt", f"lake.{orders.namespace}", "FULL", "1 day", "ACTIVATED"]
+    looked = [
+        [UNSTABLE if now is None else "changed" if now != then else "skipped" for then, now in zip(*both, strict=True)]
+        for both in pairwise(seen)
     ]
-    described = {row[0]: row[1] for row in orders.sql("DESCRIBE EXTENDED mt").rows.page(0, 99)}  # type: ignore[union-attr]
-    assert described["sources"].startswith(f"lake.{orders.namespace}.orders")
+    assert looked == [looked[0], *expected]
+    shown = orders.sql("SHOW MATERIALIZED TABLES").rows.page(0, 9)  # type: ignore[union-attr]
+    assert [row[:5] for row in shown] == [
+        [name, f"lake.{orders.namespace}", "FULL", "1 day", "ACTIVATED"] for name in queries
+    ]
+    for name in queries:
+        described = {row[0]: row[1] for row in orders.sql(f"DESCRIBE EXTENDED {name}").rows.page(0, 99)}  # type: ignore[union-attr]
+        assert described["sources"].startswith(f"lake.{orders.namespace}.orders")
 
 
 def test_compaction_of_the_table_itself_is_still_skipped(orders: RefreshWorld) -> None:
@@ -280,22 +290,23 @@ def test_a_source_rolled_back_to_what_was_read_is_skipped(orders: RefreshWorld) 
     assert orders.rows("mt") == orders.plain("TABLE orders")
 
 
-@pytest.mark.parametrize(
-    ("query", "reason"),
-    [
-        ("SELECT *, current_date() AS today FROM orders", "current_date()"),
-        ("SELECT *, rand() AS luck FROM orders", "rand()"),
-        ("SELECT * FROM orders WHERE ds < date_format(now(), 'yyyy-MM-dd')", "now()"),
-        ("SELECT * FROM restless", "current_timestamp()"),
-    ],
-)
-def test_a_query_that_can_change_by_itself_is_never_skipped(orders: RefreshWorld, query: str, reason: str) -> None:
+def test_a_query_that_can_change_by_itself_is_never_skipped(orders: RefreshWorld) -> None:
     orders.spark("CREATE VIEW restless AS SELECT *, current_timestamp() AS at FROM orders")
-    orders.create("mt", query)
+    queries = {
+        "current_date()": "SELECT *, current_date() AS today FROM orders",
+        "rand()": "SELECT *, rand() AS luck FROM orders",
+        "now()": "SELECT * FROM orders WHERE ds < date_format(now(), 'yyyy-MM-dd')",
+        "current_timestamp()": "SELECT * FROM restless",
+    }
+    for number, query in enumerate(queries.values()):
+        orders.create(f"mt_{number}", query)
+    point = orders.next_point()
 
-    run = orders.tick("mt")
+    runs = [orders.tick(f"mt_{number}", point) for number in range(len(queries))]
 
-    assert verdict(run) == (RunStatus.SUCCEEDED, f"the query is not stable: {reason}")
+    assert [verdict(run) for run in runs] == [
+        (RunStatus.SUCCEEDED, f"the query is not stable: {reason}") for reason in queries
+    ]
 
 
 def test_a_temporary_function_is_refused(orders: RefreshWorld) -> None:

@@ -23,6 +23,7 @@ from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
+from tests.depth import DEPTH
 from tests.integration.rest_catalog import WAREHOUSE, rest_catalog
 from tests.support.listing import paths_below
 from tests.support.memory_registry import MemoryRegistry
@@ -127,7 +128,7 @@ def test_a_table_of_a_query_is_created_in_sqlite(world: World, connector: bool) 
 
 
 SINKS = [
-    pytest.param("CREATE TABLE lake.made.t", id="iceberg", marks=pytest.mark.slow),
+    *([pytest.param("CREATE TABLE lake.made.t", id="iceberg", marks=pytest.mark.slow)] if DEPTH > 1 else []),
     pytest.param("CREATE TABLE lake.fresh_namespace.t", id="iceberg in a namespace without a folder"),
     pytest.param("CREATE TABLE folders.made.t", id="iceberg in a catalog of folders", marks=pytest.mark.slow),
     pytest.param("CREATE TABLE spark_catalog.default.t USING parquet", id="parquet", marks=pytest.mark.slow),
@@ -169,6 +170,7 @@ def test_a_query_that_fails_or_is_cancelled_leaves_no_table_and_no_file(
     assert not world.exists(sink.split()[2])
 
 
+@pytest.mark.slow
 def test_a_replacement_that_fails_leaves_the_old_table_and_no_file(world: World) -> None:
     world.create("CREATE TABLE lake.made.t AS SELECT 1 AS a")
     before = world.files()

@@ -88,6 +88,7 @@ def test_two_paths_from_one_source_meet_again_and_agree(follower: Follower) -> N
         assert follower.differences("span") == {}
 
 
+@pytest.mark.slow
 def test_a_full_table_over_a_continuous_one_over_a_full_one_shows_what_was_published_below(follower: Follower) -> None:
     world = follower.world
     world.create("daily", "SELECT city, sum(amount) AS amount FROM orders GROUP BY city")

@@ -6,9 +6,10 @@ import os
 import signal
 import sqlite3
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -36,6 +37,8 @@ TOPS = (
 )
 BY_LETTER = f"SELECT c.k, t.town, c.n FROM {COUNTS} LEFT JOIN towns AS t ON c.k = t.k"
 
+INSERTS = (f"INSERT INTO tops {TOPS}", f"INSERT INTO letters {BY_LETTER}")
+
 
 class ChainWorld(StreamWorld):
     """A job that deduplicates, counts, joins and ranks rows, into a table of Iceberg and one of a database, both with a key."""
@@ -53,12 +56,7 @@ class ChainWorld(StreamWorld):
             f"'jdbc', 'url' = 'jdbc:sqlite:{self._base}', 'table-name' = 'letters')"
         )
         self.grow()
-        self.begin()
-
-    def begin(self, **changes: Any) -> None:
-        self.job_id, self.stream = self.start(
-            f"INSERT INTO tops {TOPS}", f"INSERT INTO letters {BY_LETTER}", temporary=(self._outside,), **changes
-        )
+        self.job_id, self.stream = self.start(*INSERTS, temporary=(self._outside,))
 
     def grow(self) -> None:
         """Add rows of some letters, half of which came before; at first also the towns of two more letters at times."""
@@ -78,21 +76,28 @@ class ChainWorld(StreamWorld):
         self._go_on(after=generation)
 
     def kill_while_it_copies(self, savepoint: str) -> None:
-        """Begin from a savepoint, kill the JVM before all of it is copied, and go on in the next one."""
-        generation = self.driver.generation
-        with held_copy(Path(savepoint) / "checkpoint") as held:
-            self.begin(restored_from=savepoint)
+        """Prepare the job anew from a savepoint, kill the JVM before all of it is copied, and do the same in the next one."""
+        generation, self.job_id = self.driver.generation, uuid4().hex
+        definition = self.definition(self.job_id, *INSERTS, temporary=(self._outside,), restored_from=savepoint)
+        with held_copy(Path(savepoint) / "checkpoint") as held, ThreadPoolExecutor(1) as thread:
+            prepared = thread.submit(self.engine.prepare, definition, self.job_id)
             self.wait(held.has_begun)
             assert self.driver.pid is not None
             os.kill(self.driver.pid, signal.SIGKILL)
+            assert isinstance(prepared.exception(), EngineUnavailable)
             held.release()
-            self._go_on(after=generation)
+            self._reconnect(after=generation)
+        self.stream = self.engine.prepare(definition, self.job_id)
+        self.engine.start(self.job_id, self.stream, generation + 2)
 
     def _go_on(self, *, after: int) -> None:
+        self._reconnect(after=after)
+        self.engine.start(self.job_id, self.stream, self.driver.generation + 1)
+
+    def _reconnect(self, *, after: int) -> None:
         driver = self.driver
         wait_until(lambda: driver.generation > after and driver.answers(), "no Spark", START_S)
         self.reconnect()
-        self.engine.start(self.job_id, self.stream, driver.generation + 1)
 
     def expected(self) -> tuple[list[object], list[object]]:
         return sorted(map(tuple, self.sql(TOPS))), sorted(map(tuple, self.sql(BY_LETTER)), key=str)

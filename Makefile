@@ -56,7 +56,7 @@ test: setup airflow ## All tests but the slow ones, with a real Spark, a real Po
 test-slow: setup airflow ## The tests that take minutes: crashes, many clients, many examples
 	@$(RUN)
 
-test-kills: setup airflow ## The tests that kill -9 at each step, of which CI runs some: half an hour
+test-kills: setup airflow ## The tests that kill -9 at each step, of which CI runs some: about 40 minutes
 	@$(RUN)
 
 test-deep: setup ## The long random tests many times as deep as in `make test-slow`, and all cases of which it takes some: hours

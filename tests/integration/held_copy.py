@@ -29,6 +29,8 @@ class HeldCopy:
         self._pipe.unlink(missing_ok=True)
 
     def close(self) -> None:
+        """Let also a copy that waits come to its end."""
+        self.has_begun()
         self.release()
         if self._end is not None:
             os.close(self._end)

@@ -79,7 +79,8 @@ class ChainWorld(StreamWorld):
         """Prepare the job anew from a savepoint, kill the JVM before all of it is copied, and do the same in the next one."""
         generation, self.job_id = self.driver.generation, uuid4().hex
         definition = self.definition(self.job_id, *INSERTS, temporary=(self._outside,), restored_from=savepoint)
-        with held_copy(Path(savepoint) / "checkpoint") as held, ThreadPoolExecutor(1) as thread:
+        # In this order: where something fails, the copy comes to its end before its thread is waited for.
+        with ThreadPoolExecutor(1) as thread, held_copy(Path(savepoint) / "checkpoint") as held:
             prepared = thread.submit(self.engine.prepare, definition, self.job_id)
             self.wait(held.has_begun)
             assert self.driver.pid is not None
@@ -88,7 +89,7 @@ class ChainWorld(StreamWorld):
             held.release()
             self._reconnect(after=generation)
         self.stream = self.engine.prepare(definition, self.job_id)
-        self.engine.start(self.job_id, self.stream, generation + 2)
+        self.engine.start(self.job_id, self.stream, self.driver.generation + 1)
 
     def _go_on(self, *, after: int) -> None:
         self._reconnect(after=after)

@@ -23,11 +23,10 @@ $(STAMP): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,dev]'
 	$(BIN)/python -m mt_core.spark.jars
-	@# All but the streams that need them work without a JDK.
-	$(BIN)/python -m mt_core.spark.operator_jar || true
+	$(BIN)/python -m mt_core.spark.operator_jar
 	@touch $@
 
-wheel: setup     ## Build the wheel of the package into dist/, with the operators of streams compiled
+wheel: setup     ## Build the wheel of the package into dist/, with our classes for Spark compiled
 	$(BIN)/python -m mt_core.spark.operator_jar
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pyspark
 
-from mt_core.errors import EngineError, JavaMissing, MtError
+from mt_core.errors import ConfigError, EngineError, JavaMissing, MtError
 from mt_core.spark.jars import cache_dir
 from mt_core.spark.java import OLDEST
 
@@ -35,18 +35,23 @@ _SHORT_RUN = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
 log = logging.getLogger(__name__)
 
 
-def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Path = _PACKAGED) -> Path | None:
+def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Path = _PACKAGED) -> Path:
     """Return the jar: of a checkout that of its *sources*, compiled unless it was before; else the one of the wheel.
 
-    None if there is neither a jar nor a JDK: all runs but the statements that need it.
+    Spark does not start without it. Raises ConfigError, with the way to get it.
     """
     if not sources.is_dir():
-        return packaged if packaged.is_file() else None
+        if packaged.is_file():
+            return packaged
+        raise ConfigError(
+            f"{packaged} is missing, which has the classes that a gateway needs in Spark: install the wheel again."
+        )
     try:
         return compiled(environ, sources)
-    except (MtError, OSError) as error:
-        log.warning("the operators were not compiled: %s", error, extra={"action": "operators_not_compiled"})
-        return None
+    except ConfigError:
+        raise
+    except (MtError, OSError) as cause:
+        raise ConfigError(f"The classes that a gateway needs in Spark were not compiled: {cause}") from cause
 
 
 def compiled(environ: Mapping[str, str], sources: Path = _JAVA) -> Path:
@@ -101,9 +106,9 @@ def compiler(environ: Mapping[str, str]) -> Path:
     javac = shutil.which("javac", path=f"{home}/bin" if home else environ.get("PATH"))
     if javac is None:
         raise JavaMissing(
-            f"There is no javac {'in ' + home if home else 'on this machine'}, which compiles the operators of streams. Install a "
-            f"JDK {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jdk-headless), a JRE has none; or install the wheel, "
-            "which has them compiled."
+            f"There is no javac {'in ' + home if home else 'on this machine'}, which compiles the classes that a gateway needs in "
+            f"Spark. Install a JDK {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jdk-headless), a JRE has none; or "
+            "install the wheel, which has them compiled."
         )
     return Path(javac)
 

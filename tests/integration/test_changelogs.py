@@ -42,7 +42,7 @@ def over(session: SparkSession, plan: Any, changing: str) -> Changelog:
     if str(plan.getClass().getSimpleName()) == "SubqueryAlias" and str(plan.alias()) == changing:
         scan = replace(scan_of(plan), changes=ALL)
         unique = frozenset({frozenset({expression_id(plan.output().head())})})
-        kinds = java_operator(session, "Changelogs", "The test")
+        kinds = java_operator(session, "Changelogs")
         return Changelog(plan=kinds.added(plan), operator=scan, unique=unique)
     children = list(scala_items(plan.children()))
     if not plan.isStreaming() or not children:

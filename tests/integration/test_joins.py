@@ -84,9 +84,7 @@ class Joined:
             state = OperatorState(index=side, name="", ttl=self.ttls[side])
             ttls.add(java_policy(session, state, (left, right)[side]._jdf.queryExecution().analyzed(), "The test"))
         plan = left.join(right, expr(self.on), how)._jdf.queryExecution().analyzed()
-        found = DataFrame(
-            java_dataset(session, java_operator(session, "RegularJoin", "The test").of(plan, kinds, ttls)), session
-        )
+        found = DataFrame(java_dataset(session, java_operator(session, "RegularJoin").of(plan, kinds, ttls)), session)
         columns = [name if name in found.columns else f"CAST(NULL AS INT) AS {name}" for name in ("k", "l", "rk", "r")]
         kind = KIND if KIND in found.columns else f"CAST(0 AS TINYINT) AS {KIND}"
         return found.select(lit(how).alias("how"), *map(expr, [*columns, kind]))

@@ -13,7 +13,6 @@ from pyspark.sql.types import LongType
 from mt_core.errors import Canceled, QueryFailed
 from mt_core.spark.driver import jobs
 from mt_core.spark.driver.conf import INTERACTIVE_POOL
-from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.batches import QueryJob
 from mt_core.spark.results.parts import PartSizes
@@ -233,11 +232,6 @@ def test_a_file_that_is_changed_between_two_parts_is_an_error(world: World, tmp_
     error = ended(rows)
     assert isinstance(error, QueryFailed)
     assert "Files of the query were changed while its result was fetched" in error.message
-
-
-def test_a_spark_without_our_classes_has_none_of_them(world: World) -> None:
-    assert own_class(world.session, "freshtable.results.Missing") is None
-    assert own_class(world.session, "freshtable.results.Repeatable") is not None
 
 
 @pytest.mark.slow

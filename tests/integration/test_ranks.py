@@ -60,16 +60,14 @@ class Ranked:
 
     def plan(self, session: SparkSession, plan: Any, ttl: int) -> Any:
         ordered = [_sort_order(session, plan, self.order)] if self.order else []
-        ranking = java_operator(session, "Ranking", "The test")(
-            as_java_list(session, ordered), self.latest, self.first, self.last
-        )
+        ranking = java_operator(session, "Ranking")(as_java_list(session, ordered), self.latest, self.first, self.last)
         number = _attribute(session, "1 AS rn") if self.numbered else None
         keys, kept = _keys(session, plan, keyed=self.keyed), _kept(session, plan, ttl)
         if self.changes:
-            return java_operator(session, "ChangedRanks", "The test").of(plan, keys, ranking, number, kept)
+            return java_operator(session, "ChangedRanks").of(plan, keys, ranking, number, kept)
         if self.last == 1:
-            return java_operator(session, "SingleRows", "The test").of(plan, keys, ranking, kept)
-        return java_operator(session, "AddedRanks", "The test").of(plan, keys, ranking, number, kept)
+            return java_operator(session, "SingleRows").of(plan, keys, ranking, kept)
+        return java_operator(session, "AddedRanks").of(plan, keys, ranking, number, kept)
 
     def place(self, row: Row) -> Any:
         """Return what is less the earlier a row stands in the order."""
@@ -261,15 +259,15 @@ def ranking(ttl: int) -> Callable[[DataFrame], DataFrame]:
 
         def firsts(plan: Any) -> Any:
             keys = _keys(session, plan, keyed=True)
-            return java_operator(session, "FirstRows", "The test").of(plan, keys, _kept(session, plan, ttl))
+            return java_operator(session, "FirstRows").of(plan, keys, _kept(session, plan, ttl))
 
         def limited(plan: Any) -> Any:
             keys = _keys(session, plan, keyed=True)
-            return java_operator(session, "LimitedRows", "The test").of(plan, keys, 2, 4, _kept(session, plan, ttl))
+            return java_operator(session, "LimitedRows").of(plan, keys, 2, 4, _kept(session, plan, ttl))
 
         def normalized(plan: Any) -> Any:
             keys = _keys(session, plan, keyed=True)
-            return java_operator(session, "SingleRows", "The test").normalized(plan, keys, _kept(session, plan, ttl))
+            return java_operator(session, "SingleRows").normalized(plan, keys, _kept(session, plan, ttl))
 
         def ranked(asked: Ranked) -> DataFrame:
             given = rows if asked.changes else adds

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import zipfile
 from pathlib import Path
 
 import pytest
 
-from mt_core.errors import EngineError, JavaMissing
+from mt_core.errors import ConfigError, EngineError, JavaMissing
 from mt_core.spark.operator_jar import SOURCES_ENTRY, compiled, hash_of, main, operator_jar
 
 pytestmark = pytest.mark.processes
@@ -79,33 +78,25 @@ def test_the_command_ends_with_an_error_without_a_jdk(
     assert not (tmp_path / "x.jar").exists()
 
 
-def test_a_driver_starts_without_the_operators_where_they_cannot_be_compiled(
-    sources: Path, without_jdk: dict[str, str], caplog: pytest.LogCaptureFixture
+def test_a_gateway_does_not_start_where_its_classes_cannot_be_compiled(
+    sources: Path, without_jdk: dict[str, str]
 ) -> None:
-    with caplog.at_level(logging.WARNING):
-        found = operator_jar(without_jdk, sources)
-
-    assert found is None
-    assert "the operators were not compiled: There is no javac" in caplog.text
+    with pytest.raises(ConfigError, match=r"There is no javac on this machine.*install the wheel"):
+        operator_jar(without_jdk, sources)
 
 
-def test_a_driver_starts_without_the_operators_where_nothing_can_be_kept(
-    sources: Path, environ: dict[str, str], caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_gateway_does_not_start_where_its_classes_cannot_be_kept(sources: Path, environ: dict[str, str]) -> None:
     Path(environ["XDG_CACHE_HOME"]).write_text("not a folder")
 
-    with caplog.at_level(logging.WARNING):
-        found = operator_jar(environ, sources)
-
-    assert found is None
-    assert "the operators were not compiled: " in caplog.text
+    with pytest.raises(ConfigError, match="The classes that a gateway needs in Spark were not compiled: "):
+        operator_jar(environ, sources)
 
 
 def test_an_installed_wheel_has_its_jar_beside_its_modules(without_jdk: dict[str, str], tmp_path: Path) -> None:
     packaged, absent = tmp_path / "freshtable-operators.jar", tmp_path / "absent"
 
-    missing = operator_jar(without_jdk, absent, packaged)
+    with pytest.raises(ConfigError, match=r"freshtable-operators\.jar is missing.*install the wheel again"):
+        operator_jar(without_jdk, absent, packaged)
     packaged.touch()
-    found = operator_jar(without_jdk, absent, packaged)
 
-    assert (missing, found) == (None, packaged)
+    assert operator_jar(without_jdk, absent, packaged) == packaged

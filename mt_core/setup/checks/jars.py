@@ -65,15 +65,14 @@ def judge_packages(missing: list[str], jars_dir: Path) -> Finding:
 def _operators(environ: Mapping[str, str]) -> Finding:
     place = place_of(environ)
     if place.is_file():
-        return Finding.ok(SUBJECT, f"the operators of streams are in {place}")
+        return Finding.ok(SUBJECT, f"the classes that the gateway needs in Spark are in {place}")
     if not is_checkout():
         return Finding.problem(SUBJECT, f"{place} is missing", "install the wheel again")
     try:
         javac = compiler(environ)
     except JavaMissing as error:
-        # Only the statements that need the operators are refused without them.
-        return Finding.note(SUBJECT, error.message, "apt install openjdk-17-jdk-headless")
-    return Finding.ok(SUBJECT, f"{javac} compiles the operators of streams when the gateway starts")
+        return Finding.problem(SUBJECT, error.message, "apt install openjdk-17-jdk-headless")
+    return Finding.ok(SUBJECT, f"{javac} compiles the classes that the gateway needs in Spark when it starts")
 
 
 def named_jars(conf: Mapping[str, str]) -> Iterator[Finding]:

@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary
 from pyspark.sql import SparkSession
 
 from mt_core.spark.catalogs.plugins import plugins_of
-from mt_core.spark.driver.conf import CATALOG, CHECKED_FILES, checked_catalogs
-from mt_core.spark.driver.jvm_objects import active_session, own_class, state_of
+from mt_core.spark.driver.conf import CATALOG, checked_catalogs
+from mt_core.spark.driver.jvm_objects import active_session, state_of
 from mt_core.spark.driver.session_functions import SessionFunctions
 
 Settings = Mapping[str, Mapping[str, str]]
@@ -71,4 +71,4 @@ def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> No
 
 def _checked(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
     """Return *settings* with our class for the files of a catalog, if Spark was started with our classes."""
-    return {**settings, **checked_catalogs(settings)} if own_class(session, CHECKED_FILES) is not None else settings
+    return {**settings, **checked_catalogs(settings)}

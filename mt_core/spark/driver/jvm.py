@@ -67,10 +67,9 @@ def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
     """Start a JVM with Spark in it; raises ConfigError with Spark's reason, EngineError if another attempt may succeed."""
     conf.prepare_files(settings)
     wanted = conf.spark_conf(settings)
-    operators = operator_jar(settings.environ)
-    if operators is not None:
-        wanted["spark.jars"] = ",".join(filter(None, [str(operators), wanted.get("spark.jars")]))
-        wanted.update(conf.checked_catalogs(wanted))
+    ours = operator_jar(settings.environ)
+    wanted["spark.jars"] = ",".join(filter(None, [str(ours), wanted.get("spark.jars")]))
+    wanted.update(conf.checked_catalogs(wanted))
     wanted.update(jars.jar_conf(settings.jars_dir, wanted))
     try:
         gateway = launch_process(_pyspark_conf(conf.launch_conf(wanted)), settings.log_file)
@@ -107,9 +106,7 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
 
 def _answer_promptly(session: SparkSession, gateway: Any) -> None:
     """Let each thread that begins to ask the JVM have answers of more than 8 KiB at once: each would come 40 ms late."""
-    listener = own_class(session, "freshtable.driver.PromptAnswers")
-    if listener is not None:
-        gateway.java_gateway_server.addListener(listener())
+    gateway.java_gateway_server.addListener(own_class(session, "freshtable.driver.PromptAnswers")())
 
 
 def _register_dialects(session: SparkSession) -> None:
@@ -118,9 +115,7 @@ def _register_dialects(session: SparkSession) -> None:
     At the start, as Spark does with its own dialects, which it asks by URL alone: any statement with a URL, such as CREATE TABLE …
     USING jdbc, may be the first that needs one.
     """
-    dialect = own_class(session, "freshtable.jdbc.SqliteDialect")
-    if dialect is not None:
-        dialect.register()
+    own_class(session, "freshtable.jdbc.SqliteDialect").register()
 
 
 def _pyspark_conf(values: Mapping[str, str]) -> SparkConf:

@@ -119,22 +119,20 @@ def java_class(session: SparkSession, name: str) -> Any:
     return _once(session, f"{name}.class", make)
 
 
-def own_class(session: SparkSession, path: str) -> Any | None:
-    """Return our class at *path*, from a cache; None if Spark was started without our classes."""
+def own_class(session: SparkSession, path: str) -> Any:
+    """Return our class at *path*, from a cache."""
 
-    def make() -> Any | None:
-        with suppress(*SPARK_ERRORS):
-            java_class(session, path)
-            return static_member(session, path)
-        return None
+    def make() -> Any:
+        # Loaded here: py4j takes a path whose class it does not find for a package.
+        java_class(session, path)
+        return static_member(session, path)
 
     return _once(session, f"{path}?", make)
 
 
-def own_object(session: SparkSession, path: str) -> Any | None:
-    """Return an object of our class at *path*, one for all; None if Spark was started without our classes."""
-    made = own_class(session, path)
-    return None if made is None else _once(session, f"{path}()", made)
+def own_object(session: SparkSession, path: str) -> Any:
+    """Return an object of our class at *path*, one for all."""
+    return _once(session, f"{path}()", own_class(session, path))
 
 
 def java_dataset(session: SparkSession, plan: Any) -> Any:

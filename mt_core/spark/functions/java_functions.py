@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import java_class, java_strings, state_of, static_member
+from mt_core.spark.driver.jvm_objects import java_strings, own_class, state_of
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.sql_functions import identifier_of, no_columns, spark_parser
 
@@ -81,15 +81,8 @@ def _names(session: SparkSession, function: CreatedFunction) -> Any:
 
 
 def users_functions(session: SparkSession) -> Any:
-    """Return the class of our jar that makes expressions of calls; raises Unsupported without the jar."""
-    try:
-        java_class(session, _BUILDERS)
-    except SPARK_ERRORS as cause:
-        raise Unsupported(
-            "Functions that are classes, or in Python, need freshtable's jar, which is compiled when there is a JDK; install a "
-            "JDK, or the wheel."
-        ) from cause
-    return static_member(session, _BUILDERS)
+    """Return our class that makes expressions of calls."""
+    return own_class(session, _BUILDERS)
 
 
 def _where(function: CreatedFunction) -> str:

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.failures import plain_message
-from mt_core.spark.driver.jvm_objects import chained_function, java_function, json_of, own_object, static_member, texts
+from mt_core.spark.driver.jvm_objects import chained_function, java_function, json_of, own_object, static_member
 from mt_core.tables.engine import UnreadSources
 
 CAPACITY = 32
@@ -71,10 +71,6 @@ def refreshed(
     objects = static_member(session, "java.util.ArrayList")()
     for table in tables:
         objects.add(table)
-    if own_object(session, _READS) is None:
-        for table in tables:
-            table.refresh()
-        return [None] * len(tables)
     outcomes = read(session, objects, java_function(session, _REFRESH_TABLE), wait_ms, fresh=fresh)
     return [outcome if isinstance(outcome, UnreadSources) else None for outcome in outcomes]
 
@@ -91,13 +87,9 @@ def read(
     """Return the text that a Java Function gives of each of some objects, or why it has none.
 
     None of them waits longer than *wait_ms* for another one. A *fresh* text was read after the call began; otherwise it may be that
-    of a read which an earlier call did not wait for. Raises Spark's errors, those of an object only where Spark was
-    started without our classes.
+    of a read which an earlier call did not wait for. Raises Spark's errors, but not those of an object.
     """
-    reads = own_object(session, _READS)
-    if reads is None:
-        return texts(session, objects.stream().map(function).toList())
-    found = json.loads(json_of(session, reads.of(objects, function, wait_ms, LIMIT_MS, fresh)))
+    found = json.loads(json_of(session, own_object(session, _READS).of(objects, function, wait_ms, LIMIT_MS, fresh)))
     return [
         UnreadSources(reason=plain_message(failure) if failure else "") if text is None else str(text)
         for text, failure in found

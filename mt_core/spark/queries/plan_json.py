@@ -14,7 +14,6 @@ _SHORT_LISTS = "freshtable.plans.ShortLists"
 def json_of(session: SparkSession, plan: Any) -> str:
     """Return the JSON of a plan, in which several IN with short lists, joined by OR, stand for one with a long list.
 
-    If Spark was started without our classes it has the long ones, and takes as long as the square of their length.
+    Spark takes as long for a long list as the square of its length.
     """
-    rule = own_class(session, _SHORT_LISTS)
-    return str((plan if rule is None else rule.of(plan)).toJSON())
+    return str(own_class(session, _SHORT_LISTS).of(plan).toJSON())

@@ -74,11 +74,8 @@ class Parts:
 def parts_of(session: SparkSession, plan: Any, partitions: Any, sizes: PartSizes) -> Parts | None:
     """Return how the rows of *plan*, in *partitions* of Arrow messages, come in parts.
 
-    None if a partition that is computed again may have other rows, or if Spark was started without our classes.
+    None if a partition that is computed again may have other rows.
     """
-    repeatable = own_class(session, f"{_PACKAGE}.Repeatable")
-    if repeatable is None:
-        return None
-    room = repeatable.room(handle_of(session.sparkContext).spark, plan)
+    room = own_class(session, f"{_PACKAGE}.Repeatable").room(handle_of(session.sparkContext).spark, plan)
     function = own_class(session, f"{_PACKAGE}.PartOfPartition")
     return Parts(function, partitions, sizes, sizes.all or room) if room else None

@@ -95,12 +95,12 @@ def materialized(rows: DataFrame, keys: Sequence[str], policy: TtlPolicy) -> Dat
     """
     session, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()
     if not is_changelog(rows):
-        plan = java_operator(session, "Changelogs", _NEED).added(plan)
+        plan = java_operator(session, "Changelogs").added(plan)
     by_name = {str(each.name()).lower(): each for each in scala_items(plan.output())}
     attributes, nothing = (static_member(session, "java.util.ArrayList")() for _ in range(2))
     for key in keys:
         attributes.add(by_name[key.lower()])
-    latest = java_operator(session, "Ranking", _NEED)(nothing, True, 1, 1)
+    latest = java_operator(session, "Ranking")(nothing, True, 1, 1)
     state = java_state(session, OperatorState.of(0, STATE, policy), plan, _NEED)
-    kept = java_operator(session, "ChangedRanks", _NEED).of(plan, attributes, latest, None, state)
+    kept = java_operator(session, "ChangedRanks").of(plan, attributes, latest, None, state)
     return DataFrame(java_dataset(session, kept), session)

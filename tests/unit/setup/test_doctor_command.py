@@ -12,11 +12,12 @@ from mt_core.setup.doctor import CHECKS
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    """The environment of a new machine: a Java, and a cache that is empty."""
-    program = tmp_path / "jdk" / "bin" / "java"
-    program.parent.mkdir(parents=True)
-    program.write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n", encoding="ascii")
-    program.chmod(0o755)
+    """The environment of a new machine: a JDK, and a cache that is empty."""
+    programs = tmp_path / "jdk" / "bin"
+    programs.mkdir(parents=True)
+    for name in ("java", "javac"):
+        (programs / name).write_text("#!/bin/sh\necho 'openjdk version \"21.0.1\"' >&2\n", encoding="ascii")
+        (programs / name).chmod(0o755)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
     return {
@@ -49,7 +50,7 @@ def test_a_problem_has_its_way_out_and_the_exit_code_1(environ: dict[str, str], 
     result = doctor(environ, "--home", str(tmp_path / "home"))
 
     lines = result.stdout.splitlines()
-    [at] = [number for number, line in enumerate(lines) if line.startswith("problem")]
+    at, _ = [number for number, line in enumerate(lines) if line.startswith("problem")]
     assert result.exit_code == 1
     assert lines[at] == f"problem java         JAVA_HOME is {tmp_path}, and there is no bin/java in it."
     assert lines[at + 1].strip().startswith("-> Install a JDK 17 or newer")

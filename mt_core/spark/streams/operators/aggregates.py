@@ -82,7 +82,7 @@ def _grouped(walk: Walk, plan: Any, rows: Changelog) -> Changelog:
     session = walk.session
     whole = plan.withNewChildren(scala_sequence(session, [rows.plan]))
     state = OperatorState.of(0, _STATE, walk.ttls.of(*_positions(plan)))
-    operator = java_operator(session, "GroupAggregatePlan", _NEED)
+    operator = java_operator(session, "GroupAggregatePlan")
     updates = _UPDATES if list(operator.functions(plan)) else ADDS
     changes = ALL if rows.updates else updates
     grouped = operator.of(whole, rows.kind, java_state(session, state, rows.plan, _NEED))
@@ -103,7 +103,7 @@ def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
         java_class(session, f"{_FUNCTIONS}.{each}") for each in ("DeclarativeAggregate", "ImperativeAggregate")
     )
     keys = list(scala_items(plan.groupingExpressions()))
-    for each in java_operator(session, "GroupAggregatePlan", _NEED).functions(plan):
+    for each in java_operator(session, "GroupAggregatePlan").functions(plan):
         function = each.aggregateFunction()
         if not (declarative.isInstance(function) or imperative.isInstance(function)):
             raise Unsupported(f"{each.sql()}: a stream aggregates with functions of Spark and of Java, not of Python.")
@@ -120,7 +120,7 @@ def _check_key(session: SparkSession, key: Any) -> None:
             f"{key.sql()}: a stream cannot group by texts of which several are equal; give each column with a COLLATION one form, "
             "such as lower(c) COLLATE UTF8_BINARY."
         )
-    if not java_operator(session, "GroupAggregatePlan", _NEED).isKey(key.dataType()):
+    if not java_operator(session, "GroupAggregatePlan").isKey(key.dataType()):
         raise Unsupported(
             f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}, whose values have no equality; group by a "
             "text of it, such as to_json(c)."

@@ -6,18 +6,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.errors import Unsupported
 from mt_core.spark.driver.jvm_objects import own_class
 
 _PACKAGE = "freshtable.operators"
 
 
-def java_operator(session: SparkSession, name: str, need: str) -> Any:
-    """Return our class *name*; raises Unsupported, saying what would *need* it, if Spark was started without our operators."""
-    found = own_class(session, f"{_PACKAGE}.{name}")
-    if found is None:
-        raise Unsupported(
-            f"{need} needs the operators of freshtable, which this installation has not compiled: install the wheel, or a JDK for "
-            "a checkout, and start the gateway again."
-        )
-    return found
+def java_operator(session: SparkSession, name: str) -> Any:
+    """Return our class *name*."""
+    return own_class(session, f"{_PACKAGE}.{name}")

@@ -86,7 +86,7 @@ def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
     if equal is None:
         operator = replace(operator, description=f"{operator.description} (no equal columns: all rows have one key)")
     return Changelog(
-        plan=java_operator(session, "RegularJoin", _NEED).of(whole, kinds, policies),
+        plan=java_operator(session, "RegularJoin").of(whole, kinds, policies),
         operator=operator,
         unique=_unique(kind, sides, equal or ((), ())),
     )
@@ -99,7 +99,7 @@ def _is_native(session: SparkSession, plan: Any, sides: Sequence[Changelog]) -> 
     # Spark has no such join of rows that match none.
     return (
         str(plan.joinType().sql()) != "LEFT ANTI"
-        and bool(java_operator(session, "IntervalJoin", _NEED).isBounded(plan))
+        and bool(java_operator(session, "IntervalJoin").isBounded(plan))
         and all(watermarks.is_reached(side.plan) for side in sides)
     )
 

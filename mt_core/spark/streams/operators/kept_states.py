@@ -23,7 +23,7 @@ def java_state(session: SparkSession, state: OperatorState, rows: Any, need: str
 
     Raises Unsupported for event time over rows that have none.
     """
-    return java_operator(session, "KeptState", need)(state.name, java_policy(session, state, rows, need))
+    return java_operator(session, "KeptState")(state.name, java_policy(session, state, rows, need))
 
 
 def java_policy(session: SparkSession, state: OperatorState, rows: Any, need: str) -> Any:
@@ -40,7 +40,7 @@ def java_policy(session: SparkSession, state: OperatorState, rows: Any, need: st
             "which Spark has no watermark. Let that one be of EVENT TIME too ('0 EVENT TIME' keeps its rows for ever), or this one "
             "of PROCESSING TIME."
         )
-    return java_operator(session, "TtlPolicy", need)(
+    return java_operator(session, "TtlPolicy")(
         policy.ttl // _MILLISECOND,
         policy.is_modified_by(StateAccess.READ),
         policy.is_modified_by(StateAccess.WRITE),

@@ -100,7 +100,7 @@ def _first_that_come(walk: Walk, limit: _Limit) -> Changelog:
         plan, changes = ranking.plan_of(session, rows), ranking.changes_of(rows)
     else:
         changes = ADDS
-        plan = java_operator(session, "LimitedRows", _NEED).of(
+        plan = java_operator(session, "LimitedRows").of(
             rows.plan,
             java_keys(session, ()),
             limit.first,

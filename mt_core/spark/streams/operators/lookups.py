@@ -36,7 +36,7 @@ def looked_up(walk: Walk, plan: Any) -> Changelog:
     [policy] = walk.ttls.of_join(position_of(plan), [frozenset(names_of(inputs[stream]))])
     state = OperatorState.of(0, "lookupJoinState", policy)
     whole = plan.withNewChildren(scala_sequence(session, [side.plan for side in sides]))
-    operator = java_operator(session, "LookupJoin", _NEED)
+    operator = java_operator(session, "LookupJoin")
     return Changelog(
         plan=operator.of(whole, stream, java_state(session, state, rows.plan, _NEED)),
         operator=operator_of(

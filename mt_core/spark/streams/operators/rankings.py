@@ -44,13 +44,13 @@ class Ranking:
     def plan_of(self, session: SparkSession, rows: Changelog, number: Any = None) -> Any:
         """Return the plan of the ranked *rows*, with their numbers in the attribute *number* unless it is None."""
         orders = as_java_list(session, self.order)
-        ranking = java_operator(session, "Ranking", _NEED)(orders, self.latest, self.first, self.last)
+        ranking = java_operator(session, "Ranking")(orders, self.latest, self.first, self.last)
         keys, kept = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
         if rows.updates:
-            return java_operator(session, "ChangedRanks", _NEED).of(rows.plan, keys, ranking, number, kept)
+            return java_operator(session, "ChangedRanks").of(rows.plan, keys, ranking, number, kept)
         if self.last == 1:
-            return java_operator(session, "SingleRows", _NEED).of(rows.plan, keys, ranking, kept)
-        return java_operator(session, "AddedRanks", _NEED).of(rows.plan, keys, ranking, number, kept)
+            return java_operator(session, "SingleRows").of(rows.plan, keys, ranking, kept)
+        return java_operator(session, "AddedRanks").of(rows.plan, keys, ranking, number, kept)
 
 
 def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:

@@ -105,4 +105,4 @@ def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
     """Return the first of *rows* by key, which no later row replaces."""
     session, need = walk.session, "The first row of each key"
     keys, kept = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
-    return java_operator(session, "FirstRows", need).of(rows.plan, keys, kept)
+    return java_operator(session, "FirstRows").of(rows.plan, keys, kept)

@@ -38,7 +38,7 @@ def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> 
 
 def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Any:
     """Return the node *plan* above changelogs, with the kind of each row in its last column."""
-    changelogs = java_operator(session, "Changelogs", "The query")
+    changelogs = java_operator(session, "Changelogs")
     [first, *_] = children
     match class_name(plan):
         case "Project":

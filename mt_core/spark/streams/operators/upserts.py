@@ -50,7 +50,7 @@ def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], po
     keys = [columns[place] for place in key]
     check_keys(session, keys, "PRIMARY KEY")
     state = OperatorState.of(0, "changelogNormalizeState", policy)
-    operator = java_operator(session, "SingleRows", _NEED)
+    operator = java_operator(session, "SingleRows")
     return Changelog(
         plan=operator.normalized(
             upserts.plan, java_keys(session, keys), java_state(session, state, upserts.plan, _NEED)

@@ -87,5 +87,5 @@ def run_changes(changes: KeyChanges, options: Mapping[str, str], table: KeyedTab
     for text, frame in ((table.deletes, deleted), (table.inserts, rows)):
         texts.add(text)
         frames.add(frame._jdf)
-    written = java_operator(session, "JdbcChanges", "A stream into a table of JDBC with a PRIMARY KEY")
+    written = java_operator(session, "JdbcChanges")
     written.run(java_map(session, options), texts, frames)

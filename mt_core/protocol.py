@@ -20,6 +20,7 @@ TRIGGER_HEADER = "Freshtable-Trigger"
 # Headers of answers.
 ERROR_CODE_HEADER = "Freshtable-Error"
 ENGINE_HEADER = "Freshtable-Engine"
+ENGINE_NOTE_HEADER = "Freshtable-Engine-Note"
 SCHEDULER_HEADER = "Freshtable-Scheduler"
 WORK_HEADER = "Freshtable-Work"
 RESULT_TYPE_HEADER = "Freshtable-Result-Type"

@@ -117,6 +117,7 @@ class Wiring:
             runs=self.manager.requests,
             info=ProductInfo(version=__version__),
             engine_trouble=parts.engine.trouble,
+            engine_note=parts.engine.note,
             scheduler_trouble=self.scheduler_watch.trouble,
             published=PublishedWorkflows(parts.registry, parts.scheduler.identifier),
             plans=parts.plans,

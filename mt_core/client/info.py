@@ -9,7 +9,14 @@ import httpx
 
 from mt_core.address import Address
 from mt_core.client.http import GatewayRefused
-from mt_core.protocol import ENGINE_HEADER, ERROR_CODE_HEADER, SCHEDULER_HEADER, WORK_HEADER, read_error
+from mt_core.protocol import (
+    ENGINE_HEADER,
+    ENGINE_NOTE_HEADER,
+    ERROR_CODE_HEADER,
+    SCHEDULER_HEADER,
+    WORK_HEADER,
+    read_error,
+)
 
 PRODUCT = "Freshtable"
 READY, UNKNOWN = "READY", "UNKNOWN"
@@ -20,7 +27,8 @@ UNAUTHORIZED = "UNAUTHORIZED"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayInfo:
     """The answer of GET /info. `engine` is READY, or why Spark takes no work, `scheduler` READY, UNKNOWN, or why it
-    begins no refreshes; `date` is the header of that name.
+    begins no refreshes; `engine_note` is what Spark does more slowly than it could, empty if nothing; `date` is the header of that
+    name.
 
     `work` is what goes on at an embedded gateway without clients, None for a gateway that stays in any case.
     """
@@ -29,6 +37,7 @@ class GatewayInfo:
     engine: str
     date: str | None
     work: str | None = None
+    engine_note: str = ""
     scheduler: str = UNKNOWN
 
     @classmethod
@@ -41,6 +50,7 @@ class GatewayInfo:
             engine=headers.get(ENGINE_HEADER, READY),
             date=headers.get("date"),
             work=headers.get(WORK_HEADER),
+            engine_note=headers.get(ENGINE_NOTE_HEADER, ""),
             # Of an older gateway nothing is known.
             scheduler=headers.get(SCHEDULER_HEADER, UNKNOWN),
         )

@@ -10,7 +10,7 @@ from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
-from mt_core.protocol import ENGINE_HEADER, SCHEDULER_HEADER, WORK_HEADER
+from mt_core.protocol import ENGINE_HEADER, ENGINE_NOTE_HEADER, SCHEDULER_HEADER, WORK_HEADER
 
 READY, UNKNOWN = "READY", "UNKNOWN"
 
@@ -37,6 +37,8 @@ def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
             ENGINE_HEADER: _line(services.engine_trouble()) or READY,
             SCHEDULER_HEADER: UNKNOWN if scheduler is None else _line(scheduler) or READY,
         }
+        if note := services.engine_note():
+            headers[ENGINE_NOTE_HEADER] = _line(note)
         if services.remaining_work is not None:
             headers[WORK_HEADER] = await run_in_threadpool(services.remaining_work)
         return JsonAnswer(info, headers=headers)

@@ -26,7 +26,8 @@ class ProductInfo:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayServices:
     """Sessions and what runs in them. `tokens` are the bearer tokens that give access (none: any request to a loopback
-    address or one of `hosts` has it); `engine_trouble` says why the engine takes no work (empty: it does), `scheduler_trouble` why
+    address or one of `hosts` has it); `engine_trouble` says why the engine takes no work (empty: it does), `engine_note` what it
+    does more slowly than it could (empty: nothing), `scheduler_trouble` why
     the scheduler begins no refreshes (empty: it does; None: not known), `remaining_work` what goes on without clients (None: the
     gateway stays in any case);
     `versions` are the API versions of GET /api_versions; `published` are the workflows that an external scheduler reads, `plans`
@@ -38,6 +39,7 @@ class GatewayServices:
     runs: Runs
     info: ProductInfo
     engine_trouble: Callable[[], str] = lambda: ""
+    engine_note: Callable[[], str] = lambda: ""
     scheduler_trouble: Callable[[], str | None] = lambda: None
     remaining_work: Callable[[], str] | None = None
     published: PublishedWorkflows | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from mt_core.identifiers import quote, string_literal
@@ -239,6 +239,37 @@ def _both(images: Images) -> str:
     return images.both
 
 
+def over(texts: DeltaTexts, images: Images) -> DeltaTexts:
+    """Return *texts* with all changes of sources in *images*, whichever source they are of."""
+    return replace(texts, images={reading.source: images for reading in readings(texts.pieces)})
+
+
+def images_of(relation: str, columns: Sequence[str], copies: str, *, few: bool) -> NamedImages:
+    """Return the images that *relation* has: its *columns*, and one with how many more *copies* of a row the later version has."""
+    removed, added = (repeated(relation, columns, copies, sign, few=few) for sign in (-1, 1))
+    return NamedImages(
+        removed=removed, added=added, both=f"(SELECT * FROM {removed} UNION ALL SELECT * FROM {added})", few=few
+    )
+
+
+def repeated(relation: str, columns: Sequence[str], copies: str, sign: int, *, few: bool) -> str:
+    """Return, in brackets, the rows of *relation* of which one version has more, by *sign*, as many of each as it has more.
+
+    *few*: in one part, which need not be exchanged to be grouped.
+    """
+    given, more = ", ".join(map(quote, columns)), f"{sign} * {quote(copies)}"
+    hint, each = "/*+ COALESCE(1) */ " if few else "", quote(apart_from("_each", columns))
+    return f"(SELECT {hint}{given} FROM {relation} LATERAL VIEW explode(array_repeat(0, {more})) AS {each} WHERE {more} > 0)"
+
+
+def apart_from(name: str, columns: Iterable[str]) -> str:
+    """Return a name for one more column beside *columns*: *name* if none has it."""
+    taken = {column.lower() for column in columns}
+    while name in taken:
+        name += "_"
+    return name
+
+
 def ordered(columns: Sequence[str], first: FirstRows) -> str:
     """Return the order of first rows in SQL."""
     return ", ".join(f"{quote(columns[position])} {direction}" for position, direction in first.order)
@@ -253,6 +284,11 @@ def touched(table: str, columns: Sequence[str], keys: Sequence[str], key_table: 
     """Return the rows of *table* with keys in *key_table*. `q` meets *bounds* in all of them, which may spare files."""
     given = ", ".join(map(quote, columns))
     return f"SELECT {given} FROM {table} AS q LEFT SEMI JOIN {key_table} AS k ON {same('q', keys)} WHERE {bounds}"
+
+
+def kept_apart(table: str, columns: Sequence[str], keys: Sequence[str], gone: str) -> str:
+    """Return the rows of *table*, with *columns*, that have no values in *keys* that rows of *gone* have."""
+    return f"SELECT {', '.join(map(quote, columns))} FROM {table} AS q LEFT ANTI JOIN {gone} AS k ON {same('q', keys)}"
 
 
 def counted_again(table: str, columns: Sequence[str], images: Images, bounds: str = "true") -> str:

@@ -104,6 +104,9 @@ class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comp
     def trouble(self) -> str:
         return self._driver.trouble()
 
+    def note(self) -> str:
+        return self._driver.note
+
     def cluster_info(self) -> Mapping[str, str]:
         with self._driver.translating():
             return {"execution.target": str(self._driver.session.sparkContext.master)}

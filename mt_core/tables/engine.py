@@ -407,6 +407,9 @@ class EngineState(Protocol):
     def trouble(self) -> str:
         """Return why the engine accepts no work, or does none; empty when it works."""
 
+    def note(self) -> str:
+        """Return what the engine does more slowly than it could, and why; empty if nothing."""
+
     def cluster_info(self) -> Mapping[str, str]:
         """Return where jobs run, e.g. {"execution.target": "local[*]"}."""
 

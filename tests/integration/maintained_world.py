@@ -12,7 +12,7 @@ import pytest
 
 from mt_core.maintenance import cost
 from mt_core.model.run import RunStatus
-from mt_core.spark.maintenance import opened_files, row_images
+from mt_core.spark.maintenance import opened_files, row_images, small_change, staged_files
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.support.maintained_queries import QUERIES, SOURCES, MaintainedQuery
@@ -166,14 +166,16 @@ def picked(part: int, eighth: int) -> Sequence[MaintainedQuery]:
     return queries if DEPTH > 1 else queries[eighth::8]
 
 
-def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool = True) -> None:
-    """Change tables of a few rows in place, as large ones are; *files*: as if their files were large and many as well."""
+def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files: bool) -> None:
+    """Change tables of a few rows in place if they are taken for *large*, by jobs if their *files* are."""
     if large:
         monkeypatch.setattr(cost, "LARGE_TABLE", 0)
         monkeypatch.setattr(cost, "MOST_IN_PLACE", 100)
-        if files:
-            monkeypatch.setattr(row_images, "SMALL", 0)
-            monkeypatch.setattr(opened_files, "MOST_FILES", -1)
+    if files:
+        monkeypatch.setattr(row_images, "SMALL", 0)
+        monkeypatch.setattr(small_change, "MOST_ROWS", -1)
+        for limits in (opened_files, staged_files):
+            monkeypatch.setattr(limits, "MOST_FILES", -1)
 
 
 def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:

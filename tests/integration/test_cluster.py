@@ -7,6 +7,7 @@ import signal
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
 from pathlib import Path
 
 import httpx
@@ -172,6 +173,31 @@ class Job:
         """Stop the job once it has written all rows, and return its savepoint."""
         [stopped] = self._gateway.sql(f"STOP JOB '{self._job_id}' WITH SAVEPOINT WITH DRAIN")
         return Path(str(stopped["savepoint path"]))
+
+
+def test_the_driver_computes_a_small_change_and_the_rows_are_those_of_the_query(gateway: GatewayUnderTest) -> None:
+    query = "SELECT city, count(*) AS n, sum(price) AS price, max(items) AS items FROM sold GROUP BY city"
+    gateway.sql("CREATE TABLE sold (city STRING, price DECIMAL(9, 2), items ARRAY<INT>)")
+    gateway.sql("INSERT INTO sold VALUES ('Rome', 1.50, array(1)), ('Oslo', 2, NULL), (NULL, 3, array(3))")
+    gateway.sql(
+        "CREATE MATERIALIZED TABLE sales WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' DAY "
+        f"REFRESH_MODE = FULL AS {query}"
+    )
+    gateway.sql("INSERT INTO sold VALUES ('Rome', 10, array(7)), ('Paris', 0.25, array(2, 2)), (NULL, 4, array(4))")
+    before = inline_plans(gateway)
+
+    with gateway.client() as client:
+        due = Refresh(identifier="lake.default.sales", is_periodic=True, schedule_time=f"{datetime.now(UTC):%F %T}")
+        run = gateway.wait_ended("sales", client.refresh(due))
+
+    assert run["status"] == "SUCCEEDED"
+    assert gateway.sql("SELECT * FROM sales ORDER BY city") == gateway.sql(f"{query} ORDER BY city")
+    assert inline_plans(gateway) > before
+
+
+def inline_plans(gateway: GatewayUnderTest) -> int:
+    """Return how many inline plans have run, by the log."""
+    return (gateway.home / "logs" / "gateway.log").read_text(encoding="utf-8").count('"inline_plan"')
 
 
 @pytest.mark.kills

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -94,7 +95,8 @@ def test_a_job_whose_stage_spark_forgets_while_it_is_read_has_no_progress_and_no
 
 def forgetful(handle_of: Callable[[SparkContext], jobs.Handle], context: SparkContext) -> jobs.Handle:
     """Return a handle whose tracker answers about a stage right before Spark forgets it, as it does with the oldest ones."""
-    spark, gateway = handle_of(context).spark, context._gateway
+    handle, gateway = handle_of(context), context._gateway
+    spark = handle.spark
     assert gateway is not None
     tracker, store = spark.statusTracker(), spark.statusStore().store()
     stages = gateway.jvm.java.lang.Class.forName("org.apache.spark.status.StageDataWrapper")
@@ -111,7 +113,7 @@ def forgetful(handle_of: Callable[[SparkContext], jobs.Handle], context: SparkCo
     forgetting = SimpleNamespace(
         statusTracker=lambda: then_forgets, statusStore=spark.statusStore, listenerBus=spark.listenerBus
     )
-    return jobs.Handle(spark=forgetting, reader=None)
+    return replace(handle, spark=forgetting)
 
 
 def test_progress_that_cannot_be_read_is_left_out(spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.gateway.own_process import FAST, launch, ready_url
+from tests.support.gateway.own_process import FAST, launch, ready_url, wait_until
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("mt_core", "scheduler_plugins", "java", "pyproject.toml", "README.md", "LICENSE")
@@ -42,6 +42,22 @@ from mt_core.client import dbapi
 with dbapi.connect(sys.argv[1]) as connection:
     cursor = connection.cursor().execute("SELECT id, city, amount, weight FROM lake.default.orders ORDER BY id")
     print(cursor.fetchall()[1])
+"""
+SALES = """
+CREATE TABLE lake.default.sold (city STRING, n INT) USING iceberg;
+INSERT INTO lake.default.sold VALUES ('Rome', 1), ('Oslo', 2);
+CREATE MATERIALIZED TABLE lake.default.sales WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' DAY
+  REFRESH_MODE = FULL AS SELECT city, n * 2 AS n FROM lake.default.sold;
+INSERT INTO lake.default.sold VALUES ('Rome', 5);
+"""
+DUE = """
+import sys
+from datetime import UTC, datetime
+from mt_core.client.http import GatewayClient, Refresh
+
+with GatewayClient(sys.argv[1]) as client:
+    now = f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S}"
+    client.refresh(Refresh(identifier="lake.default.sales", is_periodic=True, schedule_time=now))
 """
 CLIENTS = """
 import sys
@@ -141,9 +157,13 @@ def runtime_alone(folder: Path) -> dict[str, str]:
 
 
 @pytest.fixture(scope="module")
-def gateway(installation: Installation, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="module")
+def gateway(installation: Installation, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a gateway which runs with nothing but the extra `gateway`, where there is a JRE and no JDK."""
-    home = tmp_path_factory.mktemp("home")
     options = [part for setting in FAST for part in ("-D", setting)]
     command = [str(installation.bin / "freshtable"), "gateway", "--home", str(home), *options]
     installation.install("gateway")
@@ -186,6 +206,19 @@ def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(installation
 
     assert rows == "city,orders,revenue\n,1,7.25\nOslo,2,105.50\nRome,1,10.00\n"
     assert installation.run("python", "-c", DRIVER, gateway) == "(2, 'Oslo', Decimal('5.50'), None)\n"
+
+
+def test_a_small_change_is_computed_without_a_job_by_what_the_wheel_has(
+    installation: Installation, gateway: str, home: Path
+) -> None:
+    sql = ["freshtable", "sql", "--gateway", gateway, "--format", "csv"]
+    read = "SELECT city, n FROM lake.default.sales ORDER BY city"
+
+    installation.run(*sql, "-e", SALES)
+    installation.run("python", "-c", DUE, gateway)
+    wait_until(lambda: "Rome,10" in installation.run(*sql, "-e", read), "the change is not shown")
+
+    assert '"inline_plan"' in (home / "logs" / "gateway.log").read_text(encoding="utf-8")
 
 
 def test_the_operators_of_streams_are_in_the_wheel_and_work_without_a_jdk(

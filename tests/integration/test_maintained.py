@@ -34,6 +34,7 @@ from tests.integration.refresh_world import world as world
 from tests.integration.upsert_writer import UpsertWriter
 from tests.support.maintained_queries import PARTITIONED_QUERIES, QUERIES, SOURCES
 from tests.support.recorded_plans import recorded, trimmed
+from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(900)]
 
@@ -61,7 +62,7 @@ def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:
 def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, in_place: bool
 ) -> None:
-    take_tables_for_large(monkeypatch, in_place)
+    take_tables_for_large(monkeypatch, in_place, files=in_place)
     maintained = Maintained(world, random.Random(4), FORMATS[1 + in_place])
     maintained.create([query for query in QUERIES if query.name in SMALL_FOR_ROWS])
 
@@ -76,7 +77,7 @@ def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
 def test_every_query_is_kept_in_its_way_while_rows_change(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, part: int
 ) -> None:
-    take_tables_for_large(monkeypatch, part % 2 == 1, files=part == 1)
+    take_tables_for_large(monkeypatch, part % 2 == 1, files=part in (1, 2))
     pick = dice(part)
     maintained = Maintained(world, pick, FORMATS[part % len(FORMATS)], options=UPSERT if part == 1 else "")
     # Among them are queries that are kept in each way.
@@ -164,7 +165,8 @@ def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
         "CREATE TABLE o (k INT, s STRING) USING iceberg",
         "INSERT INTO o VALUES (1, 'a'), (1, 'a'), (1, 'a'), (2, NULL), (2, NULL), (3, 'c')",
     )
-    query = "SELECT k, s FROM o"
+    # One of the names that the refresh would give a column of its own.
+    query = "SELECT k, s, k AS _number FROM o"
     world.create("mt", query, clauses=f"{partitioned} WITH ('refresh.strategy' = 'incremental'{storage})")
     world.spark("INSERT OVERWRITE o VALUES (1, 'a'), (2, NULL), (2, NULL), (2, NULL), (4, 'd')")
 
@@ -292,6 +294,107 @@ def test_rows_that_cannot_be_told_apart_or_found_again_are_recomputed(
 
     assert [row[0] for row in world.plain("SELECT k FROM mt")] == [2]
     assert "values of column v cannot be compared" in str(run.reason)
+
+
+@pytest.mark.parametrize("large", [True, False], ids=["in place", "written anew"])
+def test_rows_with_zeros_of_both_signs_go(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+    take_tables_for_large(monkeypatch, large, files=False)
+    world.spark(
+        f"CREATE TABLE o (k INT, d DOUBLE) USING iceberg TBLPROPERTIES ({FORMATS[1]})",
+        "INSERT INTO o VALUES (1, 0.0D), (1, -0.0D), (1, -0.0D), (2, 0.0D)",
+    )
+    world.create("mt", "SELECT k, d FROM o", clauses=INCREMENTAL)
+    world.spark("DELETE FROM o WHERE k = 1")
+
+    run = world.tick("mt")
+
+    assert (run.strategy, world.rows("mt")) == ("signed", [(2, 0.0)])
+
+
+def test_tables_of_sessions_with_other_settings_follow_one_change(world: RefreshWorld) -> None:
+    query = "SELECT o.id, c.name FROM o JOIN c ON o.k = c.k"
+    world.spark(
+        "CREATE TABLE o (id INT, k INT) USING iceberg",
+        "INSERT INTO o SELECT id, id % 5 FROM range(50)",
+        "CREATE TABLE c (k INT, name STRING) USING iceberg",
+        "INSERT INTO c SELECT id, concat('n', id) FROM range(6)",
+    )
+    world.create("here", query, clauses=INCREMENTAL)
+    world.context = world.context_with({"table.local-time-zone": "America/New_York"})
+    world.create("there", query, clauses=INCREMENTAL)
+    world.spark("UPDATE o SET k = k + 1 WHERE id = 7")
+
+    runs = [world.tick("here"), world.tick("there")]
+
+    assert [run.strategy for run in runs] == ["signed", "signed"], runs
+    assert world.rows("here") == world.rows("there") == world.plain(query)
+
+
+@pytest.mark.parametrize("storage", FORMATS[:2], ids=["copy on write", "merge on read"])
+def test_zeros_of_both_signs_are_different_values(world: RefreshWorld, storage: str) -> None:
+    world.spark(
+        f"CREATE TABLE o (id INT, d DOUBLE, f FLOAT) USING iceberg TBLPROPERTIES ({storage})",
+        "INSERT INTO o SELECT id, 0.0D, 0.0F FROM range(5)",
+    )
+    query = "SELECT id, CAST(d AS STRING) AS d, CAST(f AS STRING) AS f FROM o"
+    world.create("mt", query, clauses=INCREMENTAL)
+    world.spark("UPDATE o SET d = -0.0D WHERE id = 2", "UPDATE o SET f = -0.0F WHERE id = 3")
+
+    run = world.tick("mt")
+
+    assert run.strategy == "signed"
+    assert world.rows("mt") == world.plain(query)
+
+
+@pytest.mark.parametrize("gone", ["id < 3", "id < 2", "true"], ids=["a file", "a part of one", "all"])
+def test_rows_with_nested_values_go_from_a_source_with_row_ids(world: RefreshWorld, gone: str) -> None:
+    world.spark(
+        "CREATE TABLE o (id INT, l ARRAY<DOUBLE>) USING iceberg TBLPROPERTIES ('format-version' = '3')",
+        "INSERT INTO o SELECT id, array(id, 0.0D) FROM range(0, 3, 1, 1)",
+        "INSERT INTO o SELECT id, array(id, -0.0D) FROM range(3, 6, 1, 1)",
+    )
+    queries = {"rows": "SELECT * FROM o", "sums": "SELECT id % 2 AS k, count(*) AS n FROM o GROUP BY 1"}
+    for name, query in queries.items():
+        world.create(name, query, clauses=INCREMENTAL)
+    world.spark(f"DELETE FROM o WHERE {gone}")
+
+    runs = [world.tick(name) for name in queries]
+
+    assert [run.status for run in runs] == [RunStatus.SUCCEEDED, RunStatus.SUCCEEDED], runs
+    assert [run.strategy for run in runs] == ["signed", "merge"], runs
+    for name, query in queries.items():
+        assert repr(world.rows(name)) == repr(world.plain(query))
+
+
+def test_a_small_table_is_written_anew_without_a_job(world: RefreshWorld) -> None:
+    world.spark(
+        "CREATE TABLE o (k INT, n INT, d DOUBLE) USING iceberg",
+        "INSERT INTO o VALUES (1, 1, 0.5), (1, 2, 2), (4, 2, -0.0D), (4, 2, -0.0D), (2, 3, NULL), (NULL, 4, double('NaN'))",
+    )
+    queries = {
+        "counts": "SELECT k, count(*) AS c, count(d) AS d FROM o GROUP BY k",
+        "copied": "SELECT d, k, n + 1 AS n FROM o",
+    }
+    for name, query in queries.items():
+        world.create(name, query, clauses=INCREMENTAL)
+    changes = [
+        "INSERT INTO o VALUES (1, 5, 1.5), (3, 1, 0.0D)",
+        "DELETE FROM o WHERE k = 2",
+        "UPDATE o SET n = 7 WHERE k = 1",
+    ]
+
+    found = []
+    for change in changes:
+        world.spark(change)
+        before = started_jobs(world.session)
+        runs = [world.tick(name) for name in queries]
+        jobs = started_jobs(world.session) - before
+        found.append(([run.strategy for run in runs], jobs))
+        for name, query in queries.items():
+            # By their texts: NaN is not equal to itself, and the zeros of both signs are equal.
+            assert repr(world.rows(name)) == repr(world.plain(query))
+
+    assert found == [(["merge", "append"], 0), (["merge", "signed"], 0), (["merge", "signed"], 0)]
 
 
 @pytest.mark.slow

@@ -77,7 +77,7 @@ def read_again(maintained: Maintained, source: str, kind: str) -> None:
 def test_a_source_that_loses_its_old_version_is_read_again_and_one_that_gets_other_columns_is_followed(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    take_tables_for_large(monkeypatch, number == 1)
+    take_tables_for_large(monkeypatch, number == 1, files=number == 1)
     maintained = histories(world, number, FORMATS[number])
     pick = maintained.random.choice
     # A source that has lost its versions cannot be rolled back.

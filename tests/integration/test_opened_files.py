@@ -5,24 +5,22 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyarrow import array, compute
 from pyarrow.parquet import ParquetFile
-from pyspark.sql import DataFrame
 
 from mt_core.identifiers import quote
-from mt_core.spark.driver.jvm_objects import java_dataset, java_function, static_member, texts
-from mt_core.spark.maintenance import opened_files
+from mt_core.spark.driver.jvm_objects import java_function, static_member, texts
+from mt_core.spark.maintenance import opened_files, staged_files
 from mt_core.spark.maintenance.computed_rows import Computed, at_hand, kept
 from mt_core.spark.maintenance.file_difference import files_between
-from mt_core.spark.maintenance.jvm_rows import local_rows
 from mt_core.spark.maintenance.opened_files import OpenedFiles
-from mt_core.spark.maintenance.row_images import net_of
+from mt_core.spark.maintenance.row_images import netted
 from mt_core.spark.maintenance.staged_files import planned_tasks
 from mt_core.spark.maintenance.touched_rows import Wanted, found_here
 from tests.integration.refresh_world import RefreshWorld
@@ -121,7 +119,7 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
 
     for keys in [*((name,) for name in names if name not in ("f", "d")), ("day", "text"), ("id", *LOOKED_UP[3:])]:
         given = stored.rows.filter(compute.is_in(stored.rows["id"], value_set=IDS)).select(list(keys))
-        wanted = Wanted(rows=replace(stored.select(keys), rows=given.group_by(list(keys)).aggregate([])), keys=keys)
+        wanted = Wanted(rows=stored.select(keys).others(given.group_by(list(keys)).aggregate([])), keys=keys)
         found = found_here(world.session, table, tasks, names, wanted)
 
         assert found is not None, keys
@@ -133,21 +131,33 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
 
 
 @pytest.mark.slow
-def test_files_that_are_not_as_the_table_is_now_are_left_to_a_job(world: RefreshWorld) -> None:
-    table = create(world)
+def test_files_that_are_not_as_the_table_is_now_give_what_a_job_reads(world: RefreshWorld) -> None:
+    create(world)
     values = "SELECT CAST(5 AS BIGINT) AS id"
-    assert found(world, table, ("id",), values, ["id", "i"]) is not None
 
+    def check(columns: Sequence[str], values: str = values) -> None:
+        (key,) = world.session.sql(values).columns
+        rows = found(world, table_of(world), (key,), values, columns)
+        expected = world.session.sql(f"SELECT {', '.join(columns)}, _pos FROM t WHERE {key} IN ({values})").collect()
+        assert rows is not None
+        assert multiset(rows.frame.select(*columns, "_pos").collect()) == multiset(expected)
+
+    check(["id", "i"])
     world.spark("ALTER TABLE t ADD COLUMN more INT", "ALTER TABLE t ALTER COLUMN i TYPE BIGINT")
+    for columns in (["id", "l"], ["id", "more"], ["id", "i"]):
+        check(columns)
+    check(["d"], "SELECT CAST(1 AS DOUBLE) AS d")
+    check(["id"], "SELECT CAST(id AS INT) AS id FROM range(10)")
+    world.spark("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)", "INSERT INTO t SELECT * FROM t WHERE id = 5")
+    check(["id"])
 
-    table = table_of(world)
-    assert found(world, table, ("id",), values, ["id", "l"]) is not None
-    assert found(world, table, ("id",), values, ["id", "more"]) is None
-    assert found(world, table, ("id",), values, ["id", "i"]) is None
-    assert found(world, table, ("d",), "SELECT CAST(1 AS DOUBLE) AS d", ["d"]) is None
-    assert found(world, table, ("id",), "SELECT id FROM range(10)", ["id"]) is not None
-    world.spark("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)")
-    assert found(world, table_of(world), ("id",), values, ["id"]) is None
+
+def test_many_files_are_left_to_a_job(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = create(world)
+    monkeypatch.setattr(opened_files, "MOST_FILES", 0)
+    monkeypatch.setattr(staged_files, "MOST_FILES", 0)
+
+    assert found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id"]) is None
 
 
 def test_a_file_of_deletes_counts_once_however_many_files_it_applies_to(
@@ -165,17 +175,17 @@ def test_a_file_of_deletes_counts_once_however_many_files_it_applies_to(
     assert rows is not None
     assert sorted(row.id for row in rows.frame.collect()) == [1000, 1003]
     monkeypatch.setattr(opened_files, "MOST_DELETE_FILES", len(deletes) - 1)
-    assert found(world, table, ("id",), wanted, ["id"]) is None
+    assert OpenedFiles.of(world.session, table, tasks) is None
 
 
-def test_a_damaged_file_is_left_to_a_job_and_is_not_kept_open(world: RefreshWorld) -> None:
+def test_a_damaged_file_is_an_error_and_is_not_kept_open(world: RefreshWorld) -> None:
     table = create(world)
     whole = opened(world, table)
     path = damage(planned_tasks(world.session, table.newScan())[0], 0)
 
-    read = found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id", "i"])
+    with pytest.raises(Py4JJavaError, match="could not decompress page"):
+        found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id", "i"])
 
-    assert read is None
     assert whole.changed_to(whole, "_sign", 10) is None
     jvm = static_member(world.session, "java.lang.ProcessHandle.current")().pid()
     # Another thread may be reading the file while this one has its answer.
@@ -205,7 +215,8 @@ def test_a_file_that_was_looked_up_twice_is_not_read_again_but_its_deleted_rows_
 
     assert again is not None
     assert multiset(again.frame.collect()) == multiset(rows.frame.collect())
-    assert found(world, table, ("i",), values, [*columns, "t"]) is None
+    with pytest.raises(Py4JJavaError, match="could not decompress page"):
+        found(world, table, ("i",), values, [*columns, "t"])
 
 
 def test_files_are_read_by_threads_of_their_own_of_which_there_are_few(world: RefreshWorld) -> None:
@@ -214,25 +225,6 @@ def test_files_are_read_by_threads_of_their_own_of_which_there_are_few(world: Re
     assert found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id"]) is not None
 
     assert 0 < threads(world).count("freshtable files") <= 16
-
-
-@pytest.mark.parametrize("most", [8000, 7999])
-def test_all_rows_of_files_take_the_place_of_a_relation_in_a_plan(world: RefreshWorld, most: int) -> None:
-    table = create(world)
-    files = opened(world, table)
-    nothing = files.nothing()
-    query = DataFrame(java_dataset(world.session, nothing.relation), world.session).where("id % 2 = 0 OR i IS NULL")
-
-    plan = files.rows_in(query._jdf.queryExecution().analyzed(), nothing, most)
-
-    assert (plan is None) == (most < 8000)
-    if plan is not None:
-        rows = DataFrame(java_dataset(world.session, plan), world.session)
-        assert local_rows(rows) is not None
-        assert multiset(rows.collect()) == multiset(
-            world.session.sql("SELECT * FROM t WHERE id % 2 = 0 OR i IS NULL").collect()
-        )
-        assert files.rows_in(world.session.range(3)._jdf.queryExecution().analyzed(), nothing, most) is None
 
 
 @pytest.mark.parametrize(
@@ -268,10 +260,9 @@ def test_rows_that_files_differ_by_are_those_that_a_job_finds(
 
     assert (changed is not None) == here
     if changed is not None:
-        net = net_of(changed.rows, "_sign")
+        net = netted(changed.frame, "_sign")
         sides = (f"SELECT * FROM t VERSION AS OF {old}", "SELECT * FROM t")
         for sign, (some, others) in ((-1, sides), (1, sides[::-1])):
             expected = world.session.sql(f"{some} EXCEPT ALL {others}").collect()
-            signed = Computed(session=world.session, schema=changed.schema, rows=net)
-            rows = signed.frame.where(f"_sign = {sign}").drop("_sign").collect()
+            rows = net.where(f"_sign = {sign}").drop("_sign").collect()
             assert multiset(rows) == multiset(expected)

@@ -383,5 +383,8 @@ class FakeEngine(FakeSources):
     def trouble(self) -> str:
         return "The fake engine is away." if self.away else ""
 
+    def note(self) -> str:
+        return ""
+
     def cluster_info(self) -> Mapping[str, str]:
         return {"execution.target": "fake"}

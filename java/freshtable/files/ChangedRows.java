@@ -1,9 +1,9 @@
 package freshtable.files;
 
+import freshtable.inline.Rows;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
@@ -18,28 +18,26 @@ public final class ChangedRows {
   /** Rows up to which others are looked for that are the same again. */
   private static final int NEAR = 32;
 
-  private final List<InternalRow> rows = new ArrayList<>();
+  private final Rows rows;
   private final int most;
 
-  private ChangedRows(int most) {
+  private ChangedRows(StructType columns, int most) {
+    this.rows = new Rows(columns);
     this.most = most;
   }
 
   /**
-   * Returns rows, as a stream of Arrow's, that make the rows of the first files those of the second ones: the last column, of the
+   * Returns rows that make the rows of the first files those of the second ones: the last column, of the
    * given name, has -1 for a row that goes and 1 for one that comes.
    *
    * <p>Null if a file cannot be read, or stores a column in a way of its own, or more than {@code most} rows would go and come.
    */
-  public static String of(List<OpenedFile> before, List<OpenedFile> after, StructType columns, int[] ids, String sign, int most)
+  public static Rows of(List<OpenedFile> before, List<OpenedFile> after, StructType columns, int[] ids, String sign, int most)
       throws IOException {
     WholeFiles whole = new WholeFiles(columns, ids);
     List<List<HeldColumn>> sides = ReadingThreads.all(List.of(() -> held(whole, before), () -> held(whole, after)));
-    ChangedRows changed = new ChangedRows(most);
-    if (sides == null || !changed.compare(sides.get(0), sides.get(1))) {
-      return null;
-    }
-    return ArrowRows.written(columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), changed.rows);
+    ChangedRows changed = new ChangedRows(columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), most);
+    return sides != null && changed.compare(sides.get(0), sides.get(1)) ? changed.rows : null;
   }
 
   private static List<HeldColumn> held(WholeFiles whole, List<OpenedFile> files) throws IOException {

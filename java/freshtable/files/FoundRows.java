@@ -1,5 +1,6 @@
 package freshtable.files;
 
+import freshtable.inline.Rows;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.Arrays;
@@ -19,13 +20,13 @@ import org.apache.parquet.hadoop.metadata.ParquetMetadata;
 import org.apache.parquet.internal.column.columnindex.OffsetIndex;
 import org.apache.parquet.internal.filter2.columnindex.RowRanges;
 import org.apache.parquet.schema.MessageType;
-import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.unsafe.types.UTF8String;
 
 /**
  * Looks rows up in Parquet files by values of their columns, in this process: for few values a job of Spark's takes several times as
@@ -52,35 +53,37 @@ public final class FoundRows {
   }
 
   /**
-   * Returns the rows, as a stream of Arrow's, of which each of the first columns has one of the values that a stream has for it; they
-   * may be more where values cannot be compared here.
+   * Returns the rows of which each of the first columns has one of the values that the same column of {@code values} has; they may be
+   * more where values cannot be compared here.
    *
-   * <p>Two columns follow the given ones: the number of the row's file in the list, and its place in it. Null if a file cannot be
+   * <p>Two columns follow the given ones: where the row's file is, and the row's place in it. Null if a file cannot be
    * read, or stores a column in a way of its own, more rows than {@code mostRead} had to be read, or more than {@code most} were found.
    */
-  public static String of(List<OpenedFile> files, StructType columns, int[] ids, byte[] values, int most, long mostRead)
+  public static Rows of(List<OpenedFile> files, StructType columns, int[] ids, Rows values, int most, long mostRead)
       throws IOException {
-    FoundRows lookup = new FoundRows(columns, ids, ArrowRows.values(values), most, mostRead);
+    FoundRows lookup = new FoundRows(columns, ids, WantedValues.all(values), most, mostRead);
     List<List<Object[]>> rows =
         ReadingThreads.all(
             IntStream.range(0, files.size())
-                .<ReadingThreads.Reading<List<Object[]>>>mapToObj(number -> () -> lookup.in(files.get(number), number))
+                .<ReadingThreads.Reading<List<Object[]>>>mapToObj(number -> () -> lookup.in(files.get(number)))
                 .toList());
     if (rows == null) {
       return null;
     }
     StructType given =
-        columns.add(new StructField("_file", DataTypes.IntegerType, false, Metadata.empty()))
+        columns.add(new StructField("_file", DataTypes.StringType, false, Metadata.empty()))
             .add(new StructField("_pos", DataTypes.LongType, false, Metadata.empty()));
-    return ArrowRows.written(given, rows.stream().flatMap(List::stream).<InternalRow>map(GenericInternalRow::new).toList());
+    Rows found = new Rows(given);
+    rows.forEach(each -> each.forEach(row -> found.add(new GenericInternalRow(row))));
+    return found;
   }
 
-  private List<Object[]> in(OpenedFile file, int number) throws IOException {
+  private List<Object[]> in(OpenedFile file) throws IOException {
     List<HeldColumn> held = HeldColumns.of(file, ids, columns);
-    return held == null ? read(file, number) : found(held, file, number);
+    return held == null ? read(file) : found(held, file);
   }
 
-  private List<Object[]> read(OpenedFile file, int number) throws IOException {
+  private List<Object[]> read(OpenedFile file) throws IOException {
     ParquetMetadata footer = file.footer(OpenedFile.options().build());
     MessageType schema = footer.getFileMetaData().getSchema();
     List<StoredColumn> stored = StoredColumn.all(schema, ids, columns);
@@ -97,12 +100,12 @@ public final class FoundRows {
       }
       long all = footer.getBlocks().stream().mapToLong(BlockMetaData::getRowCount).sum();
       if (all <= 2 * count && HeldColumns.areDue(file, ids, columns, stored, all)) {
-        return found(HeldColumns.read(file, footer, ids, columns, stored), file, number);
+        return found(HeldColumns.read(file, footer, ids, columns, stored), file);
       }
       try (ReadBatches batches = new ReadBatches(schema, first, reader::readNextFilteredRowGroup, count)) {
         while (batches.next()) {
           int before = rows.size();
-          find(file, number, first, batches, rows);
+          find(file, first, batches, rows);
           if (leftToFind.addAndGet(before - rows.size()) < 0) {
             return null;
           }
@@ -116,7 +119,8 @@ public final class FoundRows {
   }
 
   /** Returns the rows that are found among those of a file of which all columns are held; null if they are too many. */
-  private List<Object[]> found(List<HeldColumn> held, OpenedFile file, int number) {
+  private List<Object[]> found(List<HeldColumn> held, OpenedFile file) {
+    UTF8String location = UTF8String.fromString(file.location());
     boolean[] tells = new boolean[keys];
     for (int key = 0; key < keys; key++) {
       tells[key] = wanted.get(key).tells(held.get(key).stored());
@@ -133,7 +137,7 @@ public final class FoundRows {
       for (int column = 0; column < ids.length; column++) {
         given[column] = held.get(column).value(row);
       }
-      given[ids.length] = number;
+      given[ids.length] = location;
       given[ids.length + 1] = (long) row;
       rows.add(given);
     }
@@ -162,7 +166,8 @@ public final class FoundRows {
   }
 
   /** Adds the rows of a batch that are found, with their keys and places. */
-  private void find(OpenedFile file, int number, List<StoredColumn> stored, ReadBatches batches, List<Object[]> rows) {
+  private void find(OpenedFile file, List<StoredColumn> stored, ReadBatches batches, List<Object[]> rows) {
+    UTF8String location = UTF8String.fromString(file.location());
     boolean[] matches = new boolean[batches.size()];
     Arrays.fill(matches, true);
     for (int key = 0; key < keys; key++) {
@@ -181,7 +186,7 @@ public final class FoundRows {
         for (int key = 0; key < keys; key++) {
           given[key] = stored.get(key).value(batches.column(key), row);
         }
-        given[ids.length] = number;
+        given[ids.length] = location;
         given[ids.length + 1] = batches.place(row);
         rows.add(given);
       }

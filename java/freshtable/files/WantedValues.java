@@ -1,11 +1,15 @@
 package freshtable.files;
 
+import freshtable.inline.Rows;
+import java.util.ArrayList;
 import java.util.HashSet;
+import java.util.List;
 import java.util.Set;
 import org.apache.parquet.filter2.predicate.FilterApi;
 import org.apache.parquet.filter2.predicate.FilterPredicate;
 import org.apache.parquet.io.api.Binary;
 import org.apache.parquet.schema.PrimitiveType.PrimitiveTypeName;
+import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.types.BooleanType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
@@ -27,28 +31,36 @@ final class WantedValues {
   private boolean zero;
   private boolean nothing;
 
-  /** Takes the first values of a column of Arrow's. */
-  WantedValues(ColumnVector values, int count) {
-    int size = Math.max(16, Integer.highestOneBit(Math.max(1, count)) * 4);
+  /** Returns the values of each column of some rows. */
+  static List<WantedValues> all(Rows rows) {
+    List<WantedValues> values = new ArrayList<>();
+    for (int column = 0; column < rows.columns().length(); column++) {
+      values.add(new WantedValues(rows, column));
+    }
+    return values;
+  }
+
+  private WantedValues(Rows rows, int column) {
+    int size = Math.max(16, Integer.highestOneBit(Math.max(1, rows.size())) * 4);
     table = new long[size];
     mask = size - 1;
-    DataType type = values.dataType();
-    for (int row = 0; row < count; row++) {
-      if (values.isNullAt(row)) {
+    DataType type = rows.columns().fields()[column].dataType();
+    for (InternalRow row : rows) {
+      if (row.isNullAt(column)) {
         nothing = true;
       } else if (type instanceof BooleanType) {
-        add(values.getBoolean(row) ? 1 : 0);
+        add(row.getBoolean(column) ? 1 : 0);
       } else if (type instanceof IntegerType || type instanceof DateType) {
-        add(values.getInt(row));
+        add(row.getInt(column));
       } else if (DataTypes.StringType.equals(type)) {
-        texts.add(values.getUTF8String(row).clone());
+        texts.add(row.getUTF8String(column).clone());
       } else if (type instanceof DecimalType decimal) {
-        Decimal value = values.getDecimal(row, decimal.precision(), decimal.scale());
+        Decimal value = row.getDecimal(column, decimal.precision(), decimal.scale());
         if (decimal.precision() <= Decimal.MAX_LONG_DIGITS()) {
           add(value.toUnscaledLong());
         }
       } else if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) {
-        add(values.getLong(row));
+        add(row.getLong(column));
       }
     }
   }

@@ -12,28 +12,16 @@ import org.apache.spark.sql.types.StructType;
 final class AggregateFunction extends UserDefinedAggregateFunction {
   private static final long serialVersionUID = 1L;
 
-  private final List<String> jars;
-  private final String className;
+  private final OfTask<UserDefinedAggregateFunction> target;
   private final boolean deterministic;
-  private transient volatile UserDefinedAggregateFunction target;
 
   AggregateFunction(List<String> jars, String className, boolean deterministic) {
-    this.jars = jars;
-    this.className = className;
+    this.target = new OfTask<>(jars, className);
     this.deterministic = deterministic;
   }
 
   private UserDefinedAggregateFunction target() {
-    UserDefinedAggregateFunction found = target;
-    if (found == null) {
-      try {
-        found = (UserDefinedAggregateFunction) UserClasses.instance(jars, className);
-      } catch (ReflectiveOperationException error) {
-        throw new IllegalStateException(error);
-      }
-      target = found;
-    }
-    return found;
+    return target.object();
   }
 
   @Override

@@ -31,22 +31,14 @@ final class ScalarFunction
         UDF22<Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object, Object> {
   private static final long serialVersionUID = 1L;
 
-  private final List<String> jars;
-  private final String className;
-  private transient volatile Object target;
+  private final OfTask<Object> target;
 
   ScalarFunction(List<String> jars, String className) {
-    this.jars = jars;
-    this.className = className;
+    this.target = new OfTask<>(jars, className);
   }
 
   private Object target() throws ReflectiveOperationException {
-    Object found = target;
-    if (found == null) {
-      found = UserClasses.instance(jars, className);
-      target = found;
-    }
-    return found;
+    return target.get();
   }
 
   @Override

@@ -44,4 +44,7 @@ def judge_answer(url: str, info: GatewayInfo, version: str) -> Finding:
     if info.version != version:
         text = f"{url} answers, with version {info.version}; this is version {version}"
         return Finding.note(SUBJECT, text, "start the gateway again with the version that is installed")
+    if info.engine_note:
+        text = f"{url} answers, Spark is ready, and {info.engine_note}"
+        return Finding.note(SUBJECT, text, f"install a release of pyspark that version {version} was built with")
     return Finding.ok(SUBJECT, f"{url} answers, version {info.version}, Spark is ready")

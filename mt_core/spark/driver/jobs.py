@@ -153,22 +153,24 @@ def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> I
 
 
 def cancel(context: SparkContext, job_id: str) -> None:
-    """End the running Spark jobs of *job_id*, and those that it starts later."""
+    """End the running Spark jobs and inline tasks of *job_id*, and the jobs that it starts later."""
+    handle = handle_of(context)
     context.cancelJobsWithTag(job_id)
-    handle_of(context).spark.cancelJobGroupAndFutureJobs(job_id)
+    handle.spark.cancelJobGroupAndFutureJobs(job_id)
+    handle.inline.cancel(job_id)
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
-    """Return how far all stages are that the job has had and Spark remembers; None when there are none."""
-    store = handle_of(context).spark.statusStore()
+    """Return how far all stages and inline tasks are that the job has had and Spark remembers; None when there are none."""
+    store, inline = handle_of(context).spark.statusStore(), _inline(context, job_id)
     attempts = [_remembered(store.lastStageAttempt, stage_id) for stage_id in _stages(context, job_id)]
     stages = [attempt for attempt in attempts if attempt is not None]
-    if not stages:
+    if not stages and not inline.total:
         return None
     return Progress(
-        done=sum(stage.numCompleteTasks() for stage in stages),
-        total=sum(stage.numTasks() for stage in stages),
-        rows_read=sum(stage.inputRecords() for stage in stages),
+        done=inline.done + sum(stage.numCompleteTasks() for stage in stages),
+        total=inline.total + sum(stage.numTasks() for stage in stages),
+        rows_read=inline.rows_read + sum(stage.inputRecords() for stage in stages),
     )
 
 
@@ -192,7 +194,9 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
         stages |= found
     if any(stage.attemptId() or stage.numFailedTasks() for stage in stages.values()):
         return None
-    return sum(int(stage.inputRecords()) for stage in stages.values()) if stages else None
+    inline = _inline(context, job_id).rows_read or 0
+    # Of rows that were looked up by page indexes nobody counts how many were read.
+    return inline + sum(int(stage.inputRecords()) for stage in stages.values()) if stages or inline else None
 
 
 def _skipped(store: Any, spark_job_id: int, found: Iterable[Any]) -> int:
@@ -204,7 +208,15 @@ def _skipped(store: Any, spark_job_id: int, found: Iterable[Any]) -> int:
 
 def active_tasks(context: SparkContext, job_id: str) -> int:
     """Return how many tasks of the job run now; those of a cancelled job end after it."""
-    return sum(stage.numActiveTasks() for stage in _stages(context, job_id).values())
+    inline = _inline(context, job_id)
+    running = sum(int(stage.numActiveTasks()) for stage in _stages(context, job_id).values())
+    return running + inline.total - inline.done
+
+
+def _inline(context: SparkContext, job_id: str) -> Progress:
+    """Return how far the inline tasks of the job are, which Spark's scheduler does not know."""
+    done, total, rows = json.loads(handle_of(context).inline.counts(job_id))
+    return Progress(done=done, total=total, rows_read=rows)
 
 
 def _remembered(read: Callable[[int], Any], number: int) -> Any | None:
@@ -233,9 +245,10 @@ def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """Spark's own context behind PySpark's, and a reader of JSON as Java properties."""
+    """Spark's own context behind PySpark's, our class of inline tasks, and a reader of JSON as Java properties."""
 
     spark: Any
+    inline: Any
     reader: Any
 
 
@@ -246,5 +259,7 @@ def handle_of(context: SparkContext) -> Handle:
         jvm: Any = context._jvm
         properties = getattr(jvm, "java.util.Properties")._java_lang_class
         reader = getattr(jvm, "com.fasterxml.jackson.databind.ObjectMapper")().readerFor(properties)
-        handle = _handles[context] = Handle(spark=context._jsc.sc(), reader=reader)
+        handle = _handles[context] = Handle(
+            spark=context._jsc.sc(), inline=jvm.freshtable.inline.InlineTasks, reader=reader
+        )
     return handle

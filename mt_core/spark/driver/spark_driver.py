@@ -50,6 +50,7 @@ STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0
 STOP_TIMEOUT_S = 20.0
 CANCEL_AGAIN_S = 0.5
+_NO_INLINE_PLANS = "jobs compute small changes, as this release of Spark does not run inline plans"
 TASKS_END_S, TASKS_POLL_S = 20.0, 0.05
 
 T = TypeVar("T")
@@ -99,6 +100,8 @@ class SparkDriver:
         self._loss = LOST
         # Why statements need not wait, until a cluster accepts the driver again.
         self._lost_cluster: ClusterLost | None = None
+        # What Spark does more slowly than it could; empty if nothing.
+        self.note = ""
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
     # ------------------------------------------------------------------------------------------------------------ life
@@ -355,17 +358,31 @@ class SparkDriver:
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
         # After READY: to compile it takes a new JVM a second. In a thread of its own, for this one watches the JVM from now on.
-        take = partial(attempt, "taking our file system for local files", partial(self._take_local_files, incarnation))
-        threading.Thread(target=take, name="local-files", daemon=True).start()
+        threading.Thread(target=self._complete, args=(incarnation,), name="spark-complete", daemon=True).start()
         return incarnation
 
-    def _take_local_files(self, incarnation: Incarnation) -> None:
+    def _complete(self, incarnation: Incarnation) -> None:
+        """Let a JVM take our file system for local files, and see whether it runs inline plans."""
+        steps = {
+            "taking our file system for local files": use_local_files,
+            "trying an inline plan": self._try_inline_plan,
+        }
+        for what, step in steps.items():
+            attempt(what, partial(self._unless_stopped, step, incarnation.session))
+
+    def _unless_stopped(self, step: Callable[[SparkSession], None], session: SparkSession) -> None:
         try:
-            use_local_files(incarnation.session)
+            step(session)
         except SPARK_ERRORS:
             # A driver that is stopped ends its JVM, whatever that does.
             if not self._stopping.is_set():
                 raise
+
+    def _try_inline_plan(self, session: SparkSession) -> None:
+        unusable = jvm_objects.own_class(session, "freshtable.inline.InlinePlan").probe(session._jsparkSession)
+        self.note = "" if unusable is None else f"{_NO_INLINE_PLANS}: {unusable}"
+        if self.note:
+            log.warning("%s", self.note, extra={"action": "inline_plans_off"})
 
     def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:
         """Wait until the cluster takes work; end the JVM if it does not: the next attempt has another one."""

@@ -7,18 +7,21 @@ from base64 import b64decode
 from typing import Any
 
 from pyarrow import BufferOutputStream, Schema, Table, ipc
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 from pyspark.sql.types import (
+    ArrayType,
     BinaryType,
     BooleanType,
     ByteType,
+    DataType,
     DateType,
     DecimalType,
     DoubleType,
     FloatType,
     IntegerType,
     LongType,
+    MapType,
     ShortType,
     StringType,
     StructType,
@@ -26,9 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mt_core.spark.driver.jvm_objects import java_dataset, own_class
+from mt_core.spark.driver.jvm_objects import own_class, static_member
 
-PACKAGE = "freshtable.files"
 MOST_SENT = 4 * 1024 * 1024
 """Bytes of rows up to which they go to the JVM by one call, as text in base 64."""
 SENT = frozenset(
@@ -37,12 +39,7 @@ SENT = frozenset(
         *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
     }
 )
-"""The types of columns of which rows go that way."""
-
-
-def reader_of(session: SparkSession, name: str) -> Any | None:
-    """Return our class *name*; None if Spark was started without our classes."""
-    return own_class(session, f"{PACKAGE}.{name}")
+"""The types of values, also within others, of which rows go that way."""
 
 
 def java_type(session: SparkSession, columns: StructType) -> Any:
@@ -53,6 +50,12 @@ def java_type(session: SparkSession, columns: StructType) -> Any:
 def columns_of(java: Any) -> StructType:
     """Return columns that the JVM has."""
     return StructType.fromJson(json.loads(java.json()))
+
+
+def stored_schema(session: SparkSession, table: Any) -> StructType:
+    """Return the columns of Iceberg's *table* as Spark has them."""
+    schema = static_member(session, "org.apache.iceberg.spark.SparkSchemaUtil.convert")(table.schema())
+    return columns_of(schema)
 
 
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:
@@ -67,36 +70,26 @@ def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
 
 def are_sent(columns: StructType, rows: Table) -> bool:
     """Return whether *rows* of *columns* go to the JVM by one call of ours."""
-    return rows.nbytes <= MOST_SENT and all(type(each.dataType) in SENT for each in columns.fields)
+    return rows.nbytes <= MOST_SENT and _is_sent(columns)
 
 
-def frame_of(session: SparkSession, columns: StructType, rows: Table) -> DataFrame:
-    """Return *rows* of *columns* as a relation whose rows Spark has at hand.
-
-    Few of them go to the JVM by one call of ours, which spares them a file and a conversion of each value.
-    """
-    reader = reader_of(session, "ArrowRows")
-    if reader is None or not are_sent(columns, rows):
-        return session.createDataFrame(rows, schema=columns)
-    relation = reader.relation(java_type(session, columns), stream_as(session, columns, rows))
-    return DataFrame(java_dataset(session, relation), session)
-
-
-def stream_of(rows: Table) -> bytes:
-    """Return *rows* as a stream of Arrow's of one batch, as our classes take them."""
-    sink = BufferOutputStream()
-    with ipc.new_stream(sink, rows.schema) as writer:
-        writer.write_table(rows.combine_chunks())
-    return bytes(sink.getvalue())
+def _is_sent(type_: DataType) -> bool:
+    match type_:
+        case StructType():
+            return all(_is_sent(field.dataType) for field in type_.fields)
+        case ArrayType():
+            return _is_sent(type_.elementType)
+        case MapType():
+            return _is_sent(type_.keyType) and _is_sent(type_.valueType)
+        case _:
+            return type(type_) in SENT
 
 
-def stream_as(session: SparkSession, columns: StructType, rows: Table) -> bytes:
-    """Return `stream_of` rows as the JVM has those of *columns*."""
-    return stream_of(rows.cast(arrow_schema(session, columns)))
-
-
-def local_rows(frame: DataFrame) -> Table | None:
-    """Return the rows of *frame* if Spark has computed them when it planned it: it only projects and filters rows at hand."""
-    reader = reader_of(frame.sparkSession, "LocalRows")
-    stream = None if reader is None else reader.of(frame._jdf)
-    return None if stream is None else rows_of(frame.sparkSession, frame.schema, stream)
+def java_rows(session: SparkSession, columns: StructType, rows: Table) -> Any | None:
+    """Return *rows* of *columns* as the JVM has them; None if they do not go there by one call."""
+    if not are_sent(columns, rows):
+        return None
+    sink, given = BufferOutputStream(), rows.cast(arrow_schema(session, columns)).combine_chunks()
+    with ipc.new_stream(sink, given.schema) as writer:
+        writer.write_table(given)
+    return own_class(session, "freshtable.inline.Rows").ofArrow(java_type(session, columns), bytes(sink.getvalue()))

@@ -2,56 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from uuid import uuid4
 
-from pyarrow import compute
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
 
 from mt_core.errors import EngineError, SourcesChanged
 from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.delta import DeltaTexts, counted_again, ordered, touched
+from mt_core.maintenance.delta import (
+    DeltaTexts,
+    apart_from,
+    counted_again,
+    images_of,
+    kept_apart,
+    ordered,
+    over,
+    repeated,
+    touched,
+)
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Ties, ValueChanged, Way, check_keys
 from mt_core.spark.maintenance.appended_partitions import appended_values
-from mt_core.spark.maintenance.appended_rows import AppendedRows
 from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of, named_values
-from mt_core.spark.maintenance.changed_groups import ChangedGroups, added_over
+from mt_core.spark.maintenance.changed_groups import ChangedGroups
 from mt_core.spark.maintenance.computed_rows import Computed, computed, kept
+from mt_core.spark.maintenance.inline_plans import PLANS
 from mt_core.spark.maintenance.query_shapes import values_of
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
-from mt_core.spark.maintenance.row_images import (
-    ImageViews,
-    difference,
-    images_of,
-    is_small,
-    repeated,
-    source_images,
-    temporary_view,
-)
+from mt_core.spark.maintenance.row_images import ImageViews, changed_rows, is_small, netted, signed
+from mt_core.spark.maintenance.small_change import SmallChange
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
-from mt_core.spark.maintenance.touched_rows import Wanted, touched_rows
+from mt_core.spark.maintenance.temporary_views import temporary_view
+from mt_core.spark.maintenance.touched_rows import TableAt, Wanted, all_rows, touched_rows
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.source_versions import agrees
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
 
-Change = DataFrame | Replacement | RowDelta
+Change = DataFrame | Computed | Replacement | RowDelta
 
 
 @contextmanager
 def maintained_rows(
-    session: SparkSession, lineage: Lineage, write: Write, maintenance: Maintenance, in_place: InPlace | None
+    session: SparkSession,
+    lineage: Lineage,
+    write: Write,
+    maintenance: Maintenance,
+    at: TableAt,
+    in_place: InPlace | None,
 ) -> Iterator[Change]:
     """Give what to write, in the table's columns: rows to add for APPEND and NOTHING, for the others all rows or what stands in.
 
-    *in_place*: files of the table stay; None if it is written anew.
+    The table is *at* the snapshot that the change is applied to. *in_place*: files of it stay; None if it is written anew.
     """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
@@ -60,27 +67,28 @@ def maintained_rows(
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
     with ExitStack() as stack:
         texts, images = _texts(session, lineage, write.vector, maintenance, stack)
-        appended = AppendedRows(session=session, lineage=lineage, maintenance=maintenance, vector=write.vector)
+        small = SmallChange.of(session, lineage, write.vector, maintenance, images)
         match strategy.way:
             case Way.NOTHING:
                 yield _stored(session, texts.full(), names, write).limit(0)
             case Way.APPEND:
-                few = appended.few(write.columns, lambda each: _stored(session, added_over(texts, each), names, write))
-                yield _stored(session, texts.added(), names, write) if few is None else few
+                few = small and small.compute(lambda rows: _stored_text(over(texts, rows).added(), names, write))
+                yield few or _stored(session, texts.added(), names, write)
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
                 yield _stored(session, found, names, write)
-            case Way.MERGE if not texts.images and (in_place is None or None not in strategy.merge):
+            case Way.MERGE if not texts.images and (not small if in_place is None else None not in strategy.merge):
                 yield _stored(session, texts.merged(table, names, strategy.merge), names, write)
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _Replaced(
                     session=session,
-                    appended=appended,
+                    lineage=lineage,
+                    small=small,
                     texts=texts,
-                    images=images,
                     write=write,
                     maintenance=maintenance,
+                    at=at,
                     in_place=in_place,
                     stack=stack,
                 ).change()
@@ -148,11 +156,12 @@ class _Replaced:
     """What a change that does not only add rows takes out of the table and puts in; its views stay until `stack` closes."""
 
     session: SparkSession
-    appended: AppendedRows
+    lineage: Lineage
+    small: SmallChange | None
     texts: DeltaTexts
-    images: Mapping[str, ImageViews]
     write: Write
     maintenance: Maintenance
+    at: TableAt
     in_place: InPlace | None
     stack: ExitStack
 
@@ -168,13 +177,16 @@ class _Replaced:
     def keys(self) -> Change:
         """Replace the rows of all keys that changed rows have by what the query gives for them."""
         strategy, names = self.maintenance.strategy, self._names
-        found = kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
+        small = self.small and self.small.compute(
+            lambda rows: over(self.texts, rows).keys(names, strategy.key_columns, strategy.keys)
+        )
+        found = small or kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
         check_keys(strategy, found.count())
         keys, gone = tuple(found.columns), self._view(found.frame)
         rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
         if self.in_place is not None and self.in_place.by_place and not self.in_place.by_key:
             touched = touched_rows(self.session, self.in_place.at, keys, Wanted(rows=found, keys=keys))
-            return RowDelta(gone=touched, rows=rows, few=False)
+            return RowDelta(gone=touched, come=rows)
         return Replacement(keys=keys, gone=gone, bounds=self._bounds(found, keys), rows=rows)
 
     def groups(self) -> Change:
@@ -182,45 +194,88 @@ class _Replaced:
         strategy, names = self.maintenance.strategy, self._names
         keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
         grouping = tuple(names[position] for position in keys)
-        found = ChangedGroups.of(self.appended, self.texts, self.images)
-        delta, certain, doubtful = found.every, self._view(found.certain), found.doubtful
+        found = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
+        delta, doubtful = found.every, found.doubtful
         if self.in_place is None and doubtful is None:
-            few = self.maintenance.small and delta.rows is not None
-            return self._stored(self.texts.merged(self._table, names, strategy.merge, certain, few=few))
+            return self._merged_anew(found)
         by_place = self.in_place is not None and self.in_place.by_place
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
         if self.in_place is not None and by_place:
             gone = touched_rows(self.session, self.in_place.at, names, Wanted(rows=delta, keys=grouping, single=True))
+            if doubtful is None:
+
+                def merged(at: Mapping[str, str]) -> str:
+                    text = self.texts.merged(at["gone"], names, strategy.merge, found.certain(at["changed"]))
+                    return _stored_text(text, names, self.write)
+
+                come = PLANS.sql(self.session, self.lineage, merged, {"gone": gone, "changed": delta})
+                if come is not None:
+                    return RowDelta(gone=gone, come=come)
             bounds, old = EVERYWHERE, self._view(gone.frame)
+        certain = found.certain(self._view(delta.frame))
         if not by_place or doubtful is not None:
             old = f"({touched(old, names, grouping, certain, bounds)})"
-        few = by_place and doubtful is None and delta.rows is not None and gone.rows is not None
-        text = self.texts.merged(old, names, strategy.merge, certain, few=few)
+        text = self.texts.merged(old, names, strategy.merge, certain)
         if doubtful is not None:
             doubted, named = self._view(doubtful.frame.select(*map(quote, grouping))), self._named(doubtful, grouping)
             text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted, named)}"
         rows = self._stored(text)
         if by_place:
-            return RowDelta(gone=gone, rows=rows, few=few)
+            return RowDelta(gone=gone, come=rows)
         return Replacement(keys=grouping, gone=self._view(delta.frame), bounds=bounds, rows=rows)
+
+    def _merged_anew(self, found: ChangedGroups) -> DataFrame | Computed:
+        """Return all rows of the table with the aggregates of the changed groups added."""
+        merge, names, delta = self.maintenance.strategy.merge, self._names, found.every
+
+        def all_merged(at: Mapping[str, str]) -> str:
+            return self.texts.merged(at["table"], names, merge, found.certain(at["changed"]))
+
+        whole = self._whole(all_merged, {"changed": delta})
+        if whole is not None:
+            return whole
+        few, certain = self.maintenance.small and delta.few, found.certain(self._view(delta.frame))
+        return self._stored(self.texts.merged(self._table, names, merge, certain, few=few))
 
     def rows(self) -> Change:
         """Take the rows out that removed rows of the sources had given, and put those in that added ones give."""
         # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
-        plus, minus = (self._stored(text) for text in (self.texts.added(), self.texts.removed()))
-        copies = f"_copies_{uuid4().hex}"
-        changes = self.maintenance.changes
-        # A query that reads nothing else gives as few rows as changed.
-        size = changes.changed_bytes if len(changes.readings) == 1 else None
-        net = difference(minus, plus, copies, small=is_small(size))
         stored = tuple(column.name for column in self.write.columns)
-        gone = _gone(net, copies)
+        copies = apart_from("_copies", stored)
+
+        def both(texts: DeltaTexts) -> tuple[str, str]:
+            removed, added = (_stored_text(text, self._names, self.write) for text in (texts.removed(), texts.added()))
+            return removed, added
+
+        def net_of(texts: DeltaTexts) -> DataFrame:
+            removed, added = map(self.session.sql, both(texts))
+            # By the equality of SQL, by which the table's rows are found.
+            return netted(signed(removed, added, copies), copies, signed_zeros=False)
+
+        small = self.small and self.small.compute(
+            lambda rows: "\nEXCEPT ALL\n".join(both(over(self.texts, rows))),
+            lambda rows: net_of(over(self.texts, rows)),
+        )
+        net = small or kept(net_of(self.texts))
+        many = quote(copies)
+        goes = f"SELECT {', '.join(map(quote, stored))}, -{many} AS {many} FROM {{}} WHERE {many} < 0"
+        gone = self._of(net, goes.format)
         if self.in_place is not None and self.in_place.by_place:
             wanted = Wanted(rows=gone, keys=stored, copies=copies)
             touched = touched_rows(self.session, self.in_place.at, stored, wanted)
-            few = net.rows is not None and touched.rows is not None
-            return RowDelta(gone=touched, rows=repeated(net, copies, 1), few=few)
-        images, bounds = self.stack.enter_context(images_of(net, copies)), self._bounds(net, stored)
+            come = self._of(net, lambda relation: repeated(relation, stored, copies, 1, few=net.few))
+            return RowDelta(gone=touched, come=come)
+
+        def all_counted(at: Mapping[str, str]) -> str:
+            images = images_of(at["net"], stored, copies, few=True)
+            kept = kept_apart(at["table"], stored, stored, images.removed)
+            return f"{kept} UNION ALL ({counted_again(at['table'], stored, images)})"
+
+        whole = self._whole(all_counted, {"net": net})
+        if whole is not None:
+            return whole
+        images = images_of(self._view(net.frame), stored, copies, few=net.few)
+        bounds = self._bounds(net, stored)
         rows = self.session.sql(counted_again(self._table, stored, images, bounds))
         return Replacement(keys=stored, gone=self._view(gone.frame), bounds=bounds, rows=rows)
 
@@ -231,6 +286,23 @@ class _Replaced:
     @property
     def _table(self) -> str:
         return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
+
+    def _of(self, rows: Computed, text: Callable[[str], str]) -> Computed:
+        """Return what a query over *rows*, whose *text* follows from their name in SQL, gives."""
+        here = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
+        return here or Computed.many(self.session.sql(text(self._view(rows.frame))))
+
+    def _whole(self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]) -> Computed | None:
+        """Return all rows of a small table after the change, by a query over those that it has; None if a job computes them."""
+        anew = self.in_place is None and self.maintenance.small
+        rows = all_rows(self.session, self.at) if anew else None
+        if rows is None:
+            return None
+
+        def stored(at: Mapping[str, str]) -> str:
+            return _stored_text(text(at), self._names, self.write)
+
+        return PLANS.sql(self.session, self.lineage, stored, {"table": rows, **given})
 
     def _stored(self, text: str) -> DataFrame:
         return _stored(self.session, text, self._names, self.write)
@@ -244,16 +316,6 @@ class _Replaced:
 
     def _view(self, frame: DataFrame) -> str:
         return self.stack.enter_context(temporary_view(frame))
-
-
-def _gone(net: Computed, copies: str) -> Computed:
-    """Return the rows of a difference that go, with how many copies."""
-    if net.rows is None:
-        gone = net.frame.where(f"{quote(copies)} < 0")
-        return Computed.many(gone.withColumn(copies, -col(copies)))
-    rows = net.rows.filter(compute.less(net.rows[copies], 0))
-    place = rows.column_names.index(copies)
-    return replace(net, rows=rows.set_column(place, rows.schema.field(copies), compute.negate(rows[copies])))
 
 
 def _texts(
@@ -275,10 +337,9 @@ def _texts(
     if values:
         _check_values(session, texts, values)
     read = {changed[number] for number in texts.changed}
-    grouped = maintenance.strategy.way is not Way.SIGNED
     images = {
-        source.name: stack.enter_context(
-            source_images(session, lineage, source, old[source.name], new[source.name], grouped=grouped)
+        source.name: ImageViews(
+            net=changed_rows(session, lineage, source, old[source.name], new[source.name]), stack=stack
         )
         for source in lineage.sources
         if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
@@ -318,9 +379,13 @@ def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[i
 
 
 def _stored(session: SparkSession, text: str, names: list[str], write: Write) -> DataFrame:
+    return session.sql(_stored_text(text, names, write))
+
+
+def _stored_text(text: str, names: list[str], write: Write) -> str:
     """Return the rows of *text*, whose columns have *names* by position, in the columns of the table in order and type.
 
     In one text: the analysis of each frame between them, and each call for a column, would cost a small change its time.
     """
     items = (f"CAST(d.{quote(each.name)} AS {each.type}) AS {quote(each.name)}" for each in write.columns)
-    return session.sql(f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})")
+    return f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})"

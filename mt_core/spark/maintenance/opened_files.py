@@ -7,9 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from pyarrow import Table
 from pyspark.sql import SparkSession
-from pyspark.sql.types import IntegerType, LongType, StructField, StructType
+from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import (
@@ -17,10 +16,11 @@ from mt_core.spark.driver.jvm_objects import (
     class_name,
     java_integers,
     java_items,
+    own_class,
     static_member,
 )
 from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed
-from mt_core.spark.maintenance.jvm_rows import columns_of, java_type, reader_of, rows_of, stream_of
+from mt_core.spark.maintenance.jvm_rows import columns_of, java_type, stored_schema
 
 MOST_FILES = 64
 """Files that are opened, and"""
@@ -31,16 +31,8 @@ _ICEBERG = "org.apache.iceberg"
 _OPEN = f"{_ICEBERG}.encryption.EncryptingFileIO"
 _PARQUET = "PARQUET"
 _EQUALITY_DELETES = "EQUALITY_DELETES"
+_PACKAGE = "freshtable.files"
 _UNENCRYPTED = "PlaintextEncryptionManager"
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nothing:
-    """A relation without rows in the JVM, its `columns` there and the `ids` by which files know them."""
-
-    relation: Any
-    columns: Any
-    ids: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +46,8 @@ class OpenedFiles:
     @classmethod
     def of(cls, session: SparkSession, table: Any, tasks: Sequence[Any]) -> Self | None:
         """Return the files that *tasks* of a scan read; None if they are many, or none that are read here."""
-        opened = reader_of(session, "OpenedFile")
-        if len(tasks) > MOST_FILES or opened is None or class_name(table.encryption()) != _UNENCRYPTED:
+        opened = own_class(session, f"{_PACKAGE}.OpenedFile")
+        if len(tasks) > MOST_FILES or class_name(table.encryption()) != _UNENCRYPTED:
             return None
         files = static_member(session, "java.util.ArrayList")()
         io = static_member(session, f"{_OPEN}.combine")(table.io(), table.encryption())
@@ -70,17 +62,16 @@ class OpenedFiles:
             files.add(file)
         return cls(session=session, table=table, files=files) if deleted.places.give() else None
 
-    def found(self, columns: StructType, values: Table, most_read: int) -> Computed | None:
-        """Return the rows of which each column of *values* has one: *columns*, FILE, the number of the file, and POSITION.
+    def found(self, columns: StructType, values: Computed, most_read: int) -> Computed | None:
+        """Return the rows of which each column of *values* has one: *columns*, FILE, which is where the file is, and POSITION.
 
         They may be more. The columns of *values* are the first of *columns*, with the same types. None if more rows had to be read,
         more are found than are held, or a file does not store all the columns as the table does now.
         """
-        found = self._reader("FoundRows").of(
-            self.files, *self._stored(columns), stream_of(values), MOST_LOCAL, most_read
+        found = own_class(self.session, f"{_PACKAGE}.FoundRows").of(
+            self.files, *self._stored(columns), values.java, MOST_LOCAL, most_read
         )
-        number = StructField(FILE, IntegerType(), False)
-        return self._rows(found, StructType([*columns.fields, number, StructField(POSITION, LongType(), False)]))
+        return self._rows(found)
 
     def changed_to(self, later: OpenedFiles, sign: str, most: int) -> Computed | None:
         """Return rows that make those of these files those of *later* ones, some of which may be the same.
@@ -89,25 +80,10 @@ class OpenedFiles:
         all columns as the table does now.
         """
         columns = stored_schema(self.session, self.table)
-        changed = self._reader("ChangedRows").of(self.files, later.files, *self._stored(columns), sign, most)
-        return self._rows(changed, StructType([*columns.fields, StructField(sign, IntegerType(), False)]))
-
-    def nothing(self) -> Nothing:
-        """Return a relation without rows that has the columns of the table."""
-        columns, ids = self._stored(stored_schema(self.session, self.table))
-        return Nothing(relation=self._reader("AllRows").none(columns), columns=columns, ids=ids)
-
-    def rows_in(self, plan: Any, nothing: Nothing, most: int) -> Any | None:
-        """Return a plan of Spark's with all rows of these files in place of *nothing*.
-
-        None if there are more than *most*, a file does not store all columns as the table does now, or *plan* has no such relation.
-        """
-        return self._reader("AllRows").filled(plan, nothing.relation, self.files, nothing.columns, nothing.ids, most)
-
-    def _reader(self, name: str) -> Any:
-        found = reader_of(self.session, name)
-        assert found is not None, name
-        return found
+        changed = own_class(self.session, f"{_PACKAGE}.ChangedRows").of(
+            self.files, later.files, *self._stored(columns), sign, most
+        )
+        return self._rows(changed)
 
     def _stored(self, columns: StructType) -> tuple[Any, Any]:
         """Return *columns* as the JVM has them, and the ids by which files know them."""
@@ -120,10 +96,8 @@ class OpenedFiles:
             java_integers(self.session, [ids[name.lower()] for name in columns.names]),
         )
 
-    def _rows(self, stream: str | None, columns: StructType) -> Computed | None:
-        if stream is None:
-            return None
-        return Computed(session=self.session, schema=columns, rows=rows_of(self.session, columns, stream))
+    def _rows(self, rows: Any | None) -> Computed | None:
+        return None if rows is None else Computed.of_java(self.session, columns_of(rows.columns()), rows)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -138,9 +112,7 @@ class _DeletedPlaces:
     @classmethod
     def of(cls, session: SparkSession, io: Any) -> Self:
         """Return those of no file yet."""
-        places = reader_of(session, "DeletedPlaces")
-        assert places is not None
-        return cls(session=session, io=io, places=places(io))
+        return cls(session=session, io=io, places=own_class(session, f"{_PACKAGE}.DeletedPlaces")(io))
 
     def add(self, deletes: Any, location: str, file: Any) -> bool:
         """Take the files *deletes* that apply to *file*, which is at *location*; False if they are not read here."""
@@ -170,9 +142,3 @@ class _DeletedPlaces:
 def is_partitioned(table: Any) -> bool:
     """Return whether files of Iceberg's *table* are in partitions, or some may be."""
     return table.specs().size() > 1 or not table.spec().isUnpartitioned()
-
-
-def stored_schema(session: SparkSession, table: Any) -> StructType:
-    """Return the columns of Iceberg's *table* as Spark has them."""
-    schema = static_member(session, f"{_ICEBERG}.spark.SparkSchemaUtil.convert")(table.schema())
-    return columns_of(schema)

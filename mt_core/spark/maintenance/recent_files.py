@@ -19,7 +19,7 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from mt_core.model.storage import COPIED
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import java_list, static_member
-from mt_core.spark.maintenance.jvm_rows import frame_of
+from mt_core.spark.maintenance.computed_rows import Computed
 from mt_core.spark.maintenance.written_files import FileWriter
 
 MOST_RECENT = 5_000
@@ -113,7 +113,7 @@ def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: Rece
         update.addRows(data)
     if places.num_rows:
         places = places.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
-        deletes = writer.position_deletes(frame_of(session, _PLACE, places))
+        deletes = writer.position_deletes(Computed(session=session, schema=_PLACE, table=places).frame)
         update.addDeletes(deletes)
     return RecentFiles(
         data=data, rows=rows, deletes=deletes, places=places.cast(_HELD_PLACES), larger=_larger(before, replaced)

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
 from mt_core.identifiers import quote
-from mt_core.maintenance.delta import same
+from mt_core.maintenance.delta import kept_apart, same
 from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
 from mt_core.spark.maintenance.bounds import EVERYWHERE
 from mt_core.spark.maintenance.computed_rows import computed
-from mt_core.spark.maintenance.row_images import temporary_view
+from mt_core.spark.maintenance.temporary_views import temporary_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,8 +32,7 @@ class Replacement:
 
     def whole(self, table: str) -> DataFrame:
         """Return all rows of *table* after the replacement."""
-        given = ", ".join(map(quote, self.rows.columns))
-        kept = f"SELECT {given} FROM {table} AS q LEFT ANTI JOIN {self.gone} AS k ON {same('q', self.keys)}"
+        kept = kept_apart(table, self.rows.columns, self.keys, self.gone)
         return self.rows.sparkSession.sql(kept).unionAll(self.rows)
 
     def write_into(self, branch: str, summary: Mapping[str, str]) -> None:

@@ -17,9 +17,9 @@ from mt_core.spark.maintenance.computed_rows import Computed
 from mt_core.spark.maintenance.opened_files import is_partitioned
 from mt_core.spark.maintenance.recent_files import RecentFiles, add_to
 from mt_core.spark.maintenance.replacement import run_command
-from mt_core.spark.maintenance.row_images import temporary_view
+from mt_core.spark.maintenance.temporary_views import temporary_view
 from mt_core.spark.maintenance.touched_rows import PLACE, TableAt
-from mt_core.spark.maintenance.written_files import FileWriter, collected
+from mt_core.spark.maintenance.written_files import FileWriter
 
 BY_PLACE_FORMAT = 2
 """The format whose delete files hold the places of rows."""
@@ -53,14 +53,10 @@ class InPlace:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """The rows `gone` go, which have their PLACE, `rows`, in the table's columns, come.
-
-    `few`: what goes is at hand, what comes is computed from rows at hand, and one task or the driver writes all of it.
-    """
+    """The rows `gone` go, which have their PLACE, `come`, in the table's columns, come: those of a query if a job computes them."""
 
     gone: Computed
-    rows: DataFrame
-    few: bool
+    come: Computed | DataFrame
 
     def written_by_driver(self, commit: BranchCommit, before: RecentFiles | None) -> RecentFiles | None:
         """Carry the change out by *commit* as `write_into` does, but without a job; return its files.
@@ -68,27 +64,32 @@ class RowDelta:
         They replace those of the changes *before*, if they are few. None, and the commit is not made, if the change is not of few
         rows, or the table has partitions.
         """
-        if not self.few or self.gone.rows is None or is_partitioned(commit.table):
+        if not isinstance(self.come, Computed) or is_partitioned(commit.table):
             return None
-        writer = FileWriter.of(self.rows.sparkSession, commit.table)
-        if not writer.stores(self.rows):
+        come, gone = self.come.java, self.gone.rows
+        if come is None or gone is None:
+            return None
+        writer = FileWriter.of(commit.session, commit.table)
+        if not writer.stores(self.come.schema):
             return None
         update = commit.table.newRowDelta()
-        files = add_to(update, writer, collected(self.rows), self.gone.rows, before)
+        files = add_to(update, writer, come.array(), gone, before)
         commit.make(update, removes=before is not None)
         return files
 
     def write_into(self, branch: str, summary: Mapping[str, str]) -> None:
         """Carry the change out on *branch* by one commit of Spark's, whose snapshot has *summary*."""
-        session = self.rows.sparkSession
+        come = self.come.frame if isinstance(self.come, Computed) else self.come
+        few = isinstance(self.come, Computed) and self.come.few and self.gone.few
+        session = come.sparkSession
         command = delta_command(session, branch)
         assert command is not None, f"{branch} does not delete rows by their places"
         columns = columns_of(command.query().schema())
         operation = columns[0].name
         places = {name: name for name in PLACE if name in self.gone.columns}
-        values = {name: quote(name) for name in self.rows.columns}
-        hint = "/*+ COALESCE(1) */ " if self.few else ""
-        with temporary_view(self.gone.frame) as gone, temporary_view(self.rows) as rows:
+        values = {name: quote(name) for name in come.columns}
+        hint = "/*+ COALESCE(1) */ " if few else ""
+        with temporary_view(self.gone.frame) as gone, temporary_view(come) as rows:
             frame = session.sql(
                 f"SELECT {hint}* FROM ("
                 f"SELECT {_items(columns, {operation: _code(session, 'DELETE'), **places})} FROM {gone} "

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import Any
-from uuid import uuid4
 
-from pyarrow import ChunkedArray, Table, array, compute, concat_tables, int32, int64, repeat
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql.functions import any_value, array_repeat, col, explode, lit, map_entries
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import any_value, col, lit, map_entries, when
 from pyspark.sql.functions import sum as total
-from pyspark.sql.types import ArrayType, IntegerType, MapType, StructField, StructType
+from pyspark.sql.types import DataType, DoubleType, FloatType, MapType
 
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
-from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, at_hand, kept, local
+from mt_core.maintenance.delta import NamedImages, apart_from, images_of
+from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, kept, nothing
 from mt_core.spark.maintenance.file_difference import FileDifference, files_between
-from mt_core.spark.maintenance.jvm_rows import arrow_schema, local_rows
+from mt_core.spark.maintenance.inline_plans import PLANS
+from mt_core.spark.maintenance.jvm_rows import stored_schema
 from mt_core.spark.maintenance.known_changes import Known
 from mt_core.spark.maintenance.opened_files import OpenedFiles
-from mt_core.spark.maintenance.staged_files import staged
+from mt_core.spark.maintenance.staged_files import are_read_here, source_rows, staged
+from mt_core.spark.maintenance.temporary_views import temporary_view
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 SMALL = 16 * 1024 * 1024
@@ -31,16 +32,48 @@ MOST_COMPARED = 1_000_000
 """Rows of such files up to which the driver compares them."""
 MOST_KEPT = 16 * 1024 * 1024
 """Bytes of a difference up to which it is kept for the other tables that read the source."""
-# The column with how many more copies of a row the newer version has.
-_COPIES = f"_copies_{uuid4().hex}"
-_nets: Known[tuple[StructType, Table]] = Known(4)
+COPIES = "_freshtable_copies"
+"""The column with how many more copies of a row the later version has."""
+_nets: Known[Computed] = Known(4)
 
 
-@contextmanager
-def source_images(
-    session: SparkSession, lineage: Lineage, source: Source, old: str, new: str, *, grouped: bool = True
-) -> Iterator[ImageViews]:
-    """Give the images of a source between two of its snapshots, as temporary views of the session."""
+@dataclass(frozen=True, kw_only=True)
+class ImageViews:
+    """Images of a source in `net`, the rows of which two versions have not as many.
+
+    A view of them is made when it is asked for, and goes when `stack` closes.
+    """
+
+    net: Computed
+    stack: ExitStack
+
+    @cached_property
+    def _images(self) -> NamedImages:
+        return self.of(self.stack.enter_context(temporary_view(self.net.frame)))
+
+    def of(self, relation: str) -> NamedImages:
+        """Return the images in SQL, of the rows of `net` in *relation*."""
+        return images_of(relation, [name for name in self.net.columns if name != COPIES], COPIES, few=self.few)
+
+    @property
+    def removed(self) -> str:
+        return self._images.removed
+
+    @property
+    def added(self) -> str:
+        return self._images.added
+
+    @property
+    def both(self) -> str:
+        return self._images.both
+
+    @property
+    def few(self) -> bool:
+        return self.net.few
+
+
+def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> Computed:
+    """Return the rows of which two snapshots of a source have not as many; column COPIES has how many more the later one has."""
     with ExitStack() as stack:
         with lineage.lock:
             shape = shape_of(source.table)
@@ -50,32 +83,48 @@ def source_images(
             if isinstance(files, str):
                 raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {files}; run it again.")
             known = _nets.of(session, shape, old, new)
-            net = _compared(session, source.table, files) if known is None else _computed(session, *known)
+            net = _compared(session, source.table, files) if known is None else known.within(session)
             if net is None:
                 before, after = (
                     stack.enter_context(_rows_of(session, source, each)) for each in (files.old, files.new)
                 )
-        # Spark cannot plan a view over staged files: the views are of what is computed.
+        # Spark cannot plan a view over staged files: what reads them is computed here.
         if net is None:
-            rows = sum(task.estimatedRowsCount() for task in (*files.old, *files.new)) if is_small(files.size) else None
-            net = difference(before, after, _COPIES, small=is_small(files.size), most=rows)
-        if net.rows is not None and net.rows.nbytes <= MOST_KEPT:
-            _nets.keep((net.schema, net.rows), session, shape, old, new)
-    with images_of(net, _COPIES, grouped=grouped) as images:
-        yield images
+            rows = signed(before, after)
+            net = kept(netted(rows.coalesce(1) if is_small(files.size) else rows))
+    if net.few and net.size <= MOST_KEPT:
+        _nets.keep(net, session, shape, old, new)
+    return net
 
 
 def _compared(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
-    """Return what `difference` does of the rows of files, in this process; None if a job is to read them."""
+    """Return the rows of which files have not as many; None if a job is to read them."""
+    changed = _by_place(session, table, files)
+    if changed is not None:
+        return PLANS.run(
+            session, None, "changed", lambda at: netted(session.table(at["changed"])), {"changed": changed}
+        )
+    if not are_read_here([*files.old, *files.new]):
+        return None
+    none = nothing(session, stored_schema(session, table))
+    before, after = (
+        source_rows(session, table, tasks) if tasks else none for tasks in (list(files.old), list(files.new))
+    )
+    return PLANS.run(
+        session,
+        None,
+        "files",
+        lambda at: netted(signed(session.table(at["before"]), session.table(at["after"]))),
+        {"before": before, "after": after},
+    )
+
+
+def _by_place(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
+    """Return rows by which files differ whose writer has kept the order of rows; None if a file is not read so."""
     if not are_few(files.size, (*files.old, *files.new)):
         return None
     before, after = (OpenedFiles.of(session, table, tasks) for tasks in (files.old, files.new))
-    changed = None if before is None or after is None else before.changed_to(after, _COPIES, MOST_LOCAL)
-    return None if changed is None else _computed(session, changed.schema, net_of(changed.rows, _COPIES))
-
-
-def _computed(session: SparkSession, schema: StructType, rows: Table) -> Computed:
-    return Computed(session=session, schema=schema, rows=rows)
+    return None if before is None or after is None else before.changed_to(after, COPIES, MOST_LOCAL)
 
 
 @contextmanager
@@ -84,7 +133,7 @@ def _rows_of(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Ite
         yield session.table(sql_name(source.parts)).limit(0)
         return
     with staged(session, source.table, tasks) as frame:
-        yield frame
+        yield frame.select(*map(quote, stored_schema(session, source.table).names))
 
 
 def is_small(size: int | None) -> bool:
@@ -97,153 +146,40 @@ def are_few(size: int | None, tasks: Iterable[Any]) -> bool:
     return is_small(size) and sum(int(task.file().recordCount()) for task in tasks) <= MOST_COMPARED
 
 
-def difference(
-    before: DataFrame, after: DataFrame, copies: str, *, small: bool = False, most: int | None = None
-) -> Computed:
-    """Return the rows of which two frames with the same columns have not as many, computed.
+def signed(before: DataFrame, after: DataFrame, copies: str = COPIES) -> DataFrame:
+    """Return the rows of both frames, which have the same columns, with -1 in column *copies* in those of the first, else 1."""
+    return before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
 
-    Column *copies* has how many more the second one has. The frames are read once, before this returns. *small*: they may be few
-    rows, which are compared here: Spark takes several times as long to group them as to read them. *most*: as many at most, None if
-    that is not known.
+
+def netted(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) -> DataFrame:
+    """Return the sums of column *copies* by the other columns, where they are not 0. A map counts by its entries in their order.
+
+    *signed_zeros*: zeros of both signs are different values, as a query may give others for them; in SQL they are equal.
     """
-    sides = [local_rows(side) for side in (before, after)] if small and not _has_nested(before) else []
-    if sides and None not in sides:
-        session, schema = before.sparkSession, StructType([*before.schema.fields, StructField(copies, IntegerType())])
-        given = (_signed(side, sign, copies) for side, sign in zip(sides, (-1, 1), strict=True))
-        rows = concat_tables([side.cast(arrow_schema(session, schema)) for side in given])
-        return Computed(session=session, schema=schema, rows=net_of(rows, copies))
-    signed = before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
-    if small and not _has_nested(before) and (most is None or most <= MOST_COMPARED):
-        # A limit takes all rows through one task: those of which the number is known are read by as many as there are cores.
-        rows = (signed.coalesce(1).limit(MOST_COMPARED + 1) if most is None else signed).toArrow()
-        if rows.num_rows <= MOST_COMPARED:
-            net = at_hand(signed, net_of(rows, copies))
-            return net if net.count() <= MOST_LOCAL else Computed.many(net.frame.localCheckpoint())
-    return kept(_grouped(signed.coalesce(1) if small else signed, copies))
+    keys, values, taken = list[Column](), list[Column](), list(rows.columns)
+    for field in rows.schema.fields:
+        value = col(quote(field.name))
+        parts = [] if field.name == copies else _key_parts(field.dataType, value, signed_zeros)
+        if len(parts) == 1 and parts[0] is value:
+            keys.append(value)
+        elif parts:
+            for part in parts:
+                taken.append(apart_from(copies, taken))
+                keys.append(part.alias(taken[-1]))
+            values.append(any_value(value).alias(field.name))
+    net = rows.groupBy(*keys).agg(total(quote(copies)).cast("int").alias(copies), *values)
+    return net.where(col(quote(copies)) != 0).select(*(quote(name) for name in rows.columns))
 
 
-def _signed(rows: Table, sign: int, copies: str) -> Table:
-    """Return *rows* with *sign* in column *copies*."""
-    return rows.append_column(copies, repeat(sign, rows.num_rows).cast(int32()))
+def _key_parts(type_: DataType, value: Column, signed_zeros: bool) -> list[Column]:
+    """Return what two values of a type are compared by."""
+    parts = [map_entries(value)] if isinstance(type_, MapType) else [value]
+    if not signed_zeros or not _has_zeros(type_):
+        return parts
+    is_number = isinstance(type_, DoubleType | FloatType)
+    return [*parts, when(value == 0, value.cast("string")) if is_number else value.cast("string")]
 
 
-def _grouped(signed: DataFrame, copies: str) -> DataFrame:
-    """Return what `net_of` does, by Spark; a map counts by its entries in their order, which is seen in its list of keys."""
-    maps = [field.name for field in signed.schema.fields if isinstance(field.dataType, MapType)]
-    keys = [col(quote(name)) for name in signed.columns if name not in (copies, *maps)]
-    entries = [map_entries(quote(name)).alias(f"{copies}_{number}") for number, name in enumerate(maps)]
-    values = (any_value(quote(name)).alias(name) for name in maps)
-    net = signed.groupBy(*keys, *entries).agg(total(copies).alias(copies), *values)
-    return net.where(col(copies) != 0).select(*(quote(name) for name in signed.columns))
-
-
-def net_of(rows: Table, copies: str) -> Table:
-    """Return the sums of column *copies*, -1 in old rows and 1 in new ones, by the other columns, where they are not 0."""
-    names = [name for name in rows.column_names if name != copies]
-    before, after = (rows.filter(compute.equal(rows[copies], sign)) for sign in (-1, 1))
-    if before.num_rows == after.num_rows:
-        # Most writers keep the order of the rows that they copy: all but those that changed stand in the same place.
-        changed = reduce(compute.or_, (_differ(before[name], after[name]) for name in names))
-        rows = concat_tables([before.filter(changed), after.filter(changed)])
-    net = rows.group_by(names).aggregate([(copies, "sum")])
-    sums = net[f"{copies}_sum"]
-    net = net.select(names).append_column(copies, sums.cast("int32"))
-    return net.filter(compute.not_equal(sums, 0))
-
-
-def _differ(one: ChunkedArray, other: ChunkedArray) -> ChunkedArray:
-    unequal = compute.fill_null(compute.not_equal(one, other), False)
-    return compute.or_(unequal, compute.xor(compute.is_null(one), compute.is_null(other)))
-
-
-def _has_nested(frame: DataFrame) -> bool:
-    """Return whether Arrow cannot group by a column."""
-    return any(isinstance(field.dataType, StructType | ArrayType | MapType) for field in frame.schema.fields)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImageViews:
-    """The rows of a `difference` as temporary views, as many of each as its column `copies` says.
-
-    A view is made when it is asked for, and goes when `stack` closes. `grouped`: the rows are going to be; else Spark projects and
-    filters those at hand while it plans.
-    """
-
-    net: Computed
-    copies: str
-    grouped: bool
-    stack: ExitStack
-
-    @cached_property
-    def removed(self) -> str:
-        return self._view(self._rows(-1))
-
-    @cached_property
-    def added(self) -> str:
-        return self._view(self._rows(1))
-
-    @cached_property
-    def both(self) -> str:
-        return self._view(self._rows(-1).unionAll(self._rows(1)))
-
-    @property
-    def few(self) -> bool:
-        return self.net.rows is not None and self.grouped
-
-    @property
-    def schema(self) -> StructType:
-        """The columns of the source."""
-        return StructType([field for field in self.net.schema.fields if field.name != self.copies])
-
-    def sides(self) -> tuple[Table, Table] | None:
-        """Return the rows that only the older version has, and those that only the newer one has; None if they are not at hand."""
-        if self.net.rows is None:
-            return None
-        names = self.schema.names
-        removed, added = (as_many(self.net.rows, self.copies, sign).select(names) for sign in (-1, 1))
-        return removed, added
-
-    def _rows(self, sign: int) -> DataFrame:
-        rows = repeated(self.net, self.copies, sign)
-        # In one part, which need not be exchanged to be grouped.
-        return rows.coalesce(1) if self.few else rows
-
-    def _view(self, rows: DataFrame) -> str:
-        return self.stack.enter_context(temporary_view(rows))
-
-
-@contextmanager
-def images_of(net: Computed, copies: str, *, grouped: bool = True) -> Iterator[ImageViews]:
-    """Give the views of a `difference`."""
-    with ExitStack() as stack:
-        yield ImageViews(net=net, copies=copies, grouped=grouped, stack=stack)
-
-
-def repeated(net: Computed, copies: str, sign: int) -> DataFrame:
-    """Return the rows of a `difference` of which one side, by *sign*, has more, as many of each as its column *copies* says."""
-    columns = [name for name in net.columns if name != copies]
-    if net.rows is None:
-        many = explode(array_repeat(lit(0), (sign * col(copies)).cast("int")))
-        return net.frame.withColumn(copies, many).select(*map(quote, columns))
-    return local(net, as_many(net.rows, copies, sign).select(columns))
-
-
-def as_many(rows: Table, copies: str, sign: int) -> Table:
-    """Return the rows whose column *copies* has *sign*, as many of each as it says, in their order."""
-    some = rows.filter(compute.greater(compute.multiply(rows[copies], sign), 0))
-    counts = compute.abs(some[copies])
-    if compute.max(counts).as_py() in (None, 1):
-        return some
-    places = [place for place, count in enumerate(counts.to_pylist()) for _ in range(count)]
-    return some.take(array(places, int64()))
-
-
-@contextmanager
-def temporary_view(frame: DataFrame) -> Iterator[str]:
-    """Give the name of a view of *frame* in its session, in SQL, that goes with the block."""
-    name = f"_view_{uuid4().hex}"
-    frame.createOrReplaceTempView(name)
-    try:
-        yield quote(name)
-    finally:
-        frame.sparkSession.catalog.dropTempView(name)
+def _has_zeros(type_: DataType) -> bool:
+    """Return whether values of a type may hold zeros of both signs."""
+    return any(f'"{name}"' in type_.json() for name in ("double", "float"))

@@ -80,7 +80,7 @@ def _keys_of(writer: FileWriter, replacement: Replacement) -> tuple[str, ...] | 
     if (
         len(keys) != len(replacement.keys)
         or any(writer.types[key] not in _COMPARED or gone[key].dataType != rows[key].dataType for key in keys)
-        or not writer.stores(replacement.rows)
+        or not writer.stores(replacement.rows.schema)
         or writer.partition is None
         or any(name not in keys or writer.types[name] not in _NAMED for name in writer.partition)
     ):

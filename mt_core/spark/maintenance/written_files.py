@@ -12,6 +12,7 @@ from typing import Any, Self
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.jvm_objects import (
     call_as,
@@ -58,10 +59,10 @@ class FileWriter:
             partition=tuple(names[each["source-id"]] for each in spec) if by_value else None,
         )
 
-    def stores(self, rows: DataFrame) -> bool:
-        """Return whether *rows* have the columns of the table, in its order and types."""
+    def stores(self, columns: StructType) -> bool:
+        """Return whether *columns* are those of the table, in its order and types."""
         stored = static_member(self.session, f"{ICEBERG}.spark.SparkSchemaUtil.convert")(self.table.schema())
-        return bool(stored.catalogString() == rows.schema.simpleString())
+        return bool(stored.catalogString() == columns.simpleString())
 
     def data_file(self, rows: Any, values: Values = ()) -> Any:
         """Write *rows* to a new file of the partition with *values*."""

@@ -22,17 +22,19 @@ from mt_core.model.table import Column
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.maintenance.appended_rows import appended_by_driver
 from mt_core.spark.maintenance.branch_commit import BranchCommit
+from mt_core.spark.maintenance.computed_rows import Computed
 from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
+from mt_core.spark.maintenance.opened_files import is_partitioned
 from mt_core.spark.maintenance.recent_files import RecentFiles, RecentFilesOfTables
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.touched_rows import TableAt
 from mt_core.spark.maintenance.upserts import is_upserted, upserted
+from mt_core.spark.maintenance.written_files import FileWriter
 from mt_core.spark.queries.positions import positional_part
 from mt_core.spark.storage.metadata import facts_of, metadata_of
 from mt_core.tables.definition.options import execution_settings, write_options
@@ -107,8 +109,9 @@ class StagedWrites(EngineRole):
             self._overwrite(session, write, _touched(touched, write, write.maintenance))
         else:
             maintenance = write.maintenance
-            in_place = _in_place(session, table, write, maintenance)
-            with maintained_rows(session, self._versions.lineage(write.query), write, maintenance, in_place) as change:
+            at = TableAt(table=table, snapshot=maintenance.base)
+            in_place, lineage = _in_place(session, at, write, maintenance), self._versions.lineage(write.query)
+            with maintained_rows(session, lineage, write, maintenance, at, in_place) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
                 recent = _apply(change, write, commit, in_place, before)
         if commit.held is None:
@@ -140,13 +143,12 @@ def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenan
         raise QueryFailed(str(cause)) from cause
 
 
-def _in_place(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> InPlace | None:
-    """Return how Iceberg's *table* is changed in place; None if it is written anew."""
+def _in_place(session: SparkSession, at: TableAt, write: Write, maintenance: Maintenance) -> InPlace | None:
+    """Return how the table is changed in place; None if it is written anew."""
     # A statement takes no options of the write.
     if not maintenance.in_place or write_options(write.options):
         return None
-    at = TableAt(table=table, snapshot=maintenance.base)
-    return InPlace.of(session, at, _branch(write), by_key=is_upserted(session, table))
+    return InPlace.of(session, at, _branch(write), by_key=is_upserted(session, at.table))
 
 
 def _apply(
@@ -173,22 +175,47 @@ def _apply(
         case Replacement():
             whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
             _writer(whole, write).overwrite(lit(True))
-        case _ if maintenance.strategy.way in (Way.NOTHING, Way.APPEND):
-            _append(change, write, commit, has_rows=maintenance.strategy.way is Way.APPEND)
+        case _ if maintenance.strategy.way is Way.NOTHING and not write_options(write.options):
+            commit.make(commit.table.newAppend())
         case _:
-            _writer(change, write).overwrite(lit(True))
+            adds = maintenance.strategy.way in (Way.NOTHING, Way.APPEND)
+            _write_rows(change, write, commit, adds=adds)
     return None
 
 
-def _append(rows: DataFrame, write: Write, commit: BranchCommit, *, has_rows: bool) -> None:
-    """Append *rows* to the run's branch: by the driver, if Spark is not asked for what only its writer does."""
-    if not write_options(write.options):
-        if not has_rows:
-            commit.make(commit.table.newAppend())
+def _write_rows(rows: DataFrame | Computed, write: Write, commit: BranchCommit, *, adds: bool) -> None:
+    """Write *rows* to the run's branch, in place of those of the table or, if it *adds* them, beside these.
+
+    The driver writes them if Spark is not asked for what only its writer does.
+    """
+    if isinstance(rows, Computed):
+        if not write_options(write.options) and _written_by_driver(rows, commit, adds=adds):
             return
-        if appended_by_driver(rows, commit):
-            return
-    _writer(rows, write).append()
+        rows = rows.frame
+    writer = _writer(rows, write)
+    writer.append() if adds else writer.overwrite(lit(True))
+
+
+def _written_by_driver(rows: Computed, commit: BranchCommit, *, adds: bool) -> bool:
+    """Write *rows* by *commit*; False, and it is not made, if a job is to write them: to partitions, or in an order."""
+    table = commit.table
+    if rows.java is None or is_partitioned(table) or not table.sortOrder().isUnsorted():
+        return False
+    writer = FileWriter.of(commit.session, table)
+    if not writer.stores(rows.schema):
+        return False
+    files = [writer.data_file(rows.java.array())] if rows.count() else []
+    if adds:
+        update = table.newAppend()
+        add = update.appendFile
+    else:
+        every = static_member(commit.session, "org.apache.iceberg.expressions.Expressions.alwaysTrue")()
+        update = table.newOverwrite().overwriteByRowFilter(every)
+        add = update.addFile
+    for file in files:
+        add(file)
+    commit.make(update, removes=not adds)
+    return True
 
 
 def _head(table: Any, write: Write) -> Any:

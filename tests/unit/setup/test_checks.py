@@ -287,6 +287,15 @@ def test_a_gateway_is_judged_by_its_version_and_its_spark(engine: str, version: 
     assert gateway.judge_answer("http://127.0.0.1:8083", info, "1.0").level is level
 
 
+def test_what_spark_does_more_slowly_than_it_could_is_a_note() -> None:
+    info = GatewayInfo(version="1.0", engine="READY", date=None, engine_note="jobs compute small changes")
+
+    finding = gateway.judge_answer("http://127.0.0.1:8083", info, "1.0")
+
+    assert (finding.level, "jobs compute small changes" in finding.text) == (Level.NOTE, True)
+    assert "pyspark" in finding.way_out
+
+
 def test_a_token_that_is_missing_is_asked_for() -> None:
     finding = gateway.judge_silence(GatewayRefused("Unauthorized", code="UNAUTHORIZED"), START, held=False)
 

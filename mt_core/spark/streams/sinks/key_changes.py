@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from pyarrow import compute
 from pyspark.sql import Column, DataFrame
@@ -48,7 +48,7 @@ class KeyChanges:
         if rows is None:
             chosen = Computed.many(self.changes.frame.where(col(ROW_KIND) == kind.code))
         else:
-            chosen = replace(self.changes, rows=rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
+            chosen = self.changes.others(rows.filter(compute.equal(rows[ROW_KIND], kind.code)))
         return chosen.select(columns)
 
 

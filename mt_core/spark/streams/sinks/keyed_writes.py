@@ -15,7 +15,7 @@ from mt_core.spark.maintenance.branch_commit import BranchCommit
 from mt_core.spark.maintenance.computed_rows import Computed
 from mt_core.spark.maintenance.replacement import Replacement
 from mt_core.spark.maintenance.row_delta import RowDelta, delta_command
-from mt_core.spark.maintenance.row_images import temporary_view
+from mt_core.spark.maintenance.temporary_views import temporary_view
 from mt_core.spark.maintenance.touched_rows import TableAt, Wanted, touched_rows
 from mt_core.spark.maintenance.upserts import is_upserted, upserted
 from mt_core.spark.streams.sinks.key_changes import KeyChanges
@@ -43,15 +43,15 @@ class KeyedWrite:
 
     def run(self) -> None:
         """Write; rows with the keys that change go, those that the keys have now come."""
-        rows = self.changes.rows().frame
+        rows = self.changes.rows()
         if int(text_map(self.session, self.table.snapshot(self.base).summary()).get(_ALL_ROWS) or 1) == 0:
-            self._append(rows)
+            self._append(rows.frame)
             return
         keys = self.changes.all_keys()
         with ExitStack() as stack:
             bounds = condition_of(bounds_of(keys, self.changes.keys))
             gone = stack.enter_context(temporary_view(keys.frame))
-            replacement = Replacement(keys=self.changes.keys, gone=gone, rows=rows, bounds=bounds)
+            replacement = Replacement(keys=self.changes.keys, gone=gone, rows=rows.frame, bounds=bounds)
             by_key = keys.rows is not None and is_upserted(self.session, self.table)
             if by_key and upserted(replacement, self._commit()):
                 return
@@ -67,7 +67,7 @@ class KeyedWrite:
             writer = writer.option(f"snapshot-property.{key}", value)
         writer.append()
 
-    def _in_place(self, keys: Computed, rows: DataFrame) -> bool:
+    def _in_place(self, keys: Computed, rows: Computed) -> bool:
         """Delete the rows of the keys where the files hold them; False, and nothing is written, if the table is not written so."""
         by_job = delta_command(self.session, self.branch_sql) is not None
         by_driver = keys.rows is not None and self._may_delete_places()
@@ -77,8 +77,7 @@ class KeyedWrite:
         touched = touched_rows(
             self.session, TableAt(table=self.table, snapshot=str(self.base)), [*self.changes.keys], wanted
         )
-        few = keys.rows is not None and touched.rows is not None
-        delta = RowDelta(gone=touched, rows=rows, few=few)
+        delta = RowDelta(gone=touched, come=rows)
         if delta.written_by_driver(self._commit(), None) is not None:
             return True
         if by_job:

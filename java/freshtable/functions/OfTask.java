@@ -1,0 +1,68 @@
+package freshtable.functions;
+
+import java.io.Serializable;
+import java.util.List;
+import org.apache.spark.TaskContext;
+import org.apache.spark.util.TaskCompletionListener;
+
+/**
+ * An object of a user's class for each task.
+ *
+ * <p>Users may keep in its fields what a call needs: Spark gives each task of a job an object of its own. So does this class where tasks share
+ * an expression, as those of a plan that is kept do, and for threads beside any task.
+ */
+final class OfTask<T> implements Serializable {
+  private static final long serialVersionUID = 1;
+  private static final long NO_TASK = Long.MAX_VALUE;
+
+  private record Made(long task, Object object) {}
+
+  private final List<String> jars;
+  private final String className;
+  private transient volatile ThreadLocal<Made> made;
+
+  OfTask(List<String> jars, String className) {
+    this.jars = jars;
+    this.className = className;
+  }
+
+  /** Returns the object of the task that the thread runs. */
+  @SuppressWarnings("unchecked")
+  T get() throws ReflectiveOperationException {
+    ThreadLocal<Made> all = threads();
+    TaskContext context = TaskContext.get();
+    long task = context == null ? NO_TASK : context.taskAttemptId();
+    Made last = all.get();
+    if (last == null || last.task != task) {
+      last = new Made(task, UserClasses.instance(jars, className));
+      all.set(last);
+      if (context != null) {
+        context.addTaskCompletionListener((TaskCompletionListener) ended -> all.remove());
+      }
+    }
+    return (T) last.object;
+  }
+
+  /** Returns {@link #get}, for what cannot throw its exceptions. */
+  T object() {
+    try {
+      return get();
+    } catch (ReflectiveOperationException error) {
+      throw new IllegalStateException(error);
+    }
+  }
+
+  private ThreadLocal<Made> threads() {
+    ThreadLocal<Made> found = made;
+    if (found == null) {
+      synchronized (this) {
+        found = made;
+        if (found == null) {
+          found = new ThreadLocal<>();
+          made = found;
+        }
+      }
+    }
+    return found;
+  }
+}

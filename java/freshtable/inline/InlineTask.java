@@ -1,0 +1,148 @@
+package freshtable.inline;
+
+import java.util.Properties;
+import java.util.concurrent.Semaphore;
+import java.util.concurrent.TimeUnit;
+import java.util.concurrent.atomic.AtomicLong;
+import java.util.concurrent.locks.Lock;
+import org.apache.spark.SparkEnv;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskContext$;
+import org.apache.spark.TaskContextImpl;
+import org.apache.spark.executor.TaskMetrics;
+import org.apache.spark.memory.MemoryMode;
+import org.apache.spark.memory.TaskMemoryManager;
+import org.apache.spark.rdd.InputFileBlockHolder;
+import org.apache.spark.storage.memory.MemoryStore;
+import scala.Option;
+
+/**
+ * A task of Spark's in the calling thread.
+ *
+ * <p>A job of Spark's takes 100 to 300 ms whatever it does: its scheduler hands tasks to executors, waits for them, and tells its
+ * listeners. What a task itself needs is less: a {@link TaskContext} of the thread, by which operators find their settings and their
+ * memory, and a place among the owners of blocks. {@link #run} gives work these, and takes them back as Spark's executor does: memory
+ * that the work holds, locks on blocks, readers that are to be closed when a task ends. The work competes for memory with the tasks of
+ * jobs by the same rule, and spills as they do.
+ *
+ * <p>This is the only class that uses what Spark's core keeps to itself.
+ */
+final class InlineTask {
+  /** Far from the ids of Spark's tasks, which are positive, and from those that it gives to what is no task: -1 and -1024. */
+  private static final AtomicLong LAST_ID = new AtomicLong(Long.MIN_VALUE);
+  /** Half of the cores, so that inline tasks leave jobs theirs. */
+  private static final Semaphore TURNS = new Semaphore(Math.max(1, Runtime.getRuntime().availableProcessors() / 2), true);
+  private static final int LONGEST_WAIT_S = 5;
+  private static final int ONE_PART = 1;
+  private static final int NO_STAGE = -1;
+
+  /** Work that runs as a task. */
+  interface Work<T> {
+    T in(TaskContext context) throws Exception;
+  }
+
+  private InlineTask() {}
+
+  /**
+   * Runs work as a task, under a lock; {@code settings} are those of the session, as with a task of a thread {@code SQLConf.get} reads no
+   * others.
+   *
+   * @throws InlinePlan.NotNow if others have the lock, or all turns, for as long as a task waits
+   * @throws IllegalStateException in a thread that runs a task already
+   */
+  static <T> T run(Properties settings, Lock lock, Work<T> work) throws Exception {
+    if (TaskContext.get() != null) {
+      throw new IllegalStateException("This thread runs a task of Spark's already.");
+    }
+    long id = LAST_ID.incrementAndGet();
+    TaskMemoryManager memory = new TaskMemoryManager(SparkEnv.get().memoryManager(), id);
+    TaskContextImpl context = context(id, memory, settings);
+    InlineTasks.begin(context);
+    try {
+      awaited(lock.tryLock(LONGEST_WAIT_S, TimeUnit.SECONDS));
+      try {
+        awaited(TURNS.tryAcquire(LONGEST_WAIT_S, TimeUnit.SECONDS));
+        try {
+          return inTurn(context, memory, work);
+        } finally {
+          TURNS.release();
+        }
+      } finally {
+        lock.unlock();
+      }
+    } catch (Throwable cause) {
+      // What was interrupted for that fails in its own way.
+      context.killTaskIfInterrupted();
+      throw cause;
+    } finally {
+      InlineTasks.end(context);
+    }
+  }
+
+  private static void awaited(boolean come) {
+    if (!come) {
+      throw new InlinePlan.NotNow("other inline tasks have run for " + LONGEST_WAIT_S + " s");
+    }
+  }
+
+  private static <T> T inTurn(TaskContextImpl context, TaskMemoryManager memory, Work<T> work) throws Exception {
+    context.killTaskIfInterrupted();
+    SparkEnv.get().blockManager().registerTask(context.taskAttemptId());
+    InputFileBlockHolder.initialize();
+    TaskContext$.MODULE$.setTaskContext(context);
+    try {
+      T result = work.in(context);
+      context.markTaskCompleted(Option.empty());
+      return result;
+    } catch (Throwable cause) {
+      tell(cause, () -> context.markTaskFailed(cause));
+      tell(cause, () -> context.markTaskCompleted(Option.apply(cause)));
+      throw cause;
+    } finally {
+      release(context.taskAttemptId(), memory);
+    }
+  }
+
+  /** Tells those who listen that a task has failed; an error of theirs does not hide the cause. */
+  private static void tell(Throwable cause, Runnable listeners) {
+    try {
+      listeners.run();
+    } catch (Throwable other) {
+      cause.addSuppressed(other);
+    }
+  }
+
+  private static TaskContextImpl context(long id, TaskMemoryManager memory, Properties settings) {
+    return new TaskContextImpl(
+        NO_STAGE,
+        0,
+        0,
+        id,
+        0,
+        ONE_PART,
+        memory,
+        settings,
+        SparkEnv.get().metricsSystem(),
+        TaskMetrics.empty(),
+        ONE_PART,
+        scala.collection.immutable.Map$.MODULE$.empty());
+  }
+
+  private static void release(long id, TaskMemoryManager memory) {
+    SparkEnv env = SparkEnv.get();
+    try {
+      MemoryStore store = env.blockManager().memoryStore();
+      store.releaseUnrollMemoryForThisTask(MemoryMode.ON_HEAP, Long.MAX_VALUE);
+      store.releaseUnrollMemoryForThisTask(MemoryMode.OFF_HEAP, Long.MAX_VALUE);
+      env.blockManager().releaseAllLocksForTask(id);
+    } finally {
+      TaskContext$.MODULE$.unset();
+      InputFileBlockHolder.unset();
+      memory.cleanUpAllAllocatedMemory();
+      synchronized (env.memoryManager()) {
+        // Tasks that wait for memory look again.
+        env.memoryManager().notifyAll();
+      }
+    }
+  }
+}

@@ -1,0 +1,85 @@
+package freshtable.inline;
+
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import org.apache.spark.TaskContext;
+import org.apache.spark.TaskContextImpl;
+
+/** The inline tasks by the tag of the job that they work for: Spark's scheduler, which cancels and counts others, has none of them. */
+public final class InlineTasks {
+  private static final String TAGS = "spark.job.tags";
+  private static final String CANCELLED = "the job was cancelled";
+  private static final int MOST_REMEMBERED = 10_000;
+  private static final Map<String, OfJob> JOBS =
+      new LinkedHashMap<>(16, 0.75f, true) {
+        private static final long serialVersionUID = 1;
+
+        @Override
+        protected boolean removeEldestEntry(Map.Entry<String, OfJob> eldest) {
+          return size() > MOST_REMEMBERED && eldest.getValue().running.isEmpty();
+        }
+      };
+
+  private static final class OfJob {
+    private final Map<TaskContextImpl, Thread> running = new HashMap<>();
+    private boolean cancelled;
+    private long ended;
+    private long rowsRead;
+  }
+
+  private InlineTasks() {}
+
+  static synchronized void begin(TaskContextImpl context) {
+    OfJob job = of(context);
+    job.running.put(context, Thread.currentThread());
+    if (job.cancelled) {
+      context.markInterrupted(CANCELLED);
+    }
+  }
+
+  static synchronized void end(TaskContextImpl context) {
+    OfJob job = of(context);
+    job.running.remove(context);
+    job.ended++;
+    // What a cancel left, which was for this task alone.
+    if (context.isInterrupted()) {
+      Thread.interrupted();
+    }
+  }
+
+  /** Counts rows that a task has read of a table, unless it has failed: a job reads them again then. */
+  static synchronized void read(TaskContextImpl context, long rows) {
+    if (!context.isFailed()) {
+      of(context).rowsRead += rows;
+    }
+  }
+
+  private static OfJob of(TaskContext context) {
+    String tags = String.valueOf(context.getLocalProperty(TAGS));
+    // Of the tags of a thread of a stream, the others are Spark's own: that of the session, and one for each of its queries.
+    return of(Arrays.stream(tags.split(",")).filter(tag -> !tag.startsWith("spark-session-")).findFirst().orElse(""));
+  }
+
+  private static OfJob of(String tag) {
+    return JOBS.computeIfAbsent(tag, any -> new OfJob());
+  }
+
+  /** Ends the tasks of a job that run now, whose threads are interrupted, and those that begin later. */
+  public static synchronized void cancel(String tag) {
+    OfJob job = of(tag);
+    job.cancelled = true;
+    job.running.forEach(
+        (context, thread) -> {
+          context.markInterrupted(CANCELLED);
+          thread.interrupt();
+        });
+  }
+
+  /** Returns how many tasks of a job have ended, how many it has had, and how many rows they have read of tables, as JSON. */
+  public static synchronized String counts(String tag) {
+    OfJob job = JOBS.getOrDefault(tag, new OfJob());
+    return String.format("[%d, %d, %d]", job.ended, job.ended + job.running.size(), job.rowsRead);
+  }
+}

@@ -1,0 +1,133 @@
+package freshtable.inline;
+
+import java.io.ByteArrayInputStream;
+import java.io.ByteArrayOutputStream;
+import java.io.IOException;
+import java.nio.channels.Channels;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.Base64;
+import java.util.Iterator;
+import java.util.List;
+import org.apache.arrow.memory.BufferAllocator;
+import org.apache.arrow.vector.VectorSchemaRoot;
+import org.apache.arrow.vector.ipc.ArrowStreamReader;
+import org.apache.arrow.vector.ipc.ArrowStreamWriter;
+import org.apache.spark.sql.catalyst.InternalRow;
+import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.BoundReference;
+import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
+import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
+import org.apache.spark.sql.catalyst.plans.logical.LocalRelation;
+import org.apache.spark.sql.catalyst.types.DataTypeUtils;
+import org.apache.spark.sql.execution.arrow.ArrowWriter;
+import org.apache.spark.sql.types.StructField;
+import org.apache.spark.sql.types.StructType;
+import org.apache.spark.sql.util.ArrowUtils;
+import org.apache.spark.sql.vectorized.ArrowColumnVector;
+import org.apache.spark.sql.vectorized.ColumnVector;
+import org.apache.spark.sql.vectorized.ColumnarBatchRow;
+import scala.Option;
+import scala.jdk.javaapi.CollectionConverters;
+
+/** Rows of Spark's that stay in the JVM from the plan that gives them to what reads or writes them. */
+public final class Rows implements Iterable<InternalRow> {
+  private final StructType columns;
+  private final List<InternalRow> rows = new ArrayList<>();
+  private final UnsafeProjection unsafe;
+  private long bytes;
+
+  /** Makes rows of some columns, of which there are none yet. */
+  public Rows(StructType columns) {
+    this.columns = columns;
+    this.unsafe = UnsafeProjection.create(columns);
+  }
+
+  /** Returns the rows of a stream of Arrow's. */
+  public static Rows ofArrow(StructType columns, byte[] stream) throws IOException {
+    Rows given = new Rows(columns);
+    try (BufferAllocator allocator = allocator("read");
+        ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
+      VectorSchemaRoot root = reader.getVectorSchemaRoot();
+      ColumnVector[] vectors = root.getFieldVectors().stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
+      ColumnarBatchRow row = new ColumnarBatchRow(vectors);
+      while (reader.loadNextBatch()) {
+        for (row.rowId = 0; row.rowId < root.getRowCount(); row.rowId++) {
+          given.add(row);
+        }
+      }
+    }
+    return given;
+  }
+
+  /** Adds a copy of a row. */
+  public void add(InternalRow row) {
+    UnsafeRow copy = (row instanceof UnsafeRow given ? given : unsafe.apply(row)).copy();
+    rows.add(copy);
+    bytes += copy.getSizeInBytes();
+  }
+
+  public StructType columns() {
+    return columns;
+  }
+
+  public int size() {
+    return rows.size();
+  }
+
+  public long bytes() {
+    return bytes;
+  }
+
+  @Override
+  public Iterator<InternalRow> iterator() {
+    return rows.iterator();
+  }
+
+  /** Returns some columns of the rows. */
+  public Rows select(String[] names) {
+    StructField[] fields = Arrays.stream(names).map(columns::apply).toArray(StructField[]::new);
+    List<Expression> values = new ArrayList<>();
+    for (StructField field : fields) {
+      values.add(new BoundReference(columns.fieldIndex(field.name()), field.dataType(), field.nullable()));
+    }
+    UnsafeProjection selected = UnsafeProjection.create(CollectionConverters.asScala(values).toSeq());
+    Rows given = new Rows(new StructType(fields));
+    rows.forEach(row -> given.add(selected.apply(row)));
+    return given;
+  }
+
+  /** Returns the rows as those of Iceberg's writers. */
+  public InternalRow[] array() {
+    return rows.toArray(InternalRow[]::new);
+  }
+
+  /** Returns the rows as a relation of Spark's. */
+  public LocalRelation relation() {
+    List<Attribute> attributes = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
+    return new LocalRelation(
+        CollectionConverters.asScala(attributes).toSeq(), CollectionConverters.asScala(rows).toSeq(), false, Option.empty());
+  }
+
+  /** Returns the rows as a stream of Arrow's in base 64: of bytes, Python decodes each by itself. */
+  public String arrow() throws IOException {
+    try (BufferAllocator allocator = allocator("written");
+        VectorSchemaRoot root = VectorSchemaRoot.create(ArrowUtils.toArrowSchema(columns, "UTC", true, false), allocator)) {
+      ArrowWriter arrow = ArrowWriter.create(root);
+      rows.forEach(arrow::write);
+      arrow.finish();
+      ByteArrayOutputStream stream = new ByteArrayOutputStream();
+      try (ArrowStreamWriter writer = new ArrowStreamWriter(root, null, Channels.newChannel(stream))) {
+        writer.start();
+        writer.writeBatch();
+        writer.end();
+      }
+      return Base64.getEncoder().encodeToString(stream.toByteArray());
+    }
+  }
+
+  private static BufferAllocator allocator(String name) {
+    return ArrowUtils.rootAllocator().newChildAllocator("freshtable rows " + name, 0, Long.MAX_VALUE);
+  }
+}

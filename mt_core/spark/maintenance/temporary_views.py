@@ -1,0 +1,22 @@
+"""Temporary views: names under which SQL finds frames while something is computed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from uuid import uuid4
+
+from pyspark.sql import DataFrame
+
+from mt_core.identifiers import quote
+
+
+@contextmanager
+def temporary_view(frame: DataFrame) -> Iterator[str]:
+    """Give the name of a view of *frame* in its session, in SQL, that goes with the block."""
+    name = f"_view_{uuid4().hex}"
+    frame.createOrReplaceTempView(name)
+    try:
+        yield quote(name)
+    finally:
+        frame.sparkSession.catalog.dropTempView(name)

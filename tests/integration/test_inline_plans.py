@@ -133,6 +133,12 @@ def plan_of(session: SparkSession, relations: Relations, text: str) -> InlinePla
     return planned(session, schemas, lambda views: session.sql(text.format(**views)))
 
 
+def rows_of(session: SparkSession, name: str) -> SourceRows:
+    """Return the rows of a table of Iceberg's as its readers give them."""
+    table = static_member(session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")(session._jsparkSession, name)
+    return source_rows(session, table, planned_tasks(session, table.newScan()))
+
+
 def listed(rows: Table | None) -> list[str]:
     assert rows is not None
     return sorted(map(repr, rows.to_pylist()))
@@ -296,10 +302,7 @@ def test_tasks_that_are_cancelled_as_they_read_leave_their_jvm_alive(spark_drive
         "CREATE TABLE lake.default.texts (s STRING) USING iceberg TBLPROPERTIES ('write.parquet.dict-size-bytes' = '1')"
     )
     session.sql("INSERT INTO lake.default.texts SELECT repeat(uuid(), 40) FROM range(0, 20000, 1, 1)")
-    table = static_member(session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")(
-        session._jsparkSession, "lake.default.texts"
-    )
-    rows = {"t": source_rows(session, table, planned_tasks(session, table.newScan()))}
+    rows = {"t": rows_of(session, "lake.default.texts")}
 
     ended = list[str]()
 
@@ -364,10 +367,7 @@ def test_rows_that_a_task_read_in_vain_are_not_counted(
     session = spark_driver.new_session()
     session.sql("CREATE TABLE lake.default.again (a BIGINT) USING iceberg")
     session.sql("INSERT INTO lake.default.again SELECT id FROM range(100)")
-    table = static_member(session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")(
-        session._jsparkSession, "lake.default.again"
-    )
-    rows = {"t": source_rows(session, table, planned_tasks(session, table.newScan()))}
+    rows = {"t": rows_of(session, "lake.default.again")}
     monkeypatch.setattr(inline_plans, "MOST_LOCAL", 50)
 
     with spark_driver.run_tagged("again", "statements", "a reading"):

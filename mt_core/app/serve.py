@@ -35,18 +35,24 @@ WITHOUT_FUNCTIONS = (
 )
 # The documentation and deploy/compose.yaml give a gateway 120 s to stop; who stops it kills it after that.
 STOP_WITHIN_S = 100.0
+_LOOK_FOR_SIGNALS_S = 0.5
 OPEN = (
     "%s asks for no token: every user of this machine can run code as %s through it. If others work here, start it with "
     "-D sql-gateway.security.tokens=generate"
 )
 
 
-class _End:
+class End:
     """The end of a gateway, by a signal or by an error."""
 
     def __init__(self) -> None:
         self.event = threading.Event()
         self._reason: Exception | None = None
+
+    def take_signals(self) -> None:
+        """Let SIGTERM and SIGINT end the gateway."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda _number, _frame: self.event.set())
 
     def fail(self, error: Exception) -> None:
         """End the gateway because of *error*, unless it is ending: that makes its start fail, which is no error."""
@@ -56,6 +62,12 @@ class _End:
             log.error("the gateway failed", exc_info=error, extra={"action": "gateway_failed"})
         self._reason = error
         self.event.set()
+
+    def wait(self) -> None:
+        """Wait, in the main thread, for the end."""
+        # Python runs the handler of a signal in this thread only, and does not wake it if another one received the signal.
+        while not self.event.wait(_LOOK_FOR_SIGNALS_S):
+            pass
 
     def raise_reason(self) -> None:
         """Raise the error that ended the gateway, if one did."""
@@ -85,9 +97,8 @@ def serve(
     *note* receives a line when the gateway answers and Spark is starting, *say* the line with its URL when it is ready.
     """
     close_process_memory()
-    end = _End()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda _number, _frame: end.event.set())
+    end = End()
+    end.take_signals()
     home = Home(config.home)
     home.take()
     try:
@@ -106,7 +117,7 @@ def serve(
                     log.warning(WITHOUT_FUNCTIONS, extra={"action": "without_functions"})
                 start_thread("start", lambda: _say_when_ready(gateway, say), end.fail)
             with _until_the_last_client(config, gateway, end):
-                end.event.wait()
+                end.wait()
         finally:
             end_in_time()
             gateway.stop()
@@ -140,7 +151,7 @@ def end_in_time(
 
 
 @contextmanager
-def _until_the_last_client(config: Config, gateway: Gateway, end: _End) -> Iterator[None]:
+def _until_the_last_client(config: Config, gateway: Gateway, end: End) -> Iterator[None]:
     """End an embedded gateway after its last client, once nothing is left to do."""
     last = LastClient(Presence(config.home), work=gateway.remaining_work, end=end.event.set)
     loop = BackgroundLoop("last client", last.look, clock=SystemClock(), every=LOOK_EVERY)

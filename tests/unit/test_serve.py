@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import signal
 import threading
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +13,7 @@ import yaml
 
 from mt_core import background, cli
 from mt_core.app import gateway
-from mt_core.app.serve import STOP_WITHIN_S, end_in_time
+from mt_core.app.serve import STOP_WITHIN_S, End, end_in_time
 from mt_core.clock import SystemClock
 from mt_core.errors import WorkflowError
 from mt_core.tables.continuous import workers as continuous
@@ -55,6 +57,30 @@ def test_whoever_stops_a_gateway_waits_longer_than_it_takes() -> None:
     assert all(
         text in page for text in ("TimeoutStopSec=120", "docker stop --time 120", f"{STOP_WITHIN_S:.0f} at the most")
     )
+
+
+def test_a_signal_that_another_thread_receives_ends_the_gateway() -> None:
+    end, before = End(), {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    waits = threading.Event()
+
+    def receive() -> None:
+        waits.wait(JOIN_S)
+        # The main thread waits by then, in all likelihood; the test is right in any case.
+        time.sleep(0.1)
+        signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
+
+    receiver = threading.Thread(target=receive)
+    receiver.start()
+    try:
+        end.take_signals()
+        waits.set()
+        end.wait()
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        receiver.join(JOIN_S)
+
+    assert end.event.is_set()
 
 
 class SlowEnds:

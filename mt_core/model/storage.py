@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from datetime import datetime
 from typing import Any
 
@@ -152,6 +152,42 @@ class Snapshot:
         )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StorageMetadata:
+    """The metadata of a table as it was read: snapshots by their ids, `branches` without main.
+
+    `base` is the engine's own handle on exactly this version.
+    """
+
+    location: str
+    properties: Mapping[str, str]
+    main: str | None
+    branches: Mapping[str, str]
+    columns: tuple[str, ...] = ()
+    base: Any = field(default=None, repr=False, compare=False)
+
+    @property
+    def table_id(self) -> str | None:
+        """The id of the materialized table whose rows it stores, None for another table."""
+        return self.properties.get(TABLE_ID)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataChange:
+    """One strict compare-and-set of a table's metadata.
+
+    `properties` are set and `removed` ones go; `publish` (a snapshot id) becomes main; `branch` is made or set at what is main
+    then; `drop` are branches to remove. `held` is the engine's form of the snapshot to publish, if the metadata does not have it.
+    """
+
+    properties: Mapping[str, str] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+    publish: str | None = None
+    branch: str | None = None
+    drop: tuple[str, ...] = ()
+    held: Any | None = field(default=None, repr=False)
+
+
 def run_summary(
     *,
     run_id: str,
@@ -210,6 +246,11 @@ def run_branch(run_id: str, attempt: int) -> str:
     return f"{_BRANCH_PREFIX}{run_id.replace('-', '')}_{attempt}"
 
 
+def is_run_branch(name: str) -> bool:
+    """Return whether a branch is that of a run."""
+    return name.startswith(_BRANCH_PREFIX)
+
+
 def run_branches(names: Iterable[str]) -> tuple[str, ...]:
     """Return those of *names* that are branches of runs, in order."""
-    return tuple(sorted(name for name in names if name.startswith(_BRANCH_PREFIX)))
+    return tuple(sorted(filter(is_run_branch, names)))

@@ -14,7 +14,7 @@ from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Strategy
 from mt_core.model.partition import NOTHING, Scope
 from mt_core.model.progress import Progress
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.model.transform import Transform
 from mt_core.rowset import RowSet
@@ -137,36 +137,6 @@ class StorageSpec:
     comment: str | None = None
     location: str = ""
     properties: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StorageMetadata:
-    """The metadata of a storage table as it was read; `base` is the engine's own handle on exactly this version."""
-
-    table_id: str | None
-    location: str
-    epoch: int
-    last_run: str | None
-    main: str | None
-    branches: Mapping[str, str | None]
-    columns: tuple[str, ...] = ()
-    base: Any = field(default=None, repr=False, compare=False)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MetadataChange:
-    """One strict compare-and-set of a table's metadata.
-
-    `epoch` and `last_run` are set when not None; `publish` (a snapshot id) becomes main; `branch` is made or set at what is main
-    then; `drop` are branches to remove. `held` is the engine's form of the snapshot to publish, if the metadata does not have it.
-    """
-
-    epoch: int | None = None
-    last_run: str | None = None
-    publish: str | None = None
-    branch: str | None = None
-    drop: tuple[str, ...] = ()
-    held: Any | None = field(default=None, repr=False)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

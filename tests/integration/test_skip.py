@@ -12,6 +12,7 @@ from mt_core.tables.services import query_of
 from mt_core.tables.settings import InitialRefresh
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
+from tests.support.marks import last_run_of
 
 pytestmark = pytest.mark.spark
 
@@ -57,7 +58,7 @@ def test_unchanged_sources_are_skipped_and_nothing_is_written(orders: RefreshWor
     after = orders.engine.load(orders.table("mt").identifier)
     assert verdict(run) == SKIPPED
     assert (run.rows, run.snapshot_id, run.decision) == (None, None, "skip")
-    assert (after.main, after.branches, after.last_run) == (before.main, {}, before.last_run)
+    assert (after.main, after.branches, last_run_of(after)) == (before.main, {}, last_run_of(before))
 
 
 def test_compaction_of_a_source_is_still_skipped(orders: RefreshWorld) -> None:

@@ -9,10 +9,16 @@ import pytest
 
 from mt_core.errors import Canceled, EngineError, QueryFailed, RequestInvalid
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
+from mt_core.model.storage import MetadataChange
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
-from mt_core.tables.engine import MetadataChange, Query, Staged, StorageSpec, Write
+from mt_core.tables.engine import (
+    Query,
+    Staged,
+    StorageSpec,
+    Write,
+)
 
 pytestmark = pytest.mark.spark
 

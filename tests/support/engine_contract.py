@@ -12,12 +12,13 @@ import pytest
 
 from mt_core.errors import Canceled, CommitConflict, QueryFailed, StorageMissing, TableExists
 from mt_core.model.partition import WHOLE
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import MetadataChange, Snapshot
 from mt_core.model.table import Column
-from mt_core.tables.engine import MetadataChange, Query, RefreshEngine, UnreadSources
+from mt_core.tables.engine import Query, RefreshEngine, UnreadSources
 from tests.support.engine_contract_changes import ChangesContract
 from tests.support.engine_contract_upkeep import UpkeepContract
 from tests.support.engine_steps import EngineSteps, SourceTables, day, row, versions
+from tests.support.marks import epoch_of, last_run_of, mark
 
 
 class EngineContract(ChangesContract, UpkeepContract):
@@ -36,7 +37,12 @@ class EngineContract(ChangesContract, UpkeepContract):
     def test_a_new_table_is_empty_with_one_snapshot_of_ours(self, steps: EngineSteps) -> None:
         found = steps.load()
 
-        assert (found.table_id, found.epoch, found.last_run, dict(found.branches)) == (steps.table_id, 0, None, {})
+        assert (found.table_id, epoch_of(found), last_run_of(found), dict(found.branches)) == (
+            steps.table_id,
+            0,
+            None,
+            {},
+        )
         assert found.columns == ("ds", "k", "v")
         assert steps.snapshots() == [Snapshot(snapshot_id=str(found.main), created=True)]
         assert steps.rows() == []
@@ -110,7 +116,7 @@ class EngineContract(ChangesContract, UpkeepContract):
     def test_a_swap_sets_the_epoch_and_opens_a_branch_at_main(self, steps: EngineSteps) -> None:
         main = steps.load().main
 
-        steps.swap(MetadataChange(epoch=7, branch="run_r1"))
+        steps.swap(MetadataChange(properties=mark(7), branch="run_r1"))
 
         assert steps.facts() == (7, None, main, {"run_r1": main})
 
@@ -122,34 +128,34 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_a_stale_swap_is_refused_and_changes_nothing(self, steps: EngineSteps) -> None:
         stale = steps.load()
-        steps.swap(MetadataChange(epoch=2))
+        steps.swap(MetadataChange(properties=mark(2)))
         before = steps.facts()
 
         with pytest.raises(CommitConflict, match=steps.identifier.name):
-            steps.engine.swap(steps.identifier, stale, MetadataChange(epoch=3, branch="run_r1", last_run="r1"))
+            steps.engine.swap(steps.identifier, stale, MetadataChange(properties=mark(3, "r1"), branch="run_r1"))
 
         assert steps.facts() == before
 
     def test_of_two_swaps_from_the_same_metadata_exactly_one_wins(self, steps: EngineSteps) -> None:
         first, second = steps.load(), steps.load()
 
-        steps.engine.swap(steps.identifier, second, MetadataChange(epoch=5))
+        steps.engine.swap(steps.identifier, second, MetadataChange(properties=mark(5)))
         with pytest.raises(CommitConflict):
-            steps.engine.swap(steps.identifier, first, MetadataChange(epoch=4))
+            steps.engine.swap(steps.identifier, first, MetadataChange(properties=mark(4)))
 
-        assert steps.load().epoch == 5
+        assert epoch_of(steps.load()) == 5
 
     def test_a_swap_to_the_same_epoch_still_fences_what_was_read_before(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(epoch=3))
+        steps.swap(MetadataChange(properties=mark(3)))
         in_flight = steps.load()
 
-        steps.swap(MetadataChange(epoch=3))
+        steps.swap(MetadataChange(properties=mark(3)))
 
         with pytest.raises(CommitConflict):
-            steps.engine.swap(steps.identifier, in_flight, MetadataChange(epoch=3, branch="run_r1"))
+            steps.engine.swap(steps.identifier, in_flight, MetadataChange(properties=mark(3), branch="run_r1"))
 
     def test_a_swap_is_stale_after_a_write_to_a_branch(self, steps: EngineSteps) -> None:
-        steps.swap(MetadataChange(epoch=1, branch="run_r1"))
+        steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
         before = steps.load()
         steps.engine.write(steps.write("r1"))
 
@@ -160,7 +166,7 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_what_a_write_read_back_is_stale_after_another_commit(self, steps: EngineSteps) -> None:
         staged = steps.stage("r1")
-        steps.swap(MetadataChange(epoch=2))
+        steps.swap(MetadataChange(properties=mark(2)))
         before = steps.facts()
 
         with pytest.raises(CommitConflict):

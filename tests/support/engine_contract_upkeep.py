@@ -7,7 +7,8 @@ from uuid import uuid4
 import pytest
 
 from mt_core.errors import EngineError
-from mt_core.tables.engine import Fragments, MetadataChange, Rewrite
+from mt_core.model.storage import MetadataChange
+from mt_core.tables.engine import Fragments, Rewrite
 from tests.support.engine_steps import EngineSteps, row
 
 

@@ -11,22 +11,21 @@ from uuid import uuid4
 
 from mt_core.maintenance.strategy import Way, choose, choose_partitions
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
-from mt_core.model.storage import Snapshot, run_summary
+from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, run_summary
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.engine import (
     Compared,
     Comparison,
     Maintenance,
-    MetadataChange,
     Query,
     RefreshEngine,
     SourceChanges,
     SourceVector,
     Staged,
-    StorageMetadata,
     StorageSpec,
     Write,
 )
+from tests.support.marks import epoch_of, last_run_of, mark
 
 COLUMNS = (Column(name="ds", type="string"), Column(name="k", type="int"), Column(name="v", type="int"))
 Row = Mapping[str, Any]
@@ -93,7 +92,7 @@ class EngineSteps:
 
     def stage(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Staged:
         """Open a branch for *run* and write to it."""
-        self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
+        self.swap(MetadataChange(properties=mark(epoch_of(self.load()) + 1), branch=f"run_{run}"))
         return self.engine.write(self.write(run, scope, vector))
 
     def write(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Write:
@@ -134,7 +133,7 @@ class EngineSteps:
         return self._apply(run, replace(maintenance, strategy=strategy))
 
     def _apply(self, run: str, maintenance: Maintenance) -> Staged:
-        self.swap(MetadataChange(epoch=self.load().epoch + 1, branch=f"run_{run}"))
+        self.swap(MetadataChange(properties=mark(epoch_of(self.load()) + 1), branch=f"run_{run}"))
         staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged
@@ -171,7 +170,9 @@ class EngineSteps:
         return self.engine.compare(replace(comparison, **changes))
 
     def publish(self, run: str, staged: Staged) -> None:
-        change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(f"run_{run}",), last_run=run)
+        change = MetadataChange(
+            publish=staged.snapshot.snapshot_id, drop=(f"run_{run}",), properties=mark(last_run=run)
+        )
         self.engine.swap(self.identifier, staged.metadata, change)
 
     def refresh(self, run: str, scope: Scope = WHOLE) -> Staged:
@@ -184,7 +185,7 @@ class EngineSteps:
 
     def facts(self) -> tuple[Any, ...]:
         found = self.load()
-        return found.epoch, found.last_run, found.main, dict(found.branches)
+        return epoch_of(found), last_run_of(found), found.main, dict(found.branches)
 
     def snapshots(self) -> list[Snapshot]:
         return list(self.engine.ancestors(self.load()))

@@ -25,7 +25,7 @@ from mt_core.maintenance.shape import QueryShape
 from mt_core.maintenance.strategy import Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.progress import Progress
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import EPOCH, LAST_RUN, MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import (
@@ -33,14 +33,12 @@ from mt_core.tables.engine import (
     Compared,
     Comparison,
     Maintenance,
-    MetadataChange,
     Query,
     ShapedQuery,
     SourceChanges,
     SourceVector,
     SourceVersion,
     Staged,
-    StorageMetadata,
     StorageSpec,
     UnreadSources,
     Write,
@@ -282,8 +280,8 @@ class FakeEngine(FakeSources):
         storage.main = change.publish or storage.main
         if change.branch is not None:
             storage.branches[change.branch] = storage.main
-        storage.epoch = storage.epoch if change.epoch is None else change.epoch
-        storage.last_run = change.last_run or storage.last_run
+        storage.epoch = int(change.properties.get(EPOCH, storage.epoch))
+        storage.last_run = change.properties.get(LAST_RUN, storage.last_run)
         storage.generation += 1
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:

@@ -11,9 +11,10 @@ from typing import Any
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.shape import Occurrence, QueryShape
 from mt_core.model.partition import Scope
-from mt_core.model.storage import PIN, Snapshot
+from mt_core.model.storage import PIN, TABLE_ID, Snapshot, StorageMetadata
 from mt_core.model.table import Column
-from mt_core.tables.engine import StorageMetadata, StorageSpec
+from mt_core.tables.engine import StorageSpec
+from tests.support.marks import mark
 
 Row = Mapping[str, Any]
 NO_COMMIT = 0
@@ -101,10 +102,8 @@ class FakeStorage:
 
     def metadata(self) -> StorageMetadata:
         return StorageMetadata(
-            table_id=self.spec.table_id,
             location=self.spec.location,
-            epoch=self.epoch,
-            last_run=self.last_run,
+            properties={TABLE_ID: self.spec.table_id, **mark(self.epoch, self.last_run)},
             main=self.main,
             branches=dict(self.branches),
             columns=tuple(column.name for column in self.columns),

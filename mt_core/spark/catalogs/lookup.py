@@ -15,7 +15,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.file_systems import settings_of
-from mt_core.spark.driver.jvm_objects import java_strings, state_of, static_member
+from mt_core.spark.driver.jvm_objects import own_class, state_of
 from mt_core.spark.driver.spark_driver import SparkDriver
 
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
@@ -25,8 +25,10 @@ ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
 ICEBERG_INTERNAL = frozenset({"default_iceberg", "default_cache_iceberg", "default_rewrite_catalog"})
 
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
-_COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog"
 _CACHING = "org.apache.iceberg.CachingCatalog"
+_CATALOGS = "freshtable.iceberg.Catalogs"
+# Between the levels of a name: no name has it.
+_SEPARATOR = "\x1f"
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 
@@ -63,13 +65,14 @@ class Catalogs:
 
     def iceberg_catalog(self, name: str) -> Any:
         """Return Iceberg's own catalog behind *name*; raises CatalogUnsupported unless it swaps metadata by compare-and-set."""
+        session = self.session
+        catalog = own_class(session, _CATALOGS).of(state_of(session).catalogManager(), name)
+        if catalog is not None:
+            return catalog
         plugin = self.plugin(name)
         kind = str(plugin.getClass().getName())
         if kind == _ICEBERG_PLUGIN:
-            catalog = plugin.icebergCatalog()
-            kind = str(catalog.getClass().getName())
-            if kind == _COMPARE_AND_SET:
-                return catalog
+            kind = str(plugin.icebergCatalog().getClass().getName())
         if kind == _CACHING:
             refusal = (
                 f"Catalog {name} caches table metadata and cannot hold materialized tables; "
@@ -85,8 +88,7 @@ class Catalogs:
 
     def iceberg_identifier(self, identifier: TableIdentifier) -> Any:
         """Return Iceberg's TableIdentifier."""
-        of = static_member(self.session, "org.apache.iceberg.catalog.TableIdentifier.of")
-        return of(java_strings(self.session, identifier.parts[1:]))
+        return own_class(self.session, _CATALOGS).identifier(_SEPARATOR.join(identifier.parts[1:]))
 
     def load_table(self, identifier: TableIdentifier) -> Any:
         """Return the Iceberg table at its current metadata; raises StorageMissing."""

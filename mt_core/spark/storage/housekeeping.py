@@ -18,7 +18,7 @@ from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.conf import IO_IMPL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.storage.metadata import read_metadata, snapshot_of
+from mt_core.spark.iceberg.metadata import facts_of, metadata_of
 from mt_core.tables.engine import Fragments, Rewrite, Staged
 
 SMALL_BYTES = 16 * 1024 * 1024
@@ -150,11 +150,12 @@ def _commit_again(
 
 def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
     """Return what the branch ends with."""
-    metadata = read_metadata(catalogs, rewrite.table)
+    session = catalogs.session
+    metadata = metadata_of(session, catalogs.load_table(rewrite.table))
     head = metadata.branches.get(rewrite.branch)
     if head is None:
         raise _branch_lost(rewrite)
-    return Staged(snapshot=snapshot_of(catalogs.session, metadata, head), metadata=metadata)
+    return Staged(snapshot=facts_of(session, metadata.base.snapshot(head)), metadata=metadata)
 
 
 def _branch_lost(rewrite: Rewrite) -> EngineError:

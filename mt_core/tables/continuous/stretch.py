@@ -19,8 +19,7 @@ from typing import Any
 from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.maintenance.strategy import Way
 from mt_core.model.run import DONE, Batch, Loss, RunStatus
-from mt_core.model.storage import run_branches
-from mt_core.tables.engine import StorageMetadata
+from mt_core.model.storage import StorageMetadata, run_branches
 from mt_core.tables.refresh.attempt import Attempt, Steps, kind_of
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded
 from mt_core.tables.runs.ledger import Claimed
@@ -121,7 +120,7 @@ class Stretch(Attempt):
         self._compacted_before, self._compacted = batch, now
         if self._is_lost:
             # Batches that replace files would win each time: they wait for this one.
-            compact(self._services, self._table, holds=self._branch)
+            compact(self._services, self._table, holds=self._writer.branch)
             self._is_lost = False
         else:
             self._is_compacting = True
@@ -131,8 +130,10 @@ class Stretch(Attempt):
         try:
             # A table that is dropped meanwhile has no files.
             with suppress(EngineUnavailable, StorageMissing):
-                done = compact(self._services, self._table, holds=self._branch, turn=self._turn)
-                self._is_lost = done is None and too_many(self._services, self._table, holds=self._branch) is not None
+                done = compact(self._services, self._table, holds=self._writer.branch, turn=self._turn)
+                self._is_lost = (
+                    done is None and too_many(self._services, self._table, holds=self._writer.branch) is not None
+                )
         finally:
             self._is_compacting = False
 
@@ -145,13 +146,12 @@ class Stretch(Attempt):
             yield from super()._open()
 
     def _goes_on(self, metadata: StorageMetadata) -> bool:
-        ends = {metadata.main, metadata.branches.get(self._branch)}
         # Whose engine was lost has left its branch, with which no other compaction begins: the open drops it.
         is_left = not self._is_compacting and len(run_branches(metadata.branches)) > 1
         return (
             self._published is not None
-            and ends == {self._published}
-            and metadata.epoch == self._run.claim
+            and metadata.main == self._published
+            and self._writer.is_at_main(metadata)
             and not is_left
         )
 

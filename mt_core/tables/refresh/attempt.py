@@ -11,13 +11,12 @@ import json
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from mt_core.errors import (
     Canceled,
     ClusterLost,
-    CommitConflict,
-    CommitUnknown,
     EngineError,
     EngineUnavailable,
     MtError,
@@ -26,25 +25,25 @@ from mt_core.errors import (
     StorageMissing,
 )
 from mt_core.maintenance.strategy import NotApplied, Way
+from mt_core.model.fence import MAX_CONFLICTS, Crowded, Fenced, RefreshWriter, carried_out
 from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import Loss, RunStatus
 from mt_core.model.storage import (
     InVain,
+    MetadataChange,
+    StorageMetadata,
     batch_summary,
     in_vain_summary,
     late_summary,
     publish_name,
     run_branch,
-    run_branches,
     run_summary,
 )
 from mt_core.tables.engine import (
     Maintenance,
-    MetadataChange,
     RefreshEngine,
     SourceVector,
     Staged,
-    StorageMetadata,
     Write,
 )
 from mt_core.tables.refresh.change_plan import plan_change, read_summary
@@ -58,7 +57,6 @@ from mt_core.tables.runs.losses import losses_of
 from mt_core.tables.services import query_of
 
 MAX_RESTARTS = 3
-MAX_CONFLICTS = 100
 Steps = Generator[str, None, None]
 
 
@@ -74,7 +72,9 @@ class Attempt:
         self._ledger, self._engine, self._on_end = ledger, engine, on_end
         self._run, self._table = claimed.run, claimed.table
         self._identifier = claimed.table.identifier
-        self._branch = run_branch(self._run.run_id, self._run.attempt)
+        self._writer = RefreshWriter(
+            number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
+        )
         # Whether an attempt may have opened, be it by a commit whose answer was lost: then only close excludes later commits.
         self._opened, self._must_close = False, self._run.attempt > 1
         self._base: str | None = None
@@ -195,11 +195,10 @@ class Attempt:
         """Fence older claims and make this attempt's branch at main."""
 
         def change(metadata: StorageMetadata) -> MetadataChange:
-            self._refuse_fenced(metadata)
+            opened = self._writer.open(metadata)
             self._base, self._must_close = metadata.main, True
             self._follow_compactions(metadata)
-            others = tuple(name for name in run_branches(metadata.branches) if name != self._branch)
-            return MetadataChange(epoch=self._run.claim, branch=self._branch, drop=others)
+            return opened
 
         yield from self._swap("open", change)
         self._opened = True
@@ -212,10 +211,6 @@ class Attempt:
 
     def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
         return metadata.main == snapshot_id or only_compacted(self._engine.ancestors(metadata), snapshot_id)
-
-    def _refuse_fenced(self, metadata: StorageMetadata) -> None:
-        if metadata.epoch > self._run.claim:
-            raise GivenUp
 
     # -------------------------------------------------------------------------------------------------------------- write
 
@@ -267,7 +262,7 @@ class Attempt:
         return Write(
             job_id=self._run.job_id or "",
             table=self._identifier,
-            branch=self._branch,
+            branch=self._writer.branch,
             query=self._query,
             columns=self._table.definition.columns,
             vector=self._vector,
@@ -311,14 +306,14 @@ class Attempt:
         snapshot_id, held = staged.snapshot.snapshot_id, staged.held
 
         def change(metadata: StorageMetadata) -> MetadataChange:
-            if metadata.epoch != self._run.claim:
-                raise GivenUp
+            self._writer.check_open(metadata)
             self._end_if_withdrawn()
             if held is not None and metadata is not staged.metadata:
                 raise _Restart
-            if metadata.branches.get(self._branch) != (snapshot_id if held is None else self._base):
+            branch = self._writer.branch
+            if metadata.branches.get(branch) != (snapshot_id if held is None else self._base):
                 raise EngineError(
-                    f"Branch {self._branch} of {self._identifier} was changed by another writer; refresh it again."
+                    f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
             # What a compaction has done since open is lost, and its rows are those of the base: it gives way to a refresh.
             needs_base = not self._scope.whole or self._maintenance is not None
@@ -329,9 +324,8 @@ class Attempt:
                         f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
                     )
                 raise _Restart
-            # Batches go on with their branch, which then ends where main does.
-            drop, branch = ((self._branch,), None) if self._batch is None else ((), self._branch)
-            return MetadataChange(publish=snapshot_id, held=held, last_run=self._publish_name, drop=drop, branch=branch)
+            goes_on = self._batch is not None
+            return self._writer.publish(metadata, self._publish_name, snapshot_id, held=held, goes_on=goes_on)
 
         yield from self._swap("publish", change)
         yield "published"
@@ -355,40 +349,40 @@ class Attempt:
     def _close(self) -> Steps:
         """Make sure that no commit of this run can land any more."""
 
-        def change(metadata: StorageMetadata) -> MetadataChange:
-            self._refuse_fenced(metadata)
-            return MetadataChange(epoch=self._run.claim, drop=run_branches(metadata.branches))
-
-        yield from self._swap("close", change)
+        yield from self._swap("close", self._writer.close)
 
     # --------------------------------------------------------------------------------------------------------------- swap
 
-    def _swap(self, name: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
-        """Read, compute the change, which may refuse, and compare-and-set; after a conflict or an unknown outcome repeat this.
+    def _swap(self, step: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
+        """Carry out a step of the fence, unless the run is published.
 
         Metadata that was read before serves for the first try: the compare-and-set fails unless it is still current.
         """
-        for _ in range(MAX_CONFLICTS):
-            yield f"{name}: read"
+
+        def read() -> StorageMetadata:
             metadata, self._read = self._read or self._engine.load(self._identifier), None
+            return metadata
+
+        def unless_published(metadata: StorageMetadata) -> MetadataChange:
             self._end_if_published(metadata)
-            commit = change(metadata)
-            yield f"{name}: commit"
-            try:
-                self._engine.swap(self._identifier, metadata, commit)
-            except (CommitConflict, CommitUnknown):
-                continue
-            return
-        raise EngineError(
-            f"{self._identifier} is committed to so often that {MAX_CONFLICTS} tries to {name} a refresh lost."
-        )
+            return change(metadata)
+
+        try:
+            yield from carried_out(step, read, unless_published, partial(self._engine.swap, self._identifier))
+        except Fenced:
+            raise GivenUp from None
+        except Crowded as cause:
+            raise EngineError(
+                f"{self._identifier} is committed to so often that {MAX_CONFLICTS} tries to {step} a refresh lost."
+            ) from cause
 
     @property
     def _publish_name(self) -> str:
         return publish_name(self._run.run_id, self._batch)
 
     def _end_if_published(self, metadata: StorageMetadata) -> None:
-        if metadata.last_run != self._publish_name and self._run.attempt == 1:
+        last_run = self._writer.mark_of(metadata.properties).published
+        if last_run != self._publish_name and self._run.attempt == 1:
             return
         ours, history = (self._run.run_id, self._batch), self._engine.ancestors(metadata)
         snapshot = next((s for s in history if (s.run_id, s.batch) == ours and not s.replace), None)
@@ -401,7 +395,7 @@ class Attempt:
                 "fingerprint": snapshot.fingerprint,
             }
             raise RunEnded(status=RunStatus.SUCCEEDED, changes=facts)
-        if metadata.last_run == self._publish_name:
+        if last_run == self._publish_name:
             raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
 
 

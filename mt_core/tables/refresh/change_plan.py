@@ -8,10 +8,16 @@ from dataclasses import replace
 from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, in_vain_again, slower_than_recomputing
 from mt_core.maintenance.strategy import Strategy, Way
 from mt_core.model.partition import Scope
-from mt_core.model.storage import BYTES_READ, UPSERT, Snapshot
+from mt_core.model.storage import BYTES_READ, UPSERT, Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.options import FULL, INCREMENTAL
-from mt_core.tables.engine import Maintenance, Query, RefreshEngine, SourceChanges, SourceVector, StorageMetadata
+from mt_core.tables.engine import (
+    Maintenance,
+    Query,
+    RefreshEngine,
+    SourceChanges,
+    SourceVector,
+)
 from mt_core.tables.refresh.outlook import partitions_for, strategy_for, strategy_option
 from mt_core.tables.registry import Registry
 from mt_core.tables.runs.measured import measured_runs

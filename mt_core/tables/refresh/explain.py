@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from mt_core.maintenance.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
+from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.plural import plural
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.engine import RefreshEngine, SourceVector, StorageMetadata
+from mt_core.tables.engine import RefreshEngine, SourceVector
 from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change
 from mt_core.tables.refresh.circles import refuse_closed_circle
 from mt_core.tables.refresh.late_data import LateData, LateRows

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from mt_core.errors import CommitConflict, CommitUnknown, EngineError, TableBusy
+from mt_core.errors import EngineError, TableBusy
+from mt_core.model.fence import MAX_CONFLICTS, Crowded, Fenced, RefreshWriter, carried_out
 from mt_core.model.run import RunStatus
-from mt_core.model.storage import run_branches
 from mt_core.model.table import MaterializedTable
-from mt_core.tables.engine import MetadataChange
-from mt_core.tables.refresh.attempt import MAX_CONFLICTS
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
@@ -37,18 +35,17 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
 
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
     """Raise the storage's epoch to *claim* and drop the branches of runs; raises TableBusy after a newer claim."""
-    for _ in range(MAX_CONFLICTS):
-        metadata = services.engine.load(table.identifier)
-        if metadata.epoch > claim:
-            raise TableBusy(
-                f"Another command took over materialized table {table.identifier}; look at it and try again.",
-                table=str(table.identifier),
-            )
-        try:
-            services.engine.swap(
-                table.identifier, metadata, MetadataChange(epoch=claim, drop=run_branches(metadata.branches))
-            )
-        except (CommitConflict, CommitUnknown):
-            continue
-        return
-    raise EngineError(f"{table.identifier} is committed to so often that {MAX_CONFLICTS} tries to change it lost.")
+    writer, identifier = RefreshWriter(number=claim, branch=""), table.identifier
+    swap = partial(services.engine.swap, identifier)
+    try:
+        for _ in carried_out("close", partial(services.engine.load, identifier), writer.close, swap):
+            pass
+    except Fenced:
+        raise TableBusy(
+            f"Another command took over materialized table {identifier}; look at it and try again.",
+            table=str(identifier),
+        ) from None
+    except Crowded as cause:
+        raise EngineError(
+            f"{identifier} is committed to so often that {MAX_CONFLICTS} tries to change it lost."
+        ) from cause

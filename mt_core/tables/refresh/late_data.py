@@ -20,11 +20,11 @@ from mt_core.maintenance.strategy import Way
 from mt_core.model.cadence import Cadence
 from mt_core.model.partition import NOT_DOUBTED, NOTHING, WHOLE, DoubtedPartitions, PartitionSpec, Scope, named
 from mt_core.model.run import RunKind
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.plural import plural
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
-from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector, StorageMetadata
+from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector
 from mt_core.tables.refresh.outlook import touched_by
 from mt_core.tables.runs.due import is_due, scope_of
 from mt_core.tables.runs.ledger import Claimed, Ledger

@@ -9,9 +9,8 @@ from itertools import islice
 
 from mt_core.errors import MtError
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.model.storage import COMMITTED
+from mt_core.model.storage import COMMITTED, StorageMetadata
 from mt_core.model.table import MaterializedTable, RefreshStatus, stream_job
-from mt_core.tables.engine import StorageMetadata
 from mt_core.tables.keeper import KeeperState
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.decide import CONTINUOUS, SUSPENDED

@@ -12,16 +12,16 @@ from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.merging import Merge
 from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
 from mt_core.maintenance.strategy import Way
-from mt_core.model.storage import Snapshot
+from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import Column
-from mt_core.tables.engine import Query, SourceChanges, SourceVector, StorageMetadata
+from mt_core.tables.engine import Query, SourceChanges, SourceVector
 from mt_core.tables.refresh.change_plan import plan_change
 from tests.support.fake_engine import FakeEngine
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table
 
 VECTOR = SourceVector(sources=())
-STORAGE = StorageMetadata(table_id="t", location="", epoch=1, last_run=None, main="1", branches={})
+STORAGE = StorageMetadata(location="", properties={}, main="1", branches={})
 BASE = Snapshot(snapshot_id="1", sources="[]")
 DOUBLES = (Column(name="k", type="double"), Column(name="n", type="bigint"))
 

@@ -6,8 +6,9 @@ from pyspark.sql import DataFrame
 
 from mt_core.errors import CatalogUnsupported, Unsupported
 from mt_core.identifiers import display_name
+from mt_core.model.fence import Mark
 from mt_core.model.reservation import Reservation
-from mt_core.model.storage import BATCH, JOB_ID, STREAM
+from mt_core.model.storage import BATCH, JOB_ID
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
@@ -16,7 +17,7 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.storage.table_creations import Facts, filled, settle
 from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.sinks.iceberg import IcebergSink, Record, target_of
+from mt_core.spark.streams.sinks.iceberg import IcebergSink, target_of
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, SinkAttempt
 
 
@@ -53,10 +54,8 @@ class CreatedTable(IcebergSink):
             # Spark fails unless its state is read.
             rows.write.format("noop").mode("overwrite").save()
             return 0
-        record = Record(attempt=self._attempt, batch=batch)
-        facts = Facts(
-            properties={STREAM + self._job_id: record.text()}, summary={JOB_ID: self._job_id, BATCH: str(batch)}
-        )
+        mark = Mark(number=self._writer.number, published=batch)
+        facts = Facts(properties=self._writer.properties_of(mark), summary={JOB_ID: self._job_id, BATCH: str(batch)})
         [member] = self._definition.members
         with active_session(rows.sparkSession):
             filled(rows.sparkSession, member.text, self._reservation, rows, facts)

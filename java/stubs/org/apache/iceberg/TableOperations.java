@@ -1,4 +1,8 @@
 package org.apache.iceberg;
 
 /** What Iceberg's interface has that ours are compiled against. */
-public interface TableOperations {}
+public interface TableOperations {
+  TableMetadata current();
+
+  void commit(TableMetadata base, TableMetadata metadata);
+}

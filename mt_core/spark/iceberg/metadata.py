@@ -1,0 +1,113 @@
+"""Table metadata: read with one call of the JVM, and replaced by compare-and-set."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import CommitConflict, CommitUnknown, EngineError
+from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
+from mt_core.spark.catalogs.lookup import COMMIT_FAILED
+from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
+from mt_core.spark.driver.jvm_objects import own_class, static_member
+
+MAIN = "main"
+_METADATA = "freshtable.iceberg.Metadata"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Base:
+    """Iceberg's form of metadata as it was read: of `table`, whose `operations` commit a change of it. `main` is its snapshot."""
+
+    table: Any
+    operations: Any
+    metadata: Any
+    main: Snapshot | None
+    parent: int | None
+
+    def snapshot(self, snapshot_id: str | int) -> Any | None:
+        """Return Iceberg's form of a snapshot, None if the metadata does not have it."""
+        return self.metadata.snapshot(int(snapshot_id))
+
+    @property
+    def location(self) -> str:
+        """The file of the metadata: each commit writes another one."""
+        return str(self.metadata.metadataFileLocation())
+
+
+def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
+    """Return the metadata of Iceberg's *table* as of its last refresh; nobody else may refresh it afterwards."""
+    operations = table.operations()
+    metadata = operations.current()
+    facts = json.loads(own_class(session, _METADATA).facts(metadata))
+    main = facts["main"]
+    return StorageMetadata(
+        location=facts["location"],
+        properties=facts["properties"],
+        main=None if main is None else str(main["snapshot-id"]),
+        branches=facts["branches"],
+        columns=tuple(facts["columns"]),
+        base=Base(
+            table=table,
+            operations=operations,
+            metadata=metadata,
+            main=None if main is None else _snapshot(main),
+            parent=None if main is None else main.get("parent-snapshot-id"),
+        ),
+    )
+
+
+def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: MetadataChange) -> None:
+    """Apply *change* to exactly *metadata* of the table *name*, in one commit.
+
+    It has to differ from what the table has: Iceberg leaves out a commit that changes nothing, and then an earlier one that is
+    still on its way could land afterwards. Raises CommitConflict if other metadata is current, CommitUnknown if the outcome is
+    not known.
+    """
+    base: Base = metadata.base
+    if change.branch is not None and metadata.main is None and change.publish is None:
+        raise EngineError(f"{name} has no snapshot to begin a branch at; DROP it and create it again.")
+    body = {
+        "properties": dict(change.properties),
+        "removed": change.removed,
+        "publish": change.publish,
+        "branch": change.branch,
+        "drop": change.drop,
+    }
+    changed = own_class(session, _METADATA).changed(base.metadata, change.held, json.dumps(body))
+    try:
+        base.operations.commit(base.metadata, changed)
+    except SPARK_ERRORS as cause:
+        classes = java_classes(cause)
+        if classes[:1] == (COMMIT_FAILED,):
+            raise CommitConflict(f"The metadata of {name} changed since it was read; read it again.") from cause
+        why = translate(cause).message if classes else "the JVM did not answer"
+        raise CommitUnknown(
+            f"It is not known whether a change of the metadata of {name} was committed: {why}"
+        ) from cause
+
+
+def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snapshot]:
+    """Yield main and its ancestors, newest first, as far as they have not expired. Raises errors of Spark as they are."""
+    base: Base = metadata.base
+    parent = base.parent
+    if base.main is not None:
+        yield base.main
+    while parent is not None and (snapshot := base.snapshot(parent)) is not None:
+        yield facts_of(session, snapshot)
+        parent = snapshot.parentId()
+
+
+def facts_of(session: SparkSession, snapshot: Any) -> Snapshot:
+    """Return what a snapshot of Iceberg's says of itself."""
+    # One call of the JVM: each key of the summary would take one.
+    return _snapshot(json.loads(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(snapshot)))
+
+
+def _snapshot(body: dict[str, Any]) -> Snapshot:
+    summary = body.get("summary") or {}
+    return Snapshot.of(str(body["snapshot-id"]), summary, replace=summary.get("operation") == "replace")

@@ -18,12 +18,12 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import java_strings, own_class, state_of, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.functions.java_functions import users_functions
-from mt_core.spark.maintenance import inline_plans
-from mt_core.spark.maintenance.computed_rows import Computed, at_hand
-from mt_core.spark.maintenance.inline_plans import InlinePlan, InlinePlans, planned
-from mt_core.spark.maintenance.jvm_rows import columns_of
-from mt_core.spark.maintenance.staged_files import SourceRows, planned_tasks, source_rows
-from mt_core.spark.maintenance.temporary_views import temporary_view
+from mt_core.spark.iceberg import inline_plans
+from mt_core.spark.iceberg.computed_rows import Computed, at_hand
+from mt_core.spark.iceberg.inline_plans import InlinePlan, InlinePlans, planned
+from mt_core.spark.iceberg.jvm_rows import columns_of
+from mt_core.spark.iceberg.staged_files import SourceRows, planned_tasks, source_rows
+from mt_core.spark.iceberg.temporary_views import temporary_view
 from tests.support.function_code import function_jar
 from tests.support.gateway.own_process import wait_until
 from tests.support.started_jobs import started_jobs

@@ -13,10 +13,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.maintenance.delta import images_of
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.maintenance.computed_rows import Computed, kept
-from mt_core.spark.maintenance.inline_plans import InlinePlans
+from mt_core.spark.iceberg.computed_rows import Computed, kept
+from mt_core.spark.iceberg.inline_plans import InlinePlans
+from mt_core.spark.iceberg.touched_rows import Wanted, chosen
 from mt_core.spark.maintenance.row_images import netted, signed
-from mt_core.spark.maintenance.touched_rows import Wanted, chosen
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

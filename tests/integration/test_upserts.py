@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.storage import run_branches
-from mt_core.spark.maintenance import recent_files
+from mt_core.spark.iceberg import recent_files
 from mt_core.tables.upkeep.compaction import compact
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld

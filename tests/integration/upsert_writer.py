@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mt_core.spark.driver.jvm_objects import static_member
-from mt_core.spark.maintenance.written_files import FileWriter, Values, collected
+from mt_core.spark.iceberg.written_files import FileWriter, Values, collected
 from tests.integration.refresh_world import RefreshWorld
 
 

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import pytest
 
-from mt_core.spark.maintenance.bounds import Bound, condition_of
+from mt_core.spark.iceberg.bounds import Bound, condition_of
 
 
 def test_bounds_are_a_condition_on_each_column_that_null_meets() -> None:

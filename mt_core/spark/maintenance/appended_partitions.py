@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import java_class, java_items
+from mt_core.spark.iceberg.staged_files import planned_tasks
 from mt_core.spark.maintenance.file_difference import MOST_FILES
-from mt_core.spark.maintenance.staged_files import planned_tasks
 
 # Types whose values Spark writes as Python does.
 _TYPES = frozenset({"string", "int", "long", "date"})

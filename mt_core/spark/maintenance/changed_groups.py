@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.identifiers import quote
 from mt_core.maintenance.delta import DeltaTexts, apart_from, over
 from mt_core.maintenance.strategy import check_keys
-from mt_core.spark.maintenance.computed_rows import Computed, kept
+from mt_core.spark.iceberg.computed_rows import Computed, kept
 from mt_core.spark.maintenance.small_change import SmallChange
 from mt_core.tables.engine import Maintenance
 

@@ -10,8 +10,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import java_function, java_items, json_of
+from mt_core.spark.iceberg.staged_files import planned
 from mt_core.spark.maintenance.known_changes import Known
-from mt_core.spark.maintenance.staged_files import planned
 from mt_core.spark.queries.lineage import Shape, shape_of
 
 MOST_FILES = 1000

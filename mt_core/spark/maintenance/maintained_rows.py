@@ -25,19 +25,19 @@ from mt_core.maintenance.delta import (
 )
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Ties, ValueChanged, Way, check_keys
+from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, named_values
+from mt_core.spark.iceberg.computed_rows import Computed, computed, kept
+from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.row_delta import InPlace, RowDelta
+from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, all_rows, touched_rows
 from mt_core.spark.maintenance.appended_partitions import appended_values
-from mt_core.spark.maintenance.bounds import EVERYWHERE, bounds_of, condition_of, named_values
 from mt_core.spark.maintenance.changed_groups import ChangedGroups
-from mt_core.spark.maintenance.computed_rows import Computed, computed, kept
-from mt_core.spark.maintenance.inline_plans import PLANS
 from mt_core.spark.maintenance.query_shapes import values_of
-from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
 from mt_core.spark.maintenance.row_images import ImageViews, changed_rows, is_small, netted, signed
 from mt_core.spark.maintenance.small_change import SmallChange
 from mt_core.spark.maintenance.source_changes import pieces_of, pins
-from mt_core.spark.maintenance.temporary_views import temporary_view
-from mt_core.spark.maintenance.touched_rows import TableAt, Wanted, all_rows, touched_rows
 from mt_core.spark.queries.lineage import Lineage
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.source_versions import agrees

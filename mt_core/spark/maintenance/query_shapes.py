@@ -14,8 +14,8 @@ from mt_core.maintenance.shape import QueryShape, read_shape
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
-from mt_core.spark.maintenance.computed_rows import computed
-from mt_core.spark.maintenance.temporary_views import temporary_view
+from mt_core.spark.iceberg.computed_rows import computed
+from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.queries.plan_json import json_of
 
 _OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"

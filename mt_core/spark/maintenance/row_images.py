@@ -16,14 +16,14 @@ from pyspark.sql.types import DataType, DoubleType, FloatType, MapType
 from mt_core.errors import SourcesChanged
 from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.maintenance.delta import NamedImages, apart_from, images_of
-from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, kept, nothing
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed, kept, nothing
+from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.jvm_rows import stored_schema
+from mt_core.spark.iceberg.opened_files import OpenedFiles
+from mt_core.spark.iceberg.staged_files import are_read_here, source_rows, staged
+from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.maintenance.file_difference import FileDifference, files_between
-from mt_core.spark.maintenance.inline_plans import PLANS
-from mt_core.spark.maintenance.jvm_rows import stored_schema
 from mt_core.spark.maintenance.known_changes import Known
-from mt_core.spark.maintenance.opened_files import OpenedFiles
-from mt_core.spark.maintenance.staged_files import are_read_here, source_rows, staged
-from mt_core.spark.maintenance.temporary_views import temporary_view
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 
 SMALL = 16 * 1024 * 1024

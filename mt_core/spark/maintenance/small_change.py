@@ -9,11 +9,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.maintenance.changes import ChangeKind, SourceChange
 from mt_core.maintenance.delta import Images, NamedImages
-from mt_core.spark.maintenance.computed_rows import Computed
-from mt_core.spark.maintenance.inline_plans import PLANS, Given
-from mt_core.spark.maintenance.row_images import ImageViews
-from mt_core.spark.maintenance.source_changes import pins
-from mt_core.spark.maintenance.staged_files import (
+from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.inline_plans import PLANS, Given
+from mt_core.spark.iceberg.staged_files import (
     MOST_BYTES,
     MOST_ROWS,
     SourceRows,
@@ -21,6 +19,8 @@ from mt_core.spark.maintenance.staged_files import (
     planned_tasks,
     source_rows,
 )
+from mt_core.spark.maintenance.row_images import ImageViews
+from mt_core.spark.maintenance.source_changes import pins
 from mt_core.spark.queries.lineage import Lineage, Source, shape_of
 from mt_core.tables.engine import Maintenance, SourceVector
 

@@ -22,7 +22,7 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.functions.function_sync import deterministic_functions
-from mt_core.spark.maintenance.computed_rows import computed
+from mt_core.spark.iceberg.computed_rows import computed
 from mt_core.spark.maintenance.query_shapes import plan_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.results.arrow import ResultForm, arrow_frame

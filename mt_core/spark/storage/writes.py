@@ -25,17 +25,17 @@ from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.computed_rows import Computed
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
-from mt_core.spark.maintenance.branch_commit import BranchCommit
-from mt_core.spark.maintenance.computed_rows import Computed
+from mt_core.spark.iceberg.opened_files import is_partitioned
+from mt_core.spark.iceberg.recent_files import RecentFiles, RecentFilesOfTables
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.row_delta import InPlace, RowDelta
+from mt_core.spark.iceberg.touched_rows import TableAt
+from mt_core.spark.iceberg.upserts import is_upserted, upserted
+from mt_core.spark.iceberg.written_files import FileWriter
 from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
-from mt_core.spark.maintenance.opened_files import is_partitioned
-from mt_core.spark.maintenance.recent_files import RecentFiles, RecentFilesOfTables
-from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.row_delta import InPlace, RowDelta
-from mt_core.spark.maintenance.touched_rows import TableAt
-from mt_core.spark.maintenance.upserts import is_upserted, upserted
-from mt_core.spark.maintenance.written_files import FileWriter
 from mt_core.spark.queries.positions import positional_part
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order

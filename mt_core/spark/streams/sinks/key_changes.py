@@ -14,7 +14,7 @@ from pyspark.sql.functions import sum as total
 
 from mt_core.identifiers import quote
 from mt_core.plans.operators import RowKind
-from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed, kept
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed, kept
 from mt_core.spark.streams.operators.changelog import ROW_KIND
 
 _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"

@@ -10,14 +10,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.spark.driver.jvm_objects import text_map
-from mt_core.spark.maintenance.bounds import bounds_of, condition_of
-from mt_core.spark.maintenance.branch_commit import BranchCommit
-from mt_core.spark.maintenance.computed_rows import Computed
-from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.row_delta import RowDelta, delta_command
-from mt_core.spark.maintenance.temporary_views import temporary_view
-from mt_core.spark.maintenance.touched_rows import TableAt, Wanted, touched_rows
-from mt_core.spark.maintenance.upserts import is_upserted, upserted
+from mt_core.spark.iceberg.bounds import bounds_of, condition_of
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.row_delta import RowDelta, delta_command
+from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, touched_rows
+from mt_core.spark.iceberg.upserts import is_upserted, upserted
 from mt_core.spark.streams.sinks.key_changes import KeyChanges
 
 _ALL_ROWS = "total-records"

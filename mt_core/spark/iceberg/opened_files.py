@@ -19,8 +19,8 @@ from mt_core.spark.driver.jvm_objects import (
     own_class,
     static_member,
 )
-from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed
-from mt_core.spark.maintenance.jvm_rows import columns_of, java_type, stored_schema
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed
+from mt_core.spark.iceberg.jvm_rows import columns_of, java_type, stored_schema
 
 MOST_FILES = 64
 """Files that are opened, and"""

@@ -13,7 +13,7 @@ from pyspark.sql.types import StructType
 
 from mt_core.identifiers import quote
 from mt_core.spark.driver.jvm_objects import java_dataset, java_strings, own_class
-from mt_core.spark.maintenance.jvm_rows import java_rows, java_type, rows_of
+from mt_core.spark.iceberg.jvm_rows import java_rows, java_type, rows_of
 
 MOST_LOCAL = 200_000
 """Rows of a change up to which the driver holds them."""

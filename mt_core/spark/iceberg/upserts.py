@@ -14,10 +14,10 @@ from pyspark.sql.functions import col, lit
 from mt_core.identifiers import quote
 from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import text_map
-from mt_core.spark.maintenance.branch_commit import BranchCommit
-from mt_core.spark.maintenance.computed_rows import computed
-from mt_core.spark.maintenance.replacement import Replacement
-from mt_core.spark.maintenance.written_files import FileWriter, Values, collected
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.computed_rows import computed
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.written_files import FileWriter, Values, collected
 
 MOST_KEYS = 10_000
 """Keys up to which they, and the rows that come, go through the driver."""

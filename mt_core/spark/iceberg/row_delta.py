@@ -12,14 +12,14 @@ from mt_core.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member, text_map
-from mt_core.spark.maintenance.branch_commit import BranchCommit
-from mt_core.spark.maintenance.computed_rows import Computed
-from mt_core.spark.maintenance.opened_files import is_partitioned
-from mt_core.spark.maintenance.recent_files import RecentFiles, add_to
-from mt_core.spark.maintenance.replacement import run_command
-from mt_core.spark.maintenance.temporary_views import temporary_view
-from mt_core.spark.maintenance.touched_rows import PLACE, TableAt
-from mt_core.spark.maintenance.written_files import FileWriter
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.opened_files import is_partitioned
+from mt_core.spark.iceberg.recent_files import RecentFiles, add_to
+from mt_core.spark.iceberg.replacement import run_command
+from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.iceberg.touched_rows import PLACE, TableAt
+from mt_core.spark.iceberg.written_files import FileWriter
 
 BY_PLACE_FORMAT = 2
 """The format whose delete files hold the places of rows."""

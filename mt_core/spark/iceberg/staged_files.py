@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.jvm_objects import java_items, own_class, static_member, static_value
-from mt_core.spark.maintenance.jvm_rows import columns_of, java_type, stored_schema
+from mt_core.spark.iceberg.jvm_rows import columns_of, java_type, stored_schema
 
 MOST_ROWS = 100_000
 """Rows, and"""

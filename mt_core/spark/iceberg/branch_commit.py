@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.maintenance.manifests import has_few_manifests, this_thread
+from mt_core.spark.iceberg.manifests import has_few_manifests, this_thread
 
 
 @dataclass(slots=True, kw_only=True)

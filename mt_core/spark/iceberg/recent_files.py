@@ -19,8 +19,8 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 from mt_core.model.storage import COPIED
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import java_list, static_member
-from mt_core.spark.maintenance.computed_rows import Computed
-from mt_core.spark.maintenance.written_files import FileWriter
+from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.written_files import FileWriter
 
 MOST_RECENT = 5_000
 """Rows, and places of rows that went, up to which they are written again with each change."""

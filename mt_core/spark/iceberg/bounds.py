@@ -12,7 +12,7 @@ from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import min as least
 
 from mt_core.identifiers import quote, string_literal
-from mt_core.spark.maintenance.computed_rows import Computed
+from mt_core.spark.iceberg.computed_rows import Computed
 
 EVERYWHERE = "true"
 """The condition that every row meets."""

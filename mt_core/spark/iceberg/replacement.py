@@ -13,9 +13,9 @@ from pyspark.sql.functions import col, lit
 from mt_core.identifiers import quote
 from mt_core.maintenance.delta import kept_apart, same
 from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
-from mt_core.spark.maintenance.bounds import EVERYWHERE
-from mt_core.spark.maintenance.computed_rows import computed
-from mt_core.spark.maintenance.temporary_views import temporary_view
+from mt_core.spark.iceberg.bounds import EVERYWHERE
+from mt_core.spark.iceberg.computed_rows import computed
+from mt_core.spark.iceberg.temporary_views import temporary_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,10 +25,9 @@ from pyspark.sql.types import StructType
 
 from mt_core.spark.driver.failures import Thrown, thrown_by
 from mt_core.spark.driver.jvm_objects import own_class, static_member
-from mt_core.spark.maintenance.computed_rows import MOST_LOCAL, Computed
-from mt_core.spark.maintenance.jvm_rows import columns_of, java_type
-from mt_core.spark.maintenance.temporary_views import temporary_view
-from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed
+from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
+from mt_core.spark.iceberg.temporary_views import temporary_view
 
 PACKAGE = "freshtable.inline"
 MOST_BYTES = 64 * 1024 * 1024
@@ -43,7 +42,7 @@ Make = Callable[[Mapping[str, str]], DataFrame]
 """Makes a query from the names, in SQL, of the relations that it reads."""
 Text = Callable[[Mapping[str, str]], str]
 """Gives the text of a query from the names, in SQL, of the relations that it reads."""
-_Key = tuple[ReferenceType[Lineage] | None, str, str, tuple[tuple[str, str], ...]]
+_Key = tuple[ReferenceType[Any] | None, str, str, tuple[tuple[str, str], ...]]
 """What a plan is kept for, the session that planned it, its purpose, and the columns of the relations that it reads."""
 
 
@@ -77,7 +76,8 @@ class InlinePlan:
 class InlinePlans:
     """The plans of queries, None for one that takes a job: the most recently used ones, of at most `MOST_KEPT`. Thread-safe.
 
-    Those of the query of a materialized table last as long as its lineage, until columns, a view or a function of it change.
+    A plan lasts no longer than its owner: that of the query of a materialized table no longer than what was read of the query,
+    until columns, a view or a function of it change.
     """
 
     def __init__(self) -> None:
@@ -85,17 +85,17 @@ class InlinePlans:
         self._kept: OrderedDict[_Key, InlinePlan | None] = OrderedDict()
 
     def run(
-        self, session: SparkSession, lineage: Lineage | None, purpose: str, make: Make, given: Mapping[str, Given]
+        self, session: SparkSession, owner: Any | None, purpose: str, make: Make, given: Mapping[str, Given]
     ) -> Computed | None:
         """Return what a query gives over rows of the relations *given*; None if a job is to compute it.
 
-        What *make* makes depends on *purpose* alone, and on *lineage* if it is a query of that.
+        What *make* makes depends on *purpose* alone, and on *owner* if there is one.
         """
         if any(rows.java is None for rows in given.values()):
             return None
         columns = tuple((name, rows.schema.json()) for name, rows in given.items())
         # Each batch of a stream has another wrapper of the same session.
-        key = None if lineage is None else ref(lineage), str(session._jsparkSession.sessionUUID()), purpose, columns
+        key = None if owner is None else ref(owner), str(session._jsparkSession.sessionUUID()), purpose, columns
         known, plan = self._last(key)
         if not known:
             plan = self._keep(key, planned(session, {name: rows.schema for name, rows in given.items()}, make))
@@ -114,12 +114,10 @@ class InlinePlans:
         log.info("computed %d rows inline", rows, extra={"action": "inline_plan", "rows": rows, "seconds": seconds})
         return found
 
-    def sql(
-        self, session: SparkSession, lineage: Lineage | None, text: Text, given: Mapping[str, Given]
-    ) -> Computed | None:
+    def sql(self, session: SparkSession, owner: Any | None, text: Text, given: Mapping[str, Given]) -> Computed | None:
         """Return what `run` does of the query that *text* gives."""
         purpose = text({name: name for name in given})
-        return self.run(session, lineage, purpose, lambda names: session.sql(text(names)), given)
+        return self.run(session, owner, purpose, lambda names: session.sql(text(names)), given)
 
     def _last(self, key: _Key) -> tuple[bool, InlinePlan | None]:
         with self._lock:

@@ -14,18 +14,18 @@ from pyspark.sql.window import Window
 from mt_core.identifiers import quote
 from mt_core.maintenance.delta import apart_from, same
 from mt_core.spark.driver.jvm_objects import static_member
-from mt_core.spark.maintenance.bounds import Bound, bounds_of
-from mt_core.spark.maintenance.computed_rows import Computed, at_hand, kept, nothing
-from mt_core.spark.maintenance.inline_plans import PLANS
-from mt_core.spark.maintenance.jvm_rows import stored_schema
-from mt_core.spark.maintenance.manifests import has_few_manifests, this_thread
-from mt_core.spark.maintenance.opened_files import (
+from mt_core.spark.iceberg.bounds import Bound, bounds_of
+from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept, nothing
+from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.jvm_rows import stored_schema
+from mt_core.spark.iceberg.manifests import has_few_manifests, this_thread
+from mt_core.spark.iceberg.opened_files import (
     FILE,
     POSITION,
     OpenedFiles,
     is_partitioned,
 )
-from mt_core.spark.maintenance.staged_files import SourceRows, are_read_here, planned_tasks, source_rows, staged
+from mt_core.spark.iceberg.staged_files import SourceRows, are_read_here, planned_tasks, source_rows, staged
 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")

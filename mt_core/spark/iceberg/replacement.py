@@ -13,51 +13,60 @@ from pyspark.sql.functions import col, lit
 from mt_core.identifiers import quote
 from mt_core.maintenance.delta import kept_apart, same
 from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
-from mt_core.spark.iceberg.bounds import EVERYWHERE
-from mt_core.spark.iceberg.computed_rows import computed
+from mt_core.spark.iceberg.bounds import bounds_of, condition_of
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.computed_rows import Computed, computed
 from mt_core.spark.iceberg.temporary_views import temporary_view
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The rows that have values of the relation `gone` in the columns `keys` go, `rows`, in the table's columns, come.
+    """The rows that have one of `values`, each there once, in the columns `keys` go; `rows`, in the table's columns, come.
 
-    Rows `q` that go meet `bounds`, by which Iceberg leaves files out.
+    `gone` is a relation with the values, which may have other columns too.
     """
 
     keys: tuple[str, ...]
+    values: Computed
     gone: str
-    rows: DataFrame
-    bounds: str = EVERYWHERE
+    rows: DataFrame | Computed
+
+    @property
+    def frame(self) -> DataFrame:
+        """The rows that come, as a relation."""
+        return self.rows.frame if isinstance(self.rows, Computed) else self.rows
 
     def whole(self, table: str) -> DataFrame:
         """Return all rows of *table* after the replacement."""
         kept = kept_apart(table, self.rows.columns, self.keys, self.gone)
-        return self.rows.sparkSession.sql(kept).unionAll(self.rows)
+        return self.frame.sparkSession.sql(kept).unionAll(self.frame)
 
-    def write_into(self, branch: str, summary: Mapping[str, str]) -> None:
-        """Carry the replacement out on *branch* by one MERGE, whose snapshot has *summary*.
+    def write_into(self, commit: BranchCommit) -> None:
+        """Carry the replacement out by one MERGE.
 
-        Each value that goes is a row of the statement that deletes, each row that comes one that matches nothing.
+        Each value that goes is a row of the statement that deletes, each row that comes one that matches nothing. Rows that go are
+        within the bounds of the values, by which Iceberg leaves files out.
         """
-        session, mark = self.rows.sparkSession, f"_comes_{uuid4().hex}"
+        rows, mark = self.frame, f"_comes_{uuid4().hex}"
+        session = rows.sparkSession
         gone = session.table(self.gone).select(
-            *(col(quote(key)).cast(self.rows.schema[key].dataType).alias(key) for key in self.keys)
+            *(col(quote(key)).cast(rows.schema[key].dataType).alias(key) for key in self.keys)
         )
         source = (
             gone.distinct()
             .withColumn(mark, lit(False))
-            .unionByName(self.rows.withColumn(mark, lit(True)), allowMissingColumns=True)
+            .unionByName(rows.withColumn(mark, lit(True)), allowMissingColumns=True)
         )
-        given = ", ".join(map(quote, self.rows.columns))
-        values = ", ".join(f"k.{quote(column)}" for column in self.rows.columns)
+        given = ", ".join(map(quote, rows.columns))
+        values = ", ".join(f"k.{quote(column)}" for column in rows.columns)
+        bounds = condition_of(bounds_of(self.values, self.keys))
         with temporary_view(computed(source)) as view:
-            matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {self.bounds}"
+            matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {bounds}"
             text = (
-                f"MERGE INTO {branch} AS q USING {view} AS k ON {matches} "
+                f"MERGE INTO {commit.sql} AS q USING {view} AS k ON {matches} "
                 f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND k.{mark} THEN INSERT ({given}) VALUES ({values})"
             )
-            run_command(session, state_of(session).sqlParser().parsePlan(text), summary)
+            run_command(session, state_of(session).sqlParser().parsePlan(text), commit.summary)
 
 
 def run_command(session: SparkSession, command: Any, summary: Mapping[str, str]) -> None:

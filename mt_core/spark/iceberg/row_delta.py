@@ -4,51 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import state_of, static_member, text_map
+from mt_core.spark.driver.jvm_objects import state_of, static_member
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import Computed
 from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles, add_to
 from mt_core.spark.iceberg.replacement import run_command
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.iceberg.touched_rows import PLACE, TableAt
-from mt_core.spark.iceberg.written_files import FileWriter
-
-BY_PLACE_FORMAT = 2
-"""The format whose delete files hold the places of rows."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InPlace:
-    """Where a change is applied in place: a table as it is, and the `branch` of it, in SQL, that is changed.
-
-    `by_place`: rows that go are deleted by their places, which are looked up; `by_key`: but by their keys where those are known
-    and nothing else has to be read of the table.
-    """
-
-    at: TableAt
-    branch: str
-    by_place: bool
-    by_key: bool
-
-    @classmethod
-    def of(cls, session: SparkSession, at: TableAt, branch: str, *, by_key: bool) -> Self:
-        """Return how a table is changed whose rows are to be replaced *by_key*, or are not."""
-        properties = text_map(session, at.table.properties())
-        # A table with deletion vectors has one for each file, to which the scan of a statement adds.
-        by_place = (
-            properties.get("write.merge.mode") == "merge-on-read"
-            and at.table.operations().current().formatVersion() == BY_PLACE_FORMAT
-        )
-        # A delete file belongs to one partition: by key, the driver writes those of few partitions.
-        return cls(at=at, branch=branch, by_place=by_place and not (by_key and is_partitioned(at.table)), by_key=by_key)
+from mt_core.spark.iceberg.touched_rows import PLACE
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,31 +29,26 @@ class RowDelta:
     come: Computed | DataFrame
 
     def written_by_driver(self, commit: BranchCommit, before: RecentFiles | None) -> RecentFiles | None:
-        """Carry the change out by *commit* as `write_into` does, but without a job; return its files.
+        """Carry the change out by *commit* without a job; return its files.
 
         They replace those of the changes *before*, if they are few. None, and the commit is not made, if the change is not of few
-        rows, or the table has partitions.
+        rows, or the driver does not write files of the table.
         """
-        if not isinstance(self.come, Computed) or is_partitioned(commit.table):
-            return None
-        come, gone = self.come.java, self.gone.rows
+        gone = self.gone.rows
+        come = written_here(commit, self.come)
         if come is None or gone is None:
             return None
-        writer = FileWriter.of(commit.session, commit.table)
-        if not writer.stores(self.come.schema):
-            return None
         update = commit.table.newRowDelta()
-        files = add_to(update, writer, come.array(), gone, before)
+        files = add_to(update, commit.files, come.array(), gone, before)
         commit.make(update, removes=before is not None)
         return files
 
-    def write_into(self, branch: str, summary: Mapping[str, str]) -> None:
-        """Carry the change out on *branch* by one commit of Spark's, whose snapshot has *summary*."""
+    def write_into(self, commit: BranchCommit) -> None:
+        """Carry the change out by one job of Spark's: by a MERGE that deletes rows by their places, as the table has to say."""
         come = self.come.frame if isinstance(self.come, Computed) else self.come
         few = isinstance(self.come, Computed) and self.come.few and self.gone.few
         session = come.sparkSession
-        command = delta_command(session, branch)
-        assert command is not None, f"{branch} does not delete rows by their places"
+        command = _merge_command(session, commit.sql)
         columns = columns_of(command.query().schema())
         operation = columns[0].name
         places = {name: name for name in PLACE if name in self.gone.columns}
@@ -95,19 +60,22 @@ class RowDelta:
                 f"SELECT {_items(columns, {operation: _code(session, 'DELETE'), **places})} FROM {gone} "
                 f"UNION ALL SELECT {_items(columns, {operation: _code(session, 'INSERT'), **values})} FROM {rows})"
             )
-            run_command(session, command.withNewQuery(frame._jdf.queryExecution().analyzed()), summary)
+            run_command(session, command.withNewQuery(frame._jdf.queryExecution().analyzed()), commit.summary)
 
 
-def delta_command(session: SparkSession, branch: str) -> Any | None:
-    """Return Spark's command that deletes rows of *branch* by file and position and inserts others, for any rows.
+def written_here(commit: BranchCommit, rows: DataFrame | Computed) -> Any | None:
+    """Return *rows* in the JVM, of which the driver writes a file; None if a job is to write them, to partitions for one."""
+    if not isinstance(rows, Computed) or is_partitioned(commit.table) or rows.java is None:
+        return None
+    return rows.java if commit.files.stores(rows.schema) else None
 
-    None if the table writes files with changed rows again, or has deletion vectors, to which the scan of a statement adds.
-    """
+
+def _merge_command(session: SparkSession, branch: str) -> Any:
+    """Return Spark's command that deletes rows of *branch* by file and position and inserts others, for any rows."""
     text = f"MERGE INTO {branch} q USING {branch} k ON false WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
     state = state_of(session)
     command = state.analyzer().execute(state.sqlParser().parsePlan(text))
-    if command.nodeName() != "WriteDelta" or "_row_id" in command.query().schema().fieldNames():
-        return None
+    assert command.nodeName() == "WriteDelta", f"{branch} does not delete rows by their places"
     return command
 
 

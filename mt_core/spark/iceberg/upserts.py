@@ -8,12 +8,10 @@ from functools import reduce
 from operator import and_
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit
 
 from mt_core.identifiers import quote
-from mt_core.model.storage import EQUALITY_DELETE, UPSERT
-from mt_core.spark.driver.jvm_objects import text_map
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import computed
 from mt_core.spark.iceberg.replacement import Replacement
@@ -34,18 +32,15 @@ _NULL = "__HIVE_DEFAULT_PARTITION__"
 def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
     """Carry *replacement* out by *commit*.
 
-    False, and it is not made, if the table is not to be changed that way, or its columns or the number of rows forbid it.
+    False, and it is not made, if the columns of the table, or the number of rows, forbid that.
     """
-    session, table = replacement.rows.sparkSession, commit.table
-    if not is_upserted(session, table):
-        return False
-    writer = FileWriter.of(session, table)
+    session, table, writer = commit.session, commit.table, commit.files
     keys = _keys_of(writer, replacement)
     if keys is None:
         return False
     given = [quote(key) for key in keys]
     gone = session.table(replacement.gone).select(*given).limit(MOST_KEYS + 1)
-    parts = _parts(writer.partition or (), gone, replacement.rows.limit(MOST_ROWS + 1))
+    parts = _parts(writer.partition or (), gone, replacement.frame.limit(MOST_ROWS + 1))
     if parts is None:
         return False
     update = table.newRowDelta()
@@ -56,12 +51,6 @@ def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
             update.addDeletes(writer.equality_deletes(part.gone, keys, part.values))
     commit.make(update)
     return True
-
-
-def is_upserted(session: SparkSession, table: Any) -> bool:
-    """Return whether rows of Iceberg's *table* are to be replaced by equality deletes."""
-    asked = text_map(session, table.properties()).get(UPSERT) == EQUALITY_DELETE
-    return asked and table.operations().current().formatVersion() >= 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,12 +64,12 @@ class _Part:
 
 def _keys_of(writer: FileWriter, replacement: Replacement) -> tuple[str, ...] | None:
     """Return the keys in the order of the table's columns; None if rows cannot be deleted by them."""
-    gone, rows = writer.session.table(replacement.gone).schema, replacement.rows.schema
+    gone, rows = writer.session.table(replacement.gone).schema, replacement.frame.schema
     keys = tuple(name for name in writer.types if name in replacement.keys)
     if (
         len(keys) != len(replacement.keys)
         or any(writer.types[key] not in _COMPARED or gone[key].dataType != rows[key].dataType for key in keys)
-        or not writer.stores(replacement.rows.schema)
+        or not writer.stores(replacement.frame.schema)
         or writer.partition is None
         or any(name not in keys or writer.types[name] not in _NAMED for name in writer.partition)
     ):

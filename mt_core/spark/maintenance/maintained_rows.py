@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col
@@ -26,10 +27,12 @@ from mt_core.maintenance.delta import (
 from mt_core.maintenance.first_rows import FirstRows
 from mt_core.maintenance.strategy import Ties, ValueChanged, Way, check_keys
 from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, named_values
-from mt_core.spark.iceberg.computed_rows import Computed, computed, kept
+from mt_core.spark.iceberg.computed_rows import Computed, computed, kept, nothing
 from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.jvm_rows import stored_schema
+from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
 from mt_core.spark.iceberg.replacement import Replacement
-from mt_core.spark.iceberg.row_delta import InPlace, RowDelta
+from mt_core.spark.iceberg.row_delta import RowDelta
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, all_rows, touched_rows
 from mt_core.spark.maintenance.appended_partitions import appended_values
@@ -44,8 +47,6 @@ from mt_core.spark.queries.source_versions import agrees
 from mt_core.tables.definition.shape import stored_order
 from mt_core.tables.engine import Maintenance, SourceVector, Write
 
-Change = DataFrame | Computed | Replacement | RowDelta
-
 
 @contextmanager
 def maintained_rows(
@@ -53,33 +54,31 @@ def maintained_rows(
     lineage: Lineage,
     write: Write,
     maintenance: Maintenance,
-    at: TableAt,
-    in_place: InPlace | None,
+    stored: Any,
+    modes: DeleteModes,
 ) -> Iterator[Change]:
-    """Give what to write, in the table's columns: rows to add for APPEND and NOTHING, for the others all rows or what stands in.
-
-    The table is *at* the snapshot that the change is applied to. *in_place*: files of it stay; None if it is written anew.
-    """
+    """Give what a change replaces of the *stored* table, Iceberg's, whose rows may be deleted in these *modes*."""
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
     names = [column.name for column in changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
+    if strategy.way is Way.NOTHING:
+        yield AddedRows(rows=nothing(session, stored_schema(session, stored)))
+        return
     with ExitStack() as stack:
         texts, images = _texts(session, lineage, write.vector, maintenance, stack)
         small = SmallChange.of(session, lineage, write.vector, maintenance, images)
         match strategy.way:
-            case Way.NOTHING:
-                yield _stored(session, texts.full(), names, write).limit(0)
             case Way.APPEND:
                 few = small and small.compute(lambda rows: _stored_text(over(texts, rows).added(), names, write))
-                yield few or _stored(session, texts.added(), names, write)
+                yield AddedRows(rows=few or _stored(session, texts.added(), names, write))
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
-                yield _stored(session, found, names, write)
-            case Way.MERGE if not texts.images and (not small if in_place is None else None not in strategy.merge):
-                yield _stored(session, texts.merged(table, names, strategy.merge), names, write)
+                yield AllRows(rows=_stored(session, found, names, write))
+            case Way.MERGE if not texts.images and (not small if modes.rewrites else None not in strategy.merge):
+                yield AllRows(rows=_stored(session, texts.merged(table, names, strategy.merge), names, write))
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _Replaced(
                     session=session,
@@ -88,8 +87,8 @@ def maintained_rows(
                     texts=texts,
                     write=write,
                     maintenance=maintenance,
-                    at=at,
-                    in_place=in_place,
+                    at=TableAt(table=stored, snapshot=maintenance.base),
+                    modes=modes,
                     stack=stack,
                 ).change()
             case _:
@@ -162,7 +161,7 @@ class _Replaced:
     write: Write
     maintenance: Maintenance
     at: TableAt
-    in_place: InPlace | None
+    modes: DeleteModes
     stack: ExitStack
 
     def change(self) -> Change:
@@ -184,10 +183,7 @@ class _Replaced:
         check_keys(strategy, found.count())
         keys, gone = tuple(found.columns), self._view(found.frame)
         rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
-        if self.in_place is not None and self.in_place.by_place and not self.in_place.by_key:
-            touched = touched_rows(self.session, self.in_place.at, keys, Wanted(rows=found, keys=keys))
-            return RowDelta(gone=touched, come=rows)
-        return Replacement(keys=keys, gone=gone, bounds=self._bounds(found, keys), rows=rows)
+        return Replacement(keys=keys, values=found, gone=gone, rows=rows)
 
     def groups(self) -> Change:
         """Add the aggregates of changed rows to those of their groups."""
@@ -196,12 +192,12 @@ class _Replaced:
         grouping = tuple(names[position] for position in keys)
         found = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
         delta, doubtful = found.every, found.doubtful
-        if self.in_place is None and doubtful is None:
-            return self._merged_anew(found)
-        by_place = self.in_place is not None and self.in_place.by_place
+        if self.modes.rewrites and doubtful is None:
+            return AllRows(rows=self._merged_anew(found))
+        by_place = self.modes.looks_up
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
-        if self.in_place is not None and by_place:
-            gone = touched_rows(self.session, self.in_place.at, names, Wanted(rows=delta, keys=grouping, single=True))
+        if by_place:
+            gone = touched_rows(self.session, self.at, names, Wanted(rows=delta, keys=grouping, single=True))
             if doubtful is None:
 
                 def merged(at: Mapping[str, str]) -> str:
@@ -222,7 +218,7 @@ class _Replaced:
         rows = self._stored(text)
         if by_place:
             return RowDelta(gone=gone, come=rows)
-        return Replacement(keys=grouping, gone=self._view(delta.frame), bounds=bounds, rows=rows)
+        return Replacement(keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows)
 
     def _merged_anew(self, found: ChangedGroups) -> DataFrame | Computed:
         """Return all rows of the table with the aggregates of the changed groups added."""
@@ -260,9 +256,9 @@ class _Replaced:
         many = quote(copies)
         goes = f"SELECT {', '.join(map(quote, stored))}, -{many} AS {many} FROM {{}} WHERE {many} < 0"
         gone = self._of(net, goes.format)
-        if self.in_place is not None and self.in_place.by_place:
+        if self.modes.looks_up:
             wanted = Wanted(rows=gone, keys=stored, copies=copies)
-            touched = touched_rows(self.session, self.in_place.at, stored, wanted)
+            touched = touched_rows(self.session, self.at, stored, wanted)
             come = self._of(net, lambda relation: repeated(relation, stored, copies, 1, few=net.few))
             return RowDelta(gone=touched, come=come)
 
@@ -273,11 +269,11 @@ class _Replaced:
 
         whole = self._whole(all_counted, {"net": net})
         if whole is not None:
-            return whole
+            return AllRows(rows=whole)
         images = images_of(self._view(net.frame), stored, copies, few=net.few)
         bounds = self._bounds(net, stored)
         rows = self.session.sql(counted_again(self._table, stored, images, bounds))
-        return Replacement(keys=stored, gone=self._view(gone.frame), bounds=bounds, rows=rows)
+        return Replacement(keys=stored, values=gone, gone=self._view(gone.frame), rows=rows)
 
     @property
     def _names(self) -> list[str]:
@@ -294,7 +290,7 @@ class _Replaced:
 
     def _whole(self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]) -> Computed | None:
         """Return all rows of a small table after the change, by a query over those that it has; None if a job computes them."""
-        anew = self.in_place is None and self.maintenance.small
+        anew = self.modes.rewrites and self.maintenance.small
         rows = all_rows(self.session, self.at) if anew else None
         if rows is None:
             return None
@@ -308,7 +304,7 @@ class _Replaced:
         return _stored(self.session, text, self._names, self.write)
 
     def _bounds(self, values: Computed, columns: Sequence[str]) -> str:
-        return EVERYWHERE if self.in_place is None else condition_of(bounds_of(values, columns))
+        return EVERYWHERE if self.modes.rewrites else condition_of(bounds_of(values, columns))
 
     def _named(self, values: Computed, columns: Sequence[str]) -> str:
         """Return a condition on rows of the query that have *values*; none for small sources, as it is compiled anew each time."""

@@ -10,7 +10,7 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from pyspark.sql import Column as SparkColumn
-from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
 from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
@@ -22,26 +22,19 @@ from mt_core.model.table import Column
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import sql_type
 from mt_core.spark.driver.conf import REFRESH_POOL
-from mt_core.spark.driver.jvm_objects import active_session, static_member
+from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.iceberg.branch_commit import BranchCommit
-from mt_core.spark.iceberg.computed_rows import Computed
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
-from mt_core.spark.iceberg.opened_files import is_partitioned
-from mt_core.spark.iceberg.recent_files import RecentFiles, RecentFilesOfTables
-from mt_core.spark.iceberg.replacement import Replacement
-from mt_core.spark.iceberg.row_delta import InPlace, RowDelta
-from mt_core.spark.iceberg.touched_rows import TableAt
-from mt_core.spark.iceberg.upserts import is_upserted, upserted
-from mt_core.spark.iceberg.written_files import FileWriter
-from mt_core.spark.maintenance.maintained_rows import Change, maintained_rows, touched_values
+from mt_core.spark.iceberg.recent_files import RecentFilesOfTables
+from mt_core.spark.iceberg.replace_rows import ALL_WRITTEN_AGAIN, AllRows, DeleteModes, replace_rows
+from mt_core.spark.maintenance.maintained_rows import maintained_rows, touched_values
 from mt_core.spark.queries.positions import positional_part
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
 from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
 
-BRANCH_SELECTOR = "branch_"
 MOST_TOUCHED = 1000
 """Partitions up to which a change replaces them by their names."""
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
@@ -98,22 +91,28 @@ class StagedWrites(EngineRole):
                 raise positional_query(write.table, part)
         table = self._catalogs.load_table(write.table)
         _head(table, write)
+        maintenance = write.maintenance
         commit = BranchCommit(
-            session=session, table=table, branch=write.branch, summary=write.summary, holds=write.may_hold
+            session=session,
+            table=table,
+            name=write.table,
+            branch=write.branch,
+            base=None if maintenance is None else maintenance.base,
+            summary=write.summary,
+            options=write_options(write.options),
+            holds=write.may_hold,
         )
         recent = None
-        if write.maintenance is None:
-            self._overwrite(session, write, predicate_of(write.scope, write.columns))
-        elif write.maintenance.strategy.way is Way.PARTITIONS:
-            touched = touched_values(session, self._versions.lineage(write.query), write.vector, write.maintenance)
-            self._overwrite(session, write, _touched(touched, write, write.maintenance))
+        if maintenance is None:
+            replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)))
+        elif maintenance.strategy.way is Way.PARTITIONS:
+            touched = touched_values(session, self._versions.lineage(write.query), write.vector, maintenance)
+            replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)))
         else:
-            maintenance = write.maintenance
-            at = TableAt(table=table, snapshot=maintenance.base)
-            in_place, lineage = _in_place(session, at, write, maintenance), self._versions.lineage(write.query)
-            with maintained_rows(session, lineage, write, maintenance, at, in_place) as change:
+            modes, lineage = _delete_modes(session, table, write, maintenance), self._versions.lineage(write.query)
+            with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
-                recent = _apply(change, write, commit, in_place, before)
+                recent = replace_rows(commit, change, modes, before)
         if commit.held is None:
             self._catalogs.refresh_table(write.table, table)
         head = _head(table, write)
@@ -125,10 +124,10 @@ class StagedWrites(EngineRole):
             self._recent.keep(session, write.table, snapshot.snapshot_id, recent)
         return Staged(snapshot=snapshot, metadata=metadata_of(session, table), held=commit.held)
 
-    def _overwrite(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> None:
-        """Replace the rows of the table that are in *scope*, None for all, by those of the query."""
+    def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
+        """Return the rows of the query that stand in for those of the table that are in *scope*, None for all."""
         rows = shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
-        _writer(rows if scope is None else rows.filter(scope), write).overwrite(lit(True) if scope is None else scope)
+        return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
 
 
 def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenance: Maintenance) -> SparkColumn | None:
@@ -143,79 +142,12 @@ def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenan
         raise QueryFailed(str(cause)) from cause
 
 
-def _in_place(session: SparkSession, at: TableAt, write: Write, maintenance: Maintenance) -> InPlace | None:
-    """Return how the table is changed in place; None if it is written anew."""
+def _delete_modes(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> DeleteModes:
+    """Return how rows of the table are deleted, if it is changed in place."""
     # A statement takes no options of the write.
     if not maintenance.in_place or write_options(write.options):
-        return None
-    return InPlace.of(session, at, _branch(write), by_key=is_upserted(session, at.table))
-
-
-def _apply(
-    change: Change, write: Write, commit: BranchCommit, in_place: InPlace | None, before: RecentFiles | None
-) -> RecentFiles | None:
-    """Write what applies a change to the run's branch, by *commit* if the driver does it.
-
-    Return the files that the next change may replace, if there are any.
-    """
-    assert write.maintenance is not None
-    maintenance = write.maintenance
-    match change:
-        case RowDelta():
-            assert in_place is not None
-            # Who reads a table by its changes reads less of it if the files of earlier ones stay.
-            before = before if in_place.by_key else None
-            files = change.written_by_driver(commit, before)
-            if files is None:
-                change.write_into(in_place.branch, write.summary)
-            return files if in_place.by_key else None
-        case Replacement() if in_place is not None:
-            if not upserted(change, commit):
-                change.write_into(in_place.branch, write.summary)
-        case Replacement():
-            whole = change.whole(f"{write.table.sql} VERSION AS OF {maintenance.base}")
-            _writer(whole, write).overwrite(lit(True))
-        case _ if maintenance.strategy.way is Way.NOTHING and not write_options(write.options):
-            commit.make(commit.table.newAppend())
-        case _:
-            adds = maintenance.strategy.way in (Way.NOTHING, Way.APPEND)
-            _write_rows(change, write, commit, adds=adds)
-    return None
-
-
-def _write_rows(rows: DataFrame | Computed, write: Write, commit: BranchCommit, *, adds: bool) -> None:
-    """Write *rows* to the run's branch, in place of those of the table or, if it *adds* them, beside these.
-
-    The driver writes them if Spark is not asked for what only its writer does.
-    """
-    if isinstance(rows, Computed):
-        if not write_options(write.options) and _written_by_driver(rows, commit, adds=adds):
-            return
-        rows = rows.frame
-    writer = _writer(rows, write)
-    writer.append() if adds else writer.overwrite(lit(True))
-
-
-def _written_by_driver(rows: Computed, commit: BranchCommit, *, adds: bool) -> bool:
-    """Write *rows* by *commit*; False, and it is not made, if a job is to write them: to partitions, or in an order."""
-    table = commit.table
-    if rows.java is None or is_partitioned(table) or not table.sortOrder().isUnsorted():
-        return False
-    writer = FileWriter.of(commit.session, table)
-    if not writer.stores(rows.schema):
-        return False
-    files = [writer.data_file(rows.java.array())] if rows.count() else []
-    if adds:
-        update = table.newAppend()
-        add = update.appendFile
-    else:
-        every = static_member(commit.session, "org.apache.iceberg.expressions.Expressions.alwaysTrue")()
-        update = table.newOverwrite().overwriteByRowFilter(every)
-        add = update.addFile
-    for file in files:
-        add(file)
-    commit.make(update, removes=not adds)
-    return True
+        return ALL_WRITTEN_AGAIN
+    return DeleteModes.of(session, table)
 
 
 def _head(table: Any, write: Write) -> Any:
@@ -224,19 +156,6 @@ def _head(table: Any, write: Write) -> Any:
     if branch is None:
         raise EngineError(f"{write.table} has no branch {write.branch} any more: another owner took the table over.")
     return table.snapshot(branch.snapshotId())
-
-
-def _branch(write: Write) -> str:
-    return ".".join((write.table.sql, quote(f"{BRANCH_SELECTOR}{write.branch}")))
-
-
-def _writer(rows: DataFrame, write: Write) -> DataFrameWriterV2:
-    """Return a writer of *rows* to the run's branch, with the options of the write and what the snapshot says of its run."""
-    writer = rows.writeTo(_branch(write))
-    summary_options = {f"snapshot-property.{key}": value for key, value in write.summary.items()}
-    for key, value in {**write_options(write.options), **summary_options}.items():
-        writer = writer.option(key, value)
-    return writer
 
 
 def shaped(rows: DataFrame, write: Write | Comparison) -> DataFrame:

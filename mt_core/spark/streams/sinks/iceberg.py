@@ -11,18 +11,19 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import CommitConflict, StorageMissing, TableProtected, Unsupported
-from mt_core.identifiers import quote
 from mt_core.maintenance.changes import ADDED_FILES
 from mt_core.model.fence import MAX_CONFLICTS, Crowded, Fenced, StreamWriter, carried_out
 from mt_core.model.storage import BATCH, JOB_ID, TABLE_ID, MetadataChange, StorageMetadata
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.driver.jvm_objects import active_session, java_items, text_map
+from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.metadata import Base, commit, metadata_of
-from mt_core.spark.storage.writes import BRANCH_SELECTOR
+from mt_core.spark.iceberg.replace_rows import AddedRows, DeleteModes, replace_rows
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
 from mt_core.spark.streams.sinks.key_changes import computed_changes
-from mt_core.spark.streams.sinks.keyed_writes import KeyedWrite
 from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped, stored
 from mt_core.spark.streams.sources.starts import uuid_of
 
@@ -106,11 +107,8 @@ class IcebergSink(Sink):
         if self._keys:
             count = self._publish_changes(rows, batch, summary, check)
         else:
-            rows = shaped(rows, self.table.sql)
-            writer = rows.writeTo(self._branch_sql)
-            for key, value in summary.items():
-                writer = writer.option(f"snapshot-property.{key}", value)
-            writer.append()
+            added = AddedRows(rows=shaped(rows, self.table.sql))
+            replace_rows(self._branch_commit(rows.sparkSession, summary), added)
             staged, facts = self._staged(summary)
             self._publish(staged if ADDED_FILES in facts else None, batch, summary, check)
             count = int(facts.get(_ADDED_ROWS) or 0)
@@ -124,22 +122,16 @@ class IcebergSink(Sink):
             if changes is None:
                 self._publish(None, batch, summary, check)
                 return 0
+            keys = changes.all_keys()
             for _ in range(MAX_CONFLICTS):
                 main = self._begun_at_main()
-                write = KeyedWrite(
-                    session=rows.sparkSession,
-                    table=self._load(),
-                    base=main,
-                    branch=self._writer.branch,
-                    branch_sql=self._branch_sql,
-                    summary=summary,
-                    changes=changes,
-                )
-                with active_session(rows.sparkSession):
-                    write.run()
+                with active_session(rows.sparkSession), temporary_view(keys.frame) as gone:
+                    change = Replacement(keys=changes.keys, values=keys, gone=gone, rows=changes.rows())
+                    staging = self._branch_commit(rows.sparkSession, summary, main)
+                    replace_rows(staging, change, DeleteModes.of(rows.sparkSession, staging.table))
                 written = self._load().snapshot(self._writer.branch)
                 # A batch that deletes keys which the table does not have may write nothing.
-                is_written = written is None or written.snapshotId() != main
+                is_written = written is None or str(written.snapshotId()) != main
                 try:
                     self._publish(self._staged(summary)[0] if is_written else None, batch, summary, check)
                     return changes.count
@@ -147,7 +139,20 @@ class IcebergSink(Sink):
                     continue
         raise self._crowded()
 
-    def _begun_at_main(self) -> int:
+    def _branch_commit(
+        self, session: SparkSession, summary: Mapping[str, str], base: str | None = None
+    ) -> BranchCommit:
+        """Return the commit of a batch to the attempt's branch, of a change to the snapshot *base*."""
+        return BranchCommit(
+            session=session,
+            table=self._load(),
+            name=self.table,
+            branch=self._writer.branch,
+            base=base,
+            summary=summary,
+        )
+
+    def _begun_at_main(self) -> str:
         """Let the attempt's branch begin at the main snapshot, and return that."""
         main = ""
 
@@ -158,7 +163,7 @@ class IcebergSink(Sink):
             return None if self._writer.is_at_main(metadata) else self._writer.open(metadata)
 
         self._carry_out("open", moved)
-        return int(main)
+        return main
 
     def _staged(self, summary: Mapping[str, str]) -> tuple[Any, Mapping[str, str]]:
         """Return the snapshot of the branch, and what it says of itself: it is of the batch of *summary*."""
@@ -229,10 +234,6 @@ class IcebergSink(Sink):
             raise self._fenced() from None
         except Crowded:
             raise self._crowded() from None
-
-    @property
-    def _branch_sql(self) -> str:
-        return ".".join((self.table.sql, quote(BRANCH_SELECTOR + self._writer.branch)))
 
     def _crowded(self) -> CommitConflict:
         return CommitConflict(f"{self.table} is changed by other commits all the time; the batch is written again.")

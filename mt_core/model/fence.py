@@ -11,8 +11,8 @@ It *closes* the table, so that nothing which it has sent before can be published
 Each of the three is one compare-and-set: it is computed from metadata that was read, and lands only if that is still current. A
 writer that finds a mark with a higher number is *fenced*, and commits nothing. A compare-and-set that lost, or whose answer was
 lost, is read again and computed again (`carried_out`). Every change has to write something that differs from all others:
-Iceberg leaves out a commit that changes nothing, and an earlier one that is still on its way could then land after it. Hence the
-random part of each mark.
+Iceberg leaves out a commit that changes nothing, and an earlier one that is still on its way could then land after it. So the mark
+of a job has a random part, and each commit to a materialized table sets `freshtable.fence`.
 
 The refreshes of a materialized table are one kind of writers, with the claims of the ledger as numbers; each streaming job that
 writes a table is another, with its attempts. docs/decisions/0003-refresh-protocol.md has the protocol of refreshes.
@@ -30,7 +30,6 @@ from uuid import uuid4
 from mt_core.errors import CommitConflict, CommitUnknown
 from mt_core.model.storage import (
     EPOCH,
-    FENCE,
     LAST_RUN,
     STREAM,
     MetadataChange,
@@ -73,7 +72,7 @@ class Writer(ABC, Generic[Published]):
 
     @abstractmethod
     def properties_of(self, mark: Mark[Published]) -> dict[str, str]:
-        """Return the properties that record *mark*; they differ each time."""
+        """Return the properties that record *mark*."""
 
     @abstractmethod
     def is_of_kind(self, branch: str) -> bool:
@@ -144,7 +143,7 @@ class RefreshWriter(Writer[str]):
 
     def properties_of(self, mark: Mark[str]) -> dict[str, str]:
         published = {} if mark.published is None else {LAST_RUN: mark.published}
-        return {EPOCH: str(mark.number or 0), FENCE: uuid4().hex, **published}
+        return {EPOCH: str(mark.number or 0), **published}
 
     def is_of_kind(self, branch: str) -> bool:
         return is_run_branch(branch)

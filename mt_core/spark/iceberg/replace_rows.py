@@ -85,7 +85,7 @@ class DeleteModes:
 
     @property
     def looks_up(self) -> bool:
-        """Whether rows that go are looked up, however many they are. Not so in partitions, for which equality deletes are written."""
+        """Whether rows that go are looked up, however many they are; not in partitions, which get equality deletes."""
         return self.positions and not (self.equality and self.partitioned)
 
 

@@ -63,13 +63,13 @@ def maintained_rows(
     stored_order(write.table, changes.columns, write.columns, write.query_types)
     names = [column.name for column in changes.columns]
     table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
-    if strategy.way is Way.NOTHING:
-        yield AddedRows(rows=nothing(session, stored_schema(session, stored)))
-        return
     with ExitStack() as stack:
+        # Raises ValueChanged, also where no row changes.
         texts, images = _texts(session, lineage, write.vector, maintenance, stack)
         small = SmallChange.of(session, lineage, write.vector, maintenance, images)
         match strategy.way:
+            case Way.NOTHING:
+                yield AddedRows(rows=nothing(session, stored_schema(session, stored)))
             case Way.APPEND:
                 few = small and small.compute(lambda rows: _stored_text(over(texts, rows).added(), names, write))
                 yield AddedRows(rows=few or _stored(session, texts.added(), names, write))

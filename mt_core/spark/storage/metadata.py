@@ -22,9 +22,9 @@ class MetadataStore(EngineRole):
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
         with self._working() as session:
-            # A change without a mark, such as that of a compaction, has to differ from all others too.
-            unique = replace(change, properties={FENCE: uuid4().hex, **change.properties})
-            commit(session, str(identifier), metadata, unique)
+            # `commit` says why each change has to differ from all others.
+            unique = {**change.properties, FENCE: uuid4().hex}
+            commit(session, str(identifier), metadata, replace(change, properties=unique))
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         found = ancestors(self._driver.session, metadata)

@@ -1,0 +1,176 @@
+"""Which way rows of a table are replaced by key: the table and the number of rows say so, and the rows are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pyspark.sql import SparkSession
+
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.driver.jvm_objects import active_session, text_map
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.engine import SparkEngine
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.computed_rows import Computed, kept
+from mt_core.spark.iceberg.replace_rows import ALL_WRITTEN_AGAIN, AddedRows, AllRows, DeleteModes, replace_rows
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.temporary_views import temporary_view
+from tests.support.started_jobs import started_jobs
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
+
+GONE, COME = [(2,), (4,), (9,), (None,)], [(2, "b2"), (5, "e"), (None, "n2")]
+BEFORE = [(1, "a"), (2, "b"), (3, "c"), (4, "d"), (None, "n")]
+AFTER = [(1, "a"), (2, "b2"), (3, "c"), (5, "e"), (None, "n2")]
+EQUALITY, POSITIONS, VECTORS = "added-equality-deletes", "added-position-deletes", "added-dvs"
+COPIES = "deleted-data-files"
+MODE = "'write.merge.mode' = '{}'"
+KINDS = {
+    "without a merge mode": ("", POSITIONS, 0),
+    "merge-on-read": (f"TBLPROPERTIES ({MODE.format('merge-on-read')})", POSITIONS, 0),
+    "copy-on-write": (f"TBLPROPERTIES ({MODE.format('copy-on-write')})", COPIES, None),
+    "format 1": ("TBLPROPERTIES ('format-version' = '1')", COPIES, None),
+    "format 3": (f"TBLPROPERTIES ('format-version' = '3', {MODE.format('merge-on-read')})", VECTORS, None),
+    "partitions": (f"PARTITIONED BY (bucket(2, v)) TBLPROPERTIES ({MODE.format('merge-on-read')})", POSITIONS, None),
+    "partitions without a merge mode": ("PARTITIONED BY (bucket(2, v))", COPIES, None),
+    "equality deletes": ("TBLPROPERTIES ('write.upsert' = 'equality-delete')", EQUALITY, 0),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A table of two files with a branch, which is changed."""
+
+    session: SparkSession
+    engine: SparkEngine
+    name: TableIdentifier
+
+    def commit(self, **options: Any) -> BranchCommit:
+        table = self.engine._catalogs.load_table(self.name)
+        base = str(table.currentSnapshot().snapshotId())
+        return BranchCommit(
+            session=self.session,
+            table=table,
+            name=self.name,
+            branch="changed",
+            base=base,
+            summary={"team": "me"},
+            **options,
+        )
+
+    def relation(self, rows: list[tuple[Any, ...]], columns: str, *, many: bool = False) -> Computed:
+        frame = self.session.createDataFrame(rows, columns)
+        return Computed.many(frame) if many else kept(frame)
+
+    def replace(self, modes: DeleteModes | None = None, *, many: bool = False) -> tuple[Mapping[str, str], int]:
+        """Replace rows by key; return the summary of the snapshot, and how many jobs that took."""
+        commit = self.commit()
+        values, rows = self.relation(GONE, "k INT", many=many), self.relation(COME, "k INT, v STRING", many=many)
+        chosen = DeleteModes.of(self.session, commit.table) if modes is None else modes
+        with temporary_view(values.frame) as gone:
+            before = started_jobs(self.session)
+            replace_rows(commit, Replacement(keys=("k",), values=values, gone=gone, rows=rows), chosen)
+            jobs = started_jobs(self.session) - before
+        return self.summary(), jobs
+
+    def summary(self) -> Mapping[str, str]:
+        table = self.engine._catalogs.load_table(self.name)
+        return text_map(self.session, table.snapshot("changed").summary())
+
+    def rows(self, branch: str = "changed") -> list[tuple[Any, ...]]:
+        found = self.session.sql(f"SELECT k, v FROM {self.name.sql} VERSION AS OF '{branch}'").collect()
+        return sorted(map(tuple, found), key=repr)
+
+
+class Places:
+    """Makes tables."""
+
+    def __init__(self, driver: SparkDriver) -> None:
+        self.session, self.engine = driver.session, SparkEngine(driver)
+        self.namespace = f"n{uuid4().hex[:12]}"
+        self.session.sql(f"CREATE NAMESPACE lake.{self.namespace}")
+
+    def make(self, clauses: str = "", *, rows: bool = True) -> Place:
+        name = TableIdentifier("lake", (self.namespace,), f"t{uuid4().hex[:12]}")
+        self.session.sql(f"CREATE TABLE {name.sql} (k INT, v STRING) USING iceberg {clauses}")
+        place = Place(session=self.session, engine=self.engine, name=name)
+        for part in (BEFORE[:2], BEFORE[2:]) if rows else ([],):
+            place.relation(list(part), "k INT, v STRING").frame.coalesce(1).writeTo(name.sql).append()
+        self.session.sql(f"ALTER TABLE {name.sql} CREATE BRANCH changed")
+        return place
+
+
+@pytest.fixture(scope="module")
+def places(module_driver: SparkDriver) -> Iterator[Places]:
+    with active_session(module_driver.session):
+        yield Places(module_driver)
+
+
+@pytest.mark.parametrize(("clauses", "way", "jobs"), list(KINDS.values()), ids=list(KINDS))
+def test_few_rows_go_as_the_table_allows(places: Places, clauses: str, way: str, jobs: int | None) -> None:
+    place = places.make(clauses)
+
+    summary, started = place.replace()
+
+    assert (place.rows(), place.rows("main")) == (AFTER, BEFORE)
+    assert {each for each in (EQUALITY, POSITIONS, VECTORS, COPIES) if each in summary} - {way} <= (
+        {POSITIONS} if way == VECTORS else set()
+    )
+    assert way in summary
+    assert summary["team"] == "me"
+    if jobs is not None:
+        assert started == jobs
+
+
+@pytest.mark.parametrize(
+    ("kind", "way"), [("merge-on-read", POSITIONS), ("without a merge mode", COPIES), ("equality deletes", COPIES)]
+)
+def test_many_rows_go_as_a_merge_deletes_them(places: Places, kind: str, way: str) -> None:
+    place = places.make(KINDS[kind][0])
+
+    summary, _ = place.replace(many=True)
+
+    assert place.rows() == AFTER
+    assert way in summary
+
+
+def test_rows_that_are_written_again_leave_no_file(places: Places) -> None:
+    place = places.make(KINDS["equality deletes"][0])
+
+    summary, _ = place.replace(ALL_WRITTEN_AGAIN)
+
+    assert (place.rows(), summary[COPIES]) == (AFTER, "2")
+
+
+def test_rows_that_come_into_an_empty_table_are_added_without_a_job(places: Places) -> None:
+    place = places.make(rows=False)
+
+    summary, jobs = place.replace()
+
+    assert (place.rows(), jobs) == (sorted(COME, key=repr), 0)
+    assert summary["added-records"] == summary["total-records"] == "3"
+
+
+@pytest.mark.parametrize("clauses", ["", "PARTITIONED BY (v)"])
+def test_no_rows_are_added_without_a_job_in_a_snapshot_of_its_own(places: Places, clauses: str) -> None:
+    place = places.make(clauses)
+    commit, nothing, before = place.commit(), place.relation([], "k INT, v STRING"), started_jobs(places.session)
+
+    replace_rows(commit, AddedRows(rows=nothing))
+
+    assert started_jobs(places.session) == before
+    assert (place.rows(), place.summary()["team"]) == (BEFORE, "me")
+
+
+def test_options_of_the_write_go_to_the_writer_of_spark(places: Places) -> None:
+    place = places.make()
+    rows = AllRows(rows=place.relation(list(AFTER), "k INT, v STRING"))
+
+    replace_rows(place.commit(options={"write-format": "avro"}), rows)
+
+    files = places.session.sql(f"SELECT file_path FROM {place.name.sql}.files VERSION AS OF 'changed'").collect()
+    assert (place.rows(), {row.file_path.rpartition(".")[2] for row in files}) == (AFTER, {"avro"})

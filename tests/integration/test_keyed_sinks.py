@@ -209,6 +209,18 @@ def test_each_batch_of_changes_is_one_commit_beside_other_writers(world: StreamW
     assert others == ["publish"]
 
 
+def test_a_small_batch_of_changes_replaces_the_metadata_of_its_table_once(world: StreamWorld) -> None:
+    table = KeyedTable(world, "")
+    counts = list[int]()
+
+    for changes in ([(1, "Rome", 1, 0)], [(1, "Rome", 1, 3), (1, "Oslo", 2, 0)], [(1, "Oslo", 2, 3)]):
+        table.publish(changes)
+        counts.append(world.sql(f"SELECT count(*) FROM {table.name}.metadata_log_entries")[0][0])
+
+    assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
+    assert table.rows() == []
+
+
 class JdbcTable:
     """A table of a database with a key, and the sink of a stream on it."""
 

@@ -109,8 +109,8 @@ class IcebergSink(Sink):
         else:
             added = AddedRows(rows=shaped(rows, self.table.sql))
             replace_rows(self._branch_commit(rows.sparkSession, summary), added)
-            staged, facts = self._staged(summary)
-            self._publish(staged if ADDED_FILES in facts else None, batch, summary, check)
+            snapshot, facts = self._staged(summary)
+            self._publish(_Staged(snapshot=snapshot) if ADDED_FILES in facts else None, batch, summary, check)
             count = int(facts.get(_ADDED_ROWS) or 0)
         check(PUBLISHED)
         self.batch = batch
@@ -122,25 +122,23 @@ class IcebergSink(Sink):
             if changes is None:
                 self._publish(None, batch, summary, check)
                 return 0
-            keys = changes.all_keys()
-            for _ in range(MAX_CONFLICTS):
+            keys, session = changes.all_keys(), rows.sparkSession
+            for number in range(MAX_CONFLICTS):
                 main = self._begun_at_main()
-                with active_session(rows.sparkSession), temporary_view(keys.frame) as gone:
+                # A table that others commit to all the time has no snapshot held twice: one on the branch outlasts their commits.
+                staging = self._branch_commit(session, summary, main, holds=not number)
+                with active_session(session), temporary_view(keys.frame) as gone:
                     change = Replacement(keys=changes.keys, values=keys, gone=gone, rows=changes.rows())
-                    staging = self._branch_commit(rows.sparkSession, summary, main)
-                    replace_rows(staging, change, DeleteModes.of(rows.sparkSession, staging.table))
-                written = self._load().snapshot(self._writer.branch)
-                # A batch that deletes keys which the table does not have may write nothing.
-                is_written = written is None or str(written.snapshotId()) != main
+                    replace_rows(staging, change, DeleteModes.of(session, staging.table))
                 try:
-                    self._publish(self._staged(summary)[0] if is_written else None, batch, summary, check)
+                    self._publish(self._staged_change(staging), batch, summary, check)
                     return changes.count
                 except _Overtaken:
                     continue
         raise self._crowded()
 
     def _branch_commit(
-        self, session: SparkSession, summary: Mapping[str, str], base: str | None = None
+        self, session: SparkSession, summary: Mapping[str, str], base: str | None = None, *, holds: bool = False
     ) -> BranchCommit:
         """Return the commit of a batch to the attempt's branch, of a change to the snapshot *base*."""
         return BranchCommit(
@@ -150,6 +148,7 @@ class IcebergSink(Sink):
             branch=self._writer.branch,
             base=base,
             summary=summary,
+            holds=holds,
         )
 
     def _begun_at_main(self) -> str:
@@ -173,7 +172,16 @@ class IcebergSink(Sink):
             raise self._fenced()
         return staged, facts
 
-    def _publish(self, staged: Any, batch: int, summary: Mapping[str, str], check: Check) -> None:
+    def _staged_change(self, staging: BranchCommit) -> _Staged | None:
+        """Return what a change by key has staged; None if it has written nothing: the table may not have any of its keys."""
+        if staging.held is not None:
+            return _Staged(snapshot=staging.held, at=metadata_of(self._session, staging.table).base.location)
+        written = self._load().snapshot(self._writer.branch)
+        if written is not None and str(written.snapshotId()) == staging.base:
+            return None
+        return _Staged(snapshot=self._staged(staging.summary)[0])
+
+    def _publish(self, staged: _Staged | None, batch: int, summary: Mapping[str, str], check: Check) -> None:
         """Make main the *staged* snapshot, if there is one, and note the batch in the same commit."""
 
         def published(metadata: StorageMetadata) -> MetadataChange | None:
@@ -182,25 +190,33 @@ class IcebergSink(Sink):
             if last is not None and last >= batch:
                 return None
             self._writer.check_open(metadata)
-            held = None if staged is None else self._on_main(metadata, staged, summary)
-            snapshot = staged if held is None else held
-            snapshot_id = None if snapshot is None else str(snapshot.snapshotId())
+            if staged is None:
+                return self._writer.publish(metadata, batch, None, goes_on=True)
+            held = self._held(metadata, staged, summary)
+            snapshot_id = str((held or staged.snapshot).snapshotId())
             return self._writer.publish(metadata, batch, snapshot_id, held=held, goes_on=True)
 
         self._carry_out("publish", published)
 
-    def _on_main(self, metadata: StorageMetadata, staged: Any, summary: Mapping[str, str]) -> Any | None:
-        """Return a snapshot with the files of *staged* on top of main if others have committed since it began, else None."""
+    def _held(self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]) -> Any | None:
+        """Return the snapshot that a publish has to add: *staged* itself, or its files on top of what others have committed.
+
+        None if the branch has it, and it follows main. Raises _Overtaken if it has to be written again.
+        """
         base: Base = metadata.base
-        if metadata.main == str(staged.parentId()):
+        if staged.at is not None:
+            if staged.at != base.location:
+                raise _Overtaken
+            return staged.snapshot
+        if metadata.main == str(staged.snapshot.parentId()):
             return None
         if self._keys:
             # The rows that it deletes are those of the version that it read.
             raise _Overtaken
-        append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshotId()))
+        append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshot.snapshotId()))
         for key, value in summary.items():
             append = append.set(key, value)
-        for file in java_items(staged.addedDataFiles(base.table.io())):
+        for file in java_items(staged.snapshot.addedDataFiles(base.table.io())):
             append = append.appendFile(file)
         snapshot = append.apply()
         if str(base.operations.current().metadataFileLocation()) != base.location:
@@ -240,6 +256,14 @@ class IcebergSink(Sink):
 
     def _fenced(self) -> CommitConflict:
         return CommitConflict(f"Another attempt of job {self._job_id} writes {self.table}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Staged:
+    """A snapshot to publish: of the attempt's branch; or one that is held, to be added to exactly the metadata *at* that file."""
+
+    snapshot: Any
+    at: str | None = None
 
 
 class _Overtaken(Exception):

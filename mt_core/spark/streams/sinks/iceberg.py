@@ -109,7 +109,8 @@ class IcebergSink(Sink):
         else:
             added = AddedRows(rows=shaped(rows, self.table.sql))
             replace_rows(self._branch_commit(rows.sparkSession, summary), added)
-            snapshot, facts = self._staged(summary)
+            snapshot = self._head()
+            facts = self._facts(snapshot, summary)
             self._publish(_Staged(snapshot=snapshot) if ADDED_FILES in facts else None, batch, summary, check)
             count = int(facts.get(_ADDED_ROWS) or 0)
         check(PUBLISHED)
@@ -164,22 +165,26 @@ class IcebergSink(Sink):
         self._carry_out("open", moved)
         return main
 
-    def _staged(self, summary: Mapping[str, str]) -> tuple[Any, Mapping[str, str]]:
-        """Return the snapshot of the branch, and what it says of itself: it is of the batch of *summary*."""
-        staged = self._load().snapshot(self._writer.branch)
+    def _head(self) -> Any | None:
+        """Return the snapshot of the attempt's branch, None if another attempt has dropped it."""
+        return self._load().snapshot(self._writer.branch)
+
+    def _facts(self, staged: Any | None, summary: Mapping[str, str]) -> Mapping[str, str]:
+        """Return what a staged snapshot says of itself: it is of the batch of *summary*."""
         facts = {} if staged is None else text_map(self._session, staged.summary())
         if any(facts.get(key) != value for key, value in summary.items()):
             raise self._fenced()
-        return staged, facts
+        return facts
 
     def _staged_change(self, staging: BranchCommit) -> _Staged | None:
         """Return what a change by key has staged; None if it has written nothing: the table may not have any of its keys."""
         if staging.held is not None:
             return _Staged(snapshot=staging.held, at=metadata_of(self._session, staging.table).base.location)
-        written = self._load().snapshot(self._writer.branch)
+        written = self._head()
         if written is not None and str(written.snapshotId()) == staging.base:
             return None
-        return _Staged(snapshot=self._staged(staging.summary)[0])
+        self._facts(written, staging.summary)
+        return _Staged(snapshot=written)
 
     def _publish(self, staged: _Staged | None, batch: int, summary: Mapping[str, str], check: Check) -> None:
         """Make main the *staged* snapshot, if there is one, and note the batch in the same commit."""

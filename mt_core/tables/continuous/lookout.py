@@ -106,10 +106,10 @@ class LookOut:
         """Look at the sources that are to be looked at, begin the batches that are due, and return when to look again."""
         services = self._services
         now = services.clock.elapsed()
-        if not services.engine.ready():
-            return now + LONGEST_WAIT
         if now >= self._reads_at(now):
             self._read_tables(now)
+        if self._kept and not services.engine.ready():
+            return now + LONGEST_WAIT
         self._hurry(now)
         free = [kept for kept in self._kept.values() if not kept.busy]
         # Other passes call nothing of the engine.

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 from uuid import uuid4
 
-from mt_core.errors import CommitConflict, CommitUnknown
+from mt_core.errors import CommitConflict, CommitUnknown, EngineError
 from mt_core.model.storage import (
     EPOCH,
     LAST_RUN,
@@ -45,10 +45,6 @@ Published = TypeVar("Published", str, int)
 
 class Fenced(Exception):
     """Another writer of the kind has opened the table since, or closed it."""
-
-
-class Crowded(Exception):
-    """Another commit came between, time after time."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,17 +103,18 @@ class Writer(ABC, Generic[Published]):
         held: Any | None = None,
         goes_on: bool = False,
     ) -> MetadataChange:
-        """Make a snapshot main, None: the present one, and record what was *published*.
+        """Make *snapshot_id* main, None: leave main as it is, and record what was *published*.
 
         *held* is the engine's form of a snapshot that the table does not have yet. The branch goes, unless the writer *goes_on*:
         then it ends where main does.
         """
         self.check_open(metadata)
+        begins = goes_on and (snapshot_id or metadata.main) is not None
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=published)),
             publish=snapshot_id,
             held=held,
-            branch=self.branch if goes_on else None,
+            branch=self.branch if begins else None,
             drop=() if goes_on else (self.branch,),
         )
 
@@ -202,6 +199,7 @@ class StreamWriter(Writer[int]):
 
 
 def carried_out(
+    table: str,
     step: str,
     read: Callable[[], StorageMetadata],
     change: Callable[[StorageMetadata], MetadataChange | None],
@@ -209,10 +207,10 @@ def carried_out(
 ) -> Generator[str, None, None]:
     """Read, compute the change, which may refuse or be None for nothing to do, and commit; repeat this after a commit that lost.
 
-    Yields the name of each part of the *step* before it happens. Raises Crowded after `MAX_CONFLICTS` commits that lost, and
-    CommitUnknown after `MAX_UNKNOWN` without an answer.
+    A change may raise CommitConflict as a commit does. Yields the name of each part of the *step* before it happens. Raises
+    EngineError, which names the *table*, after `MAX_CONFLICTS` commits that lost, or `MAX_UNKNOWN` without an answer.
     """
-    unknown = 0
+    unknown, lost = 0, None
     for _ in range(MAX_CONFLICTS):
         yield f"{step}: read"
         metadata = read()
@@ -223,10 +221,10 @@ def carried_out(
             yield f"{step}: commit"
             commit(metadata, wanted)
             return
-        except CommitConflict:
-            continue
-        except CommitUnknown:
+        except CommitConflict as conflict:
+            lost = conflict
+        except CommitUnknown as no_answer:
             unknown += 1
             if unknown == MAX_UNKNOWN:
-                raise
-    raise Crowded
+                raise EngineError(no_answer.message) from no_answer
+    raise EngineError(f"{table} is committed to so often that {MAX_CONFLICTS} tries to {step} it lost.") from lost

@@ -27,6 +27,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.materialization import materialized
 from mt_core.spark.streams.operators.changelog import ROW_KIND
+from mt_core.spark.streams.sinks import iceberg as sinks
 from mt_core.spark.streams.sinks.iceberg import IcebergSink
 from mt_core.spark.streams.sinks.key_changes import key_changes
 from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
@@ -219,6 +220,26 @@ def test_a_small_batch_of_changes_replaces_the_metadata_of_its_table_once(world:
 
     assert counts == [counts[0], counts[0] + 1, counts[0] + 2]
     assert table.rows() == []
+
+
+def test_what_another_writer_commits_while_a_batch_is_staged_stays(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, others = KeyedTable(world, ""), list[str]()
+    table.publish([(1, "Rome", 1, 0), (2, "Oslo", 2, 0)])
+    stage = sinks.replace_rows
+
+    def staged_late(*arguments: Any) -> None:
+        if not others:
+            others.append("committed")
+            world.sql("INSERT INTO places VALUES (9, 'Kyiv', 0)")
+        stage(*arguments)
+
+    monkeypatch.setattr(sinks, "replace_rows", staged_late)
+    table.publish([(1, "Rome", 1, 3), (3, "Bonn", 3, 0)])
+
+    assert table.rows() == [(2, "Oslo", 2), (3, "Bonn", 3), (9, "Kyiv", 0)]
+    assert table.sink.last_batch() == 1
 
 
 class JdbcTable:

@@ -16,7 +16,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.engine import SparkEngine
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import Computed, kept
-from mt_core.spark.iceberg.replace_rows import ALL_WRITTEN_AGAIN, AddedRows, AllRows, DeleteModes, replace_rows
+from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from tests.support.started_jobs import started_jobs
@@ -66,14 +66,14 @@ class Place:
         frame = self.session.createDataFrame(rows, columns)
         return Computed.many(frame) if many else kept(frame)
 
-    def replace(self, modes: DeleteModes | None = None, *, many: bool = False) -> tuple[Mapping[str, str], int]:
+    def replace(self, *, many: bool = False, again: bool = False) -> tuple[Mapping[str, str], int]:
         """Replace rows by key; return the summary of the snapshot, and how many jobs that took."""
         commit = self.commit()
         values, rows = self.relation(GONE, "k INT", many=many), self.relation(COME, "k INT, v STRING", many=many)
-        chosen = DeleteModes.of(self.session, commit.table) if modes is None else modes
+        modes = None if again else DeleteModes.of(self.session, commit.table)
         with temporary_view(values.frame) as gone:
             before = started_jobs(self.session)
-            replace_rows(commit, Replacement(keys=("k",), values=values, gone=gone, rows=rows), chosen)
+            replace_rows(commit, Replacement(keys=("k",), values=values, gone=gone, rows=rows), modes)
             jobs = started_jobs(self.session) - before
         return self.summary(), jobs
 
@@ -127,9 +127,9 @@ def test_few_rows_go_as_the_table_allows(places: Places, clauses: str, way: str,
 
 
 @pytest.mark.parametrize(
-    ("kind", "way"), [("merge-on-read", POSITIONS), ("without a merge mode", COPIES), ("equality deletes", COPIES)]
+    ("kind", "way"), [("merge-on-read", POSITIONS), ("without a merge mode", COPIES), ("equality deletes", EQUALITY)]
 )
-def test_many_rows_go_as_a_merge_deletes_them(places: Places, kind: str, way: str) -> None:
+def test_rows_that_are_not_at_hand_go_by_a_job(places: Places, kind: str, way: str) -> None:
     place = places.make(KINDS[kind][0])
 
     summary, _ = place.replace(many=True)
@@ -141,7 +141,7 @@ def test_many_rows_go_as_a_merge_deletes_them(places: Places, kind: str, way: st
 def test_rows_that_are_written_again_leave_no_file(places: Places) -> None:
     place = places.make(KINDS["equality deletes"][0])
 
-    summary, _ = place.replace(ALL_WRITTEN_AGAIN)
+    summary, _ = place.replace(again=True)
 
     assert (place.rows(), summary[COPIES]) == (AFTER, "2")
 
@@ -160,7 +160,7 @@ def test_no_rows_are_added_without_a_job_in_a_snapshot_of_its_own(places: Places
     place = places.make(clauses)
     commit, nothing, before = place.commit(), place.relation([], "k INT, v STRING"), started_jobs(places.session)
 
-    replace_rows(commit, AddedRows(rows=nothing))
+    replace_rows(commit, AddedRows(rows=nothing), None)
 
     assert started_jobs(places.session) == before
     assert (place.rows(), place.summary()["team"]) == (BEFORE, "me")
@@ -170,7 +170,16 @@ def test_options_of_the_write_go_to_the_writer_of_spark(places: Places) -> None:
     place = places.make()
     rows = AllRows(rows=place.relation(list(AFTER), "k INT, v STRING"))
 
-    replace_rows(place.commit(options={"write-format": "avro"}), rows)
+    replace_rows(place.commit(options={"write-format": "avro"}), rows, None)
 
     files = places.session.sql(f"SELECT file_path FROM {place.name.sql}.files VERSION AS OF 'changed'").collect()
     assert (place.rows(), {row.file_path.rpartition(".")[2] for row in files}) == (AFTER, {"avro"})
+
+
+def test_options_of_the_write_are_taken_also_for_no_rows(places: Places) -> None:
+    place = places.make()
+
+    commit = place.commit(options={"snapshot-property.owner": "you"})
+    replace_rows(commit, AddedRows(rows=place.relation([], "k INT, v STRING")), None)
+
+    assert (place.summary()["team"], place.summary()["owner"]) == ("me", "you")

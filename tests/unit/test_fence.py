@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from mt_core.errors import CommitConflict, CommitUnknown
+from mt_core.errors import CommitConflict, CommitUnknown, EngineError
 from mt_core.model.fence import (
     MAX_CONFLICTS,
     MAX_UNKNOWN,
-    Crowded,
     Fenced,
     Mark,
     RefreshWriter,
@@ -56,7 +55,9 @@ class Table:
         if change.branch is not None and main is not None:
             branches[change.branch] = main
         properties = {key: value for key, value in metadata.properties.items() if key not in change.removed}
-        self.metadata = replace(metadata, main=main, branches=branches, properties={**properties, **change.properties})
+        changed = replace(metadata, main=main, branches=branches, properties={**properties, **change.properties})
+        # As Iceberg does, which leaves out a commit that changes nothing.
+        self.metadata = metadata if changed == metadata else changed
 
     def does(self, change: Callable[[StorageMetadata], MetadataChange]) -> None:
         self.commit(self.metadata, change(self.metadata))
@@ -247,7 +248,7 @@ class Unlucky(Table):
 def test_a_commit_that_lost_is_read_again_and_decided_again() -> None:
     table = Unlucky(CommitConflict("another"), CommitUnknown("no answer"))
 
-    steps = list(carried_out("open", table.read, refresh(1).open, table.commit))
+    steps = list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
 
     assert steps == ["open: read", "open: commit"] * 3
     assert refresh(1).mark_of(table.metadata.properties).number == 1
@@ -259,19 +260,50 @@ def test_a_change_finds_what_a_commit_without_an_answer_has_done() -> None:
     def once(metadata: StorageMetadata) -> MetadataChange | None:
         return None if writer.mark_of(metadata.properties).number == 1 else writer.open(metadata)
 
-    assert list(carried_out("open", table.read, once, table.commit)) == ["open: read", "open: commit", "open: read"]
+    assert list(carried_out("mt", "open", table.read, once, table.commit)) == [
+        "open: read",
+        "open: commit",
+        "open: read",
+    ]
     assert table.tries == 1
 
 
 def test_whoever_loses_each_time_gives_up() -> None:
     table = Unlucky(*[CommitConflict("another")] * MAX_CONFLICTS)
 
-    with pytest.raises(Crowded):
-        list(carried_out("open", table.read, refresh(1).open, table.commit))
+    with pytest.raises(EngineError, match="mt is committed to so often that 100 tries to open it lost"):
+        list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
 
 
 def test_commits_that_never_have_an_answer_end_with_its_reason() -> None:
     table = Unlucky(*[CommitUnknown("the disk is full")] * MAX_UNKNOWN)
 
-    with pytest.raises(CommitUnknown, match="the disk is full"):
-        list(carried_out("open", table.read, refresh(1).open, table.commit))
+    with pytest.raises(EngineError, match="the disk is full") as failure:
+        list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
+    assert type(failure.value) is EngineError
+
+
+def test_a_change_that_finds_a_conflict_is_made_again() -> None:
+    table, conflicts = Table(), [CommitConflict("moved")]
+
+    def moved_once(metadata: StorageMetadata) -> MetadataChange:
+        if conflicts:
+            raise conflicts.pop()
+        return refresh(1).open(metadata)
+
+    assert list(carried_out("t", "open", table.read, moved_once, table.commit)) == [
+        "open: read",
+        "open: read",
+        "open: commit",
+    ]
+
+
+def test_a_batch_without_rows_is_noted_where_another_writer_has_removed_main() -> None:
+    table = Table()
+    table.does(stream(1).open)
+    table.metadata = replace(table.metadata, main=None, branches={})
+
+    change = stream(1).publish(table.metadata, 3, None, goes_on=True)
+
+    assert (change.branch, change.publish) == (None, None)
+    assert stream(1).mark_of(change.properties).published == 3

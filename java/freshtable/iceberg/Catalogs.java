@@ -1,21 +1,32 @@
 package freshtable.iceberg;
 
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.ObjectMapper;
 import org.apache.iceberg.catalog.Catalog;
 import org.apache.iceberg.catalog.TableIdentifier;
 import org.apache.iceberg.spark.SparkCatalog;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
+import org.apache.spark.sql.connector.catalog.CatalogNotFoundException;
 
 /** Iceberg's catalogs behind those of Spark, and the names of their tables. */
 public final class Catalogs {
   private static final String SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog";
   private static final String COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog";
-  private static final String SEPARATOR = "\u001f";
+  private static final ObjectMapper JSON = new ObjectMapper();
 
   private Catalogs() {}
 
   /** Returns Iceberg's own catalog behind one of Spark's; null unless it replaces the metadata of a table by compare-and-set. */
   public static Catalog of(CatalogManager manager, String name) {
-    Object plugin = manager.isCatalogRegistered(name) ? manager.catalog(name) : null;
+    Object plugin;
+    try {
+      plugin = manager.catalog(name);
+    } catch (Exception error) {
+      if (error instanceof CatalogNotFoundException) {
+        return null;
+      }
+      throw error;
+    }
     if (!is(plugin, SPARK_CATALOG)) {
       return null;
     }
@@ -23,12 +34,12 @@ public final class Catalogs {
     return is(catalog, COMPARE_AND_SET) ? catalog : null;
   }
 
-  /** Returns Iceberg's name of a table; its levels are separated by a character that none of them has. */
-  public static TableIdentifier identifier(String levels) {
-    return TableIdentifier.of(levels.split(SEPARATOR));
+  /** Returns Iceberg's name of a table, of which the *levels* are a JSON array. */
+  public static TableIdentifier identifier(String levels) throws JsonProcessingException {
+    return TableIdentifier.of(JSON.readValue(levels, String[].class));
   }
 
   private static boolean is(Object object, String type) {
-    return object != null && object.getClass().getName().equals(type);
+    return object.getClass().getName().equals(type);
   }
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -27,8 +28,6 @@ ICEBERG_INTERNAL = frozenset({"default_iceberg", "default_cache_iceberg", "defau
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 _CACHING = "org.apache.iceberg.CachingCatalog"
 _CATALOGS = "freshtable.iceberg.Catalogs"
-# Between the levels of a name: no name has it.
-_SEPARATOR = "\x1f"
 _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 
@@ -88,7 +87,7 @@ class Catalogs:
 
     def iceberg_identifier(self, identifier: TableIdentifier) -> Any:
         """Return Iceberg's TableIdentifier."""
-        return own_class(self.session, _CATALOGS).identifier(_SEPARATOR.join(identifier.parts[1:]))
+        return own_class(self.session, _CATALOGS).identifier(json.dumps(identifier.parts[1:]))
 
     def load_table(self, identifier: TableIdentifier) -> Any:
         """Return the Iceberg table at its current metadata; raises StorageMissing."""

@@ -85,7 +85,7 @@ class InlinePlans:
         self._kept: OrderedDict[_Key, InlinePlan | None] = OrderedDict()
 
     def run(
-        self, session: SparkSession, owner: Any | None, purpose: str, make: Make, given: Mapping[str, Given]
+        self, session: SparkSession, owner: object | None, purpose: str, make: Make, given: Mapping[str, Given]
     ) -> Computed | None:
         """Return what a query gives over rows of the relations *given*; None if a job is to compute it.
 
@@ -114,7 +114,9 @@ class InlinePlans:
         log.info("computed %d rows inline", rows, extra={"action": "inline_plan", "rows": rows, "seconds": seconds})
         return found
 
-    def sql(self, session: SparkSession, owner: Any | None, text: Text, given: Mapping[str, Given]) -> Computed | None:
+    def sql(
+        self, session: SparkSession, owner: object | None, text: Text, given: Mapping[str, Given]
+    ) -> Computed | None:
         """Return what `run` does of the query that *text* gives."""
         purpose = text({name: name for name in given})
         return self.run(session, owner, purpose, lambda names: session.sql(text(names)), given)

@@ -15,18 +15,17 @@ from mt_core.spark.catalogs.lookup import COMMIT_FAILED
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import own_class, static_member
 
-MAIN = "main"
 _METADATA = "freshtable.iceberg.Metadata"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """Iceberg's form of metadata as it was read: of `table`, whose `operations` commit a change of it. `main` is its snapshot."""
+    """Iceberg's form of metadata as it was read: of `table`, whose `operations` commit a change of it. `newest` is main."""
 
     table: Any
     operations: Any
     metadata: Any
-    main: Snapshot | None
+    newest: Snapshot | None
     parent: int | None
 
     def snapshot(self, snapshot_id: str | int) -> Any | None:
@@ -34,9 +33,9 @@ class Base:
         return self.metadata.snapshot(int(snapshot_id))
 
     @property
-    def location(self) -> str:
-        """The file of the metadata: each commit writes another one."""
-        return str(self.metadata.metadataFileLocation())
+    def is_current(self) -> bool:
+        """Whether the operations have not read other metadata since."""
+        return str(self.operations.current().metadataFileLocation()) == str(self.metadata.metadataFileLocation())
 
 
 def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
@@ -55,7 +54,7 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
             table=table,
             operations=operations,
             metadata=metadata,
-            main=None if main is None else _snapshot(main),
+            newest=None if main is None else _snapshot(main),
             parent=None if main is None else main.get("parent-snapshot-id"),
         ),
     )
@@ -95,8 +94,8 @@ def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snap
     """Yield main and its ancestors, newest first, as far as they have not expired. Raises errors of Spark as they are."""
     base: Base = metadata.base
     parent = base.parent
-    if base.main is not None:
-        yield base.main
+    if base.newest is not None:
+        yield base.newest
     while parent is not None and (snapshot := base.snapshot(parent)) is not None:
         yield facts_of(session, snapshot)
         parent = snapshot.parentId()

@@ -8,7 +8,7 @@ Rows are added, replaced all, or replaced in place. Three things are known of ro
    many if the table says that a MERGE is to delete so (`write.merge.mode` = `merge-on-read`),
 3. by a *MERGE*, which writes each file with such a row again.
 
-If the caller has found it cheaper than to change the table in place, all of its rows are written again (`ALL_WRITTEN_AGAIN`).
+If the caller has found it cheaper than to change the table in place, all of its rows are written again.
 
 A job of Spark's costs 100 to 300 ms whatever it does, so the driver writes what it has at hand itself (`FileWriter`). It leaves to
 a job: partitions and sort orders, whose rows have to be distributed, options of the write, and rows that are many.
@@ -60,16 +60,12 @@ Change = AddedRows | AllRows | Replacement | RowDelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModes:
-    """How rows of a table may go in place: by `equality` deletes; by `positions`, those of a job too, or of `few` rows only.
+    """How rows of a table may go in place: by `equality` deletes; by `positions`, of any number of rows or of few only."""
 
-    `rewrites`: in no way; all rows are written again.
-    """
-
-    rewrites: bool = False
-    equality: bool = False
-    positions: bool = False
-    few_positions: bool = False
-    partitioned: bool = False
+    equality: bool
+    positions: bool
+    few_positions: bool
+    partitioned: bool
 
     @classmethod
     def of(cls, session: SparkSession, table: Any) -> Self:
@@ -89,19 +85,16 @@ class DeleteModes:
         return self.positions and not (self.equality and self.partitioned)
 
 
-ALL_WRITTEN_AGAIN = DeleteModes(rewrites=True)
-
-
 def replace_rows(
     commit: BranchCommit,
     change: Change,
-    modes: DeleteModes = ALL_WRITTEN_AGAIN,
+    modes: DeleteModes | None,
     recent: RecentFiles | None = None,
 ) -> RecentFiles | None:
-    """Carry *change* out by *commit*; if it changes nothing, nothing may be committed.
+    """Carry *change* out by *commit*; a change of nothing may leave the branch as it is.
 
-    The files *recent* of the changes before may be written again together with the new ones. Return those that the next change may
-    replace so, if there are any.
+    Rows are deleted in one of the *modes*; None: all rows of the table are written again. The files *recent* of the changes before
+    may be written again together with the new ones. Return those that the next change may replace so, if there are any.
     """
     match change:
         case AddedRows():
@@ -109,13 +102,14 @@ def replace_rows(
         case AllRows():
             _overwrite(commit, change)
         case RowDelta():
+            assert modes is not None
             return _delete_places(commit, change, modes, recent)
-        case Replacement() if modes.rewrites:
+        case Replacement() if modes is None:
             commit.writer(change.whole(commit.before)).overwrite(lit(True))
+        case Replacement() if modes.equality and upserted(change, commit):
+            pass
         case Replacement() if _is_empty(commit):
             _add(commit, AddedRows(rows=change.rows))
-        case Replacement() if modes.equality and change.values.few and upserted(change, commit):
-            pass
         case Replacement():
             delta = _looked_up(commit, change, modes)
             if delta is not None:
@@ -136,7 +130,7 @@ def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) ->
 
 def _add(commit: BranchCommit, change: AddedRows) -> None:
     rows, update = change.rows, commit.table.newAppend
-    if isinstance(rows, Computed) and rows.few and not rows.count():
+    if not commit.options and isinstance(rows, Computed) and rows.few and not rows.count():
         commit.make(update())
         return
     files = _files(commit, rows)
@@ -176,7 +170,7 @@ def _delete_places(
 
 def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None:
     """Write *rows* without a job and return their files; None if a job is to write them: to partitions, or in an order."""
-    if commit.options or not commit.table.sortOrder().isUnsorted():
+    if commit.options or not isinstance(rows, Computed) or not commit.table.sortOrder().isUnsorted():
         return None
     here = written_here(commit, rows)
     if here is None:
@@ -186,5 +180,6 @@ def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None
 
 def _is_empty(commit: BranchCommit) -> bool:
     """Return whether the table says that it has no rows."""
-    summary = text_map(commit.session, commit.table.snapshot(int(commit.base or 0)).summary())
+    base = commit.table.snapshot(int(commit.base or 0))
+    summary = {} if base is None else text_map(commit.session, base.summary())
     return int(summary.get(_ALL_ROWS) or 1) == 0

@@ -23,13 +23,15 @@ from mt_core.spark.iceberg.temporary_views import temporary_view
 class Replacement:
     """The rows that have one of `values`, each there once, in the columns `keys` go; `rows`, in the table's columns, come.
 
-    `gone` is a relation with the values, which may have other columns too.
+    `gone` is a relation with the values, which may have other columns too. `bounds` is a condition that rows `q` which go meet;
+    None: it was not computed.
     """
 
     keys: tuple[str, ...]
     values: Computed
     gone: str
     rows: DataFrame | Computed
+    bounds: str | None = None
 
     @property
     def frame(self) -> DataFrame:
@@ -44,8 +46,8 @@ class Replacement:
     def write_into(self, commit: BranchCommit) -> None:
         """Carry the replacement out by one MERGE.
 
-        Each value that goes is a row of the statement that deletes, each row that comes one that matches nothing. Rows that go are
-        within the bounds of the values, by which Iceberg leaves files out.
+        Each value that goes is a row of the statement that deletes, each row that comes one that matches nothing. By the
+        bounds of the values Iceberg leaves files out.
         """
         rows, mark = self.frame, f"_comes_{uuid4().hex}"
         session = rows.sparkSession
@@ -59,7 +61,7 @@ class Replacement:
         )
         given = ", ".join(map(quote, rows.columns))
         values = ", ".join(f"k.{quote(column)}" for column in rows.columns)
-        bounds = condition_of(bounds_of(self.values, self.keys))
+        bounds = condition_of(bounds_of(self.values, self.keys)) if self.bounds is None else self.bounds
         with temporary_view(computed(source)) as view:
             matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {bounds}"
             text = (

@@ -1,1 +1,1 @@
-"""Incremental maintenance on Spark: shapes of queries, changes of their sources, and the writes that apply them."""
+"""Incremental maintenance on Spark: shapes of queries, changes of their sources, and the rows that apply them."""

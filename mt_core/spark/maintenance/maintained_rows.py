@@ -55,9 +55,9 @@ def maintained_rows(
     write: Write,
     maintenance: Maintenance,
     stored: Any,
-    modes: DeleteModes,
+    modes: DeleteModes | None,
 ) -> Iterator[Change]:
-    """Give what a change replaces of the *stored* table, Iceberg's, whose rows may be deleted in these *modes*."""
+    """Give what a change replaces of the *stored* table, Iceberg's, of which rows go in *modes*; None: it is written again."""
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
@@ -77,7 +77,7 @@ def maintained_rows(
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
                 yield AllRows(rows=_stored(session, found, names, write))
-            case Way.MERGE if not texts.images and (not small if modes.rewrites else None not in strategy.merge):
+            case Way.MERGE if not texts.images and (not small if modes is None else None not in strategy.merge):
                 yield AllRows(rows=_stored(session, texts.merged(table, names, strategy.merge), names, write))
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _Replaced(
@@ -161,7 +161,7 @@ class _Replaced:
     write: Write
     maintenance: Maintenance
     at: TableAt
-    modes: DeleteModes
+    modes: DeleteModes | None
     stack: ExitStack
 
     def change(self) -> Change:
@@ -192,9 +192,9 @@ class _Replaced:
         grouping = tuple(names[position] for position in keys)
         found = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
         delta, doubtful = found.every, found.doubtful
-        if self.modes.rewrites and doubtful is None:
+        if self.modes is None and doubtful is None:
             return AllRows(rows=self._merged_anew(found))
-        by_place = self.modes.looks_up
+        by_place = self._looks_up
         bounds, old, gone = self._bounds(delta, grouping), self._table, delta
         if by_place:
             gone = touched_rows(self.session, self.at, names, Wanted(rows=delta, keys=grouping, single=True))
@@ -218,7 +218,7 @@ class _Replaced:
         rows = self._stored(text)
         if by_place:
             return RowDelta(gone=gone, come=rows)
-        return Replacement(keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows)
+        return Replacement(keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds)
 
     def _merged_anew(self, found: ChangedGroups) -> DataFrame | Computed:
         """Return all rows of the table with the aggregates of the changed groups added."""
@@ -256,7 +256,7 @@ class _Replaced:
         many = quote(copies)
         goes = f"SELECT {', '.join(map(quote, stored))}, -{many} AS {many} FROM {{}} WHERE {many} < 0"
         gone = self._of(net, goes.format)
-        if self.modes.looks_up:
+        if self._looks_up:
             wanted = Wanted(rows=gone, keys=stored, copies=copies)
             touched = touched_rows(self.session, self.at, stored, wanted)
             come = self._of(net, lambda relation: repeated(relation, stored, copies, 1, few=net.few))
@@ -273,7 +273,12 @@ class _Replaced:
         images = images_of(self._view(net.frame), stored, copies, few=net.few)
         bounds = self._bounds(net, stored)
         rows = self.session.sql(counted_again(self._table, stored, images, bounds))
-        return Replacement(keys=stored, values=gone, gone=self._view(gone.frame), rows=rows)
+        return Replacement(keys=stored, values=gone, gone=self._view(gone.frame), rows=rows, bounds=bounds)
+
+    @property
+    def _looks_up(self) -> bool:
+        """Whether the rows that go are looked up, to be deleted by their places."""
+        return self.modes is not None and self.modes.looks_up
 
     @property
     def _names(self) -> list[str]:
@@ -290,7 +295,7 @@ class _Replaced:
 
     def _whole(self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]) -> Computed | None:
         """Return all rows of a small table after the change, by a query over those that it has; None if a job computes them."""
-        anew = self.modes.rewrites and self.maintenance.small
+        anew = self.modes is None and self.maintenance.small
         rows = all_rows(self.session, self.at) if anew else None
         if rows is None:
             return None
@@ -304,7 +309,7 @@ class _Replaced:
         return _stored(self.session, text, self._names, self.write)
 
     def _bounds(self, values: Computed, columns: Sequence[str]) -> str:
-        return EVERYWHERE if self.modes.rewrites else condition_of(bounds_of(values, columns))
+        return EVERYWHERE if self.modes is None else condition_of(bounds_of(values, columns))
 
     def _named(self, values: Computed, columns: Sequence[str]) -> str:
         """Return a condition on rows of the query that have *values*; none for small sources, as it is compiled anew each time."""

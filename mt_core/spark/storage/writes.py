@@ -28,7 +28,7 @@ from mt_core.spark.engine_role import EngineRole
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
 from mt_core.spark.iceberg.recent_files import RecentFilesOfTables
-from mt_core.spark.iceberg.replace_rows import ALL_WRITTEN_AGAIN, AllRows, DeleteModes, replace_rows
+from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
 from mt_core.spark.maintenance.maintained_rows import maintained_rows, touched_values
 from mt_core.spark.queries.positions import positional_part
 from mt_core.tables.definition.options import execution_settings, write_options
@@ -104,10 +104,10 @@ class StagedWrites(EngineRole):
         )
         recent = None
         if maintenance is None:
-            replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)))
+            replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
         elif maintenance.strategy.way is Way.PARTITIONS:
             touched = touched_values(session, self._versions.lineage(write.query), write.vector, maintenance)
-            replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)))
+            replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)), None)
         else:
             modes, lineage = _delete_modes(session, table, write, maintenance), self._versions.lineage(write.query)
             with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
@@ -142,11 +142,11 @@ def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenan
         raise QueryFailed(str(cause)) from cause
 
 
-def _delete_modes(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> DeleteModes:
-    """Return how rows of the table are deleted, if it is changed in place."""
+def _delete_modes(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> DeleteModes | None:
+    """Return how rows of the table are deleted; None if it is written again."""
     # A statement takes no options of the write.
     if not maintenance.in_place or write_options(write.options):
-        return ALL_WRITTEN_AGAIN
+        return None
     return DeleteModes.of(session, table)
 
 

@@ -25,7 +25,7 @@ from mt_core.errors import (
     StorageMissing,
 )
 from mt_core.maintenance.strategy import NotApplied, Way
-from mt_core.model.fence import MAX_CONFLICTS, Crowded, Fenced, RefreshWriter, carried_out
+from mt_core.model.fence import Fenced, RefreshWriter, carried_out
 from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import Loss, RunStatus
 from mt_core.model.storage import (
@@ -368,13 +368,10 @@ class Attempt:
             return change(metadata)
 
         try:
-            yield from carried_out(step, read, unless_published, partial(self._engine.swap, self._identifier))
+            swap = partial(self._engine.swap, self._identifier)
+            yield from carried_out(str(self._identifier), step, read, unless_published, swap)
         except Fenced:
             raise GivenUp from None
-        except Crowded as cause:
-            raise EngineError(
-                f"{self._identifier} is committed to so often that {MAX_CONFLICTS} tries to {step} a refresh lost."
-            ) from cause
 
     @property
     def _publish_name(self) -> str:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from functools import partial
 
-from mt_core.errors import EngineError, TableBusy
-from mt_core.model.fence import MAX_CONFLICTS, Crowded, Fenced, RefreshWriter, carried_out
+from mt_core.errors import TableBusy
+from mt_core.model.fence import Fenced, RefreshWriter, carried_out
 from mt_core.model.run import RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.registry import Transaction, in_transaction
@@ -38,14 +38,10 @@ def fence(services: TableServices, table: MaterializedTable, claim: int) -> None
     writer, identifier = RefreshWriter(number=claim, branch=""), table.identifier
     swap = partial(services.engine.swap, identifier)
     try:
-        for _ in carried_out("close", partial(services.engine.load, identifier), writer.close, swap):
+        for _ in carried_out(str(identifier), "close", partial(services.engine.load, identifier), writer.close, swap):
             pass
     except Fenced:
         raise TableBusy(
             f"Another command took over materialized table {identifier}; look at it and try again.",
             table=str(identifier),
         ) from None
-    except Crowded as cause:
-        raise EngineError(
-            f"{identifier} is committed to so often that {MAX_CONFLICTS} tries to change it lost."
-        ) from cause

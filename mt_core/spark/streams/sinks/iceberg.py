@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import CommitConflict, StorageMissing, TableProtected, Unsupported
 from mt_core.maintenance.changes import ADDED_FILES
-from mt_core.model.fence import MAX_CONFLICTS, Crowded, Fenced, StreamWriter, carried_out
+from mt_core.model.fence import MAX_CONFLICTS, Fenced, StreamWriter, carried_out
 from mt_core.model.storage import BATCH, JOB_ID, TABLE_ID, MetadataChange, StorageMetadata
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
@@ -29,7 +29,7 @@ from mt_core.spark.streams.sources.starts import uuid_of
 
 # Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares with the earlier one.
 _SAME_FILES_AS = "source-snapshot-id"
-_ADDED_ROWS, _ALL_ROWS = "added-records", "total-records"
+_ADDED_ROWS = "added-records"
 _Change = Callable[[StorageMetadata], MetadataChange | None]
 
 
@@ -97,8 +97,8 @@ class IcebergSink(Sink):
             return None
         if self._writer.mark_of(metadata.properties).published is None:
             return None
-        main = metadata.base.main
-        return 0 if main is None else int(main.total_rows)
+        newest = metadata.base.newest
+        return 0 if newest is None else int(newest.total_rows)
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows* to the attempt's branch, make it main, and return how many rows that were."""
@@ -107,11 +107,11 @@ class IcebergSink(Sink):
         if self._keys:
             count = self._publish_changes(rows, batch, summary, check)
         else:
-            added = AddedRows(rows=shaped(rows, self.table.sql))
-            replace_rows(self._branch_commit(rows.sparkSession, summary), added)
-            snapshot = self._head()
-            facts = self._facts(snapshot, summary)
-            self._publish(_Staged(snapshot=snapshot) if ADDED_FILES in facts else None, batch, summary, check)
+            staging = self._branch_commit(rows.sparkSession, self._load(), summary, base=None)
+            replace_rows(staging, AddedRows(rows=shaped(rows, self.table.sql)), None)
+            staged = self._staged(staging)
+            facts = {} if staged is None else staged.facts
+            self._publish(staged if ADDED_FILES in facts else None, batch, summary, check)
             count = int(facts.get(_ADDED_ROWS) or 0)
         check(PUBLISHED)
         self.batch = batch
@@ -125,66 +125,58 @@ class IcebergSink(Sink):
                 return 0
             keys, session = changes.all_keys(), rows.sparkSession
             for number in range(MAX_CONFLICTS):
-                main = self._begun_at_main()
+                begun = self._begun_at_main()
                 # A table that others commit to all the time has no snapshot held twice: one on the branch outlasts their commits.
-                staging = self._branch_commit(session, summary, main, holds=not number)
+                table, holds = begun.base.table, not number
+                staging = self._branch_commit(session, table, summary, base=begun.main, holds=holds)
                 with active_session(session), temporary_view(keys.frame) as gone:
                     change = Replacement(keys=changes.keys, values=keys, gone=gone, rows=changes.rows())
-                    replace_rows(staging, change, DeleteModes.of(session, staging.table))
+                    replace_rows(staging, change, DeleteModes.of(session, table))
                 try:
-                    self._publish(self._staged_change(staging), batch, summary, check)
+                    self._publish(self._staged(staging), batch, summary, check)
                     return changes.count
                 except _Overtaken:
                     continue
         raise self._crowded()
 
     def _branch_commit(
-        self, session: SparkSession, summary: Mapping[str, str], base: str | None = None, *, holds: bool = False
+        self, session: SparkSession, table: Any, summary: Mapping[str, str], **options: Any
     ) -> BranchCommit:
-        """Return the commit of a batch to the attempt's branch, of a change to the snapshot *base*."""
+        """Return the commit of a batch to the attempt's branch."""
         return BranchCommit(
-            session=session,
-            table=self._load(),
-            name=self.table,
-            branch=self._writer.branch,
-            base=base,
-            summary=summary,
-            holds=holds,
+            session=session, table=table, name=self.table, branch=self._writer.branch, summary=summary, **options
         )
 
-    def _begun_at_main(self) -> str:
-        """Let the attempt's branch begin at the main snapshot, and return that."""
-        main = ""
+    def _begun_at_main(self) -> StorageMetadata:
+        """Let the attempt's branch begin at the main snapshot; return the metadata since."""
+        begun: StorageMetadata | None = None
 
         def moved(metadata: StorageMetadata) -> MetadataChange | None:
-            nonlocal main
+            nonlocal begun
             self._writer.check_open(metadata)
-            main = metadata.main or ""
-            return None if self._writer.is_at_main(metadata) else self._writer.open(metadata)
+            begun = metadata if self._writer.is_at_main(metadata) else None
+            return None if begun is not None else self._writer.open(metadata)
 
-        self._carry_out("open", moved)
-        return main
+        for _ in range(MAX_CONFLICTS):
+            self._carry_out("open", moved)
+            if begun is not None:
+                return begun
+        raise self._crowded()
 
-    def _head(self) -> Any | None:
-        """Return the snapshot of the attempt's branch, None if another attempt has dropped it."""
-        return self._load().snapshot(self._writer.branch)
-
-    def _facts(self, staged: Any | None, summary: Mapping[str, str]) -> Mapping[str, str]:
-        """Return what a staged snapshot says of itself: it is of the batch of *summary*."""
-        facts = {} if staged is None else text_map(self._session, staged.summary())
-        if any(facts.get(key) != value for key, value in summary.items()):
-            raise self._fenced()
-        return facts
-
-    def _staged_change(self, staging: BranchCommit) -> _Staged | None:
-        """Return what a change by key has staged; None if it has written nothing: the table may not have any of its keys."""
+    def _staged(self, staging: BranchCommit) -> _Staged | None:
+        """Return what was staged; None if nothing was written: the table may not have any of the keys of a change."""
         if staging.held is not None:
-            return _Staged(snapshot=staging.held, at=metadata_of(self._session, staging.table).base.location)
-        written = self._head()
-        if written is not None and str(written.snapshotId()) == staging.base:
+            metadata = metadata_of(self._session, staging.table)
+            return _Staged(snapshot=staging.held, metadata=metadata, held_on=staging.base)
+        metadata = self._read()
+        head = metadata.branches.get(self._writer.branch)
+        if head is not None and head == staging.base:
             return None
-        self._facts(written, staging.summary)
-        return _Staged(snapshot=written)
+        snapshot = None if head is None else metadata.base.snapshot(head)
+        facts = {} if snapshot is None else text_map(self._session, snapshot.summary())
+        if any(facts.get(key) != value for key, value in staging.summary.items()):
+            raise self._fenced()
+        return _Staged(snapshot=snapshot, metadata=metadata, facts=facts)
 
     def _publish(self, staged: _Staged | None, batch: int, summary: Mapping[str, str], check: Check) -> None:
         """Make main the *staged* snapshot, if there is one, and note the batch in the same commit."""
@@ -198,19 +190,19 @@ class IcebergSink(Sink):
             if staged is None:
                 return self._writer.publish(metadata, batch, None, goes_on=True)
             held = self._held(metadata, staged, summary)
-            snapshot_id = str((held or staged.snapshot).snapshotId())
-            return self._writer.publish(metadata, batch, snapshot_id, held=held, goes_on=True)
+            snapshot = staged.snapshot if held is None else held
+            return self._writer.publish(metadata, batch, str(snapshot.snapshotId()), held=held, goes_on=True)
 
-        self._carry_out("publish", published)
+        self._carry_out("publish", published, None if staged is None else staged.metadata)
 
     def _held(self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]) -> Any | None:
         """Return the snapshot that a publish has to add: *staged* itself, or its files on top of what others have committed.
 
         None if the branch has it, and it follows main. Raises _Overtaken if it has to be written again.
         """
-        base: Base = metadata.base
-        if staged.at is not None:
-            if staged.at != base.location:
+        if staged.held_on is not None:
+            # Others may have committed before it was made on this metadata, and after the rows that it deletes were found.
+            if metadata is not staged.metadata or metadata.main != staged.held_on:
                 raise _Overtaken
             return staged.snapshot
         if metadata.main == str(staged.snapshot.parentId()):
@@ -218,13 +210,14 @@ class IcebergSink(Sink):
         if self._keys:
             # The rows that it deletes are those of the version that it read.
             raise _Overtaken
+        base: Base = metadata.base
         append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshot.snapshotId()))
         for key, value in summary.items():
             append = append.set(key, value)
         for file in java_items(staged.snapshot.addedDataFiles(base.table.io())):
             append = append.appendFile(file)
         snapshot = append.apply()
-        if str(base.operations.current().metadataFileLocation()) != base.location:
+        if not base.is_current:
             raise CommitConflict(f"{self.table} was changed while a batch was put on top of main.")
         return snapshot
 
@@ -246,15 +239,22 @@ class IcebergSink(Sink):
     def _read(self) -> StorageMetadata:
         return metadata_of(self._session, self._load())
 
-    def _carry_out(self, step: str, change: _Change) -> None:
-        """Commit what *change* makes of the current metadata, until no other commit comes between."""
+    def _carry_out(self, step: str, change: _Change, known: StorageMetadata | None = None) -> None:
+        """Commit what *change* makes of the current metadata, until no other commit comes between.
+
+        Metadata that is *known* serves for the first try.
+        """
+
+        def read() -> StorageMetadata:
+            nonlocal known
+            metadata, known = known or self._read(), None
+            return metadata
+
         try:
-            for _ in carried_out(step, self._read, change, partial(commit, self._session, str(self.table))):
+            for _ in carried_out(str(self.table), step, read, change, partial(commit, self._session, str(self.table))):
                 pass
         except Fenced:
             raise self._fenced() from None
-        except Crowded:
-            raise self._crowded() from None
 
     def _crowded(self) -> CommitConflict:
         return CommitConflict(f"{self.table} is changed by other commits all the time; the batch is written again.")
@@ -265,10 +265,16 @@ class IcebergSink(Sink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """A snapshot to publish: of the attempt's branch; or one that is held, to be added to exactly the metadata *at* that file."""
+    """A snapshot to publish, and the metadata as it was read after that.
+
+    It is on the attempt's branch, and `facts` are its summary; or it is held, to be added to exactly this metadata while main is
+    the snapshot `held_on`.
+    """
 
     snapshot: Any
-    at: str | None = None
+    metadata: StorageMetadata
+    held_on: str | None = None
+    facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Overtaken(Exception):

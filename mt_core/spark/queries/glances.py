@@ -21,6 +21,7 @@ NO_ANSWER = "it has not answered for"
 _REFRESH = "org.apache.iceberg.TableOperations.refresh"
 _REFRESH_TABLE = "org.apache.iceberg.Table.refresh"
 _LOCATION = "org.apache.iceberg.TableMetadata.metadataFileLocation"
+_VERSIONS = "freshtable.queries.TableVersions"
 _READS = "freshtable.driver.LimitedReads"
 
 
@@ -68,11 +69,20 @@ def refreshed(
     session: SparkSession, tables: Sequence[Any], wait_ms: int, *, fresh: bool
 ) -> Sequence[UnreadSources | None]:
     """Bring tables to their current metadata; return for each why it could not be read, None if it was. Otherwise as `read`."""
-    objects = static_member(session, "java.util.ArrayList")()
-    for table in tables:
-        objects.add(table)
-    outcomes = read(session, objects, java_function(session, _REFRESH_TABLE), wait_ms, fresh=fresh)
+    outcomes = read(session, _list(session, tables), java_function(session, _REFRESH_TABLE), wait_ms, fresh=fresh)
     return [outcome if isinstance(outcome, UnreadSources) else None for outcome in outcomes]
+
+
+def current_versions(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Sequence[str | UnreadSources]:
+    """Bring tables to their current metadata; return for each what TableVersions reads there, fresh. Otherwise as `read`."""
+    return read(session, _list(session, tables), own_object(session, _VERSIONS), wait_ms, fresh=True)
+
+
+def _list(session: SparkSession, items: Sequence[Any]) -> Any:
+    objects = static_member(session, "java.util.ArrayList")()
+    for item in items:
+        objects.add(item)
+    return objects
 
 
 def snapshot_of(table: Any) -> str:

@@ -12,16 +12,26 @@ from datetime import UTC, datetime
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from pyspark.sql import SparkSession
+
 from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
 from mt_core.identifiers import Namespace, display_name, sql_name
-from mt_core.maintenance.changes import ADDED_FILES, appends_nothing
-from mt_core.model.storage import COLUMNS, COMMITTED, EMPTY, PIN, RUN_ID, SCHEMA
+from mt_core.maintenance.changes import appends_nothing
+from mt_core.model.storage import COLUMNS, COMMITTED, EMPTY, PIN, SCHEMA
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import active_session, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.queries.glances import LIMIT_MS, NO_ANSWER, WAIT_MS, Glances, refreshed, snapshot_of
+from mt_core.spark.queries.glances import (
+    LIMIT_MS,
+    NO_ANSWER,
+    WAIT_MS,
+    Glances,
+    current_versions,
+    refreshed,
+    snapshot_of,
+)
 from mt_core.spark.queries.lineage import Lineage, LineageReader, Source, shape_of, text_of
 from mt_core.spark.queries.source_relations import is_query, relation_at
 from mt_core.spark.queries.views import Names
@@ -253,27 +263,33 @@ class SourceVersions:
         settings = tuple(sorted(query.settings.items()))
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
-    def _refresh(self, lineage: Lineage) -> None:
-        """Bring the sources to their current metadata; raises EngineError if one does not answer, _Outdated if it fails."""
+    def _refresh(self, lineage: Lineage) -> dict[str, dict[str, Any]]:
+        """Bring the sources to their current metadata, and return what TableVersions reads there, by the names of the sources.
+
+        Raises EngineError if one does not answer, _Outdated if it fails.
+        """
         sources = [source for source in lineage.sources if source.table is not None]
         tables = [source.table for source in sources]
         # A run that took what an earlier look had read would miss the commits since.
-        outcomes = refreshed(self._driver.session, tables, LIMIT_MS, fresh=True) if tables else ()
-        for source, failed in zip(sources, outcomes, strict=True):
-            if failed is not None:
-                if failed.reason and NO_ANSWER not in failed.reason:
+        outcomes = current_versions(self._driver.session, tables, LIMIT_MS) if tables else ()
+        found = dict[str, dict[str, Any]]()
+        for source, outcome in zip(sources, outcomes, strict=True):
+            if isinstance(outcome, UnreadSources):
+                if outcome.reason and NO_ANSWER not in outcome.reason:
                     raise _Outdated
                 raise EngineError(
                     f"Table {source.name} has not answered for {LIMIT_MS // 1000} seconds; check the database of its "
                     "catalog, and the store of its files.",
                     table=source.name,
                 )
+            found[source.name] = json.loads(outcome)
+        return found
 
     def _vector(self, query: Query, lineage: Lineage) -> SourceVector:
-        self._refresh(lineage)
+        current = self._refresh(lineage)
         sources, obstacles, session = [], [lineage.unpinnable], self._contexts.session(query)
         for source in lineage.sources:
-            version, obstacle = self._table_version(source, lineage, session)
+            version, obstacle = self._table_version(source, current.get(source.name), lineage, session)
             obstacles.append(obstacle)
             kind = UNVERSIONED if version is None else TABLE
             sources.append(SourceVersion(name=source.name, kind=kind, version=version, path=source.path))
@@ -284,13 +300,12 @@ class SourceVersions:
         )
 
     def _table_version(
-        self, source: Source, lineage: Lineage, session: Any
+        self, source: Source, current: dict[str, Any] | None, lineage: Lineage, session: SparkSession
     ) -> tuple[dict[str, Any] | None, str | None]:
         """Return the version of a source, None without one, and why it cannot be pinned, None if it can."""
-        table = source.table
-        if table is None:
+        if current is None:
             return None, None
-        shape = shape_of(table)
+        shape = current["uuid"], current["schema"]
         if lineage.shapes[source.name] != shape:
             raise _Outdated
         version: dict[str, Any] = {
@@ -303,15 +318,15 @@ class SourceVersions:
             return {**version, "snapshot": source.travel}, None
         if source.name in lineage.moving:
             return {**version, "snapshot": self._moving_version(source)}, not_plain(source)
-        snapshot = table.currentSnapshot()
+        snapshot = current["snapshot"]
         if snapshot is None:
             return version, None if self._can_replace(session, lineage) else f"source {source.name} is empty"
-        changed = _last_row_change(table, snapshot)
-        version |= {"snapshot": str(changed.snapshotId()), PIN: str(snapshot.snapshotId())}
-        version[COMMITTED] = datetime.fromtimestamp(changed.timestampMillis() / 1000, UTC).isoformat(
+        changed = _last_row_change(session, source.table, snapshot)
+        version |= {"snapshot": str(changed["snapshot-id"]), PIN: str(snapshot["snapshot-id"])}
+        version[COMMITTED] = datetime.fromtimestamp(changed["timestamp-ms"] / 1000, UTC).isoformat(
             timespec="milliseconds"
         )
-        if snapshot.schemaId() == version[SCHEMA]:
+        if snapshot.get("schema-id") == version[SCHEMA]:
             return version, None
         relation = relation_at(session, lineage, source, version[PIN])
         if relation is None or (is_query(relation) and not self._can_replace(session, lineage)):
@@ -400,19 +415,20 @@ def _is_lost(source: Source, uuid: str, pin: str) -> bool:
         return True
 
 
-def _keeps_rows(snapshot: Any) -> bool:
-    operation = snapshot.operation()
-    if operation != "append":
-        return bool(operation == "replace")
-    summary = snapshot.summary()
-    return appends_nothing({key: "" for key in (RUN_ID, ADDED_FILES) if summary.containsKey(key)})
+def _keeps_rows(snapshot: Mapping[str, Any]) -> bool:
+    summary = snapshot.get("summary", {})
+    operation = summary.get("operation")
+    return operation == "replace" or (operation == "append" and appends_nothing(summary))
 
 
-def _last_row_change(table: Any, snapshot: Any) -> Any:
-    """Return the snapshot, up to *snapshot*, that last changed rows: compaction and a refresh without rows keep them."""
-    while _keeps_rows(snapshot) and snapshot.parentId() is not None:
-        parent = table.snapshot(snapshot.parentId())
+def _last_row_change(session: SparkSession, table: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
+    """Return the snapshot, up to *snapshot*, that last changed rows: compaction and a refresh without rows keep them.
+
+    Snapshots are in the form that Iceberg stores them in.
+    """
+    while _keeps_rows(snapshot) and "parent-snapshot-id" in snapshot:
+        parent = table.snapshot(snapshot["parent-snapshot-id"])
         if parent is None:
             break
-        snapshot = parent
+        snapshot = json.loads(str(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(parent)))
     return snapshot

@@ -7,6 +7,10 @@ import org.apache.iceberg.types.Types;
 public class Schema {
   private Schema() {}
 
+  public int schemaId() {
+    throw new UnsupportedOperationException();
+  }
+
   public List<Types.NestedField> columns() {
     throw new UnsupportedOperationException();
   }

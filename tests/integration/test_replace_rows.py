@@ -10,6 +10,7 @@ from uuid import uuid4
 import pytest
 from pyspark.sql import SparkSession
 
+from mt_core.errors import QueryFailed
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -183,3 +184,23 @@ def test_options_of_the_write_are_taken_also_for_no_rows(places: Places) -> None
     replace_rows(commit, AddedRows(rows=place.relation([], "k INT, v STRING")), None)
 
     assert (place.summary()["team"], place.summary()["owner"]) == ("me", "you")
+
+
+def test_equality_deletes_are_not_written_beside_files_of_other_partitions(places: Places) -> None:
+    place = places.make(KINDS["equality deletes"][0])
+    places.session.sql(f"ALTER TABLE {place.name.sql} ADD PARTITION FIELD k")
+
+    summary, _ = place.replace()
+
+    assert place.rows() == AFTER
+    assert EQUALITY not in summary
+
+
+def test_null_in_a_column_that_is_not_null_is_refused_by_its_name(places: Places) -> None:
+    place = places.make()
+    places.session.sql(f"TRUNCATE TABLE {place.name.sql}")
+    place.engine._catalogs.load_table(place.name).updateSchema().allowIncompatibleChanges().requireColumn("v").commit()
+    rows = AddedRows(rows=place.relation([(1, None)], "k INT, v STRING"))
+
+    with pytest.raises(QueryFailed, match="NULL in a column that is NOT NULL: one of `v`"):
+        replace_rows(place.commit(), rows, None)

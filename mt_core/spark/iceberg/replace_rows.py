@@ -72,8 +72,11 @@ class DeleteModes:
         """Return how rows of Iceberg's *table* may go."""
         properties, version = text_map(session, table.properties()), int(table.operations().current().formatVersion())
         mode, holds_places = properties.get(_MERGE_MODE, "").lower(), version == _POSITION_DELETE_FORMAT
+        asked = properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT
+        # An equality delete of a partition does not reach files from before the table was partitioned so.
+        reaches_all = table.spec().isUnpartitioned() or table.specs().size() == 1
         return cls(
-            equality=properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT,
+            equality=asked and reaches_all,
             positions=holds_places and mode == _MERGE_ON_READ,
             few_positions=holds_places and mode != _COPY_ON_WRITE,
             partitioned=is_partitioned(table),

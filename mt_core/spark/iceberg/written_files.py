@@ -14,6 +14,9 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from mt_core.errors import QueryFailed
+from mt_core.identifiers import quote
+from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import (
     call_as,
     java_class,
@@ -25,6 +28,7 @@ from mt_core.spark.driver.jvm_objects import (
 )
 
 ICEBERG = "org.apache.iceberg"
+_NULL = "java.lang.NullPointerException"
 _FORMATS = ("write.delete.format.default", "write.format.default")
 
 Values = tuple[str | None, ...]
@@ -42,6 +46,7 @@ class FileWriter:
     properties: Mapping[str, str]
     ids: Mapping[str, int]
     types: Mapping[str, str]
+    required: tuple[str, ...]
     partition: tuple[str, ...] | None
 
     @classmethod
@@ -56,6 +61,7 @@ class FileWriter:
             properties=text_map(session, table.properties()),
             ids={name: number for number, name in names.items()},
             types={field["name"]: _base(field["type"]) for field in fields},
+            required=tuple(field["name"] for field in fields if field["required"]),
             partition=tuple(names[each["source-id"]] for each in spec) if by_value else None,
         )
 
@@ -74,7 +80,7 @@ class FileWriter:
         schema = self.table.schema().select(java_strings(self.session, keys))
         writer = self._writer("equalityDelete", schema, self._metrics("forTable")(self.table), values)
         ids = java_integers(self.session, [self.ids[key] for key in keys])
-        return _written(self.session, writer.equalityFieldIds(ids).build(), rows).deleteFiles().get(0)
+        return self._written(writer.equalityFieldIds(ids).build(), rows).deleteFiles().get(0)
 
     def position_deletes(self, places: DataFrame) -> Any:
         """Write *places*, each a file and a position in it, in their order; the table has no partitions."""
@@ -100,7 +106,23 @@ class FileWriter:
         self, rows: Any, schema: Any, metrics: Any, values: Values, formats: Sequence[str] = _FORMATS[1:]
     ) -> Any:
         writer = self._writer("data", schema, metrics, values, formats)
-        return _written(self.session, writer.build(), rows).dataFiles().get(0)
+        return self._written(writer.build(), rows).dataFiles().get(0)
+
+    def _written(self, writer: Any, rows: Any) -> Any:
+        """Write *rows* by a writer of Iceberg's, and return what it says of its file."""
+        session = self.session
+        try:
+            call_as(session, f"{ICEBERG}.io.FileWriter.write", "java.lang.Iterable", writer, java_list(session, rows))
+        except SPARK_ERRORS as cause:
+            if _NULL in java_classes(cause) and self.required:
+                names = ", ".join(map(quote, self.required))
+                raise QueryFailed(
+                    f"A row of {self.table.name()} has NULL in a column that is NOT NULL: one of {names}."
+                ) from cause
+            raise
+        finally:
+            writer.close()
+        return writer.result()
 
     def _metrics(self, kind: str) -> Any:
         return static_member(self.session, f"{ICEBERG}.MetricsConfig.{kind}")
@@ -143,12 +165,3 @@ def _base(type_: str | Mapping[str, Any]) -> str:
 def collected(rows: DataFrame) -> Any:
     """Return Spark's internal rows of a frame as an array of the JVM; those at hand come without a job."""
     return rows._jdf.queryExecution().executedPlan().executeCollect()
-
-
-def _written(session: SparkSession, writer: Any, rows: Any) -> Any:
-    """Write *rows* by a writer of Iceberg's, and return what it says of its file."""
-    try:
-        call_as(session, f"{ICEBERG}.io.FileWriter.write", "java.lang.Iterable", writer, java_list(session, rows))
-    finally:
-        writer.close()
-    return writer.result()

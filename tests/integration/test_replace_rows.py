@@ -147,13 +147,15 @@ def test_rows_that_are_written_again_leave_no_file(places: Places) -> None:
     assert (place.rows(), summary[COPIES]) == (AFTER, "2")
 
 
-def test_rows_that_come_into_an_empty_table_are_added_without_a_job(places: Places) -> None:
-    place = places.make(rows=False)
+@pytest.mark.parametrize("kind", ["without a merge mode", "equality deletes"])
+def test_rows_that_come_into_an_empty_table_are_added_without_a_job(places: Places, kind: str) -> None:
+    place = places.make(KINDS[kind][0], rows=False)
 
     summary, jobs = place.replace()
 
     assert (place.rows(), jobs) == (sorted(COME, key=repr), 0)
     assert summary["added-records"] == summary["total-records"] == "3"
+    assert EQUALITY not in summary
 
 
 @pytest.mark.parametrize("clauses", ["", "PARTITIONED BY (v)"])

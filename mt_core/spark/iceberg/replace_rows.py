@@ -109,10 +109,10 @@ def replace_rows(
             return _delete_places(commit, change, modes, recent)
         case Replacement() if modes is None:
             commit.writer(change.whole(commit.before)).overwrite(lit(True))
+        case Replacement(rows=Computed()) if _is_empty(commit):
+            _add(commit, AddedRows(rows=change.rows))
         case Replacement() if modes.equality and upserted(change, commit):
             pass
-        case Replacement() if _is_empty(commit):
-            _add(commit, AddedRows(rows=change.rows))
         case Replacement():
             delta = _looked_up(commit, change, modes)
             if delta is not None:

@@ -1,8 +1,4 @@
 package org.apache.iceberg;
 
 /** What Iceberg's interface has that ours are compiled against. */
-public interface TableOperations {
-  TableMetadata current();
-
-  void commit(TableMetadata base, TableMetadata metadata);
-}
+public interface TableOperations {}

@@ -22,12 +22,12 @@ $(STAMP): pyproject.toml
 	@echo "Installing Spark and what else the gateway needs into $(VENV); the first time takes a few minutes."
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable '.[gateway,client,postgres,demo,dev]'
-	$(BIN)/python -m mt_core.spark.jars
-	$(BIN)/python -m mt_core.spark.operator_jar
+	$(BIN)/python -m mt_core.spark.driver.jars
+	$(BIN)/python -m mt_core.spark.driver.operator_jar
 	@touch $@
 
 wheel: setup     ## Build the wheel of the package into dist/, with our classes for Spark compiled
-	$(BIN)/python -m mt_core.spark.operator_jar
+	$(BIN)/python -m mt_core.spark.driver.operator_jar
 	$(BIN)/python -m pip wheel --quiet --no-deps --wheel-dir dist .
 
 airflow: $(AIRFLOW_STAMP) ## Make .venv-airflow, an Airflow with our package, for the tests

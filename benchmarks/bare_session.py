@@ -9,7 +9,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.conf import DriverSettings, prepare_files, spark_conf
-from mt_core.spark.jars import default_jars_dir, jar_conf
+from mt_core.spark.driver.jars import default_jars_dir, jar_conf
 
 READY = "ready"
 

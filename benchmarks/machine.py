@@ -13,8 +13,8 @@ import psutil
 import pyspark
 
 from mt_core import __version__
-from mt_core.spark.jars import PACKAGES
-from mt_core.spark.java import check_java
+from mt_core.spark.driver.jars import PACKAGES
+from mt_core.spark.driver.java import check_java
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

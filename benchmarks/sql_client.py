@@ -18,10 +18,10 @@ import psutil
 from benchmarks.embedded import embedded_gateway
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, show, timed
+from mt_core.base.rowset import INT, STRING, Column, RowSet
 from mt_core.client.http import GatewayClient
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
-from mt_core.rowset import INT, STRING, Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.statements import Gateway, statement_gateway
 from tests.support.screen import ScreenTerminal

@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 import typer
 
-from mt_core import protocol
+from mt_core.base import protocol
 from mt_core.cli import app
 from mt_core.config import SETTINGS
 from mt_core.sql.kinds import KINDS

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mt_core.base.command_options import taking
 from mt_core.client.home import TRY_AGAIN
-from mt_core.client.terminal.options import SqlOptions, read_text
-from mt_core.command_options import taking
 from mt_core.setup.status_options import StatusOptions
+from mt_core.terminal.options import SqlOptions, read_text
 
 if TYPE_CHECKING:
     from mt_core.plans.compiled import CompiledPlan
@@ -68,7 +68,7 @@ def sql(options: SqlOptions) -> None:
     # httpx loads a command line of its own, with all of pygments, where its packages are installed: a sixth of the client's start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
-    from mt_core.client.terminal.run import run_sql
+    from mt_core.terminal.run import run_sql
 
     raise typer.Exit(run_sql(options, os.environ))
 
@@ -93,9 +93,9 @@ def gateway(
     """Run the gateway with its scheduler and Spark, until it is stopped by SIGTERM or Ctrl-C."""
     import os
 
+    from mt_core.base.extras import requiring
     from mt_core.config import load_config
     from mt_core.errors import HomeLocked, MtError
-    from mt_core.extras import requiring
 
     is_embedded = False
     try:
@@ -116,8 +116,8 @@ def gateway(
 @gateways.command("stop")
 def stop_gateway(context: typer.Context, home: HomeFolder = None) -> None:
     """Stop the gateway on a home folder, and wait for its end: running publishes finish."""
+    from mt_core.base.extras import requiring
     from mt_core.errors import MtError
-    from mt_core.extras import requiring
 
     try:
         with requiring("gateway", "freshtable gateway stop"):
@@ -136,8 +136,8 @@ def demo(
     """Run the main job on real flights and check every answer; about two minutes."""
     from rich.console import Console
 
+    from mt_core.base.extras import requiring
     from mt_core.errors import ConfigError
-    from mt_core.extras import requiring
 
     try:
         with requiring("demo", "freshtable demo"):
@@ -159,10 +159,10 @@ def doctor(
     """Check what a gateway needs here: a line each, and for a problem the command that mends it; exit 0 if there is none."""
     import os
 
+    from mt_core.base.extras import requiring
     from mt_core.clock import SystemClock
     from mt_core.config import load_config
     from mt_core.errors import MtError
-    from mt_core.extras import requiring
 
     try:
         with requiring("gateway", "freshtable doctor"):
@@ -228,7 +228,7 @@ def add_jars(
     import os
 
     from mt_core.errors import MtError
-    from mt_core.spark.jars import add_connector
+    from mt_core.spark.driver.jars import add_connector
 
     try:
         found = add_connector(connector, os.environ)

@@ -16,7 +16,7 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
-from mt_core.spark.jars import cache_dir
+from mt_core.spark.driver.jars import cache_dir
 
 # Without its slow compiler a JVM keeps 48 MB of code, which Spark fills in minutes; a fifth of the time then goes to sweeping it.
 # With little room for classes it collects all garbage again and again while they are loaded.

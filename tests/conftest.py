@@ -97,8 +97,8 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
 def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkDriver]:
     """One real Spark for the whole test session."""
     from mt_core.spark.driver.conf import DriverSettings
+    from mt_core.spark.driver.jars import default_jars_dir
     from mt_core.spark.driver.spark_driver import SparkDriver
-    from mt_core.spark.jars import default_jars_dir
     from tests.class_archive import jvm_options
 
     home = tmp_path_factory.mktemp("spark")

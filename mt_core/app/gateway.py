@@ -27,7 +27,7 @@ from mt_core.app.settings import (
 )
 from mt_core.app.tokens import gateway_tokens
 from mt_core.app.wiring import Parts, StreamParts, Wiring
-from mt_core.background import BackgroundLoop
+from mt_core.base.background import BackgroundLoop
 from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
@@ -36,23 +36,23 @@ from mt_core.gateway.http.server import GatewayServer, listen, listen_at
 from mt_core.jobs.remaining_work import remaining_work
 from mt_core.model.table import MaterializedTable
 from mt_core.registry.store import SqlRegistry
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.sessions import SessionManager
-from mt_core.spark.catalogs.connector_tables import restore_tables
+from mt_core.spark.connectors.connector_tables import restore_tables
 from mt_core.spark.driver.conf import DriverSettings, catalog_names
-from mt_core.spark.driver.jar_copies import JarCopies
+from mt_core.spark.driver.java import check_java
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.files.jar_copies import JarCopies
+from mt_core.spark.files.plan_files import StoredPlans
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.function_sync import FunctionSync
 from mt_core.spark.functions.python_code import ModuleReader
-from mt_core.spark.java import check_java
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.spark.storage.plan_files import StoredPlans
 from mt_core.spark.streams.engine import SparkStreams
-from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.continuous.workers import ContinuousWorkers
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import in_transaction

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from mt_core.client.presence import Presence
+from mt_core.terminal.presence import Presence
 
 log = logging.getLogger(__name__)
 

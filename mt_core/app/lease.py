@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 
 from mt_core.app import process_identity
-from mt_core.background import BackgroundLoop
+from mt_core.base.background import BackgroundLoop
 from mt_core.clock import Clock
 from mt_core.errors import MtError, RegistryError, RegistryFull, RegistryInUse
 from mt_core.model.gateway import GatewayLease

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
-from mt_core.secrets import MASK, is_secret, without_passwords
+from mt_core.base.secrets import MASK, is_secret, without_passwords
 
 _STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
 _MAX_BYTES, _BACKUPS = 20_000_000, 5

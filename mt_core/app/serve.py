@@ -20,12 +20,12 @@ from mt_core.app.last_client import LastClient
 from mt_core.app.logs import log_to
 from mt_core.app.process_memory import close_process_memory
 from mt_core.app.settings import EMBEDDED_KEY
-from mt_core.background import BackgroundLoop, start_thread
-from mt_core.client.presence import Presence
+from mt_core.base.background import BackgroundLoop, start_thread
 from mt_core.clock import SystemClock
 from mt_core.config import Config
 from mt_core.errors import MtError
 from mt_core.tables.refresh.workers import Watch
+from mt_core.terminal.presence import Presence
 
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)

@@ -8,15 +8,15 @@ from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
 
-from mt_core.access import is_loopback
 from mt_core.app.home import Home
+from mt_core.base.access import is_loopback
+from mt_core.base.secrets import Secret
 from mt_core.config import Config
 from mt_core.errors import ConfigError
-from mt_core.hooks.webhook import ALLOWED_KEY, SECRET_KEY, Webhook
 from mt_core.jobs.installed import InstalledHooks
+from mt_core.jobs.webhook import ALLOWED_KEY, SECRET_KEY, Webhook
 from mt_core.model.freshness import Freshness
 from mt_core.model.stream import OnSourceRewrite
-from mt_core.secrets import Secret
 from mt_core.sessions.properties.property_values import TIMEOUT_KEY
 from mt_core.sessions.properties.stream_properties import (
     CHECKPOINTS_KEY,
@@ -26,7 +26,7 @@ from mt_core.sessions.properties.stream_properties import (
     StreamDefaults,
 )
 from mt_core.spark.driver.conf import ALLOW_UNAUTHENTICATED, DriverSettings, check_authentication
-from mt_core.spark.jars import default_jars_dir
+from mt_core.spark.driver.jars import default_jars_dir
 from mt_core.spark.results.spool import Spools
 from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.workflow.scheduler import WorkflowScheduler

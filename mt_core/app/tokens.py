@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from mt_core.access import Role, Token
+from mt_core.base.access import Role, Token
+from mt_core.base.secrets import Secret
 from mt_core.errors import ConfigError
-from mt_core.secrets import Secret
 
 SCHEDULER = "scheduler"
 _BYTES = 32

@@ -13,25 +13,25 @@ from mt_core.errors import EngineUnavailable
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.jobs.store import HISTORY, JobStore
-from mt_core.jobs.stream_owner import MOST_RUNNING, StreamOwner
-from mt_core.jobs.streams import StreamEngine
 from mt_core.keepers.by_mode import KeeperByMode
 from mt_core.keepers.by_source import KeeperBySource
 from mt_core.keepers.change import ChangeKeeper
 from mt_core.keepers.scheduler_watch import SchedulerWatch
-from mt_core.keepers.stream import StreamKeeper
 from mt_core.keepers.workflow import WorkflowKeeper
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.ports import PlanFiles, StatementEngine
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
-from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
-from mt_core.sessions.statements.streaming import Streams
+from mt_core.sessions.streaming.streaming_statements import Streams
+from mt_core.streaming.engine import StreamEngine
+from mt_core.streaming.keeper import StreamKeeper
+from mt_core.streaming.owner import MOST_RUNNING, StreamOwner
 from mt_core.tables.changes import Signal
-from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.tables.continuous.workers import ContinuousWorkers
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import RefreshEngine
 from mt_core.tables.intents import Intents
 from mt_core.tables.manager import TableManager

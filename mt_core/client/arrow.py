@@ -7,10 +7,10 @@ from typing import Any
 
 import pyarrow as pa
 
+from mt_core.base.rowset import ROW_KIND, Column, LogicalType, RowKind
 from mt_core.client.pages import ResultPage
 from mt_core.client.values import UnreadableValue, rows_converter, zone_for
 from mt_core.errors import GatewayError
-from mt_core.rowset import ROW_KIND, Column, LogicalType, RowKind
 
 
 def read_stream(content: bytes) -> pa.Table:

@@ -10,8 +10,8 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mt_core.base.rowset import Column
 from mt_core.client.values import UnreadableValue
-from mt_core.rowset import Column
 
 Values = Callable[[pa.Array], list[Any]]
 _plain: Values = pa.Array.to_pylist

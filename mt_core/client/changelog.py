@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from mt_core.base.rowset import ROW_KIND, Column, LogicalType, RowKind
 from mt_core.client.exceptions import NotSupportedError
 from mt_core.client.reader import Row
-from mt_core.rowset import ROW_KIND, Column, LogicalType, RowKind
 
 Change = tuple[RowKind, Row]
 KIND = Column(name=ROW_KIND, type=LogicalType(root="TINYINT", nullable=False))

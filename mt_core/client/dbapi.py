@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 import httpx
 
+from mt_core.base.identifiers import sql_name
+from mt_core.base.rowset import Column, RowKind
+from mt_core.base.tokens import significant
 from mt_core.client.changelog import KIND, Change, changes, refused
 from mt_core.client.exceptions import (
     DatabaseError,
@@ -53,9 +56,6 @@ from mt_core.client.type_objects import (
 from mt_core.client.values import rows_converter, zone_for
 from mt_core.client.writes import is_of_a_write
 from mt_core.errors import GatewayError
-from mt_core.identifiers import sql_name
-from mt_core.rowset import Column, RowKind
-from mt_core.tokens import significant
 
 if TYPE_CHECKING:
     import pandas

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from mt_core.access import is_loopback
-from mt_core.address import Address
+from mt_core.base.access import is_loopback
+from mt_core.base.address import Address
 
 DEFAULT_HOME = "./.freshtable"
 # Where a client calls a gateway that listens on all addresses.

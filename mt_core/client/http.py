@@ -14,12 +14,8 @@ from urllib.parse import quote
 import httpx
 from httpx import codes
 
-from mt_core.address import Address
-from mt_core.client.pages import Progress as Progress
-from mt_core.client.pages import ResultPage as ResultPage
-from mt_core.client.session import HEARTBEAT_S, Closing, Heartbeat, Opening, session_change
-from mt_core.errors import GatewayError, SessionLost, SessionNotFound
-from mt_core.protocol import (
+from mt_core.base.address import Address
+from mt_core.base.protocol import (
     AFFECTED_ROWS_HEADER,
     ARROW_TYPE,
     ERROR_CODE_HEADER,
@@ -30,7 +26,11 @@ from mt_core.protocol import (
     is_error_body,
     read_error,
 )
-from mt_core.protocol import Refresh as Refresh
+from mt_core.base.protocol import Refresh as Refresh
+from mt_core.client.pages import Progress as Progress
+from mt_core.client.pages import ResultPage as ResultPage
+from mt_core.client.session import HEARTBEAT_S, Closing, Heartbeat, Opening, session_change
+from mt_core.errors import GatewayError, SessionLost, SessionNotFound
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import httpx
 
-from mt_core.address import Address
-from mt_core.client.http import GatewayRefused
-from mt_core.protocol import (
+from mt_core.base.address import Address
+from mt_core.base.protocol import (
     ENGINE_HEADER,
     ENGINE_NOTE_HEADER,
     ERROR_CODE_HEADER,
@@ -17,6 +16,7 @@ from mt_core.protocol import (
     WORK_HEADER,
     read_error,
 )
+from mt_core.client.http import GatewayRefused
 
 PRODUCT = "Freshtable"
 READY, UNKNOWN = "READY", "UNKNOWN"

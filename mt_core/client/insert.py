@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any
 
+from mt_core.base.plural import plural
+from mt_core.base.tokens import significant, skip_brackets
 from mt_core.client.literals import ParameterCount, find_markers
-from mt_core.plural import plural
-from mt_core.tokens import significant, skip_brackets
 
 ROWS_AT_ONCE = 500
 

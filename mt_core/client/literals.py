@@ -10,8 +10,8 @@ from math import isfinite
 from typing import Any
 from uuid import UUID
 
-from mt_core.plural import plural
-from mt_core.tokens import Token, TokenKind, tokenize
+from mt_core.base.plural import plural
+from mt_core.base.tokens import Token, TokenKind, tokenize
 
 MAX_DIGITS = 38
 # What INTERVAL DAY TO SECOND holds: microseconds in 64 bits.

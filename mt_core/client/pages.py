@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.rowset import Column, RowKind
+from mt_core.base.rowset import Column, RowKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

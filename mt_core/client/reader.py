@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from mt_core.base.extras import installation
 from mt_core.client.exceptions import NotSupportedError
 from mt_core.client.pages import ResultPage
-from mt_core.extras import installation
 
 if TYPE_CHECKING:
     import pyarrow as pa

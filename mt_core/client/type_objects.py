@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime, time
 
-from mt_core.rowset import Column
+from mt_core.base.rowset import Column
 
 Description = tuple[str, str, None, int | None, int | None, int | None, bool]
 

@@ -10,7 +10,7 @@ from decimal import Context, Decimal
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from mt_core.rowset import Column, LogicalType
+from mt_core.base.rowset import Column, LogicalType
 
 Convert = Callable[[Any], Any]
 Rows = Sequence[Sequence[Any]]

@@ -10,12 +10,12 @@ from typing import Any
 
 import yaml
 
-from mt_core.access import Token
+from mt_core.base.access import Token
+from mt_core.base.options import suggestion
+from mt_core.base.secrets import Secret, masked, secret_url
 from mt_core.config.settings import BY_KEY, ENVIRONMENT_PREFIX, SETTINGS, Kind, Setting
 from mt_core.config.values import Value, shown, value_of, zone_key
 from mt_core.errors import ConfigError
-from mt_core.options import suggestion
-from mt_core.secrets import Secret, masked, secret_url
 
 SPARK_PREFIX = "spark."
 SCHEDULER_PREFIX = "workflow-scheduler."

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from zoneinfo import ZoneInfo
 
-from mt_core.access import Token, parse_tokens
+from mt_core.base.access import Token, parse_tokens
+from mt_core.base.options import bytes_of, duration_of
+from mt_core.base.secrets import MASK, Secret, secret_url
 from mt_core.config.settings import Kind, Setting
 from mt_core.errors import ConfigError
-from mt_core.options import bytes_of, duration_of
-from mt_core.secrets import MASK, Secret, secret_url
 
 Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, ...]
 

@@ -9,10 +9,10 @@ from datetime import timedelta
 from rich.table import Table
 from rich.text import Text
 
+from mt_core.base.plural import plural
 from mt_core.client.http import GatewayClient
 from mt_core.demo.facts import ENDED, RunFacts, TableFacts, ask, read_decision, read_runs, read_tables
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES, ZONE, day
-from mt_core.plural import plural
 
 TITLE = "Materialized tables, kept fresh"
 _RUNS = 20

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from mt_core.extras import requiring
+from mt_core.base.extras import requiring
 
 SOURCES = ("flights", "weather", "airlines", "airports", "planes")
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from mt_core.base.plural import plural
 from mt_core.client.http import GatewayClient
 from mt_core.demo.facts import ask, read_runs
 from mt_core.demo.story import ARRIVING_DAYS, DAILY, DAYS_AT_START, NAMESPACE, TABLES
 from mt_core.errors import GatewayError
-from mt_core.plural import plural
 
 
 def verify(client: GatewayClient) -> list[str]:

@@ -9,8 +9,8 @@ import orjson
 import pyarrow as pa
 from fastapi import Request, Response
 
-from mt_core.protocol import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
-from mt_core.rowset import Column, LogicalType
+from mt_core.base.protocol import ARROW_TYPE, NEXT_URI_HEADER, RESULT_TYPE_HEADER
+from mt_core.base.rowset import Column, LogicalType
 
 # Fewer requests are faster; long rows make the page smaller than this.
 PAGE_ROWS = 262_144

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.concurrency import run_in_threadpool
 
+from mt_core.base.protocol import ENGINE_HEADER, ENGINE_NOTE_HEADER, SCHEDULER_HEADER, WORK_HEADER
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.schemas import DRAFT_INFO, INFO, VERSIONS, described
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
-from mt_core.protocol import ENGINE_HEADER, ENGINE_NOTE_HEADER, SCHEDULER_HEADER, WORK_HEADER
 
 READY, UNKNOWN = "READY", "UNKNOWN"
 

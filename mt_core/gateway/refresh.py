@@ -8,14 +8,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Header
 from pydantic import BaseModel
 
-from mt_core.errors import MtError, RequestInvalid
-from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.gateway.http.errors import error_answer
-from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
-from mt_core.gateway.http.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
-from mt_core.gateway.http.security import Caller
-from mt_core.gateway.services import GatewayServices
-from mt_core.protocol import (
+from mt_core.base.protocol import (
     ATTEMPT_HEADER,
     DYNAMIC_OPTIONS,
     EXECUTION_CONFIG,
@@ -27,6 +20,13 @@ from mt_core.protocol import (
     TABLE_HEADER,
     TRIGGER_HEADER,
 )
+from mt_core.errors import MtError, RequestInvalid
+from mt_core.gateway.http.answers import JsonAnswer
+from mt_core.gateway.http.errors import error_answer
+from mt_core.gateway.http.requests import Body, JsonBody, SessionHandle
+from mt_core.gateway.http.schemas import REFRESH, REFRESH_ERRORS, REFRESH_TAKEN, described
+from mt_core.gateway.http.security import Caller
+from mt_core.gateway.services import GatewayServices
 from mt_core.tables.table_commands import RefreshRequest
 
 _MEANING = (

@@ -9,6 +9,9 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Query, Request, Response
 
+from mt_core.base.plain_text import plain_rows
+from mt_core.base.protocol import AFFECTED_ROWS_HEADER
+from mt_core.base.rowset import PageForm, RowKind
 from mt_core.errors import Canceled, IllegalStatus, MtError, RequestInvalid
 from mt_core.gateway.arrow_answers import PAGE_ROWS, ArrowAnswer, accepts_arrow, stream_of
 from mt_core.gateway.http.answers import JsonAnswer
@@ -22,9 +25,6 @@ from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
 from mt_core.gateway.statements import OPERATION_PATH, progress_of
 from mt_core.model.run import RefreshRun
-from mt_core.plain_text import plain_rows
-from mt_core.protocol import AFFECTED_ROWS_HEADER
-from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.operations.operation import TERMINAL, OperationResult, OperationStatus
 from mt_core.sessions.refreshes import AnyOperation
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from mt_core.access import Token
+from mt_core.base.access import Token
+from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.ports import PlanFiles, Runs
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
-from mt_core.sessions.statements.executor import StatementExecutor
 from mt_core.tables.workflows.published import PublishedWorkflows
 
 DEFAULT_VERSIONS = ("V1", "V2", "V3", "V4")

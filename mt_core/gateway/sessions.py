@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from fastapi import APIRouter
 
+from mt_core.base.secrets import masked
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import short
 from mt_core.gateway.http.endpoints import direct_router
@@ -13,7 +14,6 @@ from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices
 from mt_core.jobs.installed import HOOKS_KEY
-from mt_core.secrets import masked
 
 
 def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter:

@@ -27,9 +27,9 @@ from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.refresh import attempt_of
 from mt_core.gateway.services import GatewayServices
+from mt_core.sessions.completion import complete
 from mt_core.sessions.operations.operation import TERMINAL
 from mt_core.sessions.refreshes import AnyOperation
-from mt_core.sessions.statements.completion import complete
 
 OPERATION_PATH = "/sessions/{session_handle}/operations/{operation_handle}"
 

@@ -10,12 +10,12 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from functools import partial
 
-from mt_core.background import error_of
+from mt_core.base.background import error_of
+from mt_core.base.secrets import without_passwords
 from mt_core.clock import Clock, is_ahead
 from mt_core.errors import MtError
 from mt_core.jobs.hooks import JobStatusHook
 from mt_core.model.job import Job, JobEvent, JobHook
-from mt_core.secrets import without_passwords
 from mt_core.tables.registry import Registry, Transaction, transactional
 from mt_core.tables.upkeep.gateways import living_owners
 

@@ -6,10 +6,10 @@ import threading
 from collections.abc import Collection, Mapping
 from importlib.metadata import entry_points
 
+from mt_core.base.plugins import plugin_class
 from mt_core.errors import PluginError, RequestInvalid
 from mt_core.jobs.hooks import ENTRY_POINT_GROUP, JobHooks, JobStatusHook
 from mt_core.model.job import JobHook
-from mt_core.plugins import plugin_class
 
 HOOKS_KEY = "job.hooks"
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mt_core.base.plural import plural
 from mt_core.model.job import QUERIES, JobStatus
 from mt_core.model.run import RunStatus
 from mt_core.model.table import RefreshStatus
-from mt_core.plural import plural
 from mt_core.tables.registry import Transaction
 
 _UNDER_WAY = (RunStatus.QUEUED, RunStatus.RUNNING)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from mt_core.keepers.stream import StreamKeeper
 from mt_core.model.table import MaterializedTable
+from mt_core.streaming.keeper import StreamKeeper
 from mt_core.tables.keeper import Keeper, KeeperReport, KeeperState
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from mt_core.identifiers import namespace_of, quote, sql_name, string_literal
+from mt_core.base.identifiers import namespace_of, quote, sql_name, string_literal
 from mt_core.model.kafka_topic import KafkaTopic
 
 SPARK_CATALOG = "spark_catalog"

@@ -19,9 +19,9 @@ from zoneinfo import ZoneInfo
 
 from croniter import CroniterBadDateError, croniter
 
+from mt_core.base.plural import plural
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.zone import instant_at, instants_at, zone_named
-from mt_core.plural import plural
 
 KEY = "SCHEDULE CRON"
 FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")

@@ -7,9 +7,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from enum import StrEnum
 from zoneinfo import ZoneInfo
 
+from mt_core.base.plural import plural
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.zone import instant_at, instant_of, offset_at, seconds_of, transition_between, zone_named
-from mt_core.plural import plural
 
 FIRST_MONDAY = date(1970, 1, 5)
 FIRST_INSTANT = seconds_of(datetime(1970, 1, 5, tzinfo=UTC))

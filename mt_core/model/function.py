@@ -12,7 +12,7 @@ from pathlib import PurePosixPath
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
-from mt_core.identifiers import quote, string_literal
+from mt_core.base.identifiers import quote, string_literal
 
 PIN = "#sha256="
 _KINDS = (

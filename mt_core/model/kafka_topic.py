@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from mt_core.identifiers import property_list, quote
+from mt_core.base.identifiers import property_list, quote
 
 _RECORD = (
     *("`key` BINARY", "`value` BINARY", "`topic` STRING", "`partition` INT", "`offset` BIGINT"),

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name
 
 _NO_FOLDER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
 

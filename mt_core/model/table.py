@@ -9,8 +9,8 @@ from enum import StrEnum
 from typing import Any
 from uuid import NAMESPACE_OID, uuid5
 
+from mt_core.base.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
 from mt_core.errors import IllegalStatus
-from mt_core.identifiers import Namespace, display_name, namespace_of, namespace_text, sql_name
 from mt_core.model.cadence import Cadence, Grid, fresh_until, period_at
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from mt_core.identifiers import namespace_of, sql_name
+from mt_core.base.identifiers import namespace_of, sql_name
 from mt_core.model.connector_table import Watermark
 
 _COLUMN = "freshtable.watermark.column"

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
-from mt_core.identifiers import display_name, quote
+from mt_core.base.identifiers import display_name, quote
 
 
 class TransformKind(StrEnum):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from datetime import timedelta
 
-from mt_core.options import FLINK_DURATION, flink_duration_of
+from mt_core.base.options import FLINK_DURATION, flink_duration_of
 
 FOR_EVER = timedelta(days=36_500)
 """The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read the state of a key."""

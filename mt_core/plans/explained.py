@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mt_core.base.secrets import statement_text
 from mt_core.plans.compiled import CompiledPlan, short_upstream
 from mt_core.plans.operator_tree import tree_lines
 from mt_core.plans.operators import Operator
-from mt_core.secrets import statement_text
 
 _LONGEST = 100_000
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
+from mt_core.base.rowset import RowKind
 from mt_core.plans.durations import FOR_EVER, ttl_text
 from mt_core.plans.operators import Operator, OperatorState
 from mt_core.plans.policies import TtlTimeCharacteristic, TtlUpdateEvent, policy_text
-from mt_core.rowset import RowKind
 
 _LETTERS = {
     RowKind.INSERT: "I",

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from mt_core.base.rowset import RowKind as RowKind
 from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent
-from mt_core.rowset import RowKind as RowKind
 
 ADDS = frozenset({RowKind.INSERT})
 """The changes of an operator whose rows are only added."""

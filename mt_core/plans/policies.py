@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import Enum, StrEnum
 
-from mt_core.options import flink_duration_of
+from mt_core.base.options import flink_duration_of
 from mt_core.plans.durations import FOR_EVER, ttl_text
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -14,8 +14,8 @@ from alembic.util.exc import CommandError
 from sqlalchemy import URL, Connection, Engine, column, create_engine, event, inspect, make_url, select, table
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
+from mt_core.base.extras import installation
 from mt_core.errors import ConfigError
-from mt_core.extras import installation
 from mt_core.registry.failures import translated
 from mt_core.registry.schema import NEWEST
 

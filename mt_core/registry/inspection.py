@@ -10,8 +10,8 @@ from sqlalchemy import URL, Engine, create_engine, inspect, select
 from sqlalchemy.exc import NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
+from mt_core.base.extras import installation
 from mt_core.errors import ConfigError
-from mt_core.extras import installation
 from mt_core.registry.database import VERSIONS, parse, shown
 from mt_core.registry.failures import translated
 

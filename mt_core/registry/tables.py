@@ -8,8 +8,8 @@ from typing import Any
 
 from sqlalchemy import ColumnElement, and_, bindparam, delete, exists, select, tuple_, update
 
+from mt_core.base.identifiers import namespace_text
 from mt_core.errors import RevisionConflict, TableExists, TableGone
-from mt_core.identifiers import namespace_text
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.registry.rows import row_of
 from mt_core.registry.schema import TABLES

@@ -7,8 +7,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from mt_core.base.identifiers import Namespace
+from mt_core.base.rowset import Column, PageForm, RowKind
 from mt_core.errors import MtError
-from mt_core.identifiers import Namespace
 from mt_core.model.function import CreatedFunction
 from mt_core.model.progress import Progress
 from mt_core.model.reservation import Reservation
@@ -16,7 +17,6 @@ from mt_core.model.run import RefreshRun
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
 from mt_core.plans.compiled import Topology
-from mt_core.rowset import Column, PageForm, RowKind
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.statements import Statement
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest

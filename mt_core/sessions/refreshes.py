@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from mt_core.base.rowset import BIGINT, STRING_MAP, Column, PageForm, RowSet
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, QueryBroken, RefreshFailed
 from mt_core.model.run import DONE, RefreshRun, RunStatus
-from mt_core.rowset import BIGINT, STRING_MAP, Column, PageForm, RowSet
 from mt_core.sessions.operations.operation import (
     NO_TASKS,
     TERMINAL,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import partial
 
-from mt_core.background import attempt
+from mt_core.base.background import attempt
 from mt_core.clock import Clock
 from mt_core.errors import IllegalStatus, SessionNotFound
 from mt_core.sessions.operations.operation import TERMINAL, Operation, OperationKind, OperationStatus

@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from functools import partial
 
-from mt_core.background import attempt
+from mt_core.base.background import attempt
+from mt_core.base.plural import plural
 from mt_core.clock import Clock
 from mt_core.errors import SessionLimit, SessionNotFound
-from mt_core.plural import plural
 from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.property_values import check_property
 from mt_core.sessions.session import Session

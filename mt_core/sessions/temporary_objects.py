@@ -6,14 +6,14 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 
+from mt_core.base.identifiers import Namespace, sql_name
+from mt_core.base.tokens import TokenKind
 from mt_core.errors import Unsupported
-from mt_core.identifiers import Namespace, sql_name
 from mt_core.sessions.ports import SessionState
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.connectors import SINKS
+from mt_core.sql.connectors.kinds import SINKS
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import ReadStatement
-from mt_core.tokens import TokenKind
 
 _KINDS = {"VIEW": False, "TABLE": False, "FUNCTION": True}
 _TEMPORARY = ("TEMPORARY", "TEMP")

@@ -7,7 +7,7 @@ from concurrent.futures import Future, wait
 from functools import partial
 from typing import TypeVar
 
-from mt_core.background import start_thread
+from mt_core.base.background import start_thread
 
 T = TypeVar("T")
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, TypeVar
 
+from mt_core.base.identifiers import display_name, namespace_of, string_literal
+from mt_core.base.plural import plural
 from mt_core.client.extended import extended_rows
 from mt_core.client.http import GatewayClient
 from mt_core.client.info import READY, UNKNOWN, read_info
 from mt_core.errors import GatewayError, MtError, OperationNotFound
-from mt_core.identifiers import display_name, namespace_of, string_literal
 from mt_core.model.job import REFUSED
-from mt_core.plural import plural
 from mt_core.setup.outcomes import outcomes
 
 Row = Mapping[str, Any]

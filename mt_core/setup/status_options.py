@@ -9,8 +9,8 @@ from typing import Annotated
 
 import typer
 
+from mt_core.base.options import duration_of
 from mt_core.errors import ConfigError
-from mt_core.options import duration_of
 
 
 @dataclass(frozen=True, kw_only=True)

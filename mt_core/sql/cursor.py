@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
+from mt_core.base.tokens import Lines, Token, TokenKind, end_of_statement, significant
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.partition import PartitionValues, ValueRange
-from mt_core.tokens import Lines, Token, TokenKind, end_of_statement, significant
 
 
 class TokenCursor:

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from mt_core.base.options import BOOLEAN
+from mt_core.base.tokens import Token, TokenKind, significant
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.stream import SourceHint
-from mt_core.options import BOOLEAN
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.state_ttl_hints import with_state_ttls
-from mt_core.tokens import Token, TokenKind, significant
 
 STREAMING = "streaming"
 _OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)

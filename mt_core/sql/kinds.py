@@ -11,9 +11,9 @@ from enum import StrEnum
 from functools import partial
 
 from mt_core.sql.catalog import CatalogStatement, Shown
+from mt_core.sql.connectors.connector_table import read_connector_table
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink import changes as changes
-from mt_core.sql.flink.connector_table import read_connector_table
 from mt_core.sql.readers import catalog_statements as catalogs
 from mt_core.sql.readers import functions as functions
 from mt_core.sql.readers import plan_statements as plans

@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from itertools import dropwhile, takewhile
 
+from mt_core.base.tokens import Token, TokenKind, check_nesting, significant, split_statements
 from mt_core.errors import SqlSyntaxError
 from mt_core.model.stream import SourceHint
 from mt_core.sql.catalog import CatalogStatement, Explain
@@ -16,7 +17,6 @@ from mt_core.sql.hints import HintedText, without_hints
 from mt_core.sql.kinds import Trait, reader_of, traits_of
 from mt_core.sql.statement_types import type_of
 from mt_core.sql.statements import Statement
-from mt_core.tokens import Token, TokenKind, check_nesting, significant, split_statements
 
 HEAD = 12
 

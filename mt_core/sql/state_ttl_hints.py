@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from mt_core.base.options import FLINK_DURATION
+from mt_core.base.tokens import Token, TokenKind, significant
 from mt_core.errors import SqlSyntaxError
-from mt_core.options import FLINK_DURATION
 from mt_core.plans.policies import hinted_policy
 from mt_core.sql.cursor import TokenCursor
-from mt_core.tokens import Token, TokenKind, significant
 
 STATE_TTL = "STATE_TTL"
 _HINT = re.compile(r"/\*\+.*?\bSTATE_TTL\b", re.IGNORECASE | re.DOTALL)

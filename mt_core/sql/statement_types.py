@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mt_core.base.tokens import Token, TokenKind, significant, skip_brackets
 from mt_core.errors import SqlSyntaxError
-from mt_core.tokens import Token, TokenKind, significant, skip_brackets
 
 SELECT, INSERT, STATEMENT_SET = "SELECT", "INSERT", "STATEMENT_SET"
 CREATE_TABLE_AS, REPLACE_TABLE_AS = "CREATE_TABLE_AS", "REPLACE_TABLE_AS"

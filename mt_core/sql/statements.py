@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from mt_core.identifiers import Namespace
+from mt_core.base.identifiers import Namespace
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionValues

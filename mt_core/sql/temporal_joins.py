@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mt_core.base.tokens import Token, TokenKind, significant
 from mt_core.errors import Unsupported
-from mt_core.tokens import Token, TokenKind, significant
 
 _CLAUSE = ["FOR", "SYSTEM_TIME", "AS", "OF"]
 _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Protocol
 
-from mt_core.identifiers import Namespace
-from mt_core.maintenance.changes import SourceChange
-from mt_core.maintenance.shape import QueryShape
-from mt_core.maintenance.strategy import Strategy
+from mt_core.base.identifiers import Namespace
+from mt_core.base.rowset import RowSet
+from mt_core.incremental.changes import SourceChange
+from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.strategy import Strategy
 from mt_core.model.partition import NOTHING, Scope
 from mt_core.model.progress import Progress
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.model.transform import Transform
-from mt_core.rowset import RowSet
 from mt_core.tables.heard_commits import HeardCommits
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
+from mt_core.base.identifiers import display_name
+from mt_core.base.rowset import Column, RowSet
 from mt_core.errors import MtError, NotMaterializedTable, QueryFailed, TableNotFound
-from mt_core.identifiers import display_name
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.rowset import Column, RowSet
 from mt_core.sql import statements as sql
 from mt_core.tables.commands.alter import (
     alter_options,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from mt_core.identifiers import Namespace
+from mt_core.base.identifiers import Namespace
+from mt_core.base.rowset import RowSet
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import TableIdentifier
-from mt_core.rowset import RowSet
 
 
 def _without_variables(_name: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from importlib.metadata import EntryPoint, entry_points
 
+from mt_core.base.plugins import plugin_class
 from mt_core.errors import PluginError
-from mt_core.plugins import plugin_class
 from mt_core.workflow.scheduler import ENTRY_POINT_GROUP, SchedulerHooks, WorkflowScheduler
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
 
+from mt_core.base.secrets import is_secret
 from mt_core.model.freshness import FIRST_MONDAY, cron_of
-from mt_core.secrets import is_secret
 from mt_core.workflow.definitions import SHARDS, WorkflowDefinition
 from mt_core.workflow.operations import Schedule
 

@@ -11,10 +11,10 @@ from urllib.parse import quote
 
 import httpx
 
-from mt_core.address import Address
+from mt_core.base.address import Address
+from mt_core.base.protocol import ERROR_CODE_HEADER, Refresh
 from mt_core.errors import SessionNotFound
 from mt_core.model.formatter import show_schedule_time
-from mt_core.protocol import ERROR_CODE_HEADER, Refresh
 from mt_core.workflow.definitions import WorkflowDefinition
 from scheduler_plugins.memory.outbox import Tick
 

@@ -29,7 +29,7 @@ EXTRAS = {
     "mt_core.client.dialect": ("client",),
     "mt_core.client.http": ("client",),
     "mt_core.client.reader": ("client",),
-    "mt_core.client.terminal.columnar_file": ("client",),
+    "mt_core.terminal.output.columnar_file": ("client",),
     "mt_core.setup.checks": ("gateway",),
     "mt_core.setup.doctor": ("gateway",),
     "mt_core.state": ("state",),

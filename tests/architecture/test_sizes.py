@@ -15,15 +15,15 @@ MOST_ARGUMENTS = 6
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Threads that must outlive what they do: statements, requests, ticks, refreshes.
 MAY_CATCH_ALL = {
-    "mt_core/background.py",
-    "mt_core/sessions/statements/executor.py",
+    "mt_core/base/background.py",
+    "mt_core/sessions/executor.py",
     "mt_core/gateway/http/errors.py",
     "scheduler_plugins/memory/delivery.py",
 }
 READS_THE_ENVIRONMENT = {
     "mt_core/cli.py",
-    "mt_core/spark/jars.py",
-    "mt_core/spark/operator_jar.py",
+    "mt_core/spark/driver/jars.py",
+    "mt_core/spark/driver/operator_jar.py",
     "tests/support/gateway/forked.py",
     "tests/support/gateway/own_process.py",
 }

@@ -7,7 +7,7 @@ import pytest
 
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from tests.support.engine_contract import EngineContract
 from tests.support.engine_steps import COLUMNS, Row
 from tests.support.fake_engine import FakeEngine

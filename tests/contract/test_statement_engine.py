@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.base.rowset import Column
 from mt_core.model.table import Column as StoredColumn
-from mt_core.rowset import Column
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.support.fake_statements import NO_ROWS, ONE_ROW, FakeStatementEngine

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from docs.build import ROOT, openapi_documents
+from mt_core.base.tokens import split_statements
 from mt_core.sql import catalog, functions, plans
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import Statement
-from mt_core.tokens import split_statements
 from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow
 from mt_core.workflow.scheduler import (
     SchedulerContext,

@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from mt_core.maintenance import cost
+from mt_core.incremental import cost
 from mt_core.model.run import RunStatus
 from mt_core.spark.iceberg import opened_files, staged_files
-from mt_core.spark.maintenance import row_images, small_change
+from mt_core.spark.incremental import row_images, small_change
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
 from tests.support.maintained_queries import QUERIES, SOURCES, MaintainedQuery

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from mt_core.errors import MtError
-from mt_core.spark.jars import cache_dir, fetch_packages
+from mt_core.spark.driver.jars import cache_dir, fetch_packages
 
 Environ = Mapping[str, str]
 

@@ -12,9 +12,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.plans.operators import RowKind
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, scala_sequence, static_member
 from mt_core.spark.streams.inserts import query_of
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.operators.state_ttls import read_ttls

@@ -11,12 +11,12 @@ from pathlib import Path
 import pytest
 
 from mt_core.app.wiring import wire_tables
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.sql.parser import parse
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.manager import TableManager

@@ -12,18 +12,18 @@ from uuid import uuid4
 
 from mt_core.clock import SystemClock
 from mt_core.model.stream import StreamDefinition, StreamMember, StreamProgress
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.statements.listings import CatalogRequest
-from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.sink import Check
+from mt_core.spark.ctas.table_creations import reserve
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.spark.storage.table_creations import reserve
 from mt_core.spark.streams.engine import SparkStreams
-from mt_core.spark.streams.sinks.sink import Check
 from mt_core.sql.parser import ReadStatement
-from mt_core.tables.connector_tables import ConnectorTables
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.stream_engine_contract import wait_while_streams_run
 

@@ -12,9 +12,9 @@ from pyspark.errors.exceptions.base import UnsupportedOperationException
 
 from mt_core.errors import ConfigError, DefinitionInvalid, QueryFailed
 from mt_core.sessions.ports import SessionContext
-from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.files.jar_copies import JarCopies
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
@@ -93,7 +93,7 @@ def test_functions_of_sql_with_parameters_are_refused_because_icebergs_parser_fa
 
 @pytest.mark.postgres
 def test_a_jdbc_table_and_catalog_need_no_driver(spark_driver: SparkDriver, postgres_database: str) -> None:
-    from mt_core.sql.flink.catalog_options import catalog_settings
+    from mt_core.sql.connectors.catalog_options import catalog_settings
     from mt_core.sql.parser import parse
 
     with psycopg.connect(postgres_database, autocommit=True) as connection:

@@ -10,27 +10,27 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.identifiers import quote
+from mt_core.base.rowset import RowSet
 from mt_core.errors import DefinitionInvalid, QueryFailed
-from mt_core.identifiers import quote
 from mt_core.jobs.store import JobStore
-from mt_core.rowset import RowSet
+from mt_core.sessions.catalog.catalog_statements import CatalogStatements
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.catalog.function_commands import FunctionCommands
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.catalog_statements import CatalogStatements
-from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
-from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
-from mt_core.tables.connector_tables import ConnectorTables
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import Query
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns

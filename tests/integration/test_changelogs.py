@@ -11,9 +11,9 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL
+from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id

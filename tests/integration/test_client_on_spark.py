@@ -21,8 +21,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from sqlalchemy.dialects import registry
 
+from mt_core.base.rowset import RowKind
 from mt_core.client import dbapi
-from mt_core.rowset import RowKind
 from tests.depth import DEPTH, rounds
 from tests.support.gateway.own_process import ROOT, wait_until
 

@@ -12,18 +12,18 @@ import pytest
 
 from mt_core.clock import SystemClock
 from mt_core.jobs.store import JobStore
-from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.job import Job, JobStatus
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
-from mt_core.sessions.statements.streaming import Streams
+from mt_core.sessions.streaming.streaming_statements import Streams
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.files.plan_files import StoredPlans
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.spark.storage.plan_files import StoredPlans
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
+from mt_core.streaming.owner import StreamOwner
 from tests.integration.stream_world import StreamWorld
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.memory_registry import MemoryRegistry

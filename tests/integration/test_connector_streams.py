@@ -12,8 +12,8 @@ import pytest
 
 from mt_core.errors import Canceled, EngineError, Unsupported
 from mt_core.model.stream import SourceHint, StreamMember
+from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.query import TEMPORARY_FILES
 from tests.depth import DEPTH
 from tests.integration.stream_world import StreamWorld, member

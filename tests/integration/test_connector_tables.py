@@ -16,16 +16,16 @@ from mt_core.clock import SystemClock
 from mt_core.errors import MtError, QueryFailed, Unsupported
 from mt_core.jobs.store import JobStore
 from mt_core.model.connector_table import ConnectorTable
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
-from mt_core.spark.catalogs.connector_tables import create_tables
+from mt_core.spark.connectors.connector_tables import create_tables
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.jvm_objects import state_of
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.connector_tables import ConnectorTables
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.memory_registry import MemoryRegistry
 

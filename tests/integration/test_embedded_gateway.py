@@ -13,9 +13,9 @@ import psutil
 import pytest
 
 from mt_core.client.dbapi import Connection, connect
-from mt_core.client.embedded import EmbeddedGateway
 from mt_core.client.exceptions import Error
 from mt_core.client.home import holder_of
+from mt_core.terminal.embedded import EmbeddedGateway
 from tests.support.gateway.own_process import ROOT
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]

@@ -14,7 +14,7 @@ from mt_core.errors import ConfigError
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.file_systems import check_file_system, check_warehouse
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.tables.engine import StorageSpec
 
 pytestmark = pytest.mark.spark

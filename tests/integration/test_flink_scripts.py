@@ -8,19 +8,19 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.tokens import split_statements
 from mt_core.clock import SystemClock
 from mt_core.jobs.store import JobStore
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.connector_tables import ConnectorTables
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.upkeep.registered import RegisteredTables
-from mt_core.tokens import split_statements
 from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld
 

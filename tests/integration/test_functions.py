@@ -15,17 +15,17 @@ import pytest
 from mt_core.clock import SystemClock
 from mt_core.errors import Canceled, ConfigError, DefinitionInvalid, MtError, QueryFailed, Unsupported
 from mt_core.model.function import CreatedFunction, FunctionKind
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.session_functions import NoFunctions
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.function_sync import FunctionSync
 from mt_core.spark.functions.python_code import ModuleReader
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import parse
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
 from tests.integration.stream_world import StreamWorld

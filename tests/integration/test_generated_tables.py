@@ -9,8 +9,8 @@ import pytest
 
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.statements.spark_statements import SparkStatements
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]

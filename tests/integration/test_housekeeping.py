@@ -10,7 +10,7 @@ from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import StorageSpec
 

@@ -135,7 +135,7 @@ def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
         copy(ROOT / name, main / name)
     shutil.copytree(ROOT / "dags", dags)
     # As `make wheel` does.
-    run([sys.executable, "-m", "mt_core.spark.operator_jar", main / JAR], ROOT, dict(os.environ))
+    run([sys.executable, "-m", "mt_core.spark.driver.operator_jar", main / JAR], ROOT, dict(os.environ))
     build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", folder]
     run([*build, main, dags], folder, dict(os.environ))
     return folder

@@ -18,8 +18,8 @@ from mt_core.model.stream import SourceHint, StreamDefinition, StreamMember
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import ADDS, RowKind
 from mt_core.sessions.ports import ResultRows
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
 from mt_core.sql.parser import ReadStatement
 from tests.integration.operator_stream import OperatorStream, statement

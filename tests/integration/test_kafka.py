@@ -11,7 +11,7 @@ import pytest
 
 from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
-from mt_core.spark.jars import add_connector
+from mt_core.spark.driver.jars import add_connector
 from tests.integration.kafka_broker import KafkaBroker, kafka_broker
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until
 

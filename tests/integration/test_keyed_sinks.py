@@ -23,16 +23,16 @@ from mt_core.model.table import TableIdentifier
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import RowKind
 from mt_core.plans.policies import operator_policy
+from mt_core.spark.connectors.changelog import ROW_KIND
+from mt_core.spark.connectors.jdbc.keyed_sink import KeyedJdbcSink
+from mt_core.spark.connectors.key_changes import key_changes
+from mt_core.spark.connectors.rowless import PrintSink
+from mt_core.spark.connectors.targets import SinkTarget
+from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.materialization import materialized
-from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.sinks import iceberg as sinks
 from mt_core.spark.streams.sinks.iceberg import IcebergSink
-from mt_core.spark.streams.sinks.key_changes import key_changes
-from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
-from mt_core.spark.streams.sinks.rowless import PrintSink
-from mt_core.spark.streams.sinks.targets import SinkTarget
 from tests.depth import DEPTH
 from tests.integration.operator_stream import OperatorStream
 from tests.integration.stream_world import StreamWorld, member

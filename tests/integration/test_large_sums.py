@@ -9,8 +9,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mt_core.plans.operators import RowKind
+from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.streams.operators.changelog import ROW_KIND
 from tests.integration.operator_stream import OperatorStream
 from tests.integration.test_aggregates import aggregating, change
 from tests.integration.test_aggregates import session as session

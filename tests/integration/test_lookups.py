@@ -16,9 +16,9 @@ from mt_core.errors import Unsupported
 from mt_core.model.stream import SourceHint, StreamMember
 from mt_core.plans.operators import RowKind
 from mt_core.sessions.properties.stream_properties import FOR_EVER
+from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.operators.changelog import ROW_KIND
 from tests.integration.operator_stream import OperatorStream
 from tests.integration.stream_world import StreamWorld
 from tests.integration.test_aggregates import aggregating, change, changelog, rows_of

@@ -15,7 +15,7 @@ from mt_core.errors import EngineUnavailable
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.failures import LOST
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
 from tests.integration.row_servers import row_servers

@@ -95,5 +95,5 @@ def test_every_query_is_kept_in_its_way_while_rows_are_appended(
     maintained = Maintained(world, dice(part))
     maintained.create(picked(part, 6))
 
-    # The ways of all queries for each source are in tests/unit/maintenance/test_strategies.py.
+    # The ways of all queries for each source are in tests/unit/incremental/test_strategies.py.
     check_appends(maintained, DEPTH, *(SOURCES if DEPTH > 1 else [tuple(SOURCES)[part // 2]]))

@@ -14,15 +14,15 @@ from py4j.protocol import Py4JJavaError
 from pyarrow import array, compute
 from pyarrow.parquet import ParquetFile
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.spark.driver.jvm_objects import java_function, static_member, texts
 from mt_core.spark.iceberg import opened_files, staged_files
 from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept
 from mt_core.spark.iceberg.opened_files import OpenedFiles
 from mt_core.spark.iceberg.staged_files import planned_tasks
 from mt_core.spark.iceberg.touched_rows import Wanted, found_here
-from mt_core.spark.maintenance.file_difference import files_between
-from mt_core.spark.maintenance.row_images import netted
+from mt_core.spark.incremental.file_difference import files_between
+from mt_core.spark.incremental.row_images import netted
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.gateway.own_process import wait_until

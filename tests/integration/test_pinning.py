@@ -16,9 +16,9 @@ from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import java_function, json_of, own_object, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
 from mt_core.spark.queries import source_versions
 from mt_core.spark.queries.glances import NO_ANSWER, read, refreshed
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.tables.engine import (
     Query,
     SourceVector,

@@ -14,10 +14,10 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL
 from mt_core.plans.policies import operator_policy
+from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
+from mt_core.spark.connectors.kafka.topics import batch_rows, upserts
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.kafka.topics import batch_rows, upserts
-from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.rankings import REPLACES
 from mt_core.spark.streams.operators.stateless import expression_id

@@ -11,7 +11,7 @@ from contextlib import ExitStack, contextmanager
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from tests.depth import DEPTH, rounds
 from tests.integration.maintained_world import take_tables_for_large
 from tests.integration.refresh_world import RefreshWorld, Row, in_order

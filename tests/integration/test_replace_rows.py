@@ -14,12 +14,12 @@ from mt_core.errors import QueryFailed
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import Computed, kept
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.refresh.engine import SparkEngine
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

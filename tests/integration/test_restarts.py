@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.protocol import Refresh
 from mt_core.errors import GatewayError
-from mt_core.protocol import Refresh
 from tests.integration.lost_run import MASTER, create_kept, lost_run
 from tests.support.function_code import function_jar, greeting
 from tests.support.gateway.own_process import GatewayUnderTest, Row, rows_of, wait_until

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.maintenance.delta import images_of
+from mt_core.incremental.delta import images_of
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.computed_rows import Computed, kept
 from mt_core.spark.iceberg.inline_plans import InlinePlans
 from mt_core.spark.iceberg.touched_rows import Wanted, chosen
-from mt_core.spark.maintenance.row_images import netted, signed
+from mt_core.spark.incremental.row_images import netted, signed
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]

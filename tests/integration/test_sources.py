@@ -7,7 +7,7 @@ from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.jvm_objects import java_class, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.tables.engine import Query
 
 pytestmark = pytest.mark.spark

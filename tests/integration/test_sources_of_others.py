@@ -11,7 +11,7 @@ import pytest
 from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.table import Table
 
-from mt_core.spark.jars import default_jars_dir, jar_conf
+from mt_core.spark.driver.jars import default_jars_dir, jar_conf
 from tests.class_archive import jvm_options
 from tests.depth import DEPTH
 from tests.integration.follower import Follower

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.rowset import LogicalType
 from mt_core.errors import QueryFailed
-from mt_core.rowset import LogicalType
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements

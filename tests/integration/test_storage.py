@@ -12,7 +12,7 @@ import pytest
 from mt_core.errors import CatalogUnsupported, DefinitionInvalid, TableExists
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.tables.engine import StorageSpec
 
 pytestmark = pytest.mark.spark

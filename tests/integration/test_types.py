@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.plain_text import plain_rows
+from mt_core.base.rowset import PageForm
 from mt_core.errors import Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.plain_text import plain_rows
-from mt_core.rowset import PageForm
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements

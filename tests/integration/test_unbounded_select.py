@@ -10,12 +10,12 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from mt_core.base.rowset import PageForm, RowKind
 from mt_core.errors import MtError, QueryFailed
 from mt_core.model.stream import StreamMember
-from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.ports import ResultRows, SessionContext
+from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.parser import ReadStatement
 

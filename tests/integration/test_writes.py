@@ -12,7 +12,7 @@ from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import MetadataChange
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine import SparkEngine
+from mt_core.spark.refresh.engine import SparkEngine
 from mt_core.tables.engine import (
     Query,
     Staged,

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mt_core.access import parse_tokens
+from mt_core.base.access import parse_tokens
+from mt_core.base.rowset import Column, RowSet
 from mt_core.gateway.http.server import GatewayServer, listen
-from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.client_screen import PROGRAM, Open, at_prompt
 from tests.support.gateway.shared_app import app_of

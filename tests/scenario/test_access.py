@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mt_core.access import parse_tokens
+from mt_core.base.access import parse_tokens
 from mt_core.client.http import GatewayClient, Refresh
 from mt_core.errors import GatewayError
 from mt_core.gateway.application import build_app

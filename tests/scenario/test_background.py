@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.base.rowset import INT, Column, RowSet
 from mt_core.model.progress import Progress
-from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.client_screen import PROGRAM, Open, at_prompt
 from tests.support.fake_rows import FakeRows

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from mt_core.base.rowset import INT, Column
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.rowset import INT, Column
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.table_commands import CommandOutcome

@@ -12,14 +12,14 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
+from mt_core.base.rowset import STRING, Column, LogicalType, RowSet
 from mt_core.cli import app
-from mt_core.client.terminal.commands import COMMANDS
-from mt_core.client.terminal.configuration import ClientConfiguration, read_file
-from mt_core.client.terminal.display import COLUMN_WIDTH, KEYS, Display, ResultMode
-from mt_core.client.terminal.exit_codes import ExitCode
-from mt_core.client.terminal.form import Form
-from mt_core.rowset import STRING, Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
+from mt_core.terminal.configuration import ClientConfiguration, read_file
+from mt_core.terminal.display import COLUMN_WIDTH, KEYS, Display, ResultMode
+from mt_core.terminal.exit_codes import ExitCode
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.prompt.commands import COMMANDS
 from tests.support.gateway.statements import Gateway
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "client.md"

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 
 import pytest
 
+from mt_core.base.rowset import Column, RowSet
 from mt_core.errors import QueryFailed
 from mt_core.model.run import RunKind
 from mt_core.model.table import TableIdentifier
-from mt_core.rowset import Column, RowSet
 from mt_core.sql.statements import DescribeTable, ShowRefreshes, Statement
 from mt_core.tables.runs.decide import SKIP
 from mt_core.tables.table_commands import CommandContext, CommandOutcome

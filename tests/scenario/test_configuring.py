@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mt_core.rowset import Column, RowSet
+from mt_core.base.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.statements import Gateway, root_cause
 

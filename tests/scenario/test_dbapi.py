@@ -9,9 +9,9 @@ import pytest
 from sqlalchemy import create_engine, text
 from sqlalchemy.dialects import registry
 
+from mt_core.base.rowset import INT, STRING, Column, LogicalType, RowSet
 from mt_core.client import dbapi
 from mt_core.errors import EngineUnavailable, QueryFailed
-from mt_core.rowset import INT, STRING, Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.statements import Gateway
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.rowset import BOOLEAN, Column, LogicalType, RowKind, RowSet
 from mt_core.gateway.draft import endpoints
 from mt_core.model.run import RunStatus
-from mt_core.rowset import BOOLEAN, Column, LogicalType, RowKind, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause

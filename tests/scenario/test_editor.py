@@ -14,21 +14,21 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from rich.console import Console
 
+from mt_core.base.rowset import Column, RowSet
 from mt_core.client.http import GatewayClient
-from mt_core.client.terminal.commands import run_command
-from mt_core.client.terminal.editor.editor import Editor
-from mt_core.client.terminal.form import Form
-from mt_core.client.terminal.prompt import Prompt
-from mt_core.client.terminal.script import Runner, Screen
-from mt_core.client.terminal.sitting import Keys, Sitting
 from mt_core.errors import QueryFailed
 from mt_core.model.table import TableIdentifier
-from mt_core.rowset import Column, RowSet
 from mt_core.sql.statements import DescribeTable, ShowRefreshes
 from mt_core.tables.runs.decide import SKIP
 from mt_core.tables.table_commands import CommandOutcome
 from mt_core.tables.views.run_rows import run_rows
 from mt_core.tables.views.run_view import RunView
+from mt_core.terminal.editor.editor import Editor
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.prompt.commands import run_command
+from mt_core.terminal.prompt.prompt import Prompt
+from mt_core.terminal.prompt.sitting import Keys, Sitting
+from mt_core.terminal.script import Runner, Screen
 from tests.support.gateway.statements import Gateway
 from tests.support.gateway.whole import DAILY, EVERY_10_S, WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway

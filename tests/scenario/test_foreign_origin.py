@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mt_core.access import parse_tokens
+from mt_core.base.access import parse_tokens
 from tests.support.gateway.shared_app import app_of
 from tests.support.gateway.statements import Gateway
 

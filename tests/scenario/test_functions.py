@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mt_core.rowset import Column, RowSet
+from mt_core.base.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.whole import WholeGateway
 from tests.support.gateway.whole import whole_gateway as whole_gateway

@@ -10,10 +10,10 @@ from types import FrameType
 
 import pytest
 
+from mt_core.base.tokens import Token, tokenize
 from mt_core.errors import SqlSyntaxError
 from mt_core.sessions.operations.operation import OperationStatus
 from mt_core.sessions.ports import StatementResult
-from mt_core.tokens import Token, tokenize
 from tests.support.gateway.statements import Gateway
 
 ROWS = ", ".join(f"({number}, 'name {number};', {number}.5)" for number in range(2_000))

@@ -11,10 +11,10 @@ from datetime import timedelta
 import httpx
 import pytest
 
+from mt_core.base.rowset import INT, Column, RowSet
 from mt_core.client import dbapi
 from mt_core.client.http import GatewayClient
 from mt_core.errors import QueryFailed, SessionLost
-from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.scenario.test_sql_command import freshtable
 from tests.support.gateway.statements import Gateway

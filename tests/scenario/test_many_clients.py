@@ -15,8 +15,8 @@ from typing import Any
 import httpx
 import pytest
 
+from mt_core.base.rowset import Column, RowSet
 from mt_core.gateway.http.blocking import MOST_HELD
-from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause

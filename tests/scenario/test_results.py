@@ -11,9 +11,9 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from mt_core.base.rowset import INT, Column, PageForm, RowKind
 from mt_core.client.http import GatewayClient
 from mt_core.errors import EngineUnavailable, QueryFailed
-from mt_core.rowset import INT, Column, PageForm, RowKind
 from mt_core.sessions.ports import StatementResult
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway, root_cause

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.base.rowset import INT
 from mt_core.errors import QueryFailed
 from mt_core.model.table import Column
-from mt_core.rowset import INT
 from tests.support.client_screen import PROGRAM, PROMPT, Open, at_prompt
 from tests.support.gateway.statements import Gateway
 from tests.support.terminal import CTRL_C, CTRL_D, TAB

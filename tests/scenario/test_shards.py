@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
-from mt_core.access import parse_tokens
+from mt_core.base.access import parse_tokens
 from mt_core.model.freshness import Freshness
 from mt_core.sql.parser import parse
 from mt_core.tables.workflows.published import PublishedWorkflows

@@ -8,19 +8,19 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from mt_core.base.rowset import Column, RowSet
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
 from mt_core.client.pages import ResultPage
-from mt_core.client.terminal.background import Work
-from mt_core.client.terminal.form import Form
-from mt_core.client.terminal.prompt import PlainReader, Prompt
-from mt_core.client.terminal.script import Runner, Screen
-from mt_core.client.terminal.sitting import CONTINUATION, PROMPT, Sitting
 from mt_core.errors import QueryFailed
-from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import SuspendTable
 from mt_core.tables.table_commands import CommandOutcome
+from mt_core.terminal.background import Work
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.prompt.prompt import PlainReader, Prompt
+from mt_core.terminal.prompt.sitting import CONTINUATION, PROMPT, Sitting
+from mt_core.terminal.script import Runner, Screen
 from tests.support.gateway.statements import Gateway
 
 

@@ -17,10 +17,10 @@ import pytest
 from pyarrow import parquet
 from typer.testing import CliRunner, Result
 
+from mt_core.base.rowset import INT, STRING, Column, LogicalType, RowSet
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
 from mt_core.client.pages import ResultPage
-from mt_core.rowset import INT, STRING, Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
 from tests.support.gateway.statements import Gateway
 
@@ -146,7 +146,7 @@ def test_nothing_is_left_of_a_file_after_a_client_that_was_killed(tmp_path: Path
     file.write_text("what was there before")
     code = (
         "import os, signal, sys; from pathlib import Path; path = Path(sys.argv[1]);"
-        "from mt_core.client.terminal.replaced_file import TextFile, replacing;"
+        "from mt_core.terminal.output.replaced_file import TextFile, replacing;"
         f"{write}; os.kill(os.getpid(), signal.SIGKILL)"
     )
 

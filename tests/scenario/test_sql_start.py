@@ -11,13 +11,13 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner, Result
 
+from mt_core.base.rowset import INT, Column, RowSet
 from mt_core.cli import app
 from mt_core.client.http import GatewayClient
-from mt_core.client.terminal.exit_codes import ExitCode
-from mt_core.client.terminal.script import Runner, Screen
 from mt_core.errors import Unsupported
-from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import StatementResult
+from mt_core.terminal.exit_codes import ExitCode
+from mt_core.terminal.script import Runner, Screen
 from tests.support.fake_rows import FakeRows
 from tests.support.gateway.statements import Gateway
 

@@ -8,12 +8,12 @@ from uuid import uuid4
 
 import pytest
 
+from mt_core.base.rowset import Column, LogicalType, RowSet
 from mt_core.errors import EngineUnavailable, QueryFailed, TableNotFound
 from mt_core.model.freshness import Freshness
 from mt_core.model.progress import Progress
 from mt_core.model.run import RunStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.rowset import Column, LogicalType, RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import (
     CreateMaterializedTable,

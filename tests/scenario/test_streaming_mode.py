@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.rowset import RowSet
 from mt_core.errors import Unsupported
 from mt_core.model.stream import StreamMember
-from mt_core.rowset import RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse

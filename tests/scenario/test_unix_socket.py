@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from mt_core.address import Address, socket_url
+from mt_core.base.address import Address, socket_url
 from mt_core.client.home import token_in
 from mt_core.client.http import GatewayClient, GatewayRefused
 from mt_core.client.info import READY, read_info

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mt_core.base.rowset import INT, STRING, Column, RowKind, RowSet
 from mt_core.errors import QueryFailed
-from mt_core.rowset import INT, STRING, Column, RowKind, RowSet
 from mt_core.sessions.ports import StatementResult
 from mt_core.sql.statements import ShowMaterializedTables, ShowRefreshes
 from mt_core.tables.table_commands import CommandOutcome

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from mt_core.maintenance.changes import ChangeKind
-from mt_core.maintenance.strategy import TooManyKeys
+from mt_core.incremental.changes import ChangeKind
+from mt_core.incremental.strategy import TooManyKeys
 from mt_core.model.storage import MetadataChange, late_summary
 from mt_core.tables.runs.decide import has_same
 from tests.support.engine_steps import EngineSteps, day, row

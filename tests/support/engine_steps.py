@@ -9,7 +9,7 @@ from itertools import count
 from typing import Any, Protocol
 from uuid import uuid4
 
-from mt_core.maintenance.strategy import Way, choose, choose_partitions
+from mt_core.incremental.strategy import Way, choose, choose_partitions
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata, run_summary
 from mt_core.model.table import Column, TableIdentifier

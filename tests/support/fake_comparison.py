@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from mt_core.base.rowset import BIGINT, RowSet
+from mt_core.base.rowset import Column as ResultColumn
 from mt_core.errors import Incomparable
-from mt_core.rowset import BIGINT, RowSet
-from mt_core.rowset import Column as ResultColumn
 from mt_core.tables.engine import Compared, Comparison
 from tests.support.fake_tables import FakeSource, FakeStorage, Row, inside, version_at
 

@@ -11,6 +11,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from queue import Empty
 from typing import Any
 
+from mt_core.base.identifiers import Namespace, display_name, quote
 from mt_core.errors import (
     Canceled,
     CommitConflict,
@@ -20,9 +21,8 @@ from mt_core.errors import (
     QueryFailed,
     TableExists,
 )
-from mt_core.identifiers import Namespace, display_name, quote
-from mt_core.maintenance.shape import QueryShape
-from mt_core.maintenance.strategy import Way, check_keys
+from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.strategy import Way, check_keys
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.progress import Progress
 from mt_core.model.storage import EPOCH, LAST_RUN, MetadataChange, Snapshot, StorageMetadata

@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mt_core.base.rowset import INT, Column, PageForm, RowKind
 from mt_core.errors import Canceled, MtError
-from mt_core.rowset import INT, Column, PageForm, RowKind
 
 WAIT_S = 60.0
 ONE_INT = (Column(name="a", type=INT),)

@@ -9,7 +9,7 @@ from typing import Any, cast
 from pyspark.sql import Row
 from pyspark.sql.streaming.stateful_processor import ExpiredTimerInfo, StatefulProcessorHandle, TimerValues
 
-from mt_core.spark.state.processor import PolicyProcessor
+from mt_core.spark.streams.state.processor import PolicyProcessor
 from mt_core.state import KeyedProcessor, TtlTimeCharacteristic
 from tests.support.state_commands import Command
 from tests.support.state_model import Moment

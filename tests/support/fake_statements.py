@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from mt_core.base.rowset import INT, Column, RowSet
 from mt_core.errors import (
     Canceled,
     DefinitionInvalid,
@@ -25,10 +26,9 @@ from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
 from mt_core.plans.compiled import Topology
 from mt_core.plans.operators import Operator
-from mt_core.rowset import INT, Column, RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementResult
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.catalog_options import configured_catalogs
+from mt_core.sql.connectors.catalog_options import configured_catalogs
 
 WAIT_S = 60.0
 LAKE = {"type": "org.apache.iceberg.spark.SparkCatalog", "catalog-type": "jdbc", "jdbc.password": "hidden"}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from mt_core.base.identifiers import namespace_of
 from mt_core.errors import EngineError, EngineUnavailable, MtError
-from mt_core.identifiers import namespace_of
 from mt_core.model.stream import StreamDefinition, StreamProgress
 from mt_core.plans.compiled import Topology
 from mt_core.plans.operators import Operator, OperatorState

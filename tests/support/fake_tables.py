@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from mt_core.maintenance.changes import ChangeKind, SourceChange
-from mt_core.maintenance.shape import Occurrence, QueryShape
+from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.shape import Occurrence, QueryShape
 from mt_core.model.partition import Scope
 from mt_core.model.storage import PIN, TABLE_ID, Snapshot, StorageMetadata
 from mt_core.model.table import Column

@@ -10,9 +10,9 @@ from typing import Protocol
 import pytest
 
 from mt_core.errors import EngineError, MtError
-from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress
 from mt_core.plans.compiled import fingerprint_of
+from mt_core.streaming.engine import StreamEngine
 
 WAIT_S = 120.0
 LONGEST_PAUSE_S = 0.5

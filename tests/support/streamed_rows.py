@@ -6,8 +6,8 @@ from queue import Queue
 
 import pyarrow as pa
 
+from mt_core.base.rowset import PageForm
 from mt_core.errors import MtError
-from mt_core.rowset import PageForm
 from mt_core.spark.results.row_stream import StreamedRows
 
 WAIT_S = 120.0

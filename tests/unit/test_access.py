@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.access import Role, find_token, is_loopback, parse_tokens
 from mt_core.app.home import Home
 from mt_core.app.tokens import gateway_tokens
+from mt_core.base.access import Role, find_token, is_loopback, parse_tokens
 from mt_core.config import load_config
 from mt_core.errors import ConfigError
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from mt_core.background import BackgroundLoop, start_thread
+from mt_core.base.background import BackgroundLoop, start_thread
 from mt_core.testing.fake_clock import FakeClock
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from mt_core.base.rowset import INT, Column, LogicalType, RowSet
 from mt_core.errors import (
     Canceled,
     DefinitionInvalid,
@@ -17,22 +18,21 @@ from mt_core.errors import (
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
-from mt_core.rowset import INT, Column, LogicalType, RowSet
+from mt_core.sessions.catalog.catalog_statements import CatalogStatements
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.catalog.function_commands import FunctionCommands
 from mt_core.sessions.operations.jobs import Jobs, job_name
 from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus, ResultKind
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.catalog_statements import CatalogStatements
-from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
-from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
-from mt_core.tables.connector_tables import ConnectorTables
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns

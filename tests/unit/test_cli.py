@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 from mt_core import __version__
 from mt_core.cli import app
-from mt_core.client.terminal.options import SqlOptions
 from mt_core.plans.json_form import plan_text
-from mt_core.spark.jars import CONNECTOR_PACKAGES
+from mt_core.spark.driver.jars import CONNECTOR_PACKAGES
+from mt_core.terminal.options import SqlOptions
 from tests.support.plans import DAY, HOUR, compiled, deduplicate, scan
 
 

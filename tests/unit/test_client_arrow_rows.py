@@ -10,11 +10,11 @@ import pyarrow.compute as pc
 import pytest
 from pyspark.sql import types as spark
 
+from mt_core.base.rowset import Column, LogicalType
 from mt_core.client.arrow import read_stream
 from mt_core.client.arrow_rows import CHUNK_ROWS, arrow_rows
 from mt_core.client.reader import ARROW_ROOTS
 from mt_core.client.values import UnreadableValue, rows_converter
-from mt_core.rowset import Column, LogicalType
 from mt_core.spark.results.arrow import ResultForm
 
 BERLIN, KOLKATA = ZoneInfo("Europe/Berlin"), timezone(timedelta(hours=5, minutes=30))

@@ -8,9 +8,9 @@ import pytest
 from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
-from mt_core.client.terminal.editor.candidates import Candidates, Place
-from mt_core.client.terminal.editor.completer import SqlCompleter, place_at
 from mt_core.errors import GatewayError
+from mt_core.terminal.editor.candidates import Candidates, Place
+from mt_core.terminal.editor.completer import SqlCompleter, place_at
 
 WAIT_S = 60.0
 

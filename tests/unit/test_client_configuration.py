@@ -4,16 +4,16 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.client.terminal.configuration import (
+from mt_core.errors import ConfigError
+from mt_core.terminal.configuration import (
     ClientConfiguration,
     own_file,
     read_assignments,
     read_file,
     read_files,
 )
-from mt_core.client.terminal.display import Display, ResultMode, check_keys
-from mt_core.client.terminal.script import first_read
-from mt_core.errors import ConfigError
+from mt_core.terminal.display import Display, ResultMode, check_keys
+from mt_core.terminal.script import first_read
 
 OWN = """
 gateway: http://own:8083

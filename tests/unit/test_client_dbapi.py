@@ -10,11 +10,11 @@ import httpx
 import pyarrow as pa
 import pytest
 
+from mt_core.base.protocol import ARROW_TYPE
+from mt_core.base.rowset import ROW_KIND, RowKind
 from mt_core.client import dbapi
 from mt_core.client.insert import ROWS_AT_ONCE, insert_batches
 from mt_core.client.literals import ParameterCount, fill_in
-from mt_core.protocol import ARROW_TYPE
-from mt_core.rowset import ROW_KIND, RowKind
 
 SESSION = "20ee2ba8-3037-491e-a2ee-180d05966542"
 TEXT = {"type": "VARCHAR", "nullable": True, "length": 2147483647}

@@ -15,10 +15,10 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.schema import CreateTable, DropTable, SetColumnComment, SetTableComment
 from sqlalchemy.sql import sqltypes
 
+from mt_core.base.rowset import LogicalType
 from mt_core.client import dbapi
 from mt_core.client.dialect import INTERVAL_DAY_TIME, MAP, STRUCT, TINYINT, VARIANT, FreshtableDialect
 from mt_core.client.dialect.types import column_type
-from mt_core.rowset import LogicalType
 
 ROOT = Path(__file__).resolve().parents[2]
 # An installation knows it by its entry point.

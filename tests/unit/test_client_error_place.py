@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.client.terminal.error_place import parted, place_of, without_place
 from mt_core.errors import MtError, QueryFailed, SqlSyntaxError, TableNotFound
+from mt_core.terminal.error_place import parted, place_of, without_place
 
 STATEMENT = "SELECT a,\n  `dull days`, b\nFROM nowhere"
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.client.terminal.editor.history import StatementHistory, entries_of, history_file
+from mt_core.terminal.editor.history import StatementHistory, entries_of, history_file
 
 
 def newest_first(path: Path) -> list[str]:

@@ -6,10 +6,10 @@ from typing import Any
 import httpx
 import pytest
 
+from mt_core.base.protocol import read_error, root_cause
+from mt_core.base.rowset import INT, Column
 from mt_core.client.http import GatewayClient, Progress, Refresh, ResultPage
 from mt_core.errors import GatewayError
-from mt_core.protocol import read_error, root_cause
-from mt_core.rowset import INT, Column
 
 SESSION = "20ee2ba8-3037-491e-a2ee-180d05966542"
 COLUMN = {"name": "a", "logicalType": {"type": "INTEGER", "nullable": True}, "comment": None}

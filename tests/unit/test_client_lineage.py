@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from mt_core.client.terminal.commands import decision_text
-from mt_core.client.terminal.lineage import Source, lineage, sources_of
 from mt_core.errors import GatewayError
 from mt_core.tables.runs.decide import REFRESH, SKIP
 from mt_core.tables.views.run_view import SourceView
+from mt_core.terminal.prompt.commands import decision_text
+from mt_core.terminal.prompt.lineage import Source, lineage, sources_of
 
 DESCRIBED = {
     "daily": {

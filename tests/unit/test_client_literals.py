@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mt_core.base.tokens import TokenKind, split_statements, tokenize
 from mt_core.client.literals import OutOfRange, ParameterCount, UnknownType, fill_in, literal
 from mt_core.errors import SqlSyntaxError
-from mt_core.tokens import TokenKind, split_statements, tokenize
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 SHORT_DECIMALS = st.builds(

@@ -7,10 +7,10 @@ from queue import SimpleQueue
 
 import pytest
 
+from mt_core.base.rowset import INT, Column, RowKind
 from mt_core.client.pages import ResultPage
-from mt_core.client.terminal.live_result import LiveResult, Shown, Snapshot
 from mt_core.errors import GatewayError, MtError
-from mt_core.rowset import INT, Column, RowKind
+from mt_core.terminal.viewer.live_result import LiveResult, Shown, Snapshot
 
 COLUMNS = (Column(name="n", type=INT),)
 WAIT_S = 60.0

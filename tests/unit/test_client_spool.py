@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.client.terminal.spool import SEGMENT_ROWS, Spool
 from mt_core.errors import ConfigError
+from mt_core.terminal.viewer.spool import SEGMENT_ROWS, Spool
 
 
 @pytest.fixture
@@ -52,7 +52,7 @@ def test_rows_keep_their_numbers_over_files_and_memory(spool: Spool, folder: Pat
 def test_dropped_rows_leave_the_disk_by_whole_files(
     spool: Spool, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mt_core.client.terminal.spool.FILE_BYTES", 20_000)
+    monkeypatch.setattr("mt_core.terminal.viewer.spool.FILE_BYTES", 20_000)
     spool.add(rows(0, 4_500))
     before = len(on_disk(folder))
 
@@ -86,7 +86,7 @@ def test_the_files_have_no_names_and_end_with_the_spool(spool: Spool, folder: Pa
 
 def test_nothing_is_left_of_rows_after_a_process_that_was_killed(folder: Path) -> None:
     code = (
-        "import os, signal; from mt_core.client.terminal.spool import Spool;"
+        "import os, signal; from mt_core.terminal.viewer.spool import Spool;"
         "spool = Spool(); spool.add([['1']] * 5000); assert spool.rows(0, 1) == [['1']];"
         "os.kill(os.getpid(), signal.SIGKILL)"
     )

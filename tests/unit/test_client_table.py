@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mt_core.base.rowset import INT, STRING_MAP, Column, LogicalType, RowKind
 from mt_core.client.http import ResultPage
-from mt_core.client.terminal.form import Form
-from mt_core.client.terminal.result import print_result
-from mt_core.client.terminal.standing_rows import StandingRows, standing_page
-from mt_core.client.terminal.table import lines_of
-from mt_core.client.terminal.tableau import type_width
-from mt_core.rowset import INT, STRING_MAP, Column, LogicalType, RowKind
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.output.result import print_result
+from mt_core.terminal.output.standing_rows import StandingRows, standing_page
+from mt_core.terminal.output.table import lines_of
+from mt_core.terminal.output.tableau import type_width
 
 GOLDEN = Path(__file__).resolve().parents[1] / "golden" / "types"
 COLUMNS = (Column(name="n", type=INT), Column(name="na,me"), Column(name="[m]", type=STRING_MAP))

@@ -2,11 +2,11 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.client.terminal.examples import EXAMPLES, examples_of
-from mt_core.client.terminal.keywords import KEYWORDS, keywords_after
-from mt_core.client.terminal.typed import edited_part, is_command, is_whole, pieces
 from mt_core.sql.kinds import PHRASES
 from mt_core.sql.parser import ReadStatement, parse
+from mt_core.terminal.prompt.examples import EXAMPLES, examples_of
+from mt_core.terminal.prompt.keywords import KEYWORDS, keywords_after
+from mt_core.terminal.prompt.typed import edited_part, is_command, is_whole, pieces
 
 REFUSED = {"USE MODULES"}
 

@@ -9,9 +9,9 @@ from zoneinfo import ZoneInfo
 import pyarrow as pa
 import pytest
 
+from mt_core.base.rowset import BIGINT, DOUBLE, INT, STRING, STRING_MAP, Column, LogicalType
 from mt_core.client.arrow import arrow_table
 from mt_core.client.values import UnreadableValue, rows_converter, zone_for
-from mt_core.rowset import BIGINT, DOUBLE, INT, STRING, STRING_MAP, Column, LogicalType
 
 BERLIN = ZoneInfo("Europe/Berlin")
 LOCAL = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 6})

@@ -13,11 +13,11 @@ from queue import SimpleQueue
 import pytest
 from pyarrow import parquet
 
+from mt_core.base.rowset import INT, STRING, Column, LogicalType, RowKind
 from mt_core.client.pages import ResultPage
-from mt_core.client.terminal.live_result import LiveResult, Shown
-from mt_core.client.terminal.view import INTERVALS, View
 from mt_core.errors import GatewayError, MtError
-from mt_core.rowset import INT, STRING, Column, LogicalType, RowKind
+from mt_core.terminal.viewer.live_result import LiveResult, Shown
+from mt_core.terminal.viewer.view import INTERVALS, View
 
 WAIT_S = 60.0
 COLUMNS = (Column(name="n", type=INT), Column(name="city", type=STRING))

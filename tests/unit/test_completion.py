@@ -5,8 +5,8 @@ from typing import ClassVar
 
 import pytest
 
-from mt_core.sessions.statements.completion import complete
-from mt_core.sessions.statements.names import Named, SessionNames
+from mt_core.sessions.catalog.names import Named, SessionNames
+from mt_core.sessions.completion import complete
 from mt_core.sql.statements import Name
 
 

@@ -19,8 +19,8 @@ from mt_core.config import (
     value_of,
 )
 from mt_core.errors import ConfigError
+from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.sessions import SessionManager
-from mt_core.sessions.statements.executor import StatementExecutor
 from mt_core.tables.settings import ManagerSettings
 
 PORT = "sql-gateway.endpoint.rest.port"

@@ -6,8 +6,8 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.connectors.catalog_options import catalog_settings, configured_catalogs
 from mt_core.sql.cursor import TokenCursor
-from mt_core.sql.flink.catalog_options import catalog_settings, configured_catalogs
 from mt_core.sql.flink.types import read_type, type_text
 from mt_core.sql.parser import parse
 

@@ -9,11 +9,11 @@ import pytest
 from mt_core.errors import QueryFailed, RegistryError
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.table import Column
+from mt_core.sessions.catalog.connector_table_changes import ConnectorTableChanges
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.ports import SessionContext, StatementResult
-from mt_core.sessions.statements.connector_table_changes import ConnectorTableChanges
-from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
 from mt_core.sql.parser import ReadStatement
-from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_statements import FakeStatementEngine
 from tests.support.memory_registry import MemoryRegistry

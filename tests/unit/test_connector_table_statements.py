@@ -4,16 +4,16 @@ from datetime import UTC, datetime
 
 import pytest
 
+from mt_core.base.rowset import INT, Column
 from mt_core.errors import DefinitionInvalid, EngineError, MtError, QueryFailed, RegistryError, Unsupported
 from mt_core.model.connector_table import ConnectorTable
-from mt_core.rowset import INT, Column
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.catalog.connector_table_text import show_create
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.operations.operation import OperationResult
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.connector_table_statements import ConnectorTableStatements
-from mt_core.sessions.statements.connector_table_text import show_create
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sql.parser import ReadStatement
-from mt_core.tables.connector_tables import ConnectorTables
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_statements import NO_ROWS, FakeStatementEngine
 from tests.support.memory_registry import MemoryRegistry

@@ -26,12 +26,12 @@ from mt_core.model.function import (
     PythonForm,
 )
 from mt_core.model.table import MaterializedTable
+from mt_core.sessions.catalog.created_functions import CreatedFunctions, calls
+from mt_core.sessions.catalog.function_commands import FunctionCommands
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.function_commands import FunctionCommands
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunction, DropFunction, ShowCreateFunction
 from mt_core.sql.parser import parse
-from mt_core.tables.created_functions import CreatedFunctions, calls
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import SourceVector
 from tests.support.fake_statements import FakeStatementEngine

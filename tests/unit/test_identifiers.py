@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mt_core.identifiers import (
+from mt_core.base.identifiers import (
     display_name,
     namespace_of,
     namespace_text,
@@ -16,8 +16,8 @@ from mt_core.identifiers import (
     string_literal,
     unquote,
 )
+from mt_core.base.tokens import tokenize
 from mt_core.sql.parser import parse_name
-from mt_core.tokens import tokenize
 
 PARTS = st.lists(st.text(min_size=1), min_size=1, max_size=4).map(tuple)
 

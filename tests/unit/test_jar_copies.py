@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.spark.driver.jar_copies import JarCopies
+from mt_core.spark.files.jar_copies import JarCopies
 
 
 @pytest.fixture

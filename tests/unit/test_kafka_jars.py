@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from mt_core.errors import ConfigError
+from mt_core.spark.connectors.connector_jars import load_kafka
 from mt_core.spark.driver.conf import DriverSettings
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.kafka.connector_jars import load_kafka
 
 
 def test_a_statement_without_the_jars_names_the_command_that_fetches_them(tmp_path: Path) -> None:

@@ -2,9 +2,9 @@ from __future__ import annotations
 
 import pytest
 
+from mt_core.base.secrets import is_secret, without_passwords
 from mt_core.errors import DefinitionInvalid, MtError, SqlSyntaxError, Unsupported
 from mt_core.model.kafka_topic import KafkaTopic
-from mt_core.secrets import is_secret, without_passwords
 from mt_core.sql.catalog import CreateConnectorTable, Watermark
 from mt_core.sql.parser import parse
 

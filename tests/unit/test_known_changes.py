@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from mt_core.spark.maintenance.known_changes import Known
+from mt_core.spark.incremental.known_changes import Known
 
 ORDERS, CUSTOMERS = ("orders-uuid", 0), ("customers-uuid", 0)
 

@@ -15,13 +15,13 @@ import pytest
 
 from mt_core.app.last_client import LastClient
 from mt_core.app.settings import check_exposure
-from mt_core.client.presence import Presence
 from mt_core.config import load_config
 from mt_core.errors import ConfigError, RegistryError
 from mt_core.jobs.remaining_work import remaining_work
 from mt_core.model.job import JobStatus
 from mt_core.model.table import RefreshStatus
 from mt_core.tables.registry import Transaction, in_transaction
+from mt_core.terminal.presence import Presence
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_job, a_run, a_table
@@ -53,7 +53,7 @@ class Ending:
 def client_process(home: Path) -> Iterator[subprocess.Popen[str]]:
     """Have a process present at the gateway of *home* until it is killed."""
     code = (
-        "import signal, sys, threading; from pathlib import Path; from mt_core.client.presence import Presence;"
+        "import signal, sys, threading; from pathlib import Path; from mt_core.terminal.presence import Presence;"
         "presence = Presence(Path(sys.argv[1])); print(presence.share(0, threading.Event()), flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", code, home], stdout=subprocess.PIPE, text=True) as process:

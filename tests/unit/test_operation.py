@@ -5,8 +5,8 @@ from itertools import product
 
 import pytest
 
+from mt_core.base.rowset import RowSet
 from mt_core.errors import Canceled, EngineError, IllegalStatus, MtError, QueryFailed, RequestInvalid, StatementTimedOut
-from mt_core.rowset import RowSet
 from mt_core.sessions.operations.operation import (
     TERMINAL,
     TRANSITIONS,

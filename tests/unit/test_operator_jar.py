@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from mt_core.errors import ConfigError, EngineError, JavaMissing
-from mt_core.spark.operator_jar import SOURCES_ENTRY, compiled, hash_of, main, operator_jar
+from mt_core.spark.driver.operator_jar import SOURCES_ENTRY, compiled, hash_of, main, operator_jar
 
 pytestmark = pytest.mark.processes
 

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from mt_core.options import (
+from mt_core.base.options import (
     FLINK_DURATION,
     FLINK_SIZE,
     SPARK_DURATION,

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mt_core.plain_text import plain, plain_rows
-from mt_core.rowset import INT, STRING, STRING_MAP, Column
+from mt_core.base.plain_text import plain, plain_rows
+from mt_core.base.rowset import INT, STRING, STRING_MAP, Column
 
 INTEGER = {"type": "INTEGER", "nullable": True}
 TEXT = {"type": "VARCHAR", "nullable": True, "length": 10}

@@ -12,9 +12,9 @@ from mt_core.errors import DefinitionInvalid, EngineError, Unsupported
 from mt_core.plans.errors import PlanExists, PlanInvalid, PlanNotFound
 from mt_core.sessions.ports import PlanFiles
 from mt_core.spark.driver.conf import DriverSettings
-from mt_core.spark.driver.remote_files import limited
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.storage.plan_files import StoredPlans
+from mt_core.spark.files.plan_files import StoredPlans
+from mt_core.spark.files.remote_files import limited
 from tests.support.buckets import BUCKETS, S3, Gcs
 from tests.support.buckets import object_stores as object_stores
 from tests.support.fake_plans import FakePlans

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.plural import plural
+from mt_core.base.plural import plural
 
 
 @pytest.mark.parametrize(("number", "text"), [(0, "rows"), (1, "row"), (2, "rows")])

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.errors import EngineUnavailable
-from mt_core.sessions.statements.executor import is_quick
+from mt_core.sessions.executor import is_quick
 from mt_core.sql.parser import ReadStatement
 from tests.support.fake_statements import FakeStatementEngine
 

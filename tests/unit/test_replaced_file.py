@@ -3,7 +3,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from mt_core.client.terminal.replaced_file import replacing
+from mt_core.terminal.output.replaced_file import replacing
 
 
 def mode(file: Path) -> int:

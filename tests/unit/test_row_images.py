@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from mt_core.spark.maintenance.row_images import MOST_COMPARED, SMALL, are_few
+from mt_core.spark.incremental.row_images import MOST_COMPARED, SMALL, are_few
 
 
 @dataclass(frozen=True, kw_only=True)

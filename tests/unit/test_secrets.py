@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mt_core.secrets import (
+from mt_core.base.secrets import (
     SECRET_KEYS,
     Secret,
     is_secret,

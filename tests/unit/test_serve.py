@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from mt_core import background, cli
+from mt_core import cli
 from mt_core.app import gateway
 from mt_core.app.serve import STOP_WITHIN_S, End, end_in_time
+from mt_core.base import background
 from mt_core.clock import SystemClock
 from mt_core.errors import WorkflowError
 from mt_core.tables.continuous import workers as continuous

@@ -16,8 +16,8 @@ from mt_core.spark.driver.conf import (
     prepare_files,
     spark_conf,
 )
-from mt_core.spark.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
-from mt_core.spark.java import check_java, java_version
+from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, jar_conf, local_jars
+from mt_core.spark.driver.java import check_java, java_version
 
 TIMEOUTS = "connectTimeout=10&socketTimeout=60&tcpKeepAlive=true"
 

@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
+from mt_core.base.rowset import STRING_LENGTH, Column, LogicalType
 from mt_core.errors import Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.rowset import STRING_LENGTH, Column, LogicalType
 from mt_core.spark.results.json_text import json_rows, writer
 from mt_core.spark.results.json_values import ARROW_CASTS, JSON_CASTS, casts, encoder
 from mt_core.spark.results.types import logical_type, result_columns

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
-from mt_core.spark.state.processor import PolicyProcessor
+from mt_core.spark.streams.state.processor import PolicyProcessor
 from mt_core.state import TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent
 from tests.depth import rounds
 from tests.support.fake_state_handle import FakeKey, FakeStateHandle

@@ -9,8 +9,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import types as spark
 
+from mt_core.base.rowset import ROW_KIND, PageForm, RowKind
 from mt_core.errors import Canceled, EngineUnavailable, MtError, QueryFailed
-from mt_core.rowset import ROW_KIND, PageForm, RowKind
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools

@@ -8,7 +8,6 @@ import pytest
 
 from mt_core.errors import Canceled, EngineError, MtError, Unsupported
 from mt_core.jobs.store import JobStore
-from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember, StreamState
 from mt_core.sessions.operations.jobs import Jobs
@@ -17,10 +16,11 @@ from mt_core.sessions.properties.property_values import check_set
 from mt_core.sessions.properties.stream_properties import StreamDefaults, StreamProperties
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.spark_work import SparkWork, Task
-from mt_core.sessions.statements.streaming import StreamingStatements, Streams
 from mt_core.sessions.statements.table_creations import TableCreations
+from mt_core.sessions.streaming.streaming_statements import StreamingStatements, Streams
 from mt_core.sessions.temporary_objects import TemporaryObject
 from mt_core.sql.parser import ReadStatement
+from mt_core.streaming.owner import StreamOwner
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns
 from tests.support.fake_statements import FakeStatementEngine

@@ -6,7 +6,7 @@ import pytest
 
 from mt_core.model.connector_table import Watermark
 from mt_core.model.temporary_files import TemporaryFiles
-from mt_core.spark.streams.sinks.file_folders import FileFolder, temporary_folders
+from mt_core.spark.connectors.files.folders import FileFolder, temporary_folders
 
 CITIES = (
     "CREATE TEMPORARY TABLE Cities (name STRING, land STRING) PARTITIONED BY (land) "

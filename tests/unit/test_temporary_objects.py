@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
+from mt_core.base.identifiers import Namespace
 from mt_core.errors import Unsupported
-from mt_core.identifiers import Namespace
 from mt_core.sessions.ports import SessionState
 from mt_core.sessions.temporary_objects import (
     TemporaryObject,

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mt_core import tokens
+from mt_core.base import tokens
+from mt_core.base.tokens import MOST_NESTED, Statement, Token, TokenKind, check_nesting, split_statements, tokenize
 from mt_core.errors import SqlSyntaxError
-from mt_core.tokens import MOST_NESTED, Statement, Token, TokenKind, check_nesting, split_statements, tokenize
 
 T = TypeVar("T")
 SQLISH = st.lists(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.spark.streams.sinks.upsert_texts import KeyedTable
+from mt_core.spark.connectors.jdbc.upsert_texts import KeyedTable
 
 
 def table(

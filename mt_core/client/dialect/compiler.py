@@ -10,8 +10,8 @@ from sqlalchemy.sql import compiler, sqltypes
 from sqlalchemy.sql.ddl import CreateIndex
 from sqlalchemy.sql.schema import Table
 
+from mt_core.base.identifiers import unquote
 from mt_core.client.literals import literal
-from mt_core.identifiers import unquote
 
 _LITERALS = (bool, int, float, str, bytes)
 # fmt: off

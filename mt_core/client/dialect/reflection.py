@@ -11,8 +11,8 @@ from sqlalchemy.engine import Connection, reflection
 from sqlalchemy.engine.default import DefaultDialect
 from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedTableComment
 
+from mt_core.base.rowset import Column
 from mt_core.client.dialect.types import column_type
-from mt_core.rowset import Column
 
 # Clauses of SHOW CREATE TABLE, each at the beginning of a line. Tokens would not do: it does not quote all names.
 _COMMENT = re.compile(r"^COMMENT '(.*?)(?<!\\)'$", re.MULTILINE | re.DOTALL)

@@ -13,7 +13,7 @@ from typing import Any
 from sqlalchemy.sql import compiler, sqltypes
 from sqlalchemy.types import TypeEngine
 
-from mt_core.rowset import STRING_LENGTH, LogicalType
+from mt_core.base.rowset import STRING_LENGTH, LogicalType
 
 NUMERIC = (38, 18)
 

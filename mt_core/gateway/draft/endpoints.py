@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, Path, Request
 
+from mt_core.base.rowset import RowKind
 from mt_core.errors import IllegalStatus, MtError, OperationNotFound, Unsupported
 from mt_core.gateway.draft.results import PAGE_ROWS, VARCHAR, Draft, affected, shown
 from mt_core.gateway.http.answers import JsonAnswer
@@ -35,13 +36,12 @@ from mt_core.gateway.http.security import Caller
 from mt_core.gateway.results import HOLD_S
 from mt_core.gateway.services import GatewayServices
 from mt_core.model.job import OPEN, QUERIES, Job, JobStatus
-from mt_core.rowset import RowKind
+from mt_core.sessions.catalog.names import Named
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.operations.result_pages import Page
 from mt_core.sessions.ports import ResultRows
 from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY
 from mt_core.sessions.session import Session
-from mt_core.sessions.statements.names import Named
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import SELECT

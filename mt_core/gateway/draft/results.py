@@ -8,7 +8,7 @@ from typing import Any
 
 import orjson
 
-from mt_core.rowset import STRING_LENGTH, Column, RowKind
+from mt_core.base.rowset import STRING_LENGTH, Column, RowKind
 from mt_core.sessions.operations.operation import OperationResult, ResultKind
 from mt_core.sessions.operations.result_pages import Page
 

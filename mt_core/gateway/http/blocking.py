@@ -10,7 +10,7 @@ import anyio.to_thread
 from anyio.lowlevel import RunVar
 from starlette.requests import Request
 
-from mt_core.rowset import RowSet
+from mt_core.base.rowset import RowSet
 from mt_core.sessions.operations.operation import TERMINAL, Operation
 from mt_core.sessions.refreshes import AnyOperation
 

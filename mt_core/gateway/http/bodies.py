@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
+from mt_core.base.protocol import ERROR_CODE_HEADER
 from mt_core.errors import GatewayBusy, RequestInvalid
-from mt_core.protocol import ERROR_CODE_HEADER
 
 MAX_BODY_BYTES = 104_857_600
 ALL_BODIES_BYTES = 268_435_456

@@ -13,9 +13,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mt_core.errors import GatewayBusy, MtError, RequestInvalid
-from mt_core.gateway.http.answers import JsonAnswer
-from mt_core.protocol import (
+from mt_core.base.protocol import (
     ERROR_CODE_HEADER,
     ERRORS_AS_JSON,
     ERRORS_HEADER,
@@ -24,7 +22,9 @@ from mt_core.protocol import (
     error_facts,
     server_errors,
 )
-from mt_core.secrets import without_passwords
+from mt_core.base.secrets import without_passwords
+from mt_core.errors import GatewayBusy, MtError, RequestInvalid
+from mt_core.gateway.http.answers import JsonAnswer
 
 log = logging.getLogger(__name__)
 

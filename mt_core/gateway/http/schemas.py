@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from mt_core.gateway.http.versions import ApiVersion
-from mt_core.protocol import (
+from mt_core.base.protocol import (
     AFFECTED_ROWS_HEADER,
     ARROW_TYPE,
     DYNAMIC_OPTIONS,
@@ -17,6 +16,7 @@ from mt_core.protocol import (
     SCHEDULE_TIME,
     STATIC_PARTITIONS,
 )
+from mt_core.gateway.http.versions import ApiVersion
 
 Schema = Mapping[str, Any]
 

@@ -11,10 +11,10 @@ from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import Scope
 
-from mt_core.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
+from mt_core.base.access import ALL, REFRESH, SQL, WORKERS, Role, Token, find_token, is_loopback
+from mt_core.base.protocol import ERROR_CODE_HEADER
 from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.requests import uuid_of
-from mt_core.protocol import ERROR_CODE_HEADER
 
 MESSAGE = (
     "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "

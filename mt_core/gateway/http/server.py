@@ -11,7 +11,7 @@ from pathlib import Path
 import uvicorn
 from starlette.types import ASGIApp
 
-from mt_core.address import socket_url
+from mt_core.base.address import socket_url
 from mt_core.errors import ConfigError, PortInUse
 from mt_core.gateway.http.connections import Connection
 

@@ -10,7 +10,7 @@ import weakref
 from collections.abc import Mapping
 from datetime import timedelta
 
-from mt_core.background import BackgroundLoop
+from mt_core.base.background import BackgroundLoop
 from mt_core.clock import Clock
 from mt_core.config.settings import BY_KEY
 from mt_core.config.values import value_of

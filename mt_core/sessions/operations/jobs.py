@@ -11,6 +11,8 @@ from datetime import datetime
 from functools import partial
 from itertools import dropwhile, islice
 
+from mt_core.base.secrets import statement_text, without_passwords
+from mt_core.base.tokens import TokenKind, significant
 from mt_core.clock import Clock
 from mt_core.errors import (
     Canceled,
@@ -27,21 +29,19 @@ from mt_core.errors import (
     Unsupported,
 )
 from mt_core.jobs.store import JobStore
-from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.job import OPEN, QUERIES, REFUSED, Job, JobStatus
 from mt_core.model.run import REFRESHES, RunStatus
 from mt_core.model.run import TERMINAL as RUN_ENDS
 from mt_core.model.stream import StopRequest, StreamDefinition
 from mt_core.model.table import TableIdentifier
-from mt_core.secrets import statement_text, without_passwords
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.ports import Runs, StatementResult
 from mt_core.sql.kinds import Trait
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, REPLACE_TABLE_AS, SELECT
+from mt_core.streaming.owner import StreamOwner
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
-from mt_core.tokens import TokenKind, significant
 
 REMEMBERED = 1000
 _REFUSALS = (

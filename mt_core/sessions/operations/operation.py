@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
 
+from mt_core.base.rowset import OK, PageForm, RowSet
 from mt_core.errors import Canceled, IllegalStatus, MtError
 from mt_core.model.progress import Progress
 from mt_core.model.run import RefreshRun
-from mt_core.rowset import OK, PageForm, RowSet
 from mt_core.sessions.operations.result_pages import Page, ResultPages
 from mt_core.sessions.ports import ResultRows
 from mt_core.sql.kinds import Trait

@@ -6,8 +6,8 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
+from mt_core.base.rowset import PageForm, RowKind
 from mt_core.errors import RequestInvalid
-from mt_core.rowset import PageForm, RowKind
 from mt_core.sessions.ports import ResultRows
 
 PAGE_SIZE = 5000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from mt_core.options import BOOLEAN, FLINK_DURATION, FLINK_SIZE, INTEGER, NUMBER, TEXT, Form, one_of
+from mt_core.base.options import BOOLEAN, FLINK_DURATION, FLINK_SIZE, INTEGER, NUMBER, TEXT, Form, one_of
 
 _OUTPUT_MODE = one_of("ordered", "allow_unordered")
 _RETRY = one_of("no_retry", "fixed_delay")

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from datetime import UTC, timedelta, timezone, tzinfo
 
+from mt_core.base.options import BOOLEAN, suggestion
 from mt_core.config.settings import SETTINGS, Kind, Setting
 from mt_core.config.values import value_of, zone_key
 from mt_core.errors import ConfigError, RequestInvalid
 from mt_core.jobs.installed import HOOKS_KEY
 from mt_core.model.zone import zone_named
-from mt_core.options import BOOLEAN, suggestion
 from mt_core.sessions.properties.flink_properties import WITHOUT_EFFECT
 from mt_core.sessions.properties.plan_properties import PLAN_SETTINGS
 from mt_core.sessions.properties.stream_properties import (

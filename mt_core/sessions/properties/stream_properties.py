@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
 
+from mt_core.base.options import FLINK_DURATION, flink_duration_of
 from mt_core.errors import RequestInvalid
 from mt_core.model.stream import OnSourceRewrite
-from mt_core.options import FLINK_DURATION, flink_duration_of
 from mt_core.plans.durations import FOR_EVER
 
 INTERVAL_KEY = "execution.checkpointing.interval"

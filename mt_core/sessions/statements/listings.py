@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from mt_core.base.identifiers import display_name, quote, sql_name, string_literal
+from mt_core.base.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
-from mt_core.identifiers import display_name, quote, sql_name, string_literal
 from mt_core.model.job import Job, JobHook
 from mt_core.model.stream import StreamState
-from mt_core.rowset import BIGINT, BOOLEAN, Column, LogicalType, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
 from mt_core.sessions.properties.property_values import session_zone

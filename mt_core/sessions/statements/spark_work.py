@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from mt_core.base.rowset import Column, RowSet
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
 from mt_core.model.stream import StreamMember
-from mt_core.rowset import Column, RowSet
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import (
     DONE,

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from mt_core.base.tokens import significant, split_statements
 from mt_core.errors import IllegalStatus, SqlSyntaxError, Unsupported
 from mt_core.sessions.session import Session
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statement_types import CREATE_TABLE_AS, INSERT
-from mt_core.tokens import significant, split_statements
 
 MEMBERS = (INSERT, CREATE_TABLE_AS)
 _EXPLAINED = ["STATEMENT", "SET", "BEGIN"]

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import EngineUnavailable, MtError, RequestInvalid, TableBusy
-from mt_core.identifiers import display_name
 from mt_core.jobs.hooks import Body, JobStatusHook
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import Job, JobEvent, JobHook

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from mt_core.base.identifiers import quote, sql_name
 from mt_core.errors import DefinitionInvalid, QueryFailed
-from mt_core.identifiers import quote, sql_name
 from mt_core.model.stream import StreamMember
 from mt_core.sessions.ports import SessionContext, StatementEngine
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement

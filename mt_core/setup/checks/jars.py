@@ -10,8 +10,8 @@ from urllib.parse import unquote, urlsplit
 from mt_core.errors import JavaMissing
 from mt_core.model.finding import Finding
 from mt_core.setup.machine import Machine
-from mt_core.spark.jars import PACKAGES, default_jars_dir, local_jars
-from mt_core.spark.operator_jar import compiler, is_checkout, place_of
+from mt_core.spark.driver.jars import PACKAGES, default_jars_dir, local_jars
+from mt_core.spark.driver.operator_jar import compiler, is_checkout, place_of
 
 SUBJECT = "jars"
 _CLASS_PATH = "spark.driver.extraClassPath"
@@ -58,7 +58,7 @@ def judge_packages(missing: list[str], jars_dir: Path) -> Finding:
     return Finding.note(
         SUBJECT,
         f"{jars_dir} does not have {names}; the gateway fetches them from Maven Central when it starts",
-        "python -m mt_core.spark.jars fetches them now",
+        "python -m mt_core.spark.driver.jars fetches them now",
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from mt_core.errors import JavaMissing
 from mt_core.model.finding import Finding
 from mt_core.setup.machine import Machine
-from mt_core.spark.java import ADVICE, installed_java
+from mt_core.spark.driver.java import ADVICE, installed_java
 
 SUBJECT = "java"
 

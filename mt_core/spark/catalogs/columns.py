@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql.types import ArrayType, DataType, MapType, StructType
 
+from mt_core.base.identifiers import display_name, quote
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name, quote
 from mt_core.model.table import Column
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import static_member

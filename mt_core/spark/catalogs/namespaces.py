@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name
 from mt_core.spark.driver.file_systems import settings_of
 from mt_core.spark.driver.jvm_objects import java_strings, state_of
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.background import start_thread
+from mt_core.base.background import start_thread
 from mt_core.spark.driver.jvm_objects import java_class, scala_items, state_of
 
 log = logging.getLogger(__name__)

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from mt_core.base.secrets import SECRET_KEYS, masked
 from mt_core.errors import ConfigError
-from mt_core.secrets import SECRET_KEYS, masked
 from mt_core.spark.driver.cluster import is_cluster
-from mt_core.sql.flink.catalog_options import PREFIX, configured_catalogs
+from mt_core.sql.connectors.catalog_options import PREFIX, configured_catalogs
 
 CATALOG = "lake"
 SESSION_CATALOG = "spark_catalog"

@@ -12,8 +12,8 @@ from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
+from mt_core.base.secrets import without_passwords
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
-from mt_core.secrets import without_passwords
 
 SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
 """What calls into Spark raise."""

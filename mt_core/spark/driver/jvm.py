@@ -12,15 +12,14 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from mt_core.errors import ConfigError, EngineError, EngineUnavailable, MtError
-from mt_core.spark import jars
-from mt_core.spark.driver import conf
+from mt_core.spark.driver import conf, jars
 from mt_core.spark.driver.callbacks import serve_callbacks
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_warehouse
 from mt_core.spark.driver.jobs import JobsAtWork
 from mt_core.spark.driver.jvm_objects import own_class
-from mt_core.spark.operator_jar import operator_jar
-from mt_core.spark.process import end_process, launch_process
+from mt_core.spark.driver.operator_jar import operator_jar
+from mt_core.spark.driver.process import end_process, launch_process
 
 # As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone; and as the JVM itself ends then.
 _NO_MEMORY, _ENDS_WITHIN_S = (52, 3), 5

@@ -13,7 +13,7 @@ from typing import TypeVar
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from mt_core.background import BackgroundLoop, attempt
+from mt_core.base.background import BackgroundLoop, attempt
 from mt_core.clock import SystemClock
 from mt_core.errors import (
     Canceled,
@@ -39,12 +39,12 @@ from mt_core.spark.driver.failures import (
     ends_process,
     translate,
 )
+from mt_core.spark.driver.java import check_java
 from mt_core.spark.driver.jvm import Incarnation, discard, launch
 from mt_core.spark.driver.jvm_watch import LOOK_EVERY_S as JVM_LOOK_EVERY_S
 from mt_core.spark.driver.jvm_watch import Answers, JvmPulse, JvmWatch
 from mt_core.spark.driver.local_files import use_local_files
 from mt_core.spark.driver.session_functions import NoFunctions, SessionFunctions
-from mt_core.spark.java import check_java
 
 STARTING = "Spark is starting; repeat the statement in a few seconds."
 RETRY_S = 10.0

@@ -12,9 +12,9 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
+from mt_core.base.secrets import without_passwords
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.function import PIN, CreatedFunction, FunctionFile
-from mt_core.secrets import without_passwords
 
 _HASH = re.compile("[0-9a-f]{64}")
 _SUFFIXES = {"JAR": ".jar", "FILE": ".py", "ARCHIVE": ".zip"}

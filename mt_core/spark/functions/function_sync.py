@@ -14,13 +14,13 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mt_core.base.identifiers import quote
 from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, Unsupported
-from mt_core.identifiers import quote
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_value
-from mt_core.spark.driver.remote_files import fetch_file
 from mt_core.spark.driver.session_functions import FunctionLoading, FunctionUncallable, SessionFunctions
+from mt_core.spark.files.remote_files import fetch_file
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.java_functions import described, register_java
 from mt_core.spark.functions.late_declarations import LateDeclarations

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import partial
 
-from mt_core.background import start_thread
+from mt_core.base.background import start_thread
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.function import CreatedFunction
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate

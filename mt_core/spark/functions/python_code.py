@@ -25,11 +25,11 @@ from pyspark import cloudpickle
 
 from mt_core.errors import DefinitionInvalid, Unsupported
 from mt_core.model.function import CreatedFunction, FileKind, FunctionFile, PythonDeclaration
+from mt_core.spark.driver.process import OURS
 from mt_core.spark.functions import module_reader, user_modules
 from mt_core.spark.functions.function_files import FunctionFiles, kept_name
 from mt_core.spark.functions.module_reader import python_version
 from mt_core.spark.functions.user_modules import Part, load_on_worker
-from mt_core.spark.process import OURS
 
 LIMIT_S = 30.0
 _POLL_S = 0.05

@@ -19,10 +19,10 @@ from pyspark.sql.udf import UserDefinedFunction
 from pyspark.sql.udtf import UserDefinedTableFunction
 from pyspark.util import PythonEvalType
 
+from mt_core.base.identifiers import quote
+from mt_core.base.plural import plural
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.identifiers import quote
 from mt_core.model.function import Analyze, CreatedFunction, FunctionKind, PythonDeclaration, PythonForm
-from mt_core.plural import plural
 from mt_core.spark.driver.cluster import is_cluster
 from mt_core.spark.driver.jvm_objects import state_of
 from mt_core.spark.functions.function_files import FunctionFiles

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.spark.driver.jvm_objects import scala_sequence, state_of, static_member
 

@@ -11,7 +11,7 @@ from pyarrow import compute
 from pyspark.sql.functions import max as greatest
 from pyspark.sql.functions import min as least
 
-from mt_core.identifiers import quote, string_literal
+from mt_core.base.identifiers import quote, string_literal
 from mt_core.spark.iceberg.computed_rows import Computed
 
 EVERYWHERE = "true"

@@ -9,7 +9,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.iceberg.manifests import has_few_manifests, this_thread
 from mt_core.spark.iceberg.written_files import FileWriter

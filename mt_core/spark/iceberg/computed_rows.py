@@ -11,7 +11,7 @@ from pyarrow import Table
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.spark.driver.jvm_objects import java_dataset, java_strings, own_class
 from mt_core.spark.iceberg.jvm_rows import java_rows, java_type, rows_of
 

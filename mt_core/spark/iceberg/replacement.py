@@ -10,8 +10,8 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.functions import col, lit
 
-from mt_core.identifiers import quote
-from mt_core.maintenance.delta import kept_apart, same
+from mt_core.base.identifiers import quote
+from mt_core.incremental.delta import kept_apart, same
 from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
 from mt_core.spark.iceberg.bounds import bounds_of, condition_of
 from mt_core.spark.iceberg.branch_commit import BranchCommit

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import state_of, static_member

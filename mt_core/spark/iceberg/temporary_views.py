@@ -8,7 +8,7 @@ from uuid import uuid4
 
 from pyspark.sql import DataFrame
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 
 
 @contextmanager

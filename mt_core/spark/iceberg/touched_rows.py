@@ -11,8 +11,8 @@ from pyspark.sql.functions import col, expr, lit, row_number
 from pyspark.sql.types import StringType, StructField, StructType
 from pyspark.sql.window import Window
 
-from mt_core.identifiers import quote
-from mt_core.maintenance.delta import apart_from, same
+from mt_core.base.identifiers import quote
+from mt_core.incremental.delta import apart_from, same
 from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.iceberg.bounds import Bound, bounds_of
 from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept, nothing

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import computed
 from mt_core.spark.iceberg.replacement import Replacement

@@ -14,8 +14,8 @@ from uuid import uuid4
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
+from mt_core.base.identifiers import quote
 from mt_core.errors import QueryFailed
-from mt_core.identifiers import quote
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import (
     call_as,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.identifiers import display_name, sql_name
 from mt_core.model.table import Column
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS

@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 from pyspark.sql import SparkSession
 
-from mt_core.identifiers import Namespace, sql_name
+from mt_core.base.identifiers import Namespace, sql_name
 from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.catalogs.plugins import share_plugins
 from mt_core.spark.driver.conf import SESSION_CATALOG, catalog_names
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.sql.flink.catalog_options import PREFIX, configured_catalogs
+from mt_core.sql.connectors.catalog_options import PREFIX, configured_catalogs
 from mt_core.tables.engine import Query
 
 CAPACITY = 32

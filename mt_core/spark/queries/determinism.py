@@ -8,9 +8,9 @@ from collections.abc import Collection, Iterator
 from itertools import pairwise
 from typing import Any
 
-from mt_core.maintenance.certainty import OF_ORDER
+from mt_core.base.tokens import TokenKind, significant
+from mt_core.incremental.certainty import OF_ORDER
 from mt_core.model.storage import METADATA_COLUMNS
-from mt_core.tokens import TokenKind, significant
 
 _UNSTABLE = {
     "CallMethodViaReflection": "reflect()",

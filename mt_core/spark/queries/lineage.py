@@ -12,10 +12,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.identifiers import display_name, quote, sql_name
-from mt_core.maintenance.read_columns import read_attributes
+from mt_core.base.identifiers import display_name, quote, sql_name
+from mt_core.incremental.read_columns import read_attributes
 from mt_core.model.function import CreatedFunction, FunctionLanguage
 from mt_core.model.table import Column
+from mt_core.sessions.catalog.created_functions import calls
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import static_member
@@ -25,7 +26,6 @@ from mt_core.spark.queries.plan_json import json_of
 from mt_core.spark.queries.relations import BaseRelation, ParsedQuery, RelationName, base_relations, parse
 from mt_core.spark.queries.views import Names, View
 from mt_core.spark.queries.with_queries import inlined
-from mt_core.tables.created_functions import calls
 from mt_core.tables.engine import Query
 
 MAX_VIEW_DEPTH = 50

@@ -10,8 +10,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.identifiers import display_name
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import class_name, java_items, scala_items, state_of, static_member
 from mt_core.spark.queries.plan_json import json_of

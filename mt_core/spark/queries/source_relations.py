@@ -12,7 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.identifiers import quote, sql_name
+from mt_core.base.identifiers import quote, sql_name
 from mt_core.model.storage import EMPTY
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import static_member

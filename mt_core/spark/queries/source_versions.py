@@ -14,9 +14,9 @@ from weakref import WeakKeyDictionary
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import Namespace, display_name, sql_name
 from mt_core.errors import EngineError, EngineUnavailable, MtError, SourcesChanged
-from mt_core.identifiers import Namespace, display_name, sql_name
-from mt_core.maintenance.changes import appends_nothing
+from mt_core.incremental.changes import appends_nothing
 from mt_core.model.storage import COLUMNS, COMMITTED, EMPTY, PIN, SCHEMA
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
@@ -401,6 +401,12 @@ def pin_of(version: Mapping[str, Any]) -> str | None:
     if PIN in version:
         return str(version[PIN])
     return EMPTY if "uuid" in version and version["snapshot"] is None else None
+
+
+def pins(vector: SourceVector) -> dict[str, str]:
+    """Return the snapshot that a vector names for each of its sources that has versions, EMPTY for a table without one."""
+    found = {each.name: pin_of(each.version or {}) for each in vector.sources}
+    return {name: pin for name, pin in found.items() if pin is not None}
 
 
 def _is_lost(source: Source, uuid: str, pin: str) -> bool:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import quote, sql_name
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import quote, sql_name
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import class_name, java_dataset, scala_items, state_of, static_member
 from mt_core.spark.queries.parsed_expressions import ParsedExpressions

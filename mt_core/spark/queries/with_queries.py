@@ -6,9 +6,9 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from mt_core.identifiers import quote
+from mt_core.base.identifiers import quote
+from mt_core.base.tokens import Token, significant, skip_brackets
 from mt_core.spark.queries.relations import ParsedQuery, RelationName
-from mt_core.tokens import Token, significant, skip_brackets
 
 LONGEST = 200_000
 """Characters of a text up to which it is written anew: WITH queries that read each other several times multiply."""

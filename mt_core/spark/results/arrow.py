@@ -13,7 +13,7 @@ from pyspark.sql import types as spark
 from pyspark.sql.functions import col
 from pyspark.sql.pandas.types import to_arrow_type
 
-from mt_core.rowset import ROW_KIND, RowKind
+from mt_core.base.rowset import ROW_KIND, RowKind
 from mt_core.spark.results.json_text import json_rows, writer
 from mt_core.spark.results.json_values import ARROW_CASTS, JSON_CASTS, casts, encoder
 from mt_core.spark.results.limit import below_limit

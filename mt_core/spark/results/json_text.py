@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import types as spark
 
-from mt_core.rowset import RowKind
+from mt_core.base.rowset import RowKind
 from mt_core.spark.results.json_values import AS_TEXTS, Encode, widened
 
 Write = Callable[[pa.Array], pa.Array]

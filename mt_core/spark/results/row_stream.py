@@ -9,8 +9,8 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame
 
+from mt_core.base.rowset import Column, PageForm, RowKind
 from mt_core.errors import Canceled, MtError
-from mt_core.rowset import Column, PageForm, RowKind
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.arrow import ResultForm, arrow_frame
 from mt_core.spark.results.batches import QueryJob, batches

@@ -6,7 +6,7 @@ from typing import Any
 
 from pyspark.sql import types as spark
 
-from mt_core.rowset import STRING_LENGTH, Column, LogicalType
+from mt_core.base.rowset import STRING_LENGTH, Column, LogicalType
 
 TIMESTAMP_PRECISION = 6
 YEAR_PRECISION = 4

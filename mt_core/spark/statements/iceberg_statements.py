@@ -8,10 +8,10 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name, sql_name
+from mt_core.base.tokens import significant
 from mt_core.errors import TableNotFound
-from mt_core.identifiers import display_name, sql_name
 from mt_core.spark.driver.jvm_objects import java_class, java_strings, state_of
-from mt_core.tokens import significant
 
 _CATALOG = "org.apache.iceberg.spark.SparkCatalog"
 _NO_ALTER_VIEW, _NO_VIEWS = "ALTER VIEW <viewName> AS is not supported", "does not support views"

@@ -9,13 +9,13 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import MtError, QueryFailed, Unsupported
-from mt_core.identifiers import display_name
-from mt_core.spark.catalogs.connector_tables import ConnectorSource
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource
+from mt_core.spark.connectors.kafka.topics import topic_tables
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_member
-from mt_core.spark.kafka.topics import topic_tables
-from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.inserts import query_of
 

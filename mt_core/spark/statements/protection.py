@@ -8,15 +8,16 @@ from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mt_core.base.identifiers import Namespace, display_name
+from mt_core.base.tokens import TokenKind, check_nesting, tokenize
 from mt_core.errors import SqlSyntaxError, TableProtected, Unsupported
-from mt_core.identifiers import Namespace, display_name
 from mt_core.model.new_names import check_new_name
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.namespaces import check_namespace
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, java_class, java_dataset, scala_items, state_of
-from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.views import Names
 from mt_core.spark.statements.iceberg_statements import AlteredView, emptying
 from mt_core.spark.statements.protected_statements import (
@@ -32,7 +33,6 @@ from mt_core.spark.statements.protected_statements import (
     Refusal,
     refusal_of,
 )
-from mt_core.tokens import TokenKind, check_nesting, tokenize
 
 # A statement that begins with one of these changes no table, and runs without a check of its plan.
 _READS = frozenset({"SELECT", "VALUES", "TABLE", "SHOW", "DESCRIBE", "DESC", "USE", "SET", "RESET", "("})

@@ -16,7 +16,7 @@ from mt_core.spark.catalogs.catalog_sync import CatalogSync
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.sql.flink.catalog_options import configured_catalogs
+from mt_core.sql.connectors.catalog_options import configured_catalogs
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY
 from mt_core.tables.settings import ZONE_KEY
 

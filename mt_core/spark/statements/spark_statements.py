@@ -15,24 +15,27 @@ from urllib.parse import unquote, urlsplit
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
 
+from mt_core.base.identifiers import display_name, sql_name
+from mt_core.base.rowset import RowSet
 from mt_core.errors import DefinitionInvalid, MtError, Unsupported
-from mt_core.identifiers import display_name, sql_name
 from mt_core.model.function import CreatedFunction
 from mt_core.model.progress import Progress
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
 from mt_core.plans.compiled import Topology
-from mt_core.rowset import RowSet
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, columns_of
-from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.catalogs.plugins import close_plugins
+from mt_core.spark.connectors.connector_jars import load_kafka
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.temporary import create_unbounded
+from mt_core.spark.ctas.table_creations import explained, placed, reserve, settle
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import (
     active_session,
     java_dataset,
@@ -41,12 +44,10 @@ from mt_core.spark.driver.jvm_objects import (
     state_of,
     static_member,
 )
-from mt_core.spark.driver.remote_files import fetch_jar
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.kafka.connector_jars import load_kafka
-from mt_core.spark.queries.connector_names import ConnectorNames
+from mt_core.spark.files.jar_copies import JarCopies
+from mt_core.spark.files.remote_files import fetch_jar
 from mt_core.spark.queries.relations import identifier_fields
-from mt_core.spark.queries.temporary import create_unbounded
 from mt_core.spark.queries.views import Names
 from mt_core.spark.results.arrow import ResultForm
 from mt_core.spark.results.batches import QueryJob
@@ -59,14 +60,13 @@ from mt_core.spark.statements.missing_topics import naming_topics
 from mt_core.spark.statements.protection import NoTables, TableDirectory, check_protected, run_protected
 from mt_core.spark.statements.sessions import SparkSessions
 from mt_core.spark.statements.topic_inserts import insert_records
-from mt_core.spark.storage.table_creations import explained, placed, reserve, settle
 from mt_core.spark.streams.explained import explained_streams
 from mt_core.spark.streams.operators.operator_nodes import batch_operators
 from mt_core.spark.streams.query import read_query
 from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.flink.catalog_options import configured_catalogs
-from mt_core.sql.flink.connectors import TOPICS
+from mt_core.sql.connectors.catalog_options import configured_catalogs
+from mt_core.sql.connectors.kinds import TOPICS
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY, check_names
 
 DESCRIPTION_LENGTH = 200

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name, sql_name
-from mt_core.spark.catalogs.connector_tables import ConnectorSource
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource
+from mt_core.spark.connectors.kafka.records import columns_of_insert, write_records
+from mt_core.spark.connectors.kafka.topics import TopicTable, topic_tables
+from mt_core.spark.connectors.key_changes import computed_changes
+from mt_core.spark.connectors.sink import stored
 from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items, state_of
-from mt_core.spark.kafka.records import columns_of_insert, write_records
-from mt_core.spark.kafka.topics import TopicTable, topic_tables
-from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.streams.inserts import query_of, read_insert
 from mt_core.spark.streams.materialization import no_value_of_key
-from mt_core.spark.streams.sinks.key_changes import computed_changes
-from mt_core.spark.streams.sinks.sink import stored
 
 _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 

@@ -24,13 +24,14 @@ from mt_core.errors import (
 )
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.spark.catalogs.plugins import close_plugins
+from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink
+from mt_core.spark.connectors.stream_errors import StreamBroken, StreamFilesMissing
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.failures import LOST, SPARK_ERRORS, thrown_by, translate
 from mt_core.spark.driver.jobs import tagged
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.session_functions import FunctionUncallable
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.broken import StreamBroken, StreamFilesMissing
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
 from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches
@@ -38,7 +39,6 @@ from mt_core.spark.streams.operators.foreign_state import foreign_state
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
 from mt_core.spark.streams.query import StreamSessions, check_streamable, sources_of
-from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink
 from mt_core.spark.streams.sources.breakage import breakage, loss
 from mt_core.spark.streams.sources.columns import SourceColumns
 from mt_core.spark.streams.sources.ends import last_offset

@@ -9,8 +9,8 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.spark.driver.folders import Folders
-from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
+from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
+from mt_core.spark.files.folders import Folders
 from mt_core.spark.streams.operators.earlier_releases import LAYOUT, UNNUMBERED
 
 SAVEPOINT_VERSION = 1

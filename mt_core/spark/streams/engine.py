@@ -12,6 +12,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import (
     CatalogUnsupported,
     DefinitionInvalid,
@@ -21,31 +22,30 @@ from mt_core.errors import (
     TableNotFound,
     Unsupported,
 )
-from mt_core.identifiers import display_name
-from mt_core.jobs.streams import StreamEngine
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
 from mt_core.plans.states import check_policies
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
-from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.lookup import storage_missing
+from mt_core.spark.connectors.changelog import ROW_KIND
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.sink import Check, Sink, SinkAttempt
+from mt_core.spark.connectors.stream_errors import StreamBroken, StreamFilesMissing
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.file_systems import check_file_system
-from mt_core.spark.driver.jar_copies import JarCopies
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.session_functions import FunctionUncallable
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.engine_role import EngineRole
-from mt_core.spark.queries.connector_names import ConnectorNames
+from mt_core.spark.files.jar_copies import JarCopies
 from mt_core.spark.queries.relations import base_relations
+from mt_core.spark.refresh.engine_role import EngineRole
 from mt_core.spark.streams.attempt import StreamAttempt
-from mt_core.spark.streams.broken import StreamBroken, StreamFilesMissing
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
 from mt_core.spark.streams.member_rows import MemberRows
 from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches, check_files
-from mt_core.spark.streams.operators.changelog import ROW_KIND
 from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
 from mt_core.spark.streams.query import (
     ENDING_ROWS,
@@ -68,9 +68,9 @@ from mt_core.spark.streams.sinks.kinds import (
     sinks_of,
     targets_with_connector,
 )
-from mt_core.spark.streams.sinks.sink import Check, Sink, SinkAttempt
 from mt_core.spark.streams.sources.order import SOURCES, names_of, order_of
 from mt_core.spark.streams.sources.starts import start_of
+from mt_core.streaming.engine import StreamEngine
 
 log = logging.getLogger(__name__)
 _KEEPS_STATE = "keeps_state"

@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 from mt_core.spark.queries.views import Names
 

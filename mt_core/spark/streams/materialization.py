@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name
 from mt_core.model.stream import TableName
 from mt_core.plans.operators import OperatorState
 from mt_core.plans.policies import TtlPolicy, operator_policy
@@ -20,8 +20,8 @@ from mt_core.sessions.properties.stream_properties import (
     state_ttl_of,
     upsert_materialize_of,
 )
+from mt_core.spark.connectors.changelog import Changelog, is_changelog
 from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
-from mt_core.spark.streams.operators.changelog import Changelog, is_changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id

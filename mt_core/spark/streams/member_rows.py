@@ -10,12 +10,12 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit, struct
 
+from mt_core.base.identifiers import quote, sql_name
 from mt_core.errors import Unsupported
-from mt_core.identifiers import quote, sql_name
 from mt_core.model.stream import TableName
 from mt_core.plans.operators import Operator, RowKind
+from mt_core.spark.connectors.changelog import ROW_KIND, Changelog, is_changelog
 from mt_core.spark.streams.materialization import materialized, policy_of, states_of
-from mt_core.spark.streams.operators.changelog import ROW_KIND, Changelog, is_changelog
 from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import MemberQuery
 

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from mt_core.identifiers import display_name
+from mt_core.base.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, TableName
-from mt_core.spark.streams.broken import StreamFilesMissing
+from mt_core.spark.connectors.stream_errors import StreamFilesMissing
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.position import FIRST_ROWS
 

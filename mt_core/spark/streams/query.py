@@ -11,11 +11,18 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from mt_core.base.identifiers import sql_name
 from mt_core.errors import QueryFailed, Unsupported
-from mt_core.identifiers import sql_name
 from mt_core.model.stream import StreamDefinition, StreamMember
-from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.catalogs.plugins import close_plugins
+from mt_core.spark.connectors.changelog import Changelog
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.files.temporary_files import READ_AS_STREAMS, streamed_files
+from mt_core.spark.connectors.generated import ENDING_AS_STREAMS, streamed_rows
+from mt_core.spark.connectors.kafka.records import columns_of_insert
+from mt_core.spark.connectors.kafka.topics import TopicTable, streamed
+from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import (
@@ -27,20 +34,13 @@ from mt_core.spark.driver.jvm_objects import (
     static_member,
 )
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.kafka.records import columns_of_insert
-from mt_core.spark.kafka.topics import TopicTable, streamed
-from mt_core.spark.queries.connector_names import ConnectorNames
 from mt_core.spark.queries.contexts import QueryContexts
-from mt_core.spark.queries.generated import ENDING_AS_STREAMS, streamed_rows
-from mt_core.spark.queries.temporary import create_temporary
 from mt_core.spark.streams.inserts import Insert, query_of, read_insert
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.earlier_releases import leave_to_spark
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import hinted_views, read_ttls
 from mt_core.spark.streams.operators.watermarks import of_all_rows
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
-from mt_core.spark.streams.sources.temporary_files import READ_AS_STREAMS, streamed_files
 from mt_core.tables.engine import Query
 
 TEMPORARY_FILES = "temporary_files"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from mt_core.base.identifiers import display_name, property_list, quote, sql_name, string_literal
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name, property_list, quote, sql_name, string_literal
 from mt_core.sql.catalog import CatalogStatement, DropTemporaryView, SparkStatement
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.types import read_type

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from mt_core.base.identifiers import quote
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import quote
 from mt_core.model.table import Column
 from mt_core.sql.statements import ColumnSpec
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from mt_core.base.identifiers import quote
 from mt_core.errors import SqlSyntaxError
-from mt_core.identifiers import quote
 from mt_core.sql.cursor import TokenCursor
 
 _FLINK = {

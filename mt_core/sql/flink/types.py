@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from mt_core.identifiers import quote
-from mt_core.rowset import STRING_LENGTH
+from mt_core.base.identifiers import quote
+from mt_core.base.rowset import STRING_LENGTH
 from mt_core.sql.cursor import TokenCursor
 
 TypeJson = Mapping[str, Any]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mt_core.base.tokens import TokenKind
 from mt_core.sql.catalog import (
     AddJar,
     AlterCatalog,
@@ -30,7 +31,6 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.plans import ExplainPlan
 from mt_core.sql.readers.plan_statements import explain_plan
 from mt_core.sql.statements import DescribeTable
-from mt_core.tokens import TokenKind
 
 Reader = Callable[[TokenCursor, str], CatalogStatement | DescribeTable | None]
 _IN_A_NAMESPACE = {

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
+from mt_core.base.tokens import TokenKind
 from mt_core.errors import DefinitionInvalid, SqlSyntaxError, Unsupported
 from mt_core.model.cron import Cron
 from mt_core.model.freshness import UNIT_SECONDS, Freshness, FreshnessUnit
@@ -15,7 +16,6 @@ from mt_core.model.transform import SPELLINGS, Transform, TransformKind
 from mt_core.model.zone import zone_named
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
-from mt_core.tokens import TokenKind
 
 # The empty word stands for the beginning, before the first clause.
 CLAUSES = (

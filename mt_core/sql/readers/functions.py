@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.identifiers import display_name
 from mt_core.model.function import PIN, CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor

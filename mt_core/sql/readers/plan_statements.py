@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mt_core.base.tokens import TokenKind
 from mt_core.errors import Unsupported
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan
-from mt_core.tokens import TokenKind
 
 _URI = "the path or URI of a plan in quotes"
 _WHAT = "INSERT or STATEMENT SET BEGIN"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from mt_core.base.tokens import Token, TokenKind
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ResetProperty, SetProperty, Statement
-from mt_core.tokens import Token, TokenKind
 
 _PROPERTY_KEY = re.compile(r"[\w$-]+(\.[\w$-]+)*")
 _SPARK_SET_FORMS = {"TIME", "VAR", "VARIABLE", "CATALOG", "ROLE"}

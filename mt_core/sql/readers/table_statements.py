@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 
+from mt_core.base.tokens import TokenKind
 from mt_core.errors import SqlSyntaxError, Unsupported
 from mt_core.model.run import RunStatus
 from mt_core.sql.catalog import CatalogStatement
@@ -31,7 +32,6 @@ from mt_core.sql.statements import (
     SuspendTable,
     VerifyTable,
 )
-from mt_core.tokens import TokenKind
 
 MOST_REFRESHES = 10_000
 _COLUMNS_COME_FROM_THE_QUERY = "its columns come from its query: use ALTER MATERIALIZED TABLE … AS query"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from mt_core.base.secrets import statement_text
 from mt_core.errors import Unsupported
 from mt_core.model.freshness import UNIT_SECONDS
-from mt_core.secrets import statement_text
 from mt_core.sql.cursor import TokenCursor
 
 _LAG = re.compile(r"\s*([1-9][0-9]*)\s*([A-Za-z]+?)s?\s*", re.IGNORECASE)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import dropwhile
 
+from mt_core.base.tokens import significant
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.model.table import TableDefinition, TableIdentifier
 from mt_core.tables.commands.streams import refuse_streams
@@ -14,7 +15,6 @@ from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.services import TableServices
 from mt_core.tables.table_commands import CommandContext
-from mt_core.tokens import significant
 
 # Without its session, what names a variable is no column, or no constant.
 _OF_VARIABLES = ("UNRESOLVED_COLUMN", "NOT_A_CONSTANT_STRING")

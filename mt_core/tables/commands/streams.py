@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.sql.flink.connectors import SINKS, TOPICS
+from mt_core.sql.connectors.kinds import SINKS, TOPICS
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices

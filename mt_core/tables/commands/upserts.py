@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from mt_core.base.plural import plural
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.storage import UPSERT
 from mt_core.model.table import TableDefinition, TableIdentifier
-from mt_core.plural import plural
 from mt_core.tables.engine import SourceVector
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.runs.upstream import materialized

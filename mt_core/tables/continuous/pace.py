@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.strategy import Way
 from mt_core.model.freshness import Freshness
 
 LOOKS, LOOKS_AT_REST = 20, 5

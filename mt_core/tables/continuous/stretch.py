@@ -17,7 +17,7 @@ from threading import Lock
 from typing import Any
 
 from mt_core.errors import EngineUnavailable, MtError, StorageMissing
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.strategy import Way
 from mt_core.model.run import DONE, Batch, Loss, RunStatus
 from mt_core.model.storage import StorageMetadata, run_branches
 from mt_core.tables.refresh.attempt import Attempt, Steps, kind_of

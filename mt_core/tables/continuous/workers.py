@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from datetime import timedelta
 
-from mt_core.background import BackgroundLoop, attempt
+from mt_core.base.background import BackgroundLoop, attempt
 from mt_core.errors import EngineUnavailable
 from mt_core.tables.continuous.lookout import LookOut
 from mt_core.tables.refresh.workers import RENEWALS_PER_LEASE, Watch

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Mapping
 
+from mt_core.base.options import BOOLEAN, INTEGER, SPARK_DURATION, SPARK_SIZE, Form, suggestion
 from mt_core.errors import RequestInvalid
 from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX
-from mt_core.options import BOOLEAN, INTEGER, SPARK_DURATION, SPARK_SIZE, Form, suggestion
 from mt_core.tables.definition.iceberg_properties import NAMES, is_property
 from mt_core.tables.settings import TIMEOUT_KEY, UPSTREAM_WAIT_KEY, VERIFY_KEY
 

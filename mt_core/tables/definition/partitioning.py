@@ -8,8 +8,8 @@ from datetime import date
 from itertools import combinations
 from typing import TypeVar
 
+from mt_core.base.identifiers import display_name, string_literal
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import display_name, string_literal
 from mt_core.model.formatter import check_pattern, is_formatted
 from mt_core.model.table import FORMATTER_PREFIX, FORMATTER_SUFFIX, Column, TableDefinition, TableIdentifier
 from mt_core.model.transform import Transform, TransformKind

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from mt_core.identifiers import property_list, quote, string_literal
+from mt_core.base.identifiers import property_list, quote, string_literal
+from mt_core.base.secrets import masked
 from mt_core.model.table import Column, MaterializedTable
-from mt_core.secrets import masked
 
 
 def show_create(table: MaterializedTable, *, or_alter: bool) -> str:

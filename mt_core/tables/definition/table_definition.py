@@ -7,8 +7,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TypedDict
 
+from mt_core.base.identifiers import quote
+from mt_core.base.plural import plural
 from mt_core.errors import DefinitionInvalid
-from mt_core.identifiers import quote
 from mt_core.model.cadence import Cadence
 from mt_core.model.cron import Cron
 from mt_core.model.formatter import format_instant, partitions_of, show_schedule_time
@@ -16,7 +17,6 @@ from mt_core.model.freshness import Freshness
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.model.table import Column, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.plural import plural
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable
 from mt_core.tables.definition.partitioning import checked_formatters, partition_keys, spelt_transforms
 from mt_core.tables.engine import AnalysedQuery

@@ -24,7 +24,7 @@ from mt_core.errors import (
     SourcesChanged,
     StorageMissing,
 )
-from mt_core.maintenance.strategy import NotApplied, Way
+from mt_core.incremental.strategy import NotApplied, Way
 from mt_core.model.fence import Fenced, RefreshWriter, carried_out
 from mt_core.model.partition import DoubtedPartitions, Scope
 from mt_core.model.run import Loss, RunStatus

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
-from mt_core.maintenance.cost import Sizes, dearer_than_recomputing, in_vain_again, slower_than_recomputing
-from mt_core.maintenance.strategy import Strategy, Way
+from mt_core.incremental.cost import Sizes, dearer_than_recomputing, in_vain_again, slower_than_recomputing
+from mt_core.incremental.strategy import Strategy, Way
 from mt_core.model.partition import Scope
 from mt_core.model.storage import BYTES_READ, UPSERT, Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable

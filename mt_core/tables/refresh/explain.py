@@ -6,11 +6,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from mt_core.maintenance.strategy import Way
+from mt_core.base.plural import plural
+from mt_core.incremental.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionValues, Scope
 from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
-from mt_core.plural import plural
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import RefreshEngine, SourceVector
 from mt_core.tables.refresh.change_plan import RECOMPUTED, plan_change

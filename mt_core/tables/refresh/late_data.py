@@ -14,15 +14,15 @@ from datetime import datetime
 from functools import lru_cache
 from itertools import takewhile
 
+from mt_core.base.plural import plural
 from mt_core.errors import QueryFailed, SourcesChanged
-from mt_core.maintenance.changes import ChangeKind, SourceChange
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.strategy import Way
 from mt_core.model.cadence import Cadence
 from mt_core.model.partition import NOT_DOUBTED, NOTHING, WHOLE, DoubtedPartitions, PartitionSpec, Scope, named
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
-from mt_core.plural import plural
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
 from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector
 from mt_core.tables.refresh.outlook import touched_by

@@ -7,10 +7,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from mt_core.errors import DefinitionInvalid
-from mt_core.maintenance.changes import ChangeKind, SourceChange, can_be_looked_up
-from mt_core.maintenance.merging import inexact_sum
-from mt_core.maintenance.shape import QueryShape
-from mt_core.maintenance.strategy import Strategy, Way, choose, choose_partitions
+from mt_core.incremental.changes import ChangeKind, SourceChange, can_be_looked_up
+from mt_core.incremental.merging import inexact_sum
+from mt_core.incremental.shape import QueryShape
+from mt_core.incremental.strategy import Strategy, Way, choose, choose_partitions
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, DOUBLES, EXACT, FULL, INCREMENTAL, MERGED, STRATEGY
 from mt_core.tables.definition.shape import is_exact

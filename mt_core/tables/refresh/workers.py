@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from mt_core.background import BackgroundLoop
+from mt_core.base.background import BackgroundLoop
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.tables.refresh.attempt import Attempt
 from mt_core.tables.runs.ledger import Claimed

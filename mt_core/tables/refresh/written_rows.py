@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.strategy import Way
 from mt_core.model.storage import Snapshot
 
 _ONLY_ADD = frozenset({Way.NOTHING, Way.APPEND})

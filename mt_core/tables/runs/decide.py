@@ -11,10 +11,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from mt_core.maintenance.strategy import Way
+from mt_core.base.plural import plural
+from mt_core.incremental.strategy import Way
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import COLUMNS, COMMITTED, PIN, SCHEMA, Snapshot
-from mt_core.plural import plural
 from mt_core.tables.engine import SourceVector
 
 REFRESH, SKIP, SUSPENDED, CONTINUOUS = "refresh", "skip", "suspended", "continuous"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
-from mt_core.maintenance.cost import RETRIED_AFTER, Measured
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.cost import RETRIED_AFTER, Measured
+from mt_core.incremental.strategy import Way
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of

@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.strategy import Way
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import DONE, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable

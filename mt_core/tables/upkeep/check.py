@@ -8,10 +8,10 @@ from dataclasses import replace
 from datetime import datetime
 from functools import partial
 
-from mt_core.background import attempt
+from mt_core.base.background import attempt
 from mt_core.clock import is_ahead
 from mt_core.errors import Canceled, EngineUnavailable, MtError, StorageMissing
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.strategy import Way
 from mt_core.model.run import DONE, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of

@@ -12,13 +12,13 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from datetime import datetime
 
+from mt_core.base.plural import plural
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError, EngineUnavailable, MtError
 from mt_core.model.fence import MAX_CONFLICTS
 from mt_core.model.partition import WHOLE
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import MetadataChange, StorageMetadata, run_branch, run_branches
 from mt_core.model.table import MaterializedTable
-from mt_core.plural import plural
 from mt_core.tables.engine import Fragments, Rewrite, Staged
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices

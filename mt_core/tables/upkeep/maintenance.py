@@ -10,7 +10,7 @@ from datetime import timedelta
 from functools import partial
 from uuid import UUID
 
-from mt_core.background import attempt
+from mt_core.base.background import attempt
 from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, StorageMissing, TableBusy
 from mt_core.model.run import OPEN
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus

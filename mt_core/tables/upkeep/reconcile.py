@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 
-from mt_core.background import attempt
+from mt_core.base.background import attempt
 from mt_core.clock import is_ahead
 from mt_core.errors import MtError
 from mt_core.model.table import MaterializedTable, RefreshStatus

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from mt_core.identifiers import Namespace
+from mt_core.base.identifiers import Namespace
 from mt_core.model.stream import TableName
 from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.tables.pages import on_each_page

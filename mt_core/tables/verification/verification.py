@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from mt_core.base.plural import plural
+from mt_core.base.rowset import RowSet
 from mt_core.errors import Incomparable
 from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable
-from mt_core.plural import plural
-from mt_core.rowset import RowSet
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Compared, Comparison
 from mt_core.tables.refresh.late_data import Known, known_of

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from mt_core.base.identifiers import Namespace, display_name
+from mt_core.base.rowset import RowSet
 from mt_core.errors import FactUnreadable, MtError, RegistryError, TableNotFound
-from mt_core.identifiers import Namespace, display_name
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.rowset import RowSet
 from mt_core.sql.statements import ShowMaterializedTables, ShowRefreshes
 from mt_core.tables.intents import get_table
 from mt_core.tables.pages import TableRow, UnreadableTable, on_each_listed

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import TableBusy
-from mt_core.identifiers import display_name
 from mt_core.model.stream import TableName
 from mt_core.tables.registry import Transaction
 

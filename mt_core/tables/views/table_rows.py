@@ -6,13 +6,13 @@ import json
 from collections.abc import Iterable
 from datetime import timedelta
 
+from mt_core.base.identifiers import display_name
+from mt_core.base.rowset import BOOLEAN, Column, RowSet
+from mt_core.base.secrets import masked
 from mt_core.errors import MtError, StorageMissing
-from mt_core.identifiers import display_name
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.storage import StorageMetadata
 from mt_core.model.table import MaterializedTable, RefreshMode, TableDefinition
-from mt_core.rowset import BOOLEAN, Column, RowSet
-from mt_core.secrets import masked
 from mt_core.sql.flink.spark_types import in_flink
 from mt_core.sql.statements import ShowMaterializedTables
 from mt_core.tables.pages import UnreadableTable

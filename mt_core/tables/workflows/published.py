@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
+from mt_core.base.secrets import without_passwords
 from mt_core.errors import RequestInvalid, TableNotFound
 from mt_core.model.table import MaterializedTable
-from mt_core.secrets import without_passwords
 from mt_core.tables.definition.show_create import show_create
 from mt_core.tables.pages import PAGE
 from mt_core.tables.registry import Registry, Transaction, in_transaction

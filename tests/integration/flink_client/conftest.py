@@ -9,7 +9,7 @@ import pytest
 
 from mt_core.client.http import GatewayClient
 from mt_core.errors import GatewayError
-from mt_core.spark.java import check_java
+from mt_core.spark.driver.java import check_java
 from tests.integration.flink_client.jars import flink_jars
 from tests.integration.flink_client.jdbc import JdbcProgram, jdbc_program
 from tests.integration.flink_client.sql_client import SqlClient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.tokens import split_statements
+from mt_core.base.tokens import split_statements
 from tests.integration.flink_client.sql_client import DONE, SqlClient, column, error, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.slow]

@@ -16,13 +16,13 @@ from pathlib import Path
 
 from mt_core.app.home import Home
 from mt_core.app.last_client import LastClient
-from mt_core.background import BackgroundLoop
+from mt_core.base.background import BackgroundLoop
 from mt_core.client.home import TRY_AGAIN
-from mt_core.client.presence import Presence
 from mt_core.clock import SystemClock
 from mt_core.errors import HomeLocked
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen_at
+from mt_core.terminal.presence import Presence
 from tests.support.gateway.statements import lasting_services
 
 LOOK_EVERY = timedelta(milliseconds=20)

@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from mt_core.access import Token
+from mt_core.base.access import Token
 from mt_core.gateway.application import build_app
 from mt_core.gateway.services import GatewayServices
 

@@ -20,12 +20,12 @@ from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.jobs.store import JobStore
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
-from mt_core.sessions.statements.executor import StatementExecutor, StatementPorts
-from mt_core.tables.connector_tables import ConnectorTables
-from mt_core.tables.created_catalogs import CreatedCatalogs
-from mt_core.tables.created_functions import CreatedFunctions
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
 from tests.support.fake_statements import FakeStatementEngine

@@ -19,16 +19,16 @@ import httpx
 import pytest
 
 from mt_core.app.wiring import Parts, StreamParts
+from mt_core.base.rowset import Column, RowSet
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
-from mt_core.jobs.stream_owner import StreamOwner
 from mt_core.model.reservation import Reservation
 from mt_core.model.run import OPEN
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
-from mt_core.rowset import Column, RowSet
 from mt_core.sessions.ports import SessionContext, StatementResult
 from mt_core.sessions.properties.stream_properties import StreamDefaults
+from mt_core.streaming.owner import StreamOwner
 from mt_core.tables.engine import Write
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import ManagerSettings

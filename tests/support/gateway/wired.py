@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from starlette.types import ASGIApp
 
-from mt_core.access import parse_tokens
 from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.app.wiring import Parts, Wiring
+from mt_core.base.access import parse_tokens
 from mt_core.clock import Clock
 from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.gateway.services import GatewayServices
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.sessions import SessionManager
-from mt_core.tables.created_catalogs import CreatedCatalogs
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.registry import Registry
 from mt_core.tables.settings import ManagerSettings

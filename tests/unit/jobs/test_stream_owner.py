@@ -8,12 +8,12 @@ from itertools import pairwise
 import pytest
 
 from mt_core.errors import EngineError, QueryFailed
-from mt_core.jobs import stream_steps as steps
 from mt_core.jobs.store import JobStore
-from mt_core.jobs.stream_owner import STARTS_A_PASS, StreamOwner
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamState
+from mt_core.streaming import steps as steps
+from mt_core.streaming.owner import STARTS_A_PASS, StreamOwner
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_streams import FakeStreams
 from tests.support.memory_registry import MemoryRegistry

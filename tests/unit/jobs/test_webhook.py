@@ -10,11 +10,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from mt_core.base.secrets import Secret
 from mt_core.errors import MtError, RequestInvalid
-from mt_core.hooks.webhook import Webhook
 from mt_core.jobs.hooks import JobStatusHook
+from mt_core.jobs.webhook import Webhook
 from mt_core.model.job import Job, JobStatus
-from mt_core.secrets import Secret
 from mt_core.testing.job_hook_contract import JobHookContract
 from tests.support.registry_facts import HOUR, NOON, a_job
 

@@ -4,11 +4,11 @@ from datetime import timedelta
 
 import pytest
 
+from mt_core.base.rowset import RowKind
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operator_tree import changelog_mode, state_lines, tree_lines
 from mt_core.plans.operators import ADDS, ALL, Operator, OperatorState
 from mt_core.plans.policies import TtlTimeCharacteristic, TtlUpdateEvent
-from mt_core.rowset import RowKind
 
 EVENT, PROCESSING = TtlTimeCharacteristic.EVENT_TIME, TtlTimeCharacteristic.PROCESSING_TIME
 UPDATES = frozenset({RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER})

@@ -37,7 +37,7 @@ from mt_core.setup.checks import (
     warehouse,
 )
 from mt_core.setup.machine import Machine
-from mt_core.spark.jars import PACKAGES
+from mt_core.spark.driver.jars import PACKAGES
 
 FREE = 50 << 30
 START = "freshtable gateway"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 
-from mt_core.background import attempt
-from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
+from mt_core.base.background import attempt
+from mt_core.incremental.shape import Occurrence, QueryShape, Reach
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.continuous.lookout import LookOut

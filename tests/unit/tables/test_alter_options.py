@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import ConfigError, DefinitionInvalid, EngineError, RequestInvalid
-from mt_core.maintenance.shape import Occurrence, Reach
+from mt_core.incremental.shape import Occurrence, Reach
 from mt_core.model.run import RunStatus
 from mt_core.model.table import Column, TableIdentifier
 from tests.support.fake_tables import shape_of_columns

@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import QueryFailed, RequestInvalid
-from mt_core.maintenance.cost import RETRIED_AFTER
-from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
-from mt_core.maintenance.strategy import TooManyKeys
+from mt_core.incremental.cost import RETRIED_AFTER
+from mt_core.incremental.shape import Occurrence, QueryShape, Reach
+from mt_core.incremental.strategy import TooManyKeys
 from mt_core.model.run import RefreshRun, RunStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.tables.engine import Write

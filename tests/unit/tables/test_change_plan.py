@@ -8,10 +8,10 @@ from dataclasses import replace
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.maintenance.changes import ChangeKind, SourceChange
-from mt_core.maintenance.merging import Merge
-from mt_core.maintenance.shape import Occurrence, QueryShape, Reach
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.merging import Merge
+from mt_core.incremental.shape import Occurrence, QueryShape, Reach
+from mt_core.incremental.strategy import Way
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import Column
 from mt_core.tables.engine import Query, SourceChanges, SourceVector

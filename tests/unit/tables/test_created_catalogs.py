@@ -9,7 +9,7 @@ import pytest
 from mt_core.errors import DefinitionInvalid, IllegalStatus
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import a_table

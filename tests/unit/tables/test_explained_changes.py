@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 
 from mt_core.errors import DefinitionInvalid, QueryFailed, RequestInvalid, TableExists
-from mt_core.maintenance.shape import Occurrence, Reach
+from mt_core.incremental.shape import Occurrence, Reach
 from mt_core.model.table import Column
 from tests.support.fake_tables import shape_of_columns
 from tests.support.manager_world import COMPUTED_TABLE, ManagerWorld

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from mt_core.errors import QueryFailed, RequestInvalid
-from mt_core.maintenance.shape import Occurrence, Reach
+from mt_core.incremental.shape import Occurrence, Reach
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.table import Column

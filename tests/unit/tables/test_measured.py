@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from mt_core.maintenance.cost import Measured
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.cost import Measured
+from mt_core.incremental.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import Batch, RunStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of

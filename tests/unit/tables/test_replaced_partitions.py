@@ -8,9 +8,9 @@ from dataclasses import replace
 import pytest
 
 from mt_core.clock import SystemClock
-from mt_core.maintenance.changes import ChangeKind, SourceChange
-from mt_core.maintenance.shape import Lineage, Occurrence, QueryShape, Reach
-from mt_core.maintenance.strategy import Way
+from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.shape import Lineage, Occurrence, QueryShape, Reach
+from mt_core.incremental.strategy import Way
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import Column, MaterializedTable
 from mt_core.tables.engine import (

@@ -12,10 +12,10 @@ import pytest
 from sqlalchemy import Engine, event
 
 from mt_core.client.pages import ResultPage
-from mt_core.client.terminal.form import Form
-from mt_core.client.terminal.result import print_result
-from mt_core.client.terminal.script import has_long_form
 from mt_core.registry.store import SqlRegistry
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.output.result import print_result
+from mt_core.terminal.script import has_long_form
 from tests.support.manager_world import ManagerWorld
 
 COLOURS = re.compile(r"\x1b\[[0-9;]*m")

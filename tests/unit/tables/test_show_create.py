@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mt_core.base.secrets import is_secret
 from mt_core.model.freshness import Freshness
 from mt_core.model.table import Column, MaterializedTable, RefreshMode, TableDefinition, TableIdentifier
 from mt_core.model.transform import Transform, TransformKind
-from mt_core.secrets import is_secret
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import CreateMaterializedTable
 from mt_core.tables.definition.show_create import show_create

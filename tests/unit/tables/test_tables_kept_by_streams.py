@@ -10,14 +10,14 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, EngineError, Unsupported
 from mt_core.jobs.store import JobStore
-from mt_core.jobs.stream_owner import StreamOwner
-from mt_core.jobs.stream_steps import stop_requested
 from mt_core.keepers.by_source import KeeperBySource
-from mt_core.keepers.stream import StreamKeeper
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition
 from mt_core.model.table import RefreshStatus, stream_job
+from mt_core.streaming.keeper import StreamKeeper
+from mt_core.streaming.owner import StreamOwner
+from mt_core.streaming.steps import stop_requested
 from mt_core.tables.manager import TableManager
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.table_commands import RefreshRequest

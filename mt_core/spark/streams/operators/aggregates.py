@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
+from mt_core.spark.connectors.changelog import Changelog, Unique
 from mt_core.spark.driver.jvm_objects import (
     class_name,
     java_class,
@@ -21,7 +22,6 @@ from mt_core.spark.driver.jvm_objects import (
     static_member,
 )
 from mt_core.spark.streams.operators import watermarks
-from mt_core.spark.streams.operators.changelog import Changelog, Unique
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of

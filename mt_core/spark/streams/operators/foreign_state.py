@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from mt_core.spark.connectors.stream_errors import StreamBroken
 from mt_core.spark.driver.failures import Thrown
-from mt_core.spark.streams.broken import StreamBroken
 
 _CONDITIONS = frozenset(
     {

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 from mt_core.plans.operators import OperatorState
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import scala_items, scala_sequence
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of

@@ -10,10 +10,10 @@ from typing import Any
 
 from pyspark.sql.types import StructType
 
-from mt_core.identifiers import display_name
+from mt_core.base.identifiers import display_name
 from mt_core.plans.operators import ADDS, Operator, OperatorState, RowKind
+from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
-from mt_core.spark.streams.operators.changelog import ROW_KIND
 
 _TYPES = {
     "Project": "calc",

@@ -10,8 +10,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL, OperatorState, RowKind
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, static_member
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id

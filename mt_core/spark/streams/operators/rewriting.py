@@ -7,9 +7,9 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
 from mt_core.spark.streams.operators.aggregates import aggregated, distinct
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.earlier_releases import is_left_to_spark
 from mt_core.spark.streams.operators.joins import joined, with_conditions
 from mt_core.spark.streams.operators.limits import limited, sorted_without_limit

@@ -8,8 +8,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.jvm_objects import class_name, scala_items, static_member
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id
 

@@ -10,8 +10,8 @@ from zlib import crc32
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.options import FLINK_DURATION
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.options import FLINK_DURATION
 from mt_core.plans.errors import PlanInvalid
 from mt_core.plans.policies import TtlPolicy, hinted_policy, operator_policy
 from mt_core.plans.states import planned_policy

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.streams.operators.changelog import Changelog
+from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
+from mt_core.base.identifiers import display_name
 from mt_core.errors import CatalogUnsupported, Unsupported
-from mt_core.identifiers import display_name
 from mt_core.model.fence import Mark
 from mt_core.model.reservation import Reservation
 from mt_core.model.storage import BATCH, JOB_ID
@@ -13,12 +13,12 @@ from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.catalogs.namespaces import check_namespace
+from mt_core.spark.connectors.sink import PUBLISHED, Check, SinkAttempt
+from mt_core.spark.connectors.stream_errors import StreamBroken
+from mt_core.spark.ctas.table_creations import Facts, filled, settle
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.storage.table_creations import Facts, filled, settle
-from mt_core.spark.streams.broken import StreamBroken
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.sinks.iceberg import IcebergSink, target_of
-from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, SinkAttempt
 
 
 class CreatedTable(IcebergSink):

@@ -11,20 +11,20 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.errors import CommitConflict, StorageMissing, TableProtected, Unsupported
-from mt_core.maintenance.changes import ADDED_FILES
+from mt_core.incremental.changes import ADDED_FILES
 from mt_core.model.fence import MAX_CONFLICTS, Fenced, StreamWriter, carried_out
 from mt_core.model.storage import BATCH, JOB_ID, TABLE_ID, MetadataChange, StorageMetadata
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.connectors.key_changes import computed_changes
+from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped, stored
+from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.driver.jvm_objects import active_session, java_items, text_map
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.metadata import Base, commit, metadata_of
 from mt_core.spark.iceberg.replace_rows import AddedRows, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
-from mt_core.spark.streams.sinks.key_changes import computed_changes
-from mt_core.spark.streams.sinks.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped, stored
 from mt_core.spark.streams.sources.starts import uuid_of
 
 # Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares with the earlier one.

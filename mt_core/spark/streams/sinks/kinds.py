@@ -6,28 +6,28 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name, sql_name
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.operators import ADDS, RowKind
-from mt_core.spark.catalogs.connector_tables import ConnectorSource
+from mt_core.spark.connectors.changelog import Changelog
+from mt_core.spark.connectors.connector_names import ConnectorNames
+from mt_core.spark.connectors.connector_tables import ConnectorSource
+from mt_core.spark.connectors.files.folders import FILES, temporary_folders
+from mt_core.spark.connectors.files.sink import FileSink
+from mt_core.spark.connectors.jdbc.keyed_sink import KeyedJdbcSink
+from mt_core.spark.connectors.jdbc.sink import JdbcSink
+from mt_core.spark.connectors.kafka.sink import KafkaSink, UpsertKafkaSink
+from mt_core.spark.connectors.repeating import RepeatingSink
+from mt_core.spark.connectors.rowless import BlackholeSink, PrintSink
+from mt_core.spark.connectors.sink import Sink, SinkAttempt
+from mt_core.spark.connectors.targets import SinkTarget, temporary_tables
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
-from mt_core.spark.queries.connector_names import ConnectorNames
-from mt_core.spark.streams.operators.changelog import Changelog
 from mt_core.spark.streams.sinks.created_table import CreatedTable
-from mt_core.spark.streams.sinks.file_folders import FILES, temporary_folders
-from mt_core.spark.streams.sinks.files import FileSink
 from mt_core.spark.streams.sinks.iceberg import IcebergSink, IcebergTarget
-from mt_core.spark.streams.sinks.jdbc import JdbcSink
-from mt_core.spark.streams.sinks.kafka import KafkaSink, UpsertKafkaSink
-from mt_core.spark.streams.sinks.keyed_jdbc import KeyedJdbcSink
-from mt_core.spark.streams.sinks.repeating import RepeatingSink
-from mt_core.spark.streams.sinks.rowless import BlackholeSink, PrintSink
-from mt_core.spark.streams.sinks.sink import Sink, SinkAttempt
-from mt_core.spark.streams.sinks.targets import SinkTarget, temporary_tables
-from mt_core.sql.flink.connectors import KAFKA, UPSERT_KAFKA
+from mt_core.sql.connectors.kinds import KAFKA, UPSERT_KAFKA
 
 JDBC = "jdbc"
 KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {

@@ -7,8 +7,8 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
+from mt_core.base.identifiers import quote
 from mt_core.errors import SourcesChanged
-from mt_core.identifiers import quote
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import java_items
 from mt_core.spark.streams.sources.streamed_text import StreamSource

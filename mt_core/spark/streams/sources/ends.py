@@ -7,8 +7,8 @@ from typing import Any
 
 from pyspark.sql import DataFrame
 
+from mt_core.spark.connectors.generated import LAST_OFFSET
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
-from mt_core.spark.queries.generated import LAST_OFFSET
 
 
 def last_offset(rows: DataFrame) -> int | None:

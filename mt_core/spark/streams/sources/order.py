@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from mt_core.identifiers import display_name
+from mt_core.base.identifiers import display_name
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 SOURCES = "sources"

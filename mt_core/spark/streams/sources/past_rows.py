@@ -6,8 +6,8 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name, quote, sql_name
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.jvm_objects import java_items, static_member
 

@@ -9,7 +9,7 @@ from typing import Any
 from mt_core.errors import Unsupported
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite
-from mt_core.spark.streams.broken import NEW_JOB, StreamBroken
+from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.streams.sources.streamed_text import STREAMING, StreamSource
 
 _ADDING = frozenset({"append", "replace"})

@@ -9,21 +9,21 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from mt_core.base.identifiers import display_name, quote, sql_name
 from mt_core.errors import Unsupported
-from mt_core.identifiers import display_name, quote, sql_name
 from mt_core.model.stream import SourceHint
 from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.catalogs.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.connector_names import ConnectorNames, topic_of
+from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
+from mt_core.spark.connectors.files.temporary_files import FileView, file_view
+from mt_core.spark.connectors.generated import GeneratedTable, generated_table
+from mt_core.spark.connectors.kafka.topics import TopicTable, stream_name, topic_table
+from mt_core.spark.connectors.relations import FILES, stream_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
-from mt_core.spark.kafka.topics import TopicTable, stream_name, topic_table
-from mt_core.spark.queries.connector_names import ConnectorNames, topic_of
-from mt_core.spark.queries.generated import GeneratedTable, generated_table
 from mt_core.spark.queries.relations import ParsedQuery, RelationName, parse
 from mt_core.spark.queries.views import Names, View
-from mt_core.spark.streams.sources.connectors import FILES, stream_of
 from mt_core.spark.streams.sources.past_rows import past_rows
-from mt_core.spark.streams.sources.temporary_files import FileView, file_view
 
 STREAMING = "streaming"
 MAX_VIEW_DEPTH = 50

@@ -1,0 +1,127 @@
+"""The wire: names of headers and fields beside Flink's own, and the body of an error, as gateway and clients share them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from mt_core.base.secrets import without_passwords
+from mt_core.errors import GatewayError, MtError
+
+# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the caller's attempt,
+# whether a periodic refresh runs even if no source has changed, and what began the caller's own run, such as a backfill.
+REQUEST_KEY_HEADER = "Idempotency-Key"
+TABLE_HEADER = "Freshtable-Table"
+ATTEMPT_HEADER = "Freshtable-Attempt"
+FORCE_HEADER = "Freshtable-Force"
+TRIGGER_HEADER = "Freshtable-Trigger"
+
+# Headers of answers.
+ERROR_CODE_HEADER = "Freshtable-Error"
+ENGINE_HEADER = "Freshtable-Engine"
+ENGINE_NOTE_HEADER = "Freshtable-Engine-Note"
+SCHEDULER_HEADER = "Freshtable-Scheduler"
+WORK_HEADER = "Freshtable-Work"
+RESULT_TYPE_HEADER = "Freshtable-Result-Type"
+NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"
+AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
+ARROW_TYPE = "application/vnd.apache.arrow.stream"
+
+# A client that sends this header reads the error itself. Flink's clients, of whatever version, read an answer with a
+# field that they do not know as no error at all.
+ERRORS_HEADER, ERRORS_AS_JSON = "Freshtable-Errors", "json"
+
+# Fields of a refresh (FLIP-448).
+IS_PERIODIC = "isPeriodic"
+SCHEDULE_TIME = "scheduleTime"
+DYNAMIC_OPTIONS = "dynamicOptions"
+STATIC_PARTITIONS = "staticPartitions"
+EXECUTION_CONFIG = "executionConfig"
+
+_CAUSE, _ORIGIN, _END = "Caused by: ", "\n\tat ", "\n\nEnd of exception on server side>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refresh:
+    """A request to the refresh endpoint; it may be repeated if it has a `request_key`. `table_id` is the table's uuid.
+
+    With `force`, a periodic refresh runs even if no source has changed.
+    """
+
+    identifier: str
+    is_periodic: bool = False
+    schedule_time: str | None = None
+    dynamic_options: Mapping[str, str] | None = None
+    static_partitions: Mapping[str, str] | None = field(default_factory=dict)
+    execution_config: Mapping[str, str] | None = None
+    request_key: str | None = None
+    table_id: str | None = None
+    attempt: int | None = None
+    force: bool = False
+
+    def body(self) -> dict[str, Any]:
+        partitions = {} if self.static_partitions is None else {STATIC_PARTITIONS: dict(self.static_partitions)}
+        return {
+            IS_PERIODIC: self.is_periodic,
+            SCHEDULE_TIME: self.schedule_time,
+            DYNAMIC_OPTIONS: dict(self.dynamic_options or {}),
+            **partitions,
+            EXECUTION_CONFIG: dict(self.execution_config or {}),
+        }
+
+    def headers(self) -> dict[str, str]:
+        values = {
+            REQUEST_KEY_HEADER: self.request_key,
+            TABLE_HEADER: self.table_id,
+            ATTEMPT_HEADER: None if self.attempt is None else str(self.attempt),
+            FORCE_HEADER: "true" if self.force else None,
+        }
+        return {name: value for name, value in values.items() if value is not None}
+
+
+def error_facts(error: MtError) -> dict[str, Any]:
+    """Return the error itself, for clients that send `Freshtable-Errors: json`; passwords in texts are masked."""
+    facts = {name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()}
+    return {"code": error.code, "message": without_passwords(str(error)), "facts": facts}
+
+
+def cause_text(error: MtError, origin: str) -> str:
+    """Return how Flink's clients read an error: they show what follows `Caused by:` up to *origin*, a place in the code."""
+    return f"{_CAUSE}{type(error).__name__}: {without_passwords(str(error))}{_ORIGIN}{origin}"
+
+
+def server_errors(doing: str, cause: str) -> list[str]:
+    """Return the two texts of an error that the gateway met while *doing* something."""
+    return ["Internal server error.", f"<Exception on server side:\nSqlGatewayException: {doing}\n{cause}{_END}"]
+
+
+def error_body(texts: Sequence[str], facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Return the body of an error: Flink's *texts*, and beside them the error's *facts* for clients that read them."""
+    return {"errors": list(texts)} | ({} if facts is None else {"error": facts})
+
+
+def is_error_body(body: Mapping[str, Any]) -> bool:
+    """Return whether the body of a successful answer is an error all the same."""
+    return body.keys() - {"error"} == {"errors"}
+
+
+def read_error(body: Any, code: str | None = None) -> GatewayError:
+    """Return the error of an error body; *code* is the header's, for gateways that say no more than Flink's."""
+    facts = body.get("error") if isinstance(body, dict) else None
+    if isinstance(facts, dict):
+        return GatewayError(str(facts.get("message", "")), code=facts.get("code", code), facts=facts.get("facts"))
+    return GatewayError(root_cause(body), code=code)
+
+
+def root_cause(body: Any) -> str:
+    """Return what follows the last `Caused by:` of Flink's errors, without the class name; all of the texts if none has one."""
+    errors = body.get("errors") if isinstance(body, dict) else None
+    if not isinstance(errors, list) or not errors:
+        return f"The gateway answered with an error that cannot be read: {body}"
+    _, marker, cause = str(errors[-1]).rpartition(_CAUSE)
+    if not marker:
+        return "\n".join(str(error) for error in errors)
+    cause = cause.partition(_ORIGIN)[0].partition("\n\nEnd of exception")[0].strip()
+    name, _, text = cause.partition(": ")
+    return text if text and name.replace(".", "").replace("$", "").isidentifier() else cause

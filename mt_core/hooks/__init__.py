@@ -1,1 +1,0 @@
-"""Job status hooks of the gateway itself."""

@@ -1,0 +1,104 @@
+"""Changes that Spark itself makes to tables with a connector of its own catalog, which it would forget when it ends."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mt_core.base.identifiers import display_name, sql_name
+from mt_core.errors import EngineUnavailable, QueryFailed, RegistryError, SqlSyntaxError
+from mt_core.model.connector_table import SPARK_CATALOG, ConnectorTable
+from mt_core.sessions.catalog.connector_table_statements import NOT_THERE, ConnectorTableStatements, is_kept
+from mt_core.sessions.ports import SessionContext
+from mt_core.sql.catalog import CreateConnectorTable
+from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.parser import ReadStatement
+
+_CHANGES = frozenset({"ALTER_TABLE", "DROP_TABLE", "DROP_DATABASE"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConnectorTableChanges:
+    """Keeps what statements did to such tables."""
+
+    statements: ConnectorTableStatements
+
+    def keeping(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
+        """Return what keeps the changes of *read*, to be called once it has succeeded; that raises RegistryError."""
+        fact = read.fact
+        if isinstance(fact, CreateConnectorTable) and is_kept(fact):
+            was_there = fact.if_not_exists and self._is_there(fact, context)
+            return _nothing if was_there else lambda: self._keep(fact, context)
+        if read.type not in _CHANGES:
+            return _nothing
+        dropped = _dropped_database(read) if read.type == "DROP_DATABASE" else None
+        full = None if dropped is None else self.statements.full_database(dropped, context)
+        return lambda: self._look_again(full, context)
+
+    def _keep(self, fact: CreateConnectorTable, context: SessionContext) -> None:
+        name = self.statements.full_name(fact.name, context)
+        if name[0] != SPARK_CATALOG:
+            return
+        table = ConnectorTable(
+            name=sql_name(name),
+            columns=self.statements.columns(context, sql_name(name)),
+            clauses=fact.clauses,
+            keys=fact.all_keys,
+            connector=fact.connector or "",
+            options=fact.options,
+            comment=fact.comment,
+            partition_keys=fact.partition_keys,
+        )
+        try:
+            self.statements.tables.put(table)
+        except RegistryError as cause:
+            raise RegistryError(
+                f"Table {display_name(name)} was created, and the registry did not take it: {cause} It will be lost with Spark; "
+                "DROP TABLE it, and create it again."
+            ) from cause
+
+    def _look_again(self, dropped: Sequence[str] | None, context: SessionContext) -> None:
+        """Forget the tables that are gone, of the database *dropped* too, and take the columns of the others as they are."""
+        tables = self.statements.tables
+        for table in tables.all().values():
+            if dropped is not None and table.parts[0] != SPARK_CATALOG and table.parts[: len(dropped)] == dropped:
+                self.statements.forget(table, context)
+                continue
+            if table.parts[0] != SPARK_CATALOG or table.query or table.spark_name:
+                continue
+            try:
+                columns = self.statements.columns(context, table.name)
+            except QueryFailed as cause:
+                if cause.error_class == NOT_THERE:
+                    tables.delete(table.name)
+                continue
+            if [*map(_name_of, columns)] != [*map(_name_of, table.columns)]:
+                tables.put(replace(table, columns=columns))
+
+    def _is_there(self, fact: CreateConnectorTable, context: SessionContext) -> bool:
+        name = self.statements.full_name(fact.name, context)
+        try:
+            self.statements.columns(context, sql_name(name))
+        except (QueryFailed, EngineUnavailable):
+            # While Spark starts, its session catalog has nothing else than what is kept.
+            return self.statements.tables.find(name) is not None
+        return True
+
+
+def _dropped_database(read: ReadStatement) -> tuple[str, ...] | None:
+    """Return the name after DROP DATABASE; None if it is none."""
+    with suppress(SqlSyntaxError):
+        cursor = TokenCursor(read.text)
+        cursor.take(), cursor.take()
+        cursor.accept("IF", "EXISTS")
+        return cursor.name("the name of a database")
+    return None
+
+
+def _nothing() -> None:
+    """Keep nothing."""
+
+
+def _name_of(column: str) -> str:
+    return TokenCursor(column).identifier("a column").lower()

@@ -1,0 +1,162 @@
+"""Shared catalogs: those that statements created, kept in the registry and seen by every session and every refresh."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from mt_core.base.tokens import TokenKind, significant
+from mt_core.errors import DefinitionInvalid, IllegalStatus, MtError, RegistryError
+from mt_core.model.catalog import CreatedCatalog
+from mt_core.sql.connectors.catalog_options import PREFIX, catalog_settings
+from mt_core.tables.registry import Registry, Transaction, in_transaction
+
+log = logging.getLogger(__name__)
+
+CatalogSettings = Mapping[str, Mapping[str, str]]
+_NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Catalogs:
+    """The catalogs as they were read last, and the settings of Spark that open them."""
+
+    catalogs: Mapping[str, CreatedCatalog]
+    settings: CatalogSettings
+
+
+class CreatedCatalogs:
+    """Reads the registry once and writes through: a registry has one gateway. Thread-safe.
+
+    `reserved` are the names of the configuration: it wins over the registry, and no statement changes them.
+    """
+
+    def __init__(self, registry: Registry, *, reserved: Collection[str] = ()) -> None:
+        self._registry, self._reserved = registry, frozenset(reserved)
+        self._lock = threading.Lock()
+        self._catalogs: _Catalogs | None = None
+
+    def load(self) -> _Catalogs:
+        """Return the catalogs, which the first call reads from the registry; raises RegistryError."""
+        catalogs = self._catalogs
+        if catalogs is None:
+            with self._lock:
+                catalogs = self._catalogs = self._catalogs or in_transaction(self._registry, self._usable)
+        return catalogs
+
+    def get(self, name: str) -> CreatedCatalog | None:
+        """Return the catalog that a statement created under *name*, None for any other name."""
+        return self.load().catalogs.get(name)
+
+    def settings(self) -> CatalogSettings:
+        """Return Spark's settings of each catalog by its name; the same object until one is created, altered or dropped."""
+        return self.load().settings
+
+    def create(self, catalog: CreatedCatalog) -> None:
+        """Store a new catalog; raises DefinitionInvalid if its name is taken."""
+        self.check_changeable(catalog.name, "created")
+
+        def work(tx: Transaction) -> None:
+            if any(each.name == catalog.name for each in tx.catalogs.all()):
+                raise already_there(catalog.name)
+            tx.catalogs.put(catalog)
+
+        self._change(work)
+
+    def alter(self, catalog: CreatedCatalog, *, expected: CreatedCatalog) -> None:
+        """Store *catalog* in place of *expected*; raises DefinitionInvalid if that was altered or dropped since."""
+
+        def work(tx: Transaction) -> None:
+            if expected not in tx.catalogs.all():
+                raise DefinitionInvalid(
+                    f"Catalog {catalog.name} was altered or dropped at the same time by another statement; look at it again."
+                )
+            tx.catalogs.put(catalog)
+
+        self._change(work)
+
+    def drop(self, name: str) -> None:
+        """Delete a catalog; raises IllegalStatus naming the materialized tables that live in it or read from it."""
+
+        def work(tx: Transaction) -> None:
+            users = list(_users(tx, name))
+            if users:
+                raise IllegalStatus(
+                    f"Catalog {name} cannot be dropped: {', '.join(users)}. DROP these materialized tables first, or ALTER "
+                    "their queries."
+                )
+            tx.catalogs.delete(name)
+
+        self._change(work)
+
+    def check_changeable(self, name: str, verb: str) -> None:
+        """Raise DefinitionInvalid for a name of the configuration, which cannot be *verb* by a statement."""
+        if name in self._reserved:
+            raise DefinitionInvalid(
+                f"Catalog {name} is a setting of the gateway ({PREFIX}{name}) and cannot be {verb} by a statement; "
+                "change the gateway's configuration, or use another name."
+            )
+
+    def _change(self, work: Callable[[Transaction], None]) -> None:
+        def changed(tx: Transaction) -> _Catalogs:
+            work(tx)
+            return self._usable(tx)
+
+        with self._lock:
+            try:
+                self._catalogs = in_transaction(self._registry, changed)
+            except RegistryError:
+                # The transaction may have happened: read again.
+                self._catalogs = None
+                raise
+
+    def _usable(self, tx: Transaction) -> _Catalogs:
+        catalogs: dict[str, CreatedCatalog] = {}
+        settings: dict[str, Mapping[str, str]] = {}
+        for catalog in tx.catalogs.all():
+            if catalog.name in self._reserved:
+                text = "catalog %s of the registry is hidden by the configuration's of that name"
+                log.warning(text, catalog.name, extra={"action": "catalog_hidden"})
+                continue
+            catalogs[catalog.name] = catalog
+            try:
+                settings[catalog.name] = catalog_settings(catalog.name, catalog.options)
+            except MtError as error:
+                # One that this release does not support must not make the others unusable.
+                text = "catalog %s of the registry cannot be used: %s"
+                log.warning(text, catalog.name, error, extra={"action": "catalog_unusable"})
+        return _Catalogs(catalogs=catalogs, settings=settings)
+
+
+def already_there(name: str) -> DefinitionInvalid:
+    """Return the error of a CREATE CATALOG whose name is taken."""
+    return DefinitionInvalid(f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first.")
+
+
+def _users(tx: Transaction, name: str) -> Iterator[str]:
+    """Yield how each materialized table uses the catalog."""
+    for table in tx.tables.page():
+        definition = table.definition
+        if table.identifier.catalog == name:
+            yield f"{table.identifier} lives in it"
+        elif f"{PREFIX}{name}" in definition.settings:
+            # It has a catalog of that name of its own: in earlier releases sessions kept catalogs.
+            continue
+        elif definition.catalog == name or _names_catalog(definition.expanded_query, name):
+            yield f"{table.identifier} reads from it"
+
+
+def _names_catalog(query: str, name: str) -> bool:
+    """Whether *query*, whose relations are all qualified, has a name of three parts or more that begins with *name*."""
+    if name.partition("`")[0] not in query:
+        # To split thousands of queries into tokens would keep other transactions waiting for seconds.
+        return False
+    tokens = list(significant(query))
+    for index in range(len(tokens) - 4):
+        first, dot, _, second_dot, third = tokens[index : index + 5]
+        begins = first.kind in _NAME and first.value == name and (index == 0 or tokens[index - 1].text != ".")
+        if begins and dot.text == second_dot.text == "." and third.kind in _NAME:
+            return True
+    return False

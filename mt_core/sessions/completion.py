@@ -1,0 +1,191 @@
+"""Completion: the keywords, names and options that can follow at a position of a statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+
+from mt_core.base.identifiers import display_name
+from mt_core.base.tokens import Token, TokenKind, significant, tokenize
+from mt_core.errors import SqlSyntaxError
+from mt_core.sessions.catalog.names import Named, SessionNames
+from mt_core.sessions.completed_options import open_quote, options_in
+from mt_core.sql.kinds import PHRASES
+from mt_core.sql.statements import Name
+
+# A keyword is empty for the URI of a plan.
+_PLANS = [
+    [*verb.split(), "", *rest.split()]
+    for verb, word in (
+        ("COMPILE PLAN", "IF NOT EXISTS FOR"),
+        ("COMPILE PLAN", "FOR"),
+        ("COMPILE AND EXECUTE PLAN", "FOR"),
+    )
+    for rest in (f"{word} INSERT INTO", f"{word} STATEMENT SET BEGIN")
+]
+_PHRASES = [*(phrase.split() for phrase in sorted(PHRASES)), *_PLANS]
+
+_IN_QUERY = (
+    *("AND", "AS", "ASC", "BETWEEN", "CASE", "CROSS JOIN", "DESC", "DISTINCT", "ELSE", "END", "EXCEPT", "EXISTS"),
+    *("FROM", "FULL JOIN", "GROUP BY", "HAVING", "ILIKE", "IN", "INNER JOIN", "INTERSECT", "IS NOT NULL", "IS NULL"),
+    *("JOIN", "LATERAL", "LEFT JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER BY", "OVER"),
+    *("PARTITION BY", "QUALIFY", "RIGHT JOIN", "SELECT", "THEN", "UNION", "UNION ALL", "VALUES", "WHEN", "WHERE"),
+    *("WINDOW", "WITH"),
+)
+_NO_ALIAS = {word for phrase in (*_IN_QUERY, "SET USING") for word in phrase.split()}
+_QUERY_STARTS = {"SELECT", "WITH", "INSERT", "CREATE", "EXPLAIN", "FROM", "UPDATE", "DELETE", "MERGE", "REPLACE"}
+_BEFORE_TABLE = {
+    *("FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "VIEW", "DESCRIBE", "DESC", "UPDATE", "PARTITIONS", "EXTENDED"),
+}
+_BEFORE_NAMESPACE = {"USE", "DATABASE", "SCHEMA", "NAMESPACE", "IN"}
+_WITH_NAMESPACE = {"USE", "SHOW", "DROP", "ALTER", "DESCRIBE"}
+_WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
+_NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
+_PART = re.compile(r"`((?:[^`]|``)*)(?:`|$)|([^.`]+)")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Place:
+    """The place to complete: the keywords of its statement before it, the name at it as written, the parts of that name,
+    and the beginning of its last part.
+
+    A keyword is empty for a token that is no word.
+    """
+
+    keywords: Sequence[str]
+    written: str
+    parts: Name
+    begun: str
+
+
+def complete(text: str, position: int, names: SessionNames) -> list[str]:
+    """Return the candidates for the word at *position* of *text*, each as the whole word; sorted, without repetition.
+
+    It raises no error. There are no candidates inside of a comment, and inside of a string those of options only, without
+    its quotes.
+    """
+    before = text[: max(position, 0)]
+    place = _place(before)
+    if place is None and (quote := open_quote(before)) is not None:
+        return options_in(quote)
+    if place is None:
+        return []
+    candidates = {*_keywords(place), *_names(place, text, names)}
+    return sorted(candidates, key=lambda each: (each.casefold(), each))
+
+
+def _place(text: str) -> _Place | None:
+    """Return the place at the end of *text*, None inside of a string or comment."""
+    match = _WORD.search(text)
+    written = match.group() if match else ""
+    try:
+        tokens = list(tokenize(text[: len(text) - len(written)]))
+    except SqlSyntaxError:
+        return None
+    last = tokens[-1] if tokens else None
+    if last and last.kind is TokenKind.COMMENT and last.text.startswith("--") and "\n" not in text[last.end :]:
+        return None
+    parts = [(quoted.replace("``", "`") if quoted else plain) for quoted, plain in _PART.findall(written)]
+    begun = "" if not written or written.endswith(".") else parts.pop()
+    keywords: list[str] = []
+    for token in tokens:
+        if token.text == ";":
+            keywords.clear()
+        elif token.kind is not TokenKind.COMMENT:
+            keywords.append(token.keyword)
+    return _Place(keywords=keywords, written=written, parts=tuple(parts), begun=begun)
+
+
+# ------------------------------------------------------------------------------------------------------------- keywords
+
+
+def _keywords(place: _Place) -> Iterable[str]:
+    if place.parts or place.written.startswith("`"):
+        return []
+    words = place.keywords
+    offered = _offered([phrase[len(words) :] for phrase in _PHRASES if phrase[: len(words)] == words])
+    if not offered and words and words[0] in _QUERY_STARTS and words[-1] not in _BEFORE_TABLE:
+        offered = list(_IN_QUERY)
+    return [word for word in offered if word.startswith(place.begun.upper())]
+
+
+def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
+    """Return the next words of *phrases*: of each as many as there is no choice of more than two words."""
+    offered: list[str] = []
+    for first in dict.fromkeys(phrase[0] for phrase in phrases if phrase):
+        group = [phrase for phrase in phrases if phrase[:1] == [first]]
+        shared = [words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*group, strict=False))]
+        following = {phrase[len(shared)] for phrase in group if len(phrase) > len(shared)}
+        if shared in group or len(following) > 2:
+            offered.append(" ".join(shared))
+        else:
+            offered += [" ".join([*shared, rest]) for rest in _offered([phrase[len(shared) :] for phrase in group])]
+    return offered
+
+
+# ---------------------------------------------------------------------------------------------------------------- names
+
+
+def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
+    """Return the names that complete the one at *place*, each with the parts before it."""
+    first, last = (place.keywords[0], place.keywords[-1]) if place.keywords else ("", "")
+    candidates: Sequence[str] = ()
+    if last in _BEFORE_TABLE:
+        candidates = [*names.within(Named.TABLES, place.parts), *_namespaces(place.parts, names)]
+    elif place.keywords == ["USE", "CATALOG"] or last == "CATALOGS":
+        candidates = names.catalogs()
+    elif last in _BEFORE_NAMESPACE and first in _WITH_NAMESPACE:
+        candidates = _namespaces(place.parts, names)
+    elif last == "FUNCTION":
+        candidates = () if first == "CREATE" else names.functions()
+    elif first in _QUERY_STARTS:
+        candidates = [*_columns(place.parts, text, names), *_functions(place, names)]
+    begun = place.begun.casefold()
+    return [display_name((*place.parts, name)) for name in candidates if name.casefold().startswith(begun)]
+
+
+def _namespaces(parts: Name, names: SessionNames) -> list[str]:
+    """Return the namespaces and catalogs that can follow *parts*."""
+    if not parts:
+        return [*names.within(Named.NAMESPACES), *names.catalogs()]
+    return [*names.within(Named.NAMESPACES, parts)] if len(parts) == 1 else []
+
+
+def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
+    """Return the columns of the tables that the statement reads; with *parts* of the one of that name or alias."""
+    try:
+        tokens = list(significant(text))
+    except SqlSyntaxError:
+        return []
+    tables: dict[Name, None] = {}
+    for index, token in enumerate(tokens):
+        if token.keyword in {"FROM", "JOIN", "INTO", "UPDATE"}:
+            name, alias = _read_table(tokens[index + 1 :])
+            if name and (not parts or alias.casefold() == parts[-1].casefold()):
+                tables[name] = None
+    return [column for name in tables for column in names.columns(name)]
+
+
+def _functions(place: _Place, names: SessionNames) -> list[str]:
+    """Return the functions that a query can call, once a letter chooses among the hundreds of Spark's."""
+    if place.parts or not place.begun:
+        return []
+    return [*names.functions(), *names.system_functions()]
+
+
+def _read_table(tokens: Sequence[Token]) -> tuple[Name, str]:
+    """Return the name that *tokens* begin with, empty if there is none, and its alias or else its last part."""
+    parts, rest = list[str](), iter(tokens)
+    token = next(rest, None)
+    while token is not None and token.kind in _NAME:
+        parts.append(token.value)
+        token = next(rest, None)
+        if token is None or token.text != ".":
+            break
+        token = next(rest, None)
+    if token is not None and token.keyword == "AS":
+        token = next(rest, None)
+    has_alias = token is not None and token.kind in _NAME and token.keyword not in _NO_ALIAS
+    return tuple(parts), token.value if token is not None and has_alias else "".join(parts[-1:])

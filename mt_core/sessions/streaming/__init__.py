@@ -1,0 +1,1 @@
+"""Statements that become streaming jobs or compiled plans."""

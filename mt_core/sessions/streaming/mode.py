@@ -1,0 +1,94 @@
+"""Streaming mode: which statements of a session run as streams, by `execution.runtime-mode` and the tables that they read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from mt_core.errors import Unsupported
+from mt_core.model.stream import StreamMember
+from mt_core.sessions.operations.operation import OperationKind, Work
+from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sessions.properties.property_values import RUNTIME_MODE_KEY
+from mt_core.sessions.statements.spark_work import SparkWork, Task
+from mt_core.sessions.statements.translation import member_in_spark
+from mt_core.sessions.streaming.streaming_statements import StreamingStatements
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import CREATE_TABLE_AS, INSERT, REPLACE_TABLE_AS, SELECT
+from mt_core.sql.temporal_joins import check_temporal_joins
+
+STREAMING = "streaming"
+TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamingMode:
+    """Runs the statements of sessions in streaming mode that read streams; `detached` makes jobs of those that write, if there is
+    an engine for them."""
+
+    engine: StatementEngine
+    spark: SparkWork
+    detached: StreamingStatements | None
+
+    def run(self, task: Task, statements: Sequence[ReadStatement]) -> bool:
+        """Run *statements*, one query or the members of a job, as a stream, and return whether they are one.
+
+        They are in streaming mode if one of them reads a table as a stream; else they run as batch. Raises what that raises,
+        and Unsupported with the way out.
+        """
+        properties, operation = task.properties_in_force(), task.operation
+        if not may_stream(properties, statements):
+            return False
+        operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+        self.spark.await_engine(operation)
+        members = stream_members(self.engine, task.context(), statements)
+        if not members:
+            return False
+        if statements[0].type in TABLE_OF_QUERY:
+            return self._create(task, statements[0], members[0])
+        if statements[0].type == SELECT:
+            self.spark.follow(task, statements[0], members[0])
+        else:
+            operation.finish(self._detached.submit(task, statements))
+        return True
+
+    def _create(self, task: Task, statement: ReadStatement, member: StreamMember) -> bool:
+        """Begin the job of a table whose query reads a stream; return False if no table is to be created."""
+        operation = task.operation
+        reservation = self.engine.reserve(task.context(), member.text, job_id=operation.planned_job_id)
+        if reservation is not None:
+            operation.finish(self._detached.create(task, statement, member, reservation))
+        return reservation is not None
+
+    @property
+    def _detached(self) -> StreamingStatements:
+        if self.detached is None:
+            raise Unsupported("This gateway runs no streaming jobs; SET 'execution.runtime-mode' = 'batch'.")
+        return self.detached
+
+
+def stream_members(
+    engine: StatementEngine, context: SessionContext, statements: Sequence[ReadStatement]
+) -> Sequence[StreamMember]:
+    """Return queries, tables of these or INSERT statements as streams; none if none of them reads one.
+
+    Raises Unsupported for a temporal join.
+    """
+    for each in statements:
+        # Spark's parser would refuse it without a way out.
+        check_temporal_joins(each.text)
+    members = [
+        member_in_spark(each, engine, context)
+        if each.type in TABLE_OF_QUERY
+        else StreamMember(text=each.text, hints=each.hints)
+        for each in statements
+    ]
+    return members if any(engine.reads_stream(context, member) for member in members) else ()
+
+
+def may_stream(properties: Mapping[str, str], statements: Sequence[ReadStatement]) -> bool:
+    """Whether *statements* of a session with *properties* are streams if one of them reads one."""
+    types = {each.type for each in statements}
+    alone = len(statements) == 1 and types <= TABLE_OF_QUERY
+    is_streaming = properties.get(RUNTIME_MODE_KEY, "").strip().lower() == STREAMING
+    return is_streaming and (types in ({SELECT}, {INSERT}) or alone)

@@ -1,0 +1,229 @@
+"""Statements about compiled plans: what becomes a file, and what becomes of it when it is executed or explained."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+
+from mt_core.base.rowset import Column, RowSet
+from mt_core.errors import MtError, QueryFailed, Unsupported
+from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.plans.compiled import CompiledPlan, PlanMode, Policies, Topology, fingerprint_of
+from mt_core.plans.errors import PlanExists, PlanInvalid
+from mt_core.plans.explained import explained_plan, shown_statement
+from mt_core.plans.json_form import plan_text, read_plan
+from mt_core.plans.policies import policy_text
+from mt_core.plans.states import check_topology, policies_of
+from mt_core.sessions.operations.operation import DONE, OperationKind, OperationResult, Work, content
+from mt_core.sessions.ports import PlanFiles, StatementEngine
+from mt_core.sessions.properties.plan_properties import PlanProperties
+from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
+from mt_core.sessions.statements.spark_work import SparkWork, Task
+from mt_core.sessions.statements.statement_sets import members_of
+from mt_core.sessions.statements.translation import in_spark
+from mt_core.sessions.streaming.mode import may_stream, stream_members
+from mt_core.sessions.streaming.plan_places import PlanPlaces, restored
+from mt_core.sessions.streaming.streaming_statements import StreamingStatements
+from mt_core.sessions.temporary_objects import stranger, texts
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan, PlanStatement
+from mt_core.sql.statement_types import INSERT
+
+_RESULT = (Column(name="result"),)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanStatements:
+    """Compiles, executes and explains plans, if there are `files` for them.
+
+    `detached` makes jobs of those that read streams, if there is an engine for them; `run_batch` runs statements as batch.
+    """
+
+    files: PlanFiles | None
+    engine: StatementEngine
+    spark: SparkWork
+    detached: StreamingStatements | None
+    run_batch: Callable[[Task, Sequence[ReadStatement]], None]
+
+    def run(self, task: Task, statement: PlanStatement) -> None:
+        """Perform *statement* and finish its operation.
+
+        Raises PlanNotFound, PlanExists, PlanInvalid, and what the statements of the plan raise.
+        """
+        operation = task.operation
+        operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+        self.spark.await_engine(operation)
+        match statement:
+            case CompilePlan(execute=execute, uri=uri):
+                self._compile(task, statement)
+                if execute:
+                    self._execute(task, uri)
+                else:
+                    operation.finish(DONE)
+            case ExecutePlan(uri=uri):
+                self._execute(task, uri)
+            case ExplainPlan(uri=uri):
+                operation.finish(self._explain(task, uri))
+            case _:
+                raise MtError(f"{type(statement).__name__} is not a statement about plans.")
+
+    # -------------------------------------------------------------------------------------------------------- COMPILE
+
+    def _compile(self, task: Task, statement: CompilePlan) -> None:
+        """Write the file of a plan, unless it is there and to be kept."""
+        uri, session = statement.uri, task.session.handle
+        replaces = PlanProperties(task.properties_in_force()).force_recompile
+        if self._files.exists(session, uri):
+            if statement.if_not_exists or statement.execute:
+                return
+            if not replaces:
+                raise PlanExists.at(uri)
+        task.operation.begin(Work(kind=OperationKind.SPARK, message="compiling the plan"))
+        written = ReadStatement(statement.statement_in(task.operation.statement.written))
+        members = members_of(written)
+        plan = self._compiled(task, (written,) if members is None else members)
+        try:
+            self._files.write(session, uri, plan_text(plan), replace=replaces)
+        except PlanExists:
+            # Another statement has written it meanwhile.
+            if not (statement.if_not_exists or statement.execute):
+                raise
+
+    def _compiled(self, task: Task, statements: Sequence[ReadStatement]) -> CompiledPlan:
+        for each in statements:
+            if each.type != INSERT:
+                raise Unsupported(
+                    f"{each.type.replace('_', ' ')} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET "
+                    "BEGIN INSERT …; END."
+                )
+        if not statements:
+            raise Unsupported("The STATEMENT SET is empty; write an INSERT INTO between BEGIN and END.")
+        context, properties = task.context(), task.properties_in_force()
+        state = self.engine.session_state(context)
+        temporary = texts(task.session.temporary, state)
+        members = may_stream(properties, statements) and stream_members(self.engine, context, statements)
+        if members:
+            topology = self._streaming.topology(self._streaming.definition(task, tuple(members)))
+        else:
+            topology = self._batch_topology(task, statements)
+        nodes = topology.nodes
+        return CompiledPlan(
+            spark_version=topology.spark_version,
+            mode=PlanMode.STREAMING if members else PlanMode.BATCH,
+            statements=tuple(each.written.strip() for each in statements),
+            catalog=state.catalog,
+            namespace=state.namespace,
+            temporary=PlanProperties(properties).compiled(temporary),
+            nodes=nodes,
+            fingerprint=fingerprint_of(nodes),
+        )
+
+    # --------------------------------------------------------------------------------------------- EXECUTE and EXPLAIN
+
+    def _execute(self, task: Task, uri: str) -> None:
+        plan = self._read(task, uri)
+        statements = [ReadStatement(each) for each in plan.statements]
+        if plan.mode is PlanMode.BATCH:
+            self._execute_batch(task, plan, uri)
+            return
+        definition = self._definition(task, plan, statements)
+        with _planning(uri):
+            topology = self._streaming.topology(definition)
+        self._check(plan, topology, uri)
+        default = state_ttl_of(task.properties_in_force().get(STATE_TTL_KEY, "").strip())
+        policies = policies_of(plan, topology, default)
+        planned = replace(definition, members=tuple(map(_with_policies, definition.members, policies)))
+        try:
+            answer = self._streaming.execute(task, statements, planned)
+        except PlanInvalid as error:
+            raise error.of(uri) from error
+        task.operation.finish(answer)
+
+    def _execute_batch(self, task: Task, plan: CompiledPlan, uri: str) -> None:
+        statements = [ReadStatement(each) for each in plan.statements]
+        with ExitStack() as stack:
+            with _planning(uri):
+                there = stack.enter_context(self._places.of(task, plan))
+                topology = self._batch_topology(there, statements)
+            self._check(plan, topology, uri)
+            self.run_batch(there, statements)
+
+    def _explain(self, task: Task, uri: str) -> OperationResult:
+        plan = self._read(task, uri)
+        statements = [ReadStatement(each) for each in plan.statements]
+        problems: list[str] = []
+        try:
+            if plan.mode is PlanMode.BATCH:
+                with self._places.of(task, plan) as there:
+                    topology = self._batch_topology(there, statements)
+            else:
+                topology = self._streaming.topology(self._definition(task, plan, statements))
+            self._check(plan, topology, uri)
+        except MtError as error:
+            problems = [f"The plan cannot be executed: {error}"]
+        return content(RowSet(columns=_RESULT, rows=[[explained_plan(plan, problems)]]))
+
+    def _read(self, task: Task, uri: str) -> CompiledPlan:
+        try:
+            plan = read_plan(self._files.read(task.session.handle, uri))
+            _check_statements(plan)
+        except PlanInvalid as error:
+            raise error.of(uri) from error
+        return plan
+
+    def _check(self, plan: CompiledPlan, topology: Topology, uri: str) -> None:
+        try:
+            check_topology(plan, topology.nodes)
+        except PlanInvalid as error:
+            raise error.of(uri) from error
+
+    def _definition(self, task: Task, plan: CompiledPlan, statements: Sequence[ReadStatement]) -> StreamDefinition:
+        members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
+        definition = self._streaming.definition(task, members)
+        temporary = restored(task, plan, self.engine.session_state(task.context()))
+        return replace(definition, catalog=plan.catalog, namespace=plan.namespace, temporary=temporary)
+
+    def _batch_topology(self, task: Task, statements: Sequence[ReadStatement]) -> Topology:
+        context = task.context()
+        return self.engine.topology(context, [in_spark(each, self.engine, context)[0] for each in statements])
+
+    @property
+    def _places(self) -> PlanPlaces:
+        return PlanPlaces(engine=self.engine)
+
+    @property
+    def _streaming(self) -> StreamingStatements:
+        if self.detached is None:
+            raise Unsupported("This gateway runs no streaming jobs, and the plan is one; compile it in batch mode.")
+        return self.detached
+
+    @property
+    def _files(self) -> PlanFiles:
+        if self.files is None:
+            raise Unsupported("This gateway keeps no compiled plans; send the INSERT itself.")
+        return self.files
+
+
+@contextmanager
+def _planning(uri: str) -> Iterator[None]:
+    """Let an error of a statement name its plan, and no position: that is one in the plan, not in EXECUTE PLAN."""
+    try:
+        yield
+    except QueryFailed as cause:
+        raise cause.reworded(f"Plan {uri} cannot be executed: {cause}") from cause
+
+
+def _check_statements(plan: CompiledPlan) -> None:
+    """Raise PlanInvalid if the plan has other statements than COMPILE PLAN writes: they would run unseen, also in EXPLAIN."""
+    for place, text in enumerate(plan.statements):
+        if ReadStatement(text).type != INSERT:
+            raise PlanInvalid(f"statements[{place}]", f"is no INSERT INTO: {shown_statement(text)}")
+    found = stranger(plan.temporary)
+    if found is not None:
+        text = shown_statement(plan.temporary[found])
+        raise PlanInvalid(f"temporary[{found}]", f"is no CREATE TEMPORARY TABLE, VIEW or FUNCTION: {text}")
+
+
+def _with_policies(member: StreamMember, policies: Policies) -> StreamMember:
+    return replace(member, state_ttls=tuple(tuple(map(policy_text, each)) for each in policies))

@@ -1,0 +1,211 @@
+"""Streaming statements: what becomes a detached job, which is an INSERT, a set of these or a table of a query, and its stop."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from mt_core.base.identifiers import display_name
+from mt_core.base.rowset import RowSet
+from mt_core.clock import Clock
+from mt_core.errors import Canceled, EngineError, IllegalStatus, MtError
+from mt_core.jobs.store import JobStore
+from mt_core.model.job import TERMINAL as ENDED
+from mt_core.model.job import Job, JobStatus
+from mt_core.model.reservation import Reservation
+from mt_core.model.stream import StopRequest, StreamDefinition, StreamMember, StreamState
+from mt_core.plans.compiled import Topology
+from mt_core.sessions.operations.jobs import job_of_statements
+from mt_core.sessions.operations.operation import (
+    DONE,
+    POLL_S,
+    TERMINAL,
+    Operation,
+    OperationKind,
+    OperationResult,
+    ResultKind,
+    Work,
+    content,
+)
+from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.properties.stream_properties import StreamDefaults, StreamProperties
+from mt_core.sessions.session import DML_SYNC
+from mt_core.sessions.statements.listings import savepoint_row
+from mt_core.sessions.statements.spark_work import JOB_COLUMNS, SparkWork, Task
+from mt_core.sessions.temporary_objects import texts
+from mt_core.sql.catalog import StopJob
+from mt_core.sql.parser import ReadStatement
+from mt_core.streaming.engine import StreamEngine
+from mt_core.streaming.owner import StreamOwner
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Streams:
+    """What carries detached jobs out: the engine, their owner, and what holds where a session says nothing."""
+
+    engine: StreamEngine
+    owner: StreamOwner
+    defaults: StreamDefaults
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamingStatements:
+    """Submits and stops detached jobs."""
+
+    streams: Streams
+    engine: StatementEngine
+    spark: SparkWork
+    store: JobStore
+    clock: Clock
+
+    def submit(self, task: Task, statements: Sequence[ReadStatement]) -> OperationResult:
+        """Make a detached job of INSERT statements and return its id; with `table.dml-sync` after its end.
+
+        Raises Unsupported or QueryFailed for a query that cannot be a stream, and then there is no job.
+        """
+        self._await(task)
+        members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
+        return self.execute(task, statements, self.definition(task, members))
+
+    def execute(self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition) -> OperationResult:
+        """Make a detached job of INSERT statements by their *definition*, else as `submit` does."""
+        return self._answer(task, self._begin(task, statements, definition))
+
+    def topology(self, definition: StreamDefinition) -> Topology:
+        """Return the operators of the statements of *definition*, whatever it begins with; raises what `submit` raises."""
+        return self.streams.engine.topology(replace(definition, restored_from=None))
+
+    def create(
+        self, task: Task, statement: ReadStatement, member: StreamMember, reservation: Reservation
+    ) -> OperationResult:
+        """Make a detached job of a CREATE or REPLACE TABLE … AS, as Spark has it in *member*, and return its id.
+
+        Raises what `submit` does, and TableBusy while another job creates the table.
+        """
+        with self.spark.creations.reserved(reservation):
+            self._await(task)
+            definition = replace(self.definition(task, (member,)), creates=reservation)
+            # Its row, which is stored at the end of the block, keeps the others away from then on.
+            job = self._begin(task, (statement,), definition)
+        return self._answer(task, job)
+
+    def _await(self, task: Task) -> None:
+        task.operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+        self.spark.await_engine(task.operation)
+
+    def _begin(self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition) -> Job:
+        """Store the job of *statements*, which starts soon."""
+        operation, job_id = task.operation, task.operation.planned_job_id
+        operation.begin(Work(kind=OperationKind.SPARK, message="preparing the stream", job_id=job_id))
+        definition = self.streams.engine.prepare(definition, job_id)
+        if operation.cancelled:
+            # No row will name the checkpoint, which no job has used.
+            with suppress(MtError):
+                self.streams.engine.forget(job_id, definition)
+            raise Canceled(f"Operation {operation.handle} is {operation.status}.")
+        properties = task.properties_in_force()
+        job = replace(
+            job_of_statements(operation, statements, task.session.handle, self.clock.now()),
+            status=JobStatus.CREATED,
+            target=", ".join(map(display_name, definition.writes)) or None,
+            checkpoint=definition.checkpoint,
+            hooks=self.store.hooks.attached(properties),
+            definition=definition,
+            stream=StreamState(),
+        )
+        self.streams.owner.submit(job)
+        if operation.cancelled:
+            # Meanwhile: the job belongs to no operation from now on.
+            self.streams.owner.stop(job_id, StopRequest())
+        return job
+
+    def _answer(self, task: Task, job: Job) -> OperationResult:
+        if task.properties_in_force().get(DML_SYNC, "").lower() == "true":
+            job = self._wait(task.operation, job)
+        return OperationResult(
+            rows=RowSet(columns=JOB_COLUMNS, rows=[[job.job_id]]),
+            result_kind=ResultKind.SUCCESS_WITH_CONTENT,
+            job_id=job.job_id,
+            affected_rows=job.rows_written,
+        )
+
+    def stop(self, task: Task, statement: StopJob) -> OperationResult:
+        """Stop a detached job, and wait for its end; answers the path of its savepoint, if it has one.
+
+        Raises IllegalStatus for a job that has ended, and EngineError for a savepoint that failed.
+        """
+        operation, job_id, request = task.operation, statement.job_id, StopRequest(drop=statement.drop)
+        if statement.savepoint:
+            folder = self._properties(task).savepoint(job_id, uuid.uuid4().hex[:12])
+            request = StopRequest(savepoint=folder, drain=statement.drain)
+        operation.begin(Work(kind=OperationKind.SESSION, message="stopping the job"))
+        found = self.store.get(job_id)
+        if found is not None and found.status not in ENDED:
+            # Before the stream is disturbed.
+            self.streams.owner.check_stop(found, request)
+        self.streams.owner.stop(job_id, request)
+        job = self._settled(operation, job_id)
+        state = _state(job)
+        if job.status not in ENDED:
+            what = "savepoint" if statement.savepoint else "stop"
+            raise EngineError(f"Job {job_id} goes on, because its {what} failed: {state.refused}")
+        if state.savepoint is not None:
+            return content(savepoint_row(state.savepoint))
+        if job.status is JobStatus.FAILED or statement.savepoint:
+            raise IllegalStatus(f"Job {job_id} is {job.status} and cannot be stopped any more.")
+        return DONE
+
+    def definition(self, task: Task, members: tuple[StreamMember, ...]) -> StreamDefinition:
+        """Return what a job of *members* is to run from in the session as it is now."""
+        context, job_id = task.context(), task.operation.planned_job_id
+        state = self.engine.session_state(context)
+        properties = self._properties(task)
+        return StreamDefinition(
+            members=members,
+            catalog=state.catalog,
+            namespace=state.namespace,
+            zone=state.zone,
+            checkpoint=properties.checkpoint(job_id),
+            settings=context.properties,
+            temporary=texts(task.session.temporary, state),
+            jars=tuple(self.engine.jar_copies(context, task.session.jars)),
+            restored_from=properties.restored_from,
+            interval_ms=properties.interval_ms,
+            on_source_rewrite=properties.on_source_rewrite,
+        )
+
+    def _properties(self, task: Task) -> StreamProperties:
+        return StreamProperties(task.properties_in_force(), self.streams.defaults)
+
+    def _wait(self, operation: Operation, job: Job) -> Job:
+        """Wait for the end of a job, which a cancel of its operation stops; raises its error."""
+        job_id = job.job_id
+        stop = self.streams.owner.stop
+        operation.begin(
+            Work(kind=OperationKind.JOB, message="running", job_id=job_id, stop=lambda: stop(job_id, StopRequest()))
+        )
+        ended = self._settled(operation, job_id)
+        if ended.status is JobStatus.CANCELED:
+            raise Canceled(f"Job {job_id} was cancelled.")
+        if ended.status is JobStatus.FAILED:
+            raise EngineError(f"Job {job_id} failed: {ended.error}")
+        if ended.status not in ENDED:
+            # Somebody's request to stop it was refused.
+            raise EngineError(
+                f"Job {job_id} goes on, and this statement no longer waits for it: {_state(ended).refused}"
+            )
+        return ended
+
+    def _settled(self, operation: Operation, job_id: str) -> Job:
+        """Wait until a job has ended or refused to stop; raises Canceled when its operation ends before."""
+        while operation.status not in TERMINAL:
+            job = self.streams.owner.wait_settled(job_id, POLL_S)
+            if job is not None:
+                return job
+        raise Canceled(f"Operation {operation.handle} is {operation.status}.")
+
+
+def _state(job: Job) -> StreamState:
+    return job.stream or StreamState()

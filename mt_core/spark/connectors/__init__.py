@@ -1,0 +1,1 @@
+"""What is read and written by a connector: Kafka, JDBC, files, generated rows."""

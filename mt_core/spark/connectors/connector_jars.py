@@ -1,0 +1,24 @@
+"""The jars of the connector `kafka`, loaded into a Spark that runs."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from mt_core.errors import ConfigError
+from mt_core.spark.driver.jars import CONNECTOR_PACKAGES, local_jars
+from mt_core.spark.driver.spark_driver import SparkDriver
+
+KAFKA = "kafka"
+
+
+def load_kafka(driver: SparkDriver, session: SparkSession) -> None:
+    """Load the classes of Spark's Kafka connector; raises ConfigError where its jars are not in the folder of the jars."""
+    packages = CONNECTOR_PACKAGES[KAFKA]
+    jars = local_jars(driver.settings.jars_dir, packages)
+    if jars is None:
+        raise ConfigError(
+            f"Connector '{KAFKA}' needs jars that are not in {driver.settings.jars_dir} on the gateway's machine: run `freshtable "
+            f"jars add {KAFKA}` there, or put {', '.join(packages)} into that folder, then repeat the statement; no restart is "
+            "needed."
+        )
+    driver.added_jars.ensure(session, [str(jar) for jar in jars])

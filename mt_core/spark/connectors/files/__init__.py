@@ -1,0 +1,1 @@
+"""Folders of files, read and written by streams."""

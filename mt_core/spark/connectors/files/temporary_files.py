@@ -1,0 +1,90 @@
+"""Temporary tables of files as sources of a stream: the files that a temporary view is over, and the stream of these."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.base.identifiers import quote
+from mt_core.model.temporary_files import TemporaryFiles
+from mt_core.spark.driver.jvm_objects import java_dataset, scala_sequence, state_of, static_member, text_map
+
+READ_AS_STREAMS = "freshtable.temporary-files.streams"
+"""The setting of a session that is `false` where temporary tables of files are read as they stand."""
+_FILES = "org.apache.spark.sql.execution.datasources.HadoopFsRelation"
+_RELATION = "org.apache.spark.sql.execution.datasources.LogicalRelation"
+_STREAM = "org.apache.spark.sql.execution.streaming.runtime.StreamingRelation$.MODULE$.apply"
+_PATH = "path"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileView:
+    """A temporary view over files, by its name as it is written; `relation` is Spark's."""
+
+    name: str
+    relation: Any = field(repr=False, compare=False)
+
+    @property
+    def stream_name(self) -> str:
+        """The name that its stream has while a query is analysed."""
+        # No name that a user gives has that many digits.
+        return f"files_of_{self.name.encode().hex()}"
+
+    def stream(self, session: SparkSession) -> DataFrame:
+        """Return its rows as a stream, with its watermark: those of each file once; raises Spark's own errors."""
+        relation = self.relation
+        files = TemporaryFiles.from_options(_options(session, relation))
+        option = static_member(session, "scala.Option.apply")
+        source = static_member(session, "org.apache.spark.sql.execution.datasources.DataSource.apply")(
+            session._jsparkSession,
+            str(relation.fileFormat().getClass().getName()),
+            scala_sequence(session, ()),
+            option(relation.schema()),
+            scala_sequence(session, files.partition_keys),
+            option(None),
+            relation.options(),
+            option(None),
+        )
+        stream = DataFrame(java_dataset(session, static_member(session, _STREAM)(source)), session)
+        # In the order of the view: a stream has the columns of its partitions last.
+        rows = stream.select(*map(quote, relation.schema().fieldNames()))
+        mark = files.watermark
+        return rows if mark is None else rows.withWatermark(mark.column, mark.delay)
+
+
+def file_view(session: SparkSession, name: str) -> FileView | None:
+    """Return the temporary view *name* over files, None for any other view, and where it is read as it stands."""
+    if session.conf.get(READ_AS_STREAMS, "true") == "false":
+        return None
+    view = state_of(session).catalog().getRawTempView(name)
+    plan = view.get().plan() if view.isDefined() else None
+    if plan is None or not plan.isDefined() or str(plan.get().getClass().getName()) != _RELATION:
+        return None
+    relation = plan.get().relation()
+    if str(relation.getClass().getName()) != _FILES or _PATH not in _options(session, relation):
+        return None
+    return FileView(name=name, relation=relation)
+
+
+@contextmanager
+def streamed_files(session: SparkSession, views: Iterable[FileView]) -> Iterator[None]:
+    """Give *session* temporary views over the streams of *views* for as long as the block analyses a query."""
+    names = []
+    try:
+        for view in views:
+            view.stream(session).createOrReplaceTempView(view.stream_name)
+            names.append(view.stream_name)
+        yield
+    finally:
+        for name in names:
+            session.catalog.dropTempView(name)
+
+
+def _options(session: SparkSession, relation: Any) -> dict[str, str]:
+    """Return the options of the files, with keys in lower case."""
+    as_java = static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")
+    return {key.lower(): value for key, value in text_map(session, as_java(relation.options())).items()}

@@ -1,0 +1,127 @@
+"""Tables over topics of Kafka: what a session reads of temporary ones as a batch, and the streams that take their place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import col, expr, when
+
+from mt_core.base.identifiers import display_name, quote
+from mt_core.base.rowset import ROW_KIND
+from mt_core.model.connector_table import Watermark
+from mt_core.model.kafka_topic import LAST_OF_PARTITION, LAST_RECORD, PARTITION, RECORD, SETS_ROW, KafkaTopic
+from mt_core.plans.operators import RowKind
+from mt_core.spark.connectors.connector_jars import KAFKA
+from mt_core.sql.catalog import CreateConnectorTable
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicTable:
+    """A table over a topic, by its full name, or the one part of the name of a temporary one."""
+
+    parts: tuple[str, ...]
+    topic: KafkaTopic
+    watermark: Watermark | None = None
+
+    @property
+    def name(self) -> str:
+        return display_name(self.parts)
+
+
+UPSERT_KEYS = "freshtable.upserts"
+"""What the kind of a record's row has in its metadata: the names of the columns by which the records set and delete rows."""
+# Spark keeps of a temporary view what it reads as a batch alone. Its session is the only one that can name it.
+_tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDictionary()
+
+
+def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
+    """Create a temporary view over the records that a topic has when it is read; raises Spark's own errors."""
+    frame = batch_rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
+    name = quote(table.name[0])
+    if table.or_replace:
+        frame.createOrReplaceTempView(name)
+    else:
+        frame.createTempView(name)
+    created = TopicTable(parts=table.name, topic=topic, watermark=table.watermark)
+    _tables.setdefault(session, {})[table.name[0].lower()] = created
+
+
+def forget_topic(session: SparkSession, name: str) -> None:
+    """Note that the temporary view *name* is something else now."""
+    _tables.get(session, {}).pop(name.lower(), None)
+
+
+def topic_table(session: SparkSession, name: str) -> TopicTable | None:
+    """Return the table over a topic that *session* has created as *name*, which may have been dropped since."""
+    return _tables.get(session, {}).get(name.lower())
+
+
+def topic_tables(session: SparkSession) -> tuple[TopicTable, ...]:
+    """Return the tables over topics that *session* has created, which may have been dropped since."""
+    return tuple(_tables.get(session, {}).values())
+
+
+@contextmanager
+def streamed(session: SparkSession, tables: Iterable[TopicTable]) -> Iterator[None]:
+    """Give *session* temporary views over the streams of *tables* for as long as the block analyses a query."""
+    names = []
+    try:
+        for table in tables:
+            name = stream_name(table)
+            _stream(session, table).createOrReplaceTempView(name)
+            names.append(name)
+        yield
+    finally:
+        for name in names:
+            session.catalog.dropTempView(name)
+
+
+def stream_name(table: TopicTable) -> str:
+    """Return the name that the stream of *table* has while a query is analysed."""
+    # No name that a user gives has that many digits.
+    return f"stream_of_{'_'.join(part.encode().hex() for part in table.parts)}"
+
+
+def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
+    """Return the columns of the table over rows with their kind, which `operators/upserts.py` makes a changelog of whole rows."""
+    kind = when(col("value").isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
+    rows = _computed(_items(records, topic, kind.alias(ROW_KIND)), topic, ROW_KIND)
+    columns = [quote(name) for name in rows.columns if name != ROW_KIND]
+    marked = col(ROW_KIND).alias(ROW_KIND, metadata={UPSERT_KEYS: list(topic.keys)})
+    return rows.select(*columns, marked).select(*columns)
+
+
+def batch_rows(records: DataFrame, topic: KafkaTopic) -> DataFrame:
+    """Return the rows that a batch reads from *records*; `KafkaTopic.rows` is the same as a query."""
+    records = records.where(topic.condition)
+    if topic.keys:
+        keyed = _items(records.selectExpr("*", RECORD), topic, col("__record"))
+        keys = list(map(quote, topic.keys))
+        of_partitions = keyed.groupBy(*keys, col(PARTITION).alias("__partition")).agg(expr(LAST_OF_PARTITION))
+        last = of_partitions.groupBy(*keys).agg(expr(LAST_RECORD))
+        records = last.select("last.*").where(SETS_ROW)
+    rows = _computed(_items(records, topic), topic)
+    return rows.where("false") if topic.begins_at_its_end else rows
+
+
+def _stream(session: SparkSession, table: TopicTable) -> DataFrame:
+    topic = table.topic
+    reader = session.readStream.format(KAFKA).options(
+        **topic.connection, **topic.topics, **topic.reading, **topic.start
+    )
+    records = reader.load().where(topic.condition)
+    rows = upserts(records, topic) if topic.keys else _computed(_items(records, topic), topic)
+    mark = table.watermark
+    return rows if mark is None else rows.withWatermark(mark.column, mark.delay)
+
+
+def _items(records: DataFrame, topic: KafkaTopic, *more: Column) -> DataFrame:
+    return records.selectExpr("*", *topic.parsed).select(*map(expr, topic.items), *more)
+
+
+def _computed(rows: DataFrame, topic: KafkaTopic, *more: str) -> DataFrame:
+    return rows.selectExpr(*topic.computed, *more) if topic.computed else rows

@@ -1,0 +1,40 @@
+"""Tables with a connector as sources of a stream: the relation that reads each as one."""
+
+from __future__ import annotations
+
+from pyspark.sql import SparkSession
+
+from mt_core.base.identifiers import quote, string_literal
+from mt_core.model.connector_table import ConnectorTable, GeneratedRows
+from mt_core.spark.connectors.connector_tables import stored_table
+from mt_core.spark.connectors.generated import generated_stream, reads_ending_rows
+
+FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+_GLOBAL = "global_temp"
+
+
+def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
+    """Return a relation in brackets that reads *table* as a stream, with its watermark; None if it is read as it stands."""
+    rows = table.unbounded or (table.bounded if reads_ending_rows(session) else None)
+    if rows is not None:
+        return _generated(session, table, rows)
+    if table.query or _provider(session, table) not in FILES:
+        return None
+    watermark = ""
+    if table.watermark is not None:
+        amount, _, unit = table.watermark.delay.partition(" ")
+        watermark = f" WATERMARK {quote(table.watermark.column)} DELAY OF INTERVAL {string_literal(amount)} {unit}"
+    return f"(SELECT * FROM STREAM {table.stored_name}{watermark})"
+
+
+def _generated(session: SparkSession, table: ConnectorTable, rows: GeneratedRows) -> str:
+    """Create the view with the rows, for all sessions of this Spark: a stream in each of them has rows of its own."""
+    view = f"rows_of_{'_'.join(part.encode().hex() for part in table.parts)}"
+    generated_stream(session, rows, table.watermark).createOrReplaceGlobalTempView(view)
+    return f"(SELECT * FROM {_GLOBAL}.{view})"
+
+
+def _provider(session: SparkSession, table: ConnectorTable) -> str:
+    stored = stored_table(session, table.stored_name)
+    provider = None if stored is None else stored.provider()
+    return str(provider.get()).lower() if provider is not None and provider.isDefined() else ""

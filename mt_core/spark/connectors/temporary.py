@@ -1,0 +1,57 @@
+"""Temporary tables and views of one Spark session, also those whose rows are without end."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyspark.sql import SparkSession
+
+from mt_core.base.identifiers import quote
+from mt_core.errors import Unsupported
+from mt_core.spark.connectors.connector_jars import load_kafka
+from mt_core.spark.connectors.generated import GeneratedTable, forget_generated, generated_stream, note_generated
+from mt_core.spark.connectors.kafka.topics import create_topic, forget_topic
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.views import Names
+from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
+from mt_core.sql.functions import CreateFunction
+from mt_core.sql.parser import ReadStatement
+
+
+def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> None:
+    """Create what *text*, a statement as its user wrote it, creates in *session*; raises Spark's own errors, and MtError."""
+    read = ReadStatement(text)
+    match read.fact:
+        case CreateConnectorTable(has_statement=False) as table:
+            create_unbounded(driver, session, table)
+        case CreateFunction(function=function):
+            catalog, namespace = Names(session).current()
+            placed = replace(function, catalog=catalog, namespace=namespace)
+            driver.functions.register(session, driver.functions.checked(session, placed))
+        case SparkStatement(spark_sql=sql):
+            session.sql(sql)
+        case _:
+            session.sql(read.text)
+
+
+def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
+    """Create a temporary view that a stream reads, over Kafka or of generated rows; raises Spark's own errors."""
+    if table.kafka is not None:
+        load_kafka(driver, session)
+        create_topic(session, table, table.kafka)
+        return
+    [name] = table.name
+    forget_topic(session, name)
+    forget_generated(session, name)
+    if table.unbounded is not None:
+        frame = generated_stream(session, table.unbounded, table.watermark)
+    elif table.bounded is not None:
+        frame = session.sql(table.rows)
+    else:
+        raise Unsupported(f"Table {name} has rows of its own.")
+    if table.or_replace:
+        frame.createOrReplaceTempView(quote(name))
+    else:
+        frame.createTempView(quote(name))
+    if table.bounded is not None:
+        note_generated(session, GeneratedTable(name=name, rows=table.bounded, watermark=table.watermark))

@@ -1,0 +1,323 @@
+"""Tables of queries: CREATE and REPLACE TABLE … AS, which readers see as a whole, and of which a failure leaves nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.base.identifiers import display_name, sql_name
+from mt_core.errors import TableNotFound
+from mt_core.model.reservation import Atomicity, Reservation
+from mt_core.spark.driver.conf import IO_IMPL, SESSION_CATALOG
+from mt_core.spark.driver.file_systems import (
+    delete_folder,
+    entries_of,
+    file_io,
+    full_path,
+    missing_folders,
+    settings_of,
+)
+from mt_core.spark.driver.jvm_objects import (
+    java_dataset,
+    java_items,
+    scala_items,
+    spark_identifier,
+    state_of,
+    static_member,
+)
+from mt_core.spark.queries.views import Names
+
+_CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
+_ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
+# The catalogs of Iceberg that let a table have a folder of any name; a folder is the table itself to hadoop.
+_FREE_FOLDERS = frozenset({"jdbc", "hive", "glue", "nessie"})
+# The server of such a catalog chooses the folders of tables, and what reads them: `warehouse` may be a name that only it knows.
+_REST, _REST_CATALOG = "rest", "org.apache.iceberg.rest.RESTCatalog"
+_FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+# The levels are those of FLIP-218.
+_SEEN = {
+    Atomicity.ATOMIC: "level 3, atomic: readers see the whole table, and until the last step what was there before; a failure "
+    "leaves nothing",
+    Atomicity.CLEANED_UP: "level 2, cleaned up: the table appears when it is whole, and its files are deleted after a failure; "
+    "who reads its folder can see some of them before",
+    Atomicity.NONE: "level 1, none: rows are visible as they are written, and stay after a failure",
+}
+_SEEN_IN_DATABASE = (
+    "level 2, cleaned up: the table is there at once and grows; Spark drops it after a failure, unless Spark itself was "
+    "lost"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a table says from its first commit on: its properties, and the summary of its snapshot."""
+
+    properties: Mapping[str, str]
+    summary: Mapping[str, str]
+
+
+def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str) -> Reservation | None:
+    """Return what *text* may leave behind; None for another statement, and one that finds its table there.
+
+    *shared* has the catalogs of all sessions: any process can remove what is in them. Raises TableNotFound for the
+    REPLACE of a table that does not exist.
+    """
+    creation = creation_of(session, text)
+    if creation is None or not Names(shared).is_catalog(creation.parts[0]):
+        return None
+    if creation.replaces and not creation.exists:
+        if not creation.plan.orCreate():
+            name = display_name(creation.parts)
+            raise TableNotFound(
+                f"REPLACE TABLE {name}: there is no such table; CREATE OR REPLACE TABLE {name} AS query creates it too.",
+                table=name,
+            )
+    elif creation.exists and not creation.replaces:
+        return None
+    folder = creation.folder(job_id)
+    if folder is not None and creation.has_file_io and not folder.endswith(job_id):
+        # A store without folders does not tell whose files begin with that path.
+        folder = None
+    entries = None if folder is None or creation.has_file_io else entries_of(session, folder)
+    if entries:
+        # Files of others: Spark refuses such a folder, or writes beside them.
+        folder = None
+    return Reservation(
+        job_id=job_id,
+        table=creation.parts,
+        atomicity=creation.atomicity,
+        folder=folder,
+        made=() if folder is None or creation.has_file_io else missing_folders(session, folder),
+        emptied=entries == [],
+    )
+
+
+def settle(session: SparkSession, reservation: Reservation) -> bool:
+    """Return whether the job has published its table; remove all that it left if it has not. May be repeated."""
+    if reservation.folder is None:
+        return False
+    catalog = reservation.table[0]
+    if any(_same_folder(session, catalog, each, reservation.folder) for each in _folders(session, reservation.table)):
+        return True
+    if _was_committed(session, catalog, reservation.folder) and _is_renamed(session, catalog, reservation.folder):
+        return True
+    if reservation.emptied:
+        for entry in entries_of(session, reservation.folder) or ():
+            delete_folder(session, catalog, entry)
+    else:
+        delete_folder(session, catalog, reservation.folder)
+    for folder in reservation.made:
+        if entries_of(session, folder) == []:
+            delete_folder(session, catalog, folder)
+    return False
+
+
+def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
+    """Return *plan* with the job's own folder as the place of the table."""
+    folder = reservation.folder
+    if folder is None or not folder.endswith(reservation.job_id):
+        return plan
+    return _changed(plan, spec=_located(session, plan, folder))
+
+
+def filled(session: SparkSession, text: str, reservation: Reservation, rows: DataFrame, facts: Facts) -> None:
+    """Create the table that *text* creates of *rows*, in one commit with *facts*, in place of those of its query.
+
+    *session* is that of the rows, whose current namespace does not count.
+    """
+    state = state_of(session)
+    plan = state.sqlParser().parsePlan(text)
+    name = state.sqlParser().parsePlan(f"CREATE TABLE {sql_name(reservation.table)} (a INT)").name()
+    plan = placed(session, _changed(plan, name=name, query=rows._jdf.queryExecution().analyzed()), reservation)
+    spec, options = plan.tableSpec(), plan.writeOptions()
+    arguments = _fields(spec)
+    for key, value in facts.properties.items():
+        arguments[0] = arguments[0].updated(key, value)
+    for key, value in facts.summary.items():
+        options = options.updated(f"snapshot-property.{key}", value)
+    java_dataset(session, _changed(plan, spec=spec.copy(*arguments), options=options))
+
+
+def _located(session: SparkSession, plan: Any, folder: str) -> Any:
+    arguments = _fields(plan.tableSpec())
+    arguments[3] = static_member(session, "scala.Option.apply")(folder)
+    return plan.tableSpec().copy(*arguments)
+
+
+def _fields(product: Any) -> list[Any]:
+    return [product.productElement(index) for index in range(product.productArity())]
+
+
+def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None, options: Any = None) -> Any:
+    """Return the plan of a table of a query with other parts in place of its own."""
+    replaces = str(plan.productPrefix()) == _REPLACES
+    return plan.copy(
+        plan.name() if name is None else name,
+        plan.partitioning(),
+        plan.query() if query is None else query,
+        plan.tableSpec() if spec is None else spec,
+        plan.writeOptions() if options is None else options,
+        plan.orCreate() if replaces else plan.ignoreIfExists(),
+        plan.isAnalyzed(),
+    )
+
+
+def explained(session: SparkSession, text: str) -> str:
+    """Return a section for EXPLAIN about what readers see of the table that *text* creates; empty for another statement."""
+    creation = creation_of(session, text)
+    return "" if creation is None else f"\n== Table of a Query ==\n{creation.seen}\n"
+
+
+def creation_of(session: SparkSession, text: str) -> Creation | None:
+    """Return the table of a query that *text* creates, None for another statement; nothing runs."""
+    plan = state_of(session).sqlParser().parsePlan(text)
+    if str(plan.productPrefix()) not in (_CREATES, _REPLACES):
+        return None
+    if str(plan.name().productPrefix()) != "UnresolvedIdentifier":
+        return None
+    names = Names(session)
+    parts = tuple(map(str, scala_items(plan.name().nameParts())))
+    if not (len(parts) > 2 and names.is_catalog(parts[0])):
+        parts = names.qualify(parts, *names.current())
+    return Creation(session, plan, parts)
+
+
+@dataclass(frozen=True)
+class Creation:
+    """A table of a query: the parsed statement and the table's full name."""
+
+    session: SparkSession
+    plan: Any
+    parts: tuple[str, ...]
+
+    @property
+    def replaces(self) -> bool:
+        return str(self.plan.productPrefix()) == _REPLACES
+
+    @cached_property
+    def exists(self) -> bool:
+        return bool(self._plugin.tableExists(spark_identifier(self.session, self.parts[1:])))
+
+    @cached_property
+    def has_file_io(self) -> bool:
+        """Whether the catalog writes to a store without folders."""
+        return IO_IMPL in self._settings
+
+    @cached_property
+    def atomicity(self) -> Atomicity:
+        if self._is_iceberg:
+            return Atomicity.ATOMIC
+        return Atomicity.CLEANED_UP if self._is_files or self.parts[0] != SESSION_CATALOG else Atomicity.NONE
+
+    @property
+    def seen(self) -> str:
+        """What readers see of the table, with its level of FLIP-218, in words."""
+        in_database = not (self._is_iceberg or self._is_files) and self.atomicity is Atomicity.CLEANED_UP
+        return _SEEN_IN_DATABASE if in_database else _SEEN[self.atomicity]
+
+    def folder(self, job_id: str) -> str | None:
+        """Return the folder of the table; None where a catalog chooses it when the table is published."""
+        written = self._written_location
+        if self._is_iceberg and self._is_served:
+            return None
+        if self._is_iceberg:
+            return self._of_iceberg(job_id) if written is None else written.rstrip("/")
+        if not self._is_files:
+            return None
+        if written is None:
+            identifier = static_member(self.session, "org.apache.spark.sql.catalyst.TableIdentifier")
+            database = static_member(self.session, "scala.Option.apply")(self.parts[1])
+            written = str(state_of(self.session).catalog().defaultTablePath(identifier(self.parts[2], database)))
+        return full_path(self.session, written)
+
+    def _of_iceberg(self, job_id: str) -> str | None:
+        warehouse, kind = self._settings.get("warehouse", "").rstrip("/"), self._settings.get("type", "")
+        if not warehouse:
+            return None
+        if kind in _FREE_FOLDERS:
+            levels = "/".join(_UNSAFE.sub("_", part) for part in self.parts[1:])
+            return f"{warehouse}/{levels}-{job_id}"
+        return f"{warehouse}/{'/'.join(self.parts[1:])}" if kind == "hadoop" and not self.replaces else None
+
+    @property
+    def _plugin(self) -> Any:
+        return _plugin(self.session, self.parts[0])
+
+    @cached_property
+    def _is_iceberg(self) -> bool:
+        return str(self._plugin.getClass().getName()) == _ICEBERG_PLUGIN
+
+    @property
+    def _is_served(self) -> bool:
+        """Whether the server of the catalog chooses the folders of tables."""
+        return self._settings.get("type") == _REST or self._settings.get("catalog-impl") == _REST_CATALOG
+
+    @cached_property
+    def _is_files(self) -> bool:
+        provider = self.plan.tableSpec().provider()
+        named = str(provider.get()) if provider.isDefined() else str(self.session.conf.get("spark.sql.sources.default"))
+        return self.parts[0] == SESSION_CATALOG and named.lower() in _FILES
+
+    @cached_property
+    def _settings(self) -> dict[str, str]:
+        return dict(settings_of(self.session, self.parts[0]))
+
+    @property
+    def _written_location(self) -> str | None:
+        """The folder that the statement names."""
+        location = self.plan.tableSpec().location()
+        return str(location.get()) if location.isDefined() else None
+
+
+def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
+    """Yield the folder of a table, and those that it had before; nothing if there is no such table."""
+    plugin, identifier = _plugin(session, table[0]), spark_identifier(session, table[1:])
+    plugin.invalidateTable(identifier)
+    if not plugin.tableExists(identifier):
+        return
+    loaded = plugin.loadTable(identifier)
+    location = loaded.properties().get("location")
+    if location is not None:
+        yield str(location)
+    if str(plugin.getClass().getName()) == _ICEBERG_PLUGIN:
+        # Another job may have replaced the table since, which keeps its snapshots, and so their files.
+        for file in java_items(loaded.table().operations().current().previousFiles()):
+            yield str(file.file()).rpartition("/metadata/")[0]
+
+
+def _was_committed(session: SparkSession, catalog: str, folder: str) -> bool:
+    """Return whether Iceberg began to commit a table in *folder*: its metadata is the last file that a job writes."""
+    settings, metadata = settings_of(session, catalog), f"{folder}/metadata"
+    if IO_IMPL in settings:
+        return bool(file_io(session, settings).listPrefix(f"{metadata}/").iterator().hasNext())
+    return bool(entries_of(session, metadata))
+
+
+def _is_renamed(session: SparkSession, catalog: str, folder: str) -> bool:
+    """Return whether any table of the catalog has *folder*: it may have been renamed since its job published it."""
+    plugin = _plugin(session, catalog)
+    namespaces = [*plugin.listNamespaces()]
+    for namespace in namespaces:
+        namespaces += plugin.listNamespaces(namespace)
+        for identifier in plugin.listTables(namespace):
+            location = plugin.loadTable(identifier).properties().get("location")
+            if location is not None and _same_folder(session, catalog, str(location), folder):
+                return True
+    return False
+
+
+def _same_folder(session: SparkSession, catalog: str, one: str, other: str) -> bool:
+    """Return whether two texts name one folder: Spark adds the scheme of a file system to those that it is given."""
+    if IO_IMPL in settings_of(session, catalog):
+        return one.rstrip("/") == other.rstrip("/")
+    return full_path(session, one) == full_path(session, other)
+
+
+def _plugin(session: SparkSession, catalog: str) -> Any:
+    return state_of(session).catalogManager().catalog(catalog)

@@ -1,0 +1,60 @@
+"""Appended partitions: the values that the manifests of a source name for the files appended to it, without a job."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.driver.jvm_objects import java_class, java_items
+from mt_core.spark.iceberg.staged_files import planned_tasks
+from mt_core.spark.incremental.file_difference import MOST_FILES
+
+# Types whose values Spark writes as Python does.
+_TYPES = frozenset({"string", "int", "long", "date"})
+_EPOCH = date(1970, 1, 1)
+
+
+def appended_values(
+    session: SparkSession, table: Any, old: str, new: str, columns: Sequence[str]
+) -> frozenset[tuple[str | None, ...]] | None:
+    """Return the values, as texts, that rows appended after snapshot *old* up to *new* have in *columns*.
+
+    None unless every appended file is in an identity partition by each of them.
+    """
+    schema = table.schema()
+    fields = [field for name in columns for field in java_items(schema.columns()) if str(field.name()) == name]
+    if len(fields) != len(columns) or not {str(field.type()) for field in fields} <= _TYPES:
+        return None
+    appends = table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
+    files = [task.file() for task in planned_tasks(session, appends)]
+    if len(files) > MOST_FILES:
+        return None
+    whole, places = java_class(session, "java.lang.Object"), dict[int, list[int | None]]()
+    found = set()
+    for file in files:
+        number = int(file.specId())
+        if number not in places:
+            spec = java_items(table.specs().get(number).fields())
+            places[number] = [_place(spec, int(field.fieldId())) for field in fields]
+        if None in places[number]:
+            return None
+        values = [file.partition().get(place, whole) for place in places[number]]
+        found.add(tuple(_text(value, str(field.type())) for value, field in zip(values, fields, strict=True)))
+    return frozenset(found)
+
+
+def _place(spec: Sequence[Any], column: int) -> int | None:
+    """Return where a partition has the values of a column, None if it has none of them, or others."""
+    for place, field in enumerate(spec):
+        if int(field.sourceId()) == column and field.transform().isIdentity():
+            return place
+    return None
+
+
+def _text(value: Any, of_type: str) -> str | None:
+    if value is None:
+        return None
+    return (_EPOCH + timedelta(days=value)).isoformat() if of_type == "date" else str(value)

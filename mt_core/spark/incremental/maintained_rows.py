@@ -1,0 +1,391 @@
+"""Maintained rows: what a run writes that applies a change, and whether it adds to the table or stands in for its rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col
+
+from mt_core.base.identifiers import quote
+from mt_core.errors import EngineError, SourcesChanged
+from mt_core.incremental.changes import ChangeKind
+from mt_core.incremental.delta import (
+    DeltaTexts,
+    apart_from,
+    counted_again,
+    images_of,
+    kept_apart,
+    ordered,
+    over,
+    repeated,
+    touched,
+)
+from mt_core.incremental.first_rows import FirstRows
+from mt_core.incremental.strategy import Ties, ValueChanged, Way, check_keys
+from mt_core.spark.iceberg.bounds import EVERYWHERE, bounds_of, condition_of, named_values
+from mt_core.spark.iceberg.computed_rows import Computed, computed, kept, nothing
+from mt_core.spark.iceberg.inline_plans import PLANS
+from mt_core.spark.iceberg.jvm_rows import stored_schema
+from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, Change, DeleteModes
+from mt_core.spark.iceberg.replacement import Replacement
+from mt_core.spark.iceberg.row_delta import RowDelta
+from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, all_rows, touched_rows
+from mt_core.spark.incremental.appended_partitions import appended_values
+from mt_core.spark.incremental.changed_groups import ChangedGroups
+from mt_core.spark.incremental.query_shapes import pieces_of, values_of
+from mt_core.spark.incremental.row_images import ImageViews, changed_rows, is_small, netted, signed
+from mt_core.spark.incremental.small_change import SmallChange
+from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.source_relations import is_query, relation_at
+from mt_core.spark.queries.source_versions import agrees, pins
+from mt_core.tables.definition.shape import stored_order
+from mt_core.tables.engine import Maintenance, SourceVector, Write
+
+
+@contextmanager
+def maintained_rows(
+    session: SparkSession,
+    lineage: Lineage,
+    write: Write,
+    maintenance: Maintenance,
+    stored: Any,
+    modes: DeleteModes | None,
+) -> Iterator[Change]:
+    """Give what a change replaces of the *stored* table, Iceberg's, of which rows go in *modes*; None: it is written again."""
+    _check_unchanged(lineage, write.vector)
+    changes, strategy = maintenance.changes, maintenance.strategy
+    stored_order(write.table, changes.columns, write.columns, write.query_types)
+    names = [column.name for column in changes.columns]
+    table = f"{write.table.sql} VERSION AS OF {maintenance.base}"
+    with ExitStack() as stack:
+        # Raises ValueChanged, also where no row changes.
+        texts, images = _texts(session, lineage, write.vector, maintenance, stack)
+        small = SmallChange.of(session, lineage, write.vector, maintenance, images)
+        match strategy.way:
+            case Way.NOTHING:
+                yield AddedRows(rows=nothing(session, stored_schema(session, stored)))
+            case Way.APPEND:
+                few = small and small.compute(lambda rows: _stored_text(over(texts, rows).added(), names, write))
+                yield AddedRows(rows=few or _stored(session, texts.added(), names, write))
+            case Way.MERGE if strategy.first is not None:
+                rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
+                found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
+                yield AllRows(rows=_stored(session, found, names, write))
+            case Way.MERGE if not texts.images and (not small if modes is None else None not in strategy.merge):
+                yield AllRows(rows=_stored(session, texts.merged(table, names, strategy.merge), names, write))
+            case Way.MERGE | Way.KEYS | Way.SIGNED:
+                yield _Replaced(
+                    session=session,
+                    lineage=lineage,
+                    small=small,
+                    texts=texts,
+                    write=write,
+                    maintenance=maintenance,
+                    at=TableAt(table=stored, snapshot=maintenance.base),
+                    modes=modes,
+                    stack=stack,
+                ).change()
+            case _:
+                raise EngineError(f"A refresh of {write.table} cannot be applied by {strategy.way}.")
+
+
+def _first(session: SparkSession, candidates: str, names: Sequence[str], first: FirstRows) -> str:
+    """Return the text for the first rows of a relation that has one more; raises Ties if that one could be among them as well."""
+    order = ordered(names, first)
+    places = f"SELECT row_number() OVER (ORDER BY {order}) AS place, rank() OVER (ORDER BY {order}) AS rank FROM {candidates}"
+    tie = f"SELECT 1 FROM ({places}) WHERE place = {first.rows + 1} AND rank < place"
+    if not first.total and not session.sql(tie).isEmpty():
+        raise Ties("rows beside the LIMIT are equal in the ORDER BY")
+    return f"SELECT * FROM {candidates} ORDER BY {order} LIMIT {first.rows}"
+
+
+def touched_values(
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
+) -> frozenset[tuple[str | None, ...]]:
+    """Return the values, as texts, that changed rows have in the key columns of *maintenance*."""
+    _check_unchanged(lineage, vector)
+    names, strategy = [column.name for column in maintenance.changes.columns], maintenance.strategy
+    known = _values_in_manifests(session, lineage, vector, maintenance)
+    if known is not None:
+        return known
+    with ExitStack() as stack:
+        texts, _ = _texts(session, lineage, vector, maintenance, stack)
+        keys = session.sql(texts.keys(names, strategy.key_columns, strategy.keys))
+        values = keys.select(*(col(quote(each)).cast("string") for each in keys.columns)).distinct()
+        return frozenset(tuple(row) for row in values.collect())
+
+
+def _values_in_manifests(
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
+) -> frozenset[tuple[str | None, ...]] | None:
+    """Return what `touched_values` does if sources were only appended to, in partitions by the columns that tell; else None.
+
+    Rows that were changed are in files with others, which may be in more partitions than they.
+    """
+    changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
+    tables, found = {source.name: source.table for source in lineage.sources}, set[tuple[str | None, ...]]()
+    for number, columns in maintenance.strategy.key_columns.items():
+        source = changes.readings[number]
+        change = changes.changes[source]
+        if columns is None or change.kind is not ChangeKind.APPENDS or change.from_nothing:
+            return None
+        with lineage.lock:
+            values = appended_values(session, tables[source], old[source], new[source], columns)
+        if values is None:
+            return None
+        found |= values
+    return frozenset(found)
+
+
+def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
+    if not agrees(lineage, {each.name: each.version or {} for each in vector.sources}):
+        raise SourcesChanged(
+            "A view, function or table of the query changed while the refresh was starting; run it again."
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Replaced:
+    """What a change that does not only add rows takes out of the table and puts in; its views stay until `stack` closes."""
+
+    session: SparkSession
+    lineage: Lineage
+    small: SmallChange | None
+    texts: DeltaTexts
+    write: Write
+    maintenance: Maintenance
+    at: TableAt
+    modes: DeleteModes | None
+    stack: ExitStack
+
+    def change(self) -> Change:
+        match self.maintenance.strategy.way:
+            case Way.KEYS:
+                return self.keys()
+            case Way.MERGE:
+                return self.groups()
+            case _:
+                return self.rows()
+
+    def keys(self) -> Change:
+        """Replace the rows of all keys that changed rows have by what the query gives for them."""
+        strategy, names = self.maintenance.strategy, self._names
+        small = self.small and self.small.compute(
+            lambda rows: over(self.texts, rows).keys(names, strategy.key_columns, strategy.keys)
+        )
+        found = small or kept(self.session.sql(self.texts.keys(names, strategy.key_columns, strategy.keys)))
+        check_keys(strategy, found.count())
+        keys, gone = tuple(found.columns), self._view(found.frame)
+        rows = self._stored(self.texts.renewed(names, strategy.keys, gone, self._named(found, keys)))
+        return Replacement(keys=keys, values=found, gone=gone, rows=rows)
+
+    def groups(self) -> Change:
+        """Add the aggregates of changed rows to those of their groups."""
+        strategy, names = self.maintenance.strategy, self._names
+        keys = tuple(position for position, function in enumerate(strategy.merge) if function is None)
+        grouping = tuple(names[position] for position in keys)
+        found = ChangedGroups.of(self.session, self.texts, self.maintenance, self.small)
+        delta, doubtful = found.every, found.doubtful
+        if self.modes is None and doubtful is None:
+            return AllRows(rows=self._merged_anew(found))
+        by_place = self._looks_up
+        bounds, old, gone = self._bounds(delta, grouping), self._table, delta
+        if by_place:
+            gone = touched_rows(self.session, self.at, names, Wanted(rows=delta, keys=grouping, single=True))
+            if doubtful is None:
+
+                def merged(at: Mapping[str, str]) -> str:
+                    text = self.texts.merged(at["gone"], names, strategy.merge, found.certain(at["changed"]))
+                    return _stored_text(text, names, self.write)
+
+                come = PLANS.sql(self.session, self.lineage, merged, {"gone": gone, "changed": delta})
+                if come is not None:
+                    return RowDelta(gone=gone, come=come)
+            bounds, old = EVERYWHERE, self._view(gone.frame)
+        certain = found.certain(self._view(delta.frame))
+        if not by_place or doubtful is not None:
+            old = f"({touched(old, names, grouping, certain, bounds)})"
+        text = self.texts.merged(old, names, strategy.merge, certain)
+        if doubtful is not None:
+            doubted, named = self._view(doubtful.frame.select(*map(quote, grouping))), self._named(doubtful, grouping)
+            text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted, named)}"
+        rows = self._stored(text)
+        if by_place:
+            return RowDelta(gone=gone, come=rows)
+        return Replacement(keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds)
+
+    def _merged_anew(self, found: ChangedGroups) -> DataFrame | Computed:
+        """Return all rows of the table with the aggregates of the changed groups added."""
+        merge, names, delta = self.maintenance.strategy.merge, self._names, found.every
+
+        def all_merged(at: Mapping[str, str]) -> str:
+            return self.texts.merged(at["table"], names, merge, found.certain(at["changed"]))
+
+        whole = self._whole(all_merged, {"changed": delta})
+        if whole is not None:
+            return whole
+        few, certain = self.maintenance.small and delta.few, found.certain(self._view(delta.frame))
+        return self._stored(self.texts.merged(self._table, names, merge, certain, few=few))
+
+    def rows(self) -> Change:
+        """Take the rows out that removed rows of the sources had given, and put those in that added ones give."""
+        # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
+        stored = tuple(column.name for column in self.write.columns)
+        copies = apart_from("_copies", stored)
+
+        def both(texts: DeltaTexts) -> tuple[str, str]:
+            removed, added = (_stored_text(text, self._names, self.write) for text in (texts.removed(), texts.added()))
+            return removed, added
+
+        def net_of(texts: DeltaTexts) -> DataFrame:
+            removed, added = map(self.session.sql, both(texts))
+            # By the equality of SQL, by which the table's rows are found.
+            return netted(signed(removed, added, copies), copies, signed_zeros=False)
+
+        small = self.small and self.small.compute(
+            lambda rows: "\nEXCEPT ALL\n".join(both(over(self.texts, rows))),
+            lambda rows: net_of(over(self.texts, rows)),
+        )
+        net = small or kept(net_of(self.texts))
+        many = quote(copies)
+        goes = f"SELECT {', '.join(map(quote, stored))}, -{many} AS {many} FROM {{}} WHERE {many} < 0"
+        gone = self._of(net, goes.format)
+        if self._looks_up:
+            wanted = Wanted(rows=gone, keys=stored, copies=copies)
+            touched = touched_rows(self.session, self.at, stored, wanted)
+            come = self._of(net, lambda relation: repeated(relation, stored, copies, 1, few=net.few))
+            return RowDelta(gone=touched, come=come)
+
+        def all_counted(at: Mapping[str, str]) -> str:
+            images = images_of(at["net"], stored, copies, few=True)
+            kept = kept_apart(at["table"], stored, stored, images.removed)
+            return f"{kept} UNION ALL ({counted_again(at['table'], stored, images)})"
+
+        whole = self._whole(all_counted, {"net": net})
+        if whole is not None:
+            return AllRows(rows=whole)
+        images = images_of(self._view(net.frame), stored, copies, few=net.few)
+        bounds = self._bounds(net, stored)
+        rows = self.session.sql(counted_again(self._table, stored, images, bounds))
+        return Replacement(keys=stored, values=gone, gone=self._view(gone.frame), rows=rows, bounds=bounds)
+
+    @property
+    def _looks_up(self) -> bool:
+        """Whether the rows that go are looked up, to be deleted by their places."""
+        return self.modes is not None and self.modes.looks_up
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.name for column in self.maintenance.changes.columns]
+
+    @property
+    def _table(self) -> str:
+        return f"{self.write.table.sql} VERSION AS OF {self.maintenance.base}"
+
+    def _of(self, rows: Computed, text: Callable[[str], str]) -> Computed:
+        """Return what a query over *rows*, whose *text* follows from their name in SQL, gives."""
+        here = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
+        return here or Computed.many(self.session.sql(text(self._view(rows.frame))))
+
+    def _whole(self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]) -> Computed | None:
+        """Return all rows of a small table after the change, by a query over those that it has; None if a job computes them."""
+        anew = self.modes is None and self.maintenance.small
+        rows = all_rows(self.session, self.at) if anew else None
+        if rows is None:
+            return None
+
+        def stored(at: Mapping[str, str]) -> str:
+            return _stored_text(text(at), self._names, self.write)
+
+        return PLANS.sql(self.session, self.lineage, stored, {"table": rows, **given})
+
+    def _stored(self, text: str) -> DataFrame:
+        return _stored(self.session, text, self._names, self.write)
+
+    def _bounds(self, values: Computed, columns: Sequence[str]) -> str:
+        return EVERYWHERE if self.modes is None else condition_of(bounds_of(values, columns))
+
+    def _named(self, values: Computed, columns: Sequence[str]) -> str:
+        """Return a condition on rows of the query that have *values*; none for small sources, as it is compiled anew each time."""
+        return EVERYWHERE if is_small(self.maintenance.changes.source_bytes) else named_values(values, columns)
+
+    def _view(self, frame: DataFrame) -> str:
+        return self.stack.enter_context(temporary_view(frame))
+
+
+def _texts(
+    session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
+) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
+    """Return the texts of a refresh, and the images of the sources of which rows were changed, until *stack* closes."""
+    changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
+    changed = {n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows}
+    values = maintenance.strategy.values
+    texts = DeltaTexts(
+        pieces=pieces_of(lineage),
+        shape=changes.shape,
+        old=old,
+        new=new,
+        changed=frozenset(changed) - values,
+        relations=_relations(session, lineage, old, new),
+        from_nothing=frozenset(name for name, change in changes.changes.items() if change.from_nothing),
+    )
+    if values:
+        _check_values(session, texts, values)
+    read = {changed[number] for number in texts.changed}
+    images = {
+        source.name: ImageViews(
+            net=changed_rows(session, lineage, source, old[source.name], new[source.name]), stack=stack
+        )
+        for source in lineage.sources
+        if source.name in read and changes.changes[source.name].kind is ChangeKind.ROWS
+    }
+    return replace(texts, images=images), images
+
+
+def _relations(
+    session: SparkSession, lineage: Lineage, old: Mapping[str, str], new: Mapping[str, str]
+) -> dict[tuple[str, str], str]:
+    """Return what is read of each source at its two versions, for those whose columns are other ones now, or that have no rows."""
+    relations: dict[tuple[str, str], str] = {}
+    with lineage.lock:
+        for source in lineage.sources:
+            for version in {old.get(source.name), new.get(source.name)} - {None}:
+                relation = relation_at(session, lineage, source, str(version))
+                if relation is None:
+                    raise SourcesChanged(
+                        f"The columns of {source.name} cannot be told in snapshot {version}; run it again."
+                    )
+                if is_query(relation):
+                    relations[source.name, str(version)] = relation
+    return relations
+
+
+def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:
+    """Raise ValueChanged unless scalar subqueries give the same whichever version they read of the relations *values*.
+
+    Each version in a statement of its own: Spark takes two versions of a table in one for the same relation.
+    """
+    old, new = (values_of(session, text) for text in (texts.full(older=values), texts.full()))
+    same = " AND ".join(f"o.{name} <=> n.{name}" for name in old.columns)
+    with temporary_view(old) as before, temporary_view(new) as after:
+        found = session.sql(f"SELECT {same} FROM {before} AS o CROSS JOIN {after} AS n").first()
+    if found is None or not found[0]:
+        raise ValueChanged("a scalar subquery gives another value")
+
+
+def _stored(session: SparkSession, text: str, names: list[str], write: Write) -> DataFrame:
+    return session.sql(_stored_text(text, names, write))
+
+
+def _stored_text(text: str, names: list[str], write: Write) -> str:
+    """Return the rows of *text*, whose columns have *names* by position, in the columns of the table in order and type.
+
+    In one text: the analysis of each frame between them, and each call for a column, would cost a small change its time.
+    """
+    items = (f"CAST(d.{quote(each.name)} AS {each.type}) AS {quote(each.name)}" for each in write.columns)
+    return f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})"

@@ -1,0 +1,95 @@
+"""Query shapes: the analysed plan of a query in the normal form that the rules of `mt_core.incremental` read."""
+
+from __future__ import annotations
+
+import json
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.base.identifiers import sql_name
+from mt_core.incremental.delta import Piece, Reading
+from mt_core.incremental.merging import check_types
+from mt_core.incremental.shape import QueryShape, read_shape
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.driver.jvm_objects import java_dataset, scala_items, static_member
+from mt_core.spark.iceberg.computed_rows import computed
+from mt_core.spark.iceberg.temporary_views import temporary_view
+from mt_core.spark.queries.lineage import Lineage
+from mt_core.spark.queries.lineage import Reading as SourceReading
+from mt_core.spark.queries.plan_json import json_of
+
+_OPTIMIZER = "org.apache.spark.sql.catalyst.optimizer"
+# Spark's own rules that make joins and aggregates of subqueries, DISTINCT and set operators.
+_RULES = (
+    "PullupCorrelatedPredicates",
+    "RewritePredicateSubquery",
+    "RewriteCorrelatedScalarSubquery",
+    "RewriteExceptAll",
+    "RewriteIntersectAll",
+    "ReplaceIntersectWithSemiJoin",
+    "ReplaceExceptWithAntiJoin",
+    "ReplaceDistinctWithAggregate",
+)
+
+
+def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
+    """Return the JSON of a query's plan in normal form, and of the subqueries that are left in its expressions."""
+    session, plan = frame.sparkSession, _normal_form(frame)
+    return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
+
+
+def _normal_form(frame: DataFrame) -> Any:
+    session, plan = frame.sparkSession, frame._jdf.queryExecution().analyzed()
+    plan = static_member(session, f"{_OPTIMIZER}.InlineCTE")(True, False).apply(plan)
+    for rule in _RULES:
+        plan = static_member(session, f"{_OPTIMIZER}.{rule}.apply")(plan)
+    return plan
+
+
+def values_of(session: SparkSession, text: str) -> DataFrame:
+    """Return a row with the value of each subquery that is left in the expressions of a query, which is scalar; it is read once."""
+    with ExitStack() as stack:
+        views = [
+            stack.enter_context(temporary_view(DataFrame(java_dataset(session, plan), session)))
+            for plan in scala_items(_normal_form(session.sql(text)).subqueriesAll())
+        ]
+        items = ", ".join(f"(SELECT * FROM {view}) AS _{number}" for number, view in enumerate(views))
+        return computed(session.sql(f"SELECT {items}"))
+
+
+def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[Column, ...]] | str:
+    """Return the shape of a query and its columns, or why it has none.
+
+    The readings of *text* carry their numbers (`maintenance.delta.numbered`).
+    """
+    frame = session.sql(text)
+    plan, subqueries = plan_of(frame)
+    if "collate" in plan.lower():
+        return "a collation makes different strings equal"
+    columns = columns_of(frame._jdf.schema())
+    shape = read_shape(json.loads(plan), [json.loads(each) for each in subqueries])
+    if not isinstance(shape.merge, str):
+        # The JSON of a plan does not tell TRY_SUM from SUM.
+        null_after_overflow = "try_sum" in text.lower() or session.conf.get("spark.sql.ansi.enabled") != "true"
+        types = {column.name: column.type for column in columns}
+        shape = replace(shape, merge=check_types(shape.merge, types, null_after_overflow=null_after_overflow))
+    return shape, columns
+
+
+def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
+    """Return the text of a query cut at its readings; a source at a version that the text names is a part of the text."""
+    return tuple(map(_piece, lineage.pieces))
+
+
+def _piece(piece: str | SourceReading) -> Piece:
+    if isinstance(piece, str):
+        return piece
+    source = piece.source
+    name = sql_name(source.parts)
+    if source.travel is not None:
+        return name
+    return Reading(name=name, source=source.name, alias=None if piece.aliased else source.parts[-1])

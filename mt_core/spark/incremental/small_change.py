@@ -1,0 +1,94 @@
+"""Small changes: the rows that changed of the only relation that a query reads, where they are few enough to need no job."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+
+from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.delta import Images, NamedImages
+from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.inline_plans import PLANS, Given
+from mt_core.spark.iceberg.staged_files import (
+    MOST_BYTES,
+    MOST_ROWS,
+    SourceRows,
+    are_read_here,
+    planned_tasks,
+    source_rows,
+)
+from mt_core.spark.incremental.row_images import ImageViews
+from mt_core.spark.queries.lineage import Lineage, Source, shape_of
+from mt_core.spark.queries.source_versions import pins
+from mt_core.tables.engine import Maintenance, SourceVector
+
+Query = Callable[[Images], str]
+"""Gives the text of a query over the rows that changed."""
+_ROWS = "rows"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmallChange:
+    """The rows that changed of the only relation which the query of a table reads, and their images, by the name that they have."""
+
+    session: SparkSession
+    lineage: Lineage
+    rows: Given
+    images: Callable[[str], Images]
+
+    @classmethod
+    def of(
+        cls,
+        session: SparkSession,
+        lineage: Lineage,
+        vector: SourceVector,
+        maintenance: Maintenance,
+        images: Mapping[str, ImageViews],
+    ) -> SmallChange | None:
+        """Return the change between the versions of *maintenance* and *vector*; None if it is not small, by what metadata says.
+
+        *images* are those of the sources of which rows were changed.
+        """
+        changes = maintenance.changes
+        if len(changes.readings) != 1 or len(changes.changes) != 1:
+            return None
+        ((name, change),) = changes.changes.items()
+        if name in images:
+            views = images[name]
+            return cls(session=session, lineage=lineage, rows=views.net, images=views.of) if views.few else None
+        if not _is_small(change):
+            return None
+        source = next(source for source in lineage.sources if source.name == name)
+        rows = _appended(session, lineage, source, pins(maintenance.since)[name], pins(vector)[name])
+        return None if rows is None else cls(session=session, lineage=lineage, rows=rows, images=_added)
+
+    def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> Computed | None:
+        """Return the rows of the query that *text* gives, or that *make* makes of the same; None if a job is to compute them."""
+        query = make or (lambda images: self.session.sql(text(images)))
+        purpose = text(self.images(_ROWS))
+        return PLANS.run(
+            self.session, self.lineage, purpose, lambda at: query(self.images(at[_ROWS])), {_ROWS: self.rows}
+        )
+
+
+def _added(relation: str) -> Images:
+    return NamedImages(removed=f"(SELECT * FROM {relation} WHERE false)", added=relation, both=relation)
+
+
+def _is_small(change: SourceChange) -> bool:
+    """Return whether metadata says that few rows were appended; no scan is planned to find that they are many."""
+    if change.kind is not ChangeKind.APPENDS or change.rows is None or change.size is None:
+        return False
+    return change.rows <= MOST_ROWS and change.size <= MOST_BYTES
+
+
+def _appended(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> SourceRows | None:
+    """Return the rows that were appended to a source between two snapshots; None if they are in many files."""
+    with lineage.lock:
+        if shape_of(source.table) != lineage.shapes[source.name]:
+            return None
+        scan = source.table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
+        tasks = planned_tasks(session, scan)
+        return source_rows(session, source.table, tasks) if tasks and are_read_here(tasks) else None

@@ -1,0 +1,1 @@
+"""The engine of refreshes: its roles, and what they share."""

@@ -1,0 +1,112 @@
+"""The refresh engine on Spark and Iceberg, put together from its roles."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from uuid import uuid4
+
+from pyspark.sql.functions import col
+
+from mt_core.base.identifiers import Namespace, quote
+from mt_core.errors import QueryFailed
+from mt_core.model.progress import Progress
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.catalogs.columns import check_assignable, stored_type
+from mt_core.spark.driver.conf import REFRESH_POOL
+from mt_core.spark.driver.jvm_objects import active_session, java_strings
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.analysis import OWN_SESSION, analysis_of
+from mt_core.spark.queries.commits import Commits
+from mt_core.spark.queries.views import Names
+from mt_core.spark.refresh.comparisons import Comparisons
+from mt_core.spark.refresh.housekeeping import Housekeeping
+from mt_core.spark.refresh.metadata import MetadataStore
+from mt_core.spark.refresh.source_changes import SourceLogs
+from mt_core.spark.refresh.storage_tables import StorageTables
+from mt_core.spark.refresh.writes import StagedWrites
+from mt_core.tables.engine import AnalysedQuery, Query, RefreshEngine, SourceVector, UnreadSources
+
+_SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
+
+
+class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comparisons, SourceLogs, RefreshEngine):
+    """All roles on one Spark driver: those of storage and of changes in a class each, here queries, names and the driver."""
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        super().__init__(driver, catalogs)
+        self._commits = Commits()
+
+    def check_catalog(self, identifier: TableIdentifier) -> None:
+        with self._working():
+            self._catalogs.iceberg_catalog(identifier.catalog)
+
+    def relation_exists(self, identifier: TableIdentifier) -> bool:
+        with self._working() as session:
+            self._catalogs.plugin(identifier.catalog)
+            return Names(session).relation_exists(identifier.parts)
+
+    def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
+        with self._working() as session:
+            return bool(self._catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace)))
+
+    def analyse(self, query: Query) -> AnalysedQuery:
+        try:
+            with self._driver.translating():
+                session = self._contexts.session(query)
+                with active_session(session):
+                    return analysis_of(session, query.text)
+        except QueryFailed as cause:
+            if cause.error_class not in _SESSION_BOUND:
+                raise
+            raise cause.reworded(f"{cause.message} {OWN_SESSION}", line=cause.line, position=cause.position) from cause
+
+    def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
+        with self._working() as session:
+            return tuple(replace(column, type=stored_type(session, column)) for column in columns)
+
+    def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
+        with self._working() as session:
+            for source, target in zip(produced, declared, strict=True):
+                check_assignable(session, source, target)
+
+    def read_vector(self, query: Query) -> SourceVector:
+        with self._working():
+            return self._versions.vector(query)
+
+    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
+        with self._working():
+            return self._versions.look(queries)
+
+    def next_commit(self, timeout_s: float) -> str | None:
+        with self._driver.translating():
+            return self._commits.next(self._driver.session, timeout_s)
+
+    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
+            session = self._contexts.session(query)
+            with active_session(session):
+                value = col(quote(column)).cast("string")
+                produced = session.sql(query.text).select(value)
+                values = produced.union(session.table(identifier.sql).select(value)).distinct()
+                return frozenset(row[0] for row in values.collect())
+
+    def cancel(self, job_id: str) -> None:
+        self._driver.cancel(job_id)
+
+    def progress(self, job_id: str) -> Progress | None:
+        return self._driver.progress(job_id)
+
+    def ready(self) -> bool:
+        return self._driver.answers()
+
+    def trouble(self) -> str:
+        return self._driver.trouble()
+
+    def note(self) -> str:
+        return self._driver.note
+
+    def cluster_info(self) -> Mapping[str, str]:
+        with self._driver.translating():
+            return {"execution.target": str(self._driver.session.sparkContext.master)}

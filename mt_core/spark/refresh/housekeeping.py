@@ -1,0 +1,178 @@
+"""Housekeeping of storage tables: old snapshots, files that belong to none, and files that are too small."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession, Window
+from pyspark.sql.functions import col, collect_list, count_if, when
+from pyspark.sql.functions import min as least
+
+from mt_core.errors import EngineError
+from mt_core.model.storage import repeated_summary
+from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.driver.conf import IO_IMPL, REFRESH_POOL
+from mt_core.spark.driver.jvm_objects import static_member, text_map
+from mt_core.spark.iceberg.metadata import facts_of, metadata_of
+from mt_core.spark.refresh.engine_role import EngineRole
+from mt_core.tables.engine import Fragments, Rewrite, Staged
+
+SMALL_BYTES = 16 * 1024 * 1024
+_DELETED = 2
+_TARGET_BYTES = "write.target-file-size-bytes"
+_BY_KEY = 2
+_NUMBERED_AS_BEFORE = "use-starting-sequence-number"
+# With a sequence number of their own the new files are newer than all delete files: nothing is committed in between.
+_REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_BEFORE: "false"}
+
+
+class Housekeeping(EngineRole):
+    """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be called at any time."""
+
+    def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
+        with self._working():
+            return bool(_old_snapshots(self._catalogs.load_table(identifier), older_than) - set(keep))
+
+    def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
+        with self._working():
+            table = self._catalogs.load_table(identifier)
+            expiry, limit = table.expireSnapshots(), _millis(older_than)
+            kept = [table.snapshot(int(each)) for each in keep]
+            if all(each is None or each.timestampMillis() >= limit for each in kept):
+                expiry.expireOlderThan(limit).retainLast(1).commit()
+                return
+            # By age they would go with the others. To name those makes Iceberg look through all manifests for files to delete.
+            for snapshot_id in _old_snapshots(table, older_than).difference(keep):
+                expiry.expireSnapshotId(int(snapshot_id))
+            expiry.expireOlderThan(0).commit()
+
+    def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
+        with self._working() as session:
+            table = self._catalogs.load_table(identifier)
+            actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
+            orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
+            # A catalog with a FileIO of its own may write where Hadoop cannot list files.
+            lists_by_prefix = bool(self._catalogs.setting(identifier.catalog, IO_IMPL))
+            orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
+
+    def fragments(self, identifier: TableIdentifier) -> Fragments:
+        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"files of {identifier}"), self._working() as session:
+            limit = _small_bytes(text_map(session, self._catalogs.load_table(identifier).properties()))
+            entries = session.table(f"{identifier.sql}.entries").where(col("status") != _DELETED)
+            named = entries.select("sequence_number", "data_file.*")
+            is_data = col("content") == 0
+            # A delete by keys applies to older files alone, one by places also to those of its commit.
+            newest = col("sequence_number") - when(col("content") == _BY_KEY, 1).otherwise(0)
+            counted = named.groupBy("partition" if "partition" in named.columns else "spec_id").agg(
+                count_if(is_data & (col("file_size_in_bytes") < limit)),
+                least(when(is_data, col("sequence_number"))),
+                collect_list(when(~is_data, newest)),
+            )
+            places = [(row[1], row[2], row[3]) for row in counted.collect()]
+        # A delete file that is older than all data files of its partition applies to none, and stays.
+        deletes = [each for _, oldest, found in places if oldest is not None for each in found if each >= oldest]
+        return Fragments(small_files=sum(max(small - 1, 0) for small, _, _ in places), delete_files=len(deletes))
+
+    def rewrite_files(self, rewrite: Rewrite) -> Staged:
+        description = f"compaction of {rewrite.table}"
+        with self._driver.run_tagged(rewrite.job_id, REFRESH_POOL, description), self._working() as session:
+            table = self._catalogs.load_table(rewrite.table)
+            if table.refs().get(rewrite.branch) is None:
+                raise _branch_lost(rewrite)
+            actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
+            action = actions(session._jsparkSession).rewriteDataFiles(table).toBranch(rewrite.branch)
+            options = _REWRITE | {"min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))}
+            summary = text_map(session, table.snapshot(rewrite.branch).summary())
+            if int(summary.get("total-equality-deletes") or 0):
+                # Batches beside this delete by keys, which has to apply to the new files as to those of which they have the rows.
+                options[_NUMBERED_AS_BEFORE] = "true"
+            for key, value in options.items():
+                action = action.option(key, value)
+            for key, value in repeated_summary(summary).items():
+                action = action.snapshotProperty(key, value)
+            action.execute()
+            table.refresh()
+            written = table.snapshot(rewrite.branch)
+            idle = _idle_deletes(session, table, written, rewrite) if options[_NUMBERED_AS_BEFORE] == "true" else ()
+            if idle:
+                table.manageSnapshots().replaceBranch(rewrite.branch, written.parentId()).commit()
+                _commit_again(session, table, rewrite, written, idle)
+            return _head(self._catalogs, rewrite)
+
+    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+        with self._working() as session:
+            table = self._catalogs.load_table(rewrite.table)
+            written = table.snapshot(int(staged.snapshot.snapshot_id))
+            if written is None or table.refs().get(rewrite.branch) is None:
+                raise _branch_lost(rewrite)
+            _commit_again(session, table, rewrite, written)
+            return _head(self._catalogs, rewrite)
+
+
+def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:
+    """Return the files of a snapshot that delete by keys, and are older than all files that they could apply to."""
+    entries = session.sql(f"SELECT * FROM {rewrite.table.sql}.entries VERSION AS OF {snapshot.snapshotId()}")
+    named = entries.where(col("status") != _DELETED).select("sequence_number", "data_file.*")
+    places = Window.partitionBy("partition" if "partition" in named.columns else "spec_id")
+    oldest = least(when(col("content") == 0, col("sequence_number"))).over(places)
+    by_key = named.withColumn("oldest", oldest).where(col("content") == _BY_KEY)
+    idle = by_key.where("oldest IS NULL OR sequence_number <= oldest").select("file_path").collect()
+    paths = {row[0] for row in idle}
+    read = static_member(session, "org.apache.iceberg.ManifestFiles.readDeleteManifest")
+    found: list[Any] = []
+    for manifest in snapshot.deleteManifests(table.io()) if paths else ():
+        reader = read(manifest, table.io(), table.specs())
+        found += [file.copy() for file in reader.iterator() if file.location() in paths]
+        reader.close()
+    return found
+
+
+def _commit_again(
+    session: SparkSession, table: Any, rewrite: Rewrite, written: Any, others: Sequence[Any] = ()
+) -> None:
+    """Replace on the branch the files that snapshot *written* has replaced, and remove *others*."""
+    files = table.io()
+    commit = table.newRewrite().toBranch(rewrite.branch).validateFromSnapshot(written.parentId())
+    for file in (*written.removedDataFiles(files), *written.removedDeleteFiles(files), *others):
+        commit = commit.deleteFile(file)
+    for file in written.addedDataFiles(files):
+        if file.dataSequenceNumber() < written.sequenceNumber():
+            commit = commit.dataSequenceNumber(file.dataSequenceNumber())
+        commit = commit.addFile(file)
+    for key, value in repeated_summary(text_map(session, table.snapshot(rewrite.branch).summary())).items():
+        commit = commit.set(key, value)
+    commit.commit()
+
+
+def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
+    """Return what the branch ends with."""
+    session = catalogs.session
+    metadata = metadata_of(session, catalogs.load_table(rewrite.table))
+    head = metadata.branches.get(rewrite.branch)
+    if head is None:
+        raise _branch_lost(rewrite)
+    return Staged(snapshot=facts_of(session, metadata.base.snapshot(head)), metadata=metadata)
+
+
+def _branch_lost(rewrite: Rewrite) -> EngineError:
+    return EngineError(f"{rewrite.table} has no branch {rewrite.branch} any more: a refresh has opened the table.")
+
+
+def _old_snapshots(table: Any, older_than: datetime) -> set[str]:
+    """Return the snapshots of Iceberg's *table* from before *older_than*, but main and those that a branch or tag names."""
+    named = {str(ref.snapshotId()) for ref in table.refs().values()}
+    limit = _millis(older_than)
+    return {str(each.snapshotId()) for each in table.snapshots() if each.timestampMillis() < limit} - named
+
+
+def _small_bytes(properties: Mapping[str, str]) -> int:
+    """Return below how many bytes a file of a table with *properties* is small."""
+    return min(SMALL_BYTES, int(properties.get(_TARGET_BYTES) or SMALL_BYTES) * 3 // 4)
+
+
+def _millis(instant: datetime) -> int:
+    return int(instant.timestamp() * 1000)

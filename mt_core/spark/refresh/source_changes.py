@@ -1,0 +1,249 @@
+"""Source changes: what the snapshot logs of a query's sources say of the time between two vectors, without a Spark job."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from mt_core.incremental.changes import (
+    ChangeKind,
+    Commit,
+    SourceChange,
+    can_be_told_apart,
+    change_between,
+    change_from_nothing,
+)
+from mt_core.incremental.delta import numbered, readings
+from mt_core.incremental.shape import QueryShape
+from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.driver.failures import SPARK_ERRORS
+from mt_core.spark.driver.jvm_objects import active_session, static_member
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.incremental.file_difference import files_between
+from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
+from mt_core.spark.queries.lineage import Lineage, Source
+from mt_core.spark.queries.source_relations import relation_at
+from mt_core.spark.queries.source_versions import not_plain, pin_of, pins
+from mt_core.spark.refresh.engine_role import EngineRole
+from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector
+
+MOST_COMMITS = 1000
+_Understood = tuple[QueryShape, tuple[Column, ...]]
+_CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
+_PARSER = "org.apache.iceberg.SnapshotParser"
+
+
+class SourceLogs(EngineRole):
+    """Reads the changes of sources, and keeps the shape of each query."""
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        super().__init__(driver, catalogs)
+        # For each lineage that the versions keep; two threads may both find it missing, and write the same.
+        self._shapes: WeakKeyDictionary[Lineage, _Understood | str] = WeakKeyDictionary()
+
+    def read_shape(self, query: Query) -> ShapedQuery | str:
+        with self._working():
+            lineage = self._versions.lineage(query)
+            with lineage.lock:
+                obstacle = _lasting_obstacle(lineage)
+            shape = obstacle or self._shape(query, lineage)
+        if isinstance(shape, str):
+            return shape
+        return ShapedQuery(shape=shape[0], columns=shape[1], readings=_sources_read(lineage))
+
+    def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
+        obstacle = _obstacle(since, vector)
+        if obstacle is not None:
+            return obstacle
+        old, new = pins(since), pins(vector)
+        changes: dict[str, SourceChange] = {}
+        source_bytes = 0
+        with self._working():
+            lineage = self._versions.lineage(query)
+            shape = self._shape(query, lineage)
+            if isinstance(shape, str):
+                return shape
+            with lineage.lock:
+                for source in lineage.sources:
+                    if source.name in new:
+                        change, size = self._change(lineage, source, old[source.name], new[source.name])
+                        changes[source.name] = change
+                        source_bytes += size
+        return SourceChanges(
+            shape=shape[0],
+            columns=shape[1],
+            readings=_sources_read(lineage),
+            changes=changes,
+            source_bytes=source_bytes,
+        )
+
+    def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
+        if vector.unpinnable or vector.unversioned:
+            return None
+        versions = {each.name: each.version or {} for each in vector.sources}
+        sizes: list[str | None] = []
+        with self._working():
+            lineage = self._versions.lineage(query)
+            with lineage.lock:
+                for source in lineage.sources:
+                    version = versions.get(source.name, {})
+                    # A source at a version that the text names has no other to pin.
+                    at = version.get("snapshot") if (pin := pin_of(version)) is None else pin
+                    snapshot = None if source.table is None or not at else source.table.snapshot(int(at))
+                    size = "0" if pin == EMPTY else None
+                    sizes.append(size if snapshot is None else snapshot.summary().get("total-files-size"))
+        return None if None in sizes else sum(int(size or 0) for size in sizes)
+
+    def _shape(self, query: Query, lineage: Lineage) -> _Understood | str:
+        shape = self._shapes.get(lineage)
+        if shape is None:
+            session = self._contexts.session(query)
+            try:
+                with active_session(session):
+                    shape = shape_of_query(session, numbered(pieces_of(lineage)))
+            except SPARK_ERRORS:
+                shape = "a relation of it cannot be replaced in the text"
+            self._shapes[lineage] = shape
+        return shape
+
+    def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
+        """Return what happened to a source between two of its versions, and its size in bytes at the newer one."""
+        if old == new:
+            return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
+        if new == EMPTY:
+            return _unknown(f"{source.name} was replaced by a table without rows"), 0
+        if old == EMPTY:
+            log = self._log(source.table, new, new)
+            return change_from_nothing(log, new), self._size(source, new)
+        log = self._log(source.table, old, new)
+        change = change_between(log, old, new)
+        if (
+            change.kind.changes_rows
+            and change.base_live
+            and relation_at(self._driver.session, lineage, source, old) is None
+        ):
+            return _unknown(f"its columns cannot be told in snapshot {old}"), 0
+        if change.kind is ChangeKind.ROWS:
+            change = self._row_change(change, source.table, old, new)
+        return change, log[new].count("total-files-size") if new in log else 0
+
+    def _size(self, source: Source, snapshot: str) -> int:
+        found = None if snapshot == EMPTY else source.table.snapshot(int(snapshot))
+        return 0 if found is None else int(found.summary().get("total-files-size") or 0)
+
+    def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
+        """Return a change of rows with its size, which is read from the files that differ."""
+        columns = columns_of(static_member(self._driver.session, _CONVERT)(table.schema()))
+        reason = next(
+            (
+                f"values of column {each.name} cannot be compared"
+                for each in columns
+                if not can_be_told_apart(each.type)
+            ),
+            None,
+        )
+        difference = reason or files_between(self._driver.session, table, old, new)
+        if isinstance(difference, str):
+            return replace(change, kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
+        kind = ChangeKind.ROWS if difference.old or difference.new else ChangeKind.COMPACTION
+        return replace(change, kind=kind, rows=difference.rows, size=difference.size)
+
+    def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
+        """Return the commits from *new* down to *old*, and *old* itself if it is live."""
+        to_json = static_member(self._driver.session, f"{_PARSER}.toJson")
+        log: dict[str, Commit] = {}
+        current: str | None = new
+        while current is not None and len(log) < MOST_COMMITS:
+            snapshot = table.snapshot(int(current))
+            if snapshot is None:
+                break
+            log[current] = _commit(json.loads(to_json(snapshot)))
+            if current == old:
+                return log
+            current = log[current].parent_id
+        base = table.snapshot(int(old))
+        if base is not None:
+            log[old] = _commit(json.loads(to_json(base)))
+        return log
+
+
+def _commit(snapshot: Mapping[str, Any]) -> Commit:
+    parent = snapshot.get("parent-snapshot-id")
+    summary = dict(snapshot.get("summary") or {})
+    return Commit(
+        snapshot_id=str(snapshot["snapshot-id"]),
+        parent_id=None if parent is None else str(parent),
+        operation=str(summary.pop("operation", "")),
+        summary=summary,
+        at=datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, UTC) if "timestamp-ms" in snapshot else None,
+    )
+
+
+def _sources_read(lineage: Lineage) -> tuple[str, ...]:
+    return tuple(reading.source for reading in readings(pieces_of(lineage)))
+
+
+def _lasting_obstacle(lineage: Lineage) -> str | None:
+    """Return why no change between any two vectors can be applied; None if one may be."""
+    if lineage.unstable:
+        return _unstable(lineage.unstable)
+    unversioned = [*(source.name for source in lineage.sources if source.table is None), *lineage.unnamed]
+    if unversioned:
+        return _unversioned(unversioned[0])
+    moving = (each for each in lineage.sources if each.name in lineage.moving and not (each.travel or "").isdigit())
+    return lineage.unpinnable or next(map(not_plain, moving), None)
+
+
+def _unstable(reason: str) -> str:
+    return f"the query is not stable: {reason}"
+
+
+def _unversioned(source: str) -> str:
+    return f"source {source} has no versions"
+
+
+def _obstacle(since: SourceVector, vector: SourceVector) -> str | None:
+    """Return why the changes between two vectors cannot be read; None if they can."""
+    if vector.unstable:
+        return _unstable(vector.unstable)
+    if vector.unpinnable or vector.unversioned:
+        return vector.unpinnable or _unversioned(vector.unversioned[0])
+    then = {each.name: each for each in since.sources}
+    for each in vector.sources:
+        before = then.pop(each.name, None)
+        if before is None or before.kind != each.kind:
+            return f"{each.name} is new"
+        obstacle = _incomparable(each.name, before.version or {}, each.version or {})
+        if obstacle is not None:
+            return obstacle
+    return f"{next(iter(then))} is not read any more" if then else None
+
+
+def _incomparable(name: str, then: Mapping[str, Any], now: Mapping[str, Any]) -> str | None:
+    """Return why what happened to a source between two versions is not told by its rows; None if it is."""
+    if "uuid" not in now:
+        return None if then == now else f"{name} was replaced"
+    if then.get("uuid") != now["uuid"]:
+        return f"{name} was created again"
+    # A release that did not record what was read recorded the columns of the table.
+    key = COLUMNS if COLUMNS in then and COLUMNS in now else SCHEMA
+    if then.get(key) != now.get(key):
+        return f"the query reads other columns of {name} than before"
+    if pin_of(then) is None or pin_of(now) is None:
+        return None if _at(then) == _at(now) else f"{name} is not a table at one version"
+    return None
+
+
+def _at(version: Mapping[str, Any]) -> Any:
+    return version.get(PIN, version.get("snapshot"))
+
+
+def _unknown(reason: str) -> SourceChange:
+    return SourceChange(kind=ChangeKind.UNKNOWN, rows=None, size=None, base_live=False, reason=reason)

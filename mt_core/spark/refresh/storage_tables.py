@@ -1,0 +1,197 @@
+"""Storage tables: created with one snapshot, widened, and dropped together with their files."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from pyspark.sql import SparkSession
+
+from mt_core.base.identifiers import display_name
+from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMissing, TableExists
+from mt_core.model.storage import CREATED, EPOCH, TABLE_ID
+from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
+from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, COMMIT_FAILED, translating
+from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
+from mt_core.spark.driver.file_systems import delete_folder
+from mt_core.spark.driver.jvm_objects import java_map, java_strings, static_member
+from mt_core.spark.refresh.engine_role import EngineRole
+from mt_core.tables.engine import StorageSpec
+
+log = logging.getLogger(__name__)
+
+_DEFAULTS = {
+    # Every refresh makes metadata files; Iceberg deletes old ones itself.
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+    # For writers that are not ours; refreshes never retry, they decide again.
+    "commit.retry.num-retries": "20",
+    "commit.retry.min-wait-ms": "50",
+    # A change reads the parts of files that can hold its rows: by Iceberg's default of 128 MiB, that is most of a file.
+    "write.parquet.row-group-size-bytes": str(8 * 1024 * 1024),
+}
+_FORMAT = "format-version"
+_UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
+
+
+class StorageTables(EngineRole):
+    """The Iceberg tables behind materialized tables. Every method may be repeated."""
+
+    def create_storage(self, spec: StorageSpec) -> None:
+        with self._working() as session:
+            core = self._catalogs.iceberg_catalog(spec.identifier.catalog)
+            name = self._catalogs.iceberg_identifier(spec.identifier)
+            if core.viewExists(name):
+                raise TableExists(f"{spec.identifier} is a view; choose another name.")
+            if not core.tableExists(name):
+                try:
+                    self._build(session, core, name, spec)
+                except SPARK_ERRORS as cause:
+                    # Another writer was faster, perhaps an earlier try of ours: the owner of the table decides.
+                    if java_classes(cause)[:1] != (ALREADY_EXISTS,):
+                        raise
+            table = self._catalogs.load_table(spec.identifier)
+            owner = table.properties().get(TABLE_ID)
+            if owner != spec.table_id:
+                whose = "a table that is not a materialized table" if owner is None else "another materialized table"
+                raise TableExists(f"The name {spec.identifier} is taken by {whose}; choose another one, or drop it.")
+            if table.currentSnapshot() is None:
+                with translating(_conflict(spec.identifier)):
+                    table.newAppend().set(CREATED, spec.table_id).commit()
+
+    def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
+        with self._working() as session:
+            folders = {location} if location else set()
+            try:
+                table = self._catalogs.load_table(identifier)
+            except StorageMissing:
+                table = None
+            if table is not None and table.properties().get(TABLE_ID) == table_id:
+                folders.add(str(table.location()))
+                catalog = self._catalogs.iceberg_catalog(identifier.catalog)
+                catalog.dropTable(self._catalogs.iceberg_identifier(identifier), False)
+            for folder in sorted(folders):
+                if table_id in folder:
+                    delete_folder(session, identifier.catalog, folder)
+                else:
+                    # DROP has to succeed; files that another table may own stay.
+                    log.warning(
+                        "files of %s were left under %s: the path does not carry the table's id %s; remove them by hand",
+                        identifier,
+                        folder,
+                        table_id,
+                        extra={"action": "storage_files_left", "table": str(identifier)},
+                    )
+
+    def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
+        with self._working() as session:
+            table = self._catalogs.load_table(identifier)
+            schema = table.schema()
+            update, changed = table.updateSchema(), False
+            for column in columns:
+                if schema.caseInsensitiveFindField(column.name) is None:
+                    update.addColumn(column.name, iceberg_type(session, column), column.comment)
+                    changed = True
+            if changed:
+                with translating(_conflict(identifier)):
+                    update.commit()
+
+    def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
+        with self._working():
+            wanted = {key: value for key, value in _properties(spec).items() if key not in (TABLE_ID, EPOCH)}
+            update = self._catalogs.load_table(spec.identifier).updateProperties()
+            for key in {*forgotten, *([] if spec.comment else ["comment"])} - wanted.keys():
+                update.remove(key)
+            # The format is raised, never lowered: it stays unless *spec* names one.
+            for key, value in wanted.items():
+                if key != _FORMAT or key in spec.properties:
+                    update.set(key, value)
+            with translating(_conflict(spec.identifier)):
+                update.commit()
+
+    def _build(self, session: SparkSession, core: Any, name: Any, spec: StorageSpec) -> None:
+        """Create the table with one snapshot, so that main is never null and every branch has a snapshot to begin at."""
+        levels = java_strings(session, spec.identifier.parts[1:-1])
+        if not core.namespaceExists(static_member(session, "org.apache.iceberg.catalog.Namespace.of")(levels)):
+            namespace = display_name(spec.identifier.parts[:-1])
+            raise DefinitionInvalid(
+                f"There is no namespace {namespace}; create it first: CREATE NAMESPACE {namespace}."
+            )
+        schema = iceberg_schema(session, spec.columns)
+        transaction = (
+            core.buildTable(name, schema)
+            .withPartitionSpec(_partitioning(session, schema, spec))
+            .withLocation(self._location(spec))
+            .withProperties(java_map(session, _properties(spec)))
+            .createTransaction()
+        )
+        transaction.newAppend().set(CREATED, spec.table_id).commit()
+        transaction.commitTransaction()
+
+    def _location(self, spec: StorageSpec) -> str:
+        """Return the folder of a new table. It carries the table's id, so that a name can be used again at once."""
+        if spec.location:
+            base = spec.location.rstrip("/")
+            return base if spec.table_id in base else f"{base}/{spec.table_id}"
+        warehouse = self._catalogs.setting(spec.identifier.catalog, "warehouse")
+        if not warehouse:
+            raise DefinitionInvalid(
+                f"Catalog {spec.identifier.catalog} has no warehouse; set spark.sql.catalog.{spec.identifier.catalog}.warehouse."
+            )
+        folders = [_UNSAFE.sub("_", part) for part in spec.identifier.parts[1:]]
+        return f"{warehouse.rstrip('/')}/{'/'.join(folders)}-{spec.table_id}"
+
+
+def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
+    builder = static_member(session, "org.apache.iceberg.PartitionSpec.builderFor")(schema)
+    columns = {column.name.lower(): column for column in spec.columns}
+    for key in spec.partition_keys:
+        column = columns.get(key.lower())
+        if column is None:
+            raise DefinitionInvalid(
+                f"PARTITIONED BY ({key}): {spec.identifier} has no column {key}; its columns are "
+                f"{', '.join(each.name for each in spec.columns)}."
+            )
+        try:
+            # Only build() checks the column's type: called once for each column, so that the error can name it.
+            builder.identity(column.name).build()
+        except SPARK_ERRORS as cause:
+            raise DefinitionInvalid(
+                f"PARTITIONED BY ({key}): a column of type {column.type} cannot partition a table; use a simple type."
+            ) from cause
+    for transform in spec.transforms:
+        width = () if transform.width is None else (transform.width,)
+        try:
+            getattr(builder, transform.kind.singular)(transform.column, *width).build()
+        except SPARK_ERRORS as cause:
+            raise DefinitionInvalid(
+                f"PARTITIONED BY ({transform}): Iceberg cannot lay {spec.identifier} out by it; leave the transform out, or use "
+                "another one."
+            ) from cause
+    return builder.build()
+
+
+def _properties(spec: StorageSpec) -> dict[str, str]:
+    variant = any("variant" in column.type.lower() for column in spec.columns)
+    properties = {
+        **_DEFAULTS,
+        _FORMAT: "3" if variant else "2",
+        # One task writes all rows of a partition, so that a refresh makes few files; whole tables are not redistributed.
+        "write.distribution-mode": "hash" if spec.partition_keys or spec.transforms else "none",
+        # A large table is changed by MERGE, to which one row of a file costs as much as all else. Format 1 has no delete files.
+        **({} if spec.properties.get(_FORMAT) == "1" else {"write.merge.mode": "merge-on-read"}),
+        **spec.properties,
+        TABLE_ID: spec.table_id,
+        EPOCH: "0",
+    }
+    if spec.comment:
+        properties["comment"] = spec.comment
+    return properties
+
+
+def _conflict(identifier: TableIdentifier) -> dict[str, MtError]:
+    """Return what `translating` makes of a commit that another one has overtaken."""
+    return {COMMIT_FAILED: CommitConflict(f"{identifier} was changed by another commit; try again.")}

@@ -1,0 +1,214 @@
+"""Writes of refresh runs: a query at fixed versions, staged on the run's branch, overwriting exactly its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal, InvalidOperation
+from typing import Any
+
+from pyspark.sql import Column as SparkColumn
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.functions import col, lit
+
+from mt_core.base.identifiers import quote
+from mt_core.errors import EngineError, QueryFailed, RequestInvalid, SourcesChanged
+from mt_core.incremental.strategy import Way
+from mt_core.model.partition import PartitionSpec, Scope
+from mt_core.model.storage import Snapshot
+from mt_core.model.table import Column
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
+from mt_core.spark.catalogs.columns import sql_type
+from mt_core.spark.driver.conf import REFRESH_POOL
+from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.iceberg.branch_commit import BranchCommit
+from mt_core.spark.iceberg.metadata import facts_of, metadata_of
+from mt_core.spark.iceberg.recent_files import RecentFilesOfTables
+from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
+from mt_core.spark.incremental.maintained_rows import maintained_rows, touched_values
+from mt_core.spark.queries.positions import positional_part
+from mt_core.spark.refresh.engine_role import EngineRole
+from mt_core.tables.definition.options import execution_settings, write_options
+from mt_core.tables.definition.shape import positional_query, stored_order
+from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
+
+MOST_TOUCHED = 1000
+"""Partitions up to which a change replaces them by their names."""
+_INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
+
+
+class StagedWrites(EngineRole):
+    """Stages rows on branches."""
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        super().__init__(driver, catalogs)
+        self._recent = RecentFilesOfTables()
+
+    def write(self, write: Write) -> Staged:
+        # The settings of one refresh apply to its run, not to the analysis of its query.
+        settings = {**write.query.settings, **execution_settings(write.options)}
+        with (
+            self._reading(write.query, write.vector, str(write.table)),
+            self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"),
+        ):
+            session = self._contexts.session(replace(write.query, settings=settings))
+            with active_session(session):
+                return self._staged(session, write)
+
+    def touched_partitions(
+        self, job_id: str, query: Query, vector: SourceVector, maintenance: Maintenance
+    ) -> frozenset[tuple[str | None, ...]]:
+        with (
+            self._reading(query, vector, "the query"),
+            self._driver.run_tagged(job_id, REFRESH_POOL, "partitions with changed rows"),
+        ):
+            session = self._contexts.session(query)
+            with active_session(session):
+                return touched_values(session, self._versions.lineage(query), vector, maintenance)
+
+    @contextmanager
+    def _reading(self, query: Query, vector: SourceVector, of: str) -> Iterator[None]:
+        """Say in errors of a job what became of the sources of *query*."""
+        try:
+            yield
+        except QueryFailed as cause:
+            if self._versions.lost(query, vector) is not None:
+                raise SourcesChanged(
+                    f"A source of {of} was dropped or a version of it expired while the refresh was reading it; run it again."
+                ) from cause
+            # Line and position would be those of the pinned text, which no user wrote.
+            raise cause.reworded(cause.message) from cause
+
+    def _staged(self, session: SparkSession, write: Write) -> Staged:
+        """Overwrite the scope on the branch, or hold the snapshot that does it, and return that."""
+        if not write.query_types:
+            # The release that stored this query did not write its stars out.
+            part = positional_part(session, write.query.text)
+            if part is not None:
+                raise positional_query(write.table, part)
+        table = self._catalogs.load_table(write.table)
+        _head(table, write)
+        maintenance = write.maintenance
+        commit = BranchCommit(
+            session=session,
+            table=table,
+            name=write.table,
+            branch=write.branch,
+            base=None if maintenance is None else maintenance.base,
+            summary=write.summary,
+            options=write_options(write.options),
+            holds=write.may_hold,
+        )
+        recent = None
+        if maintenance is None:
+            replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
+        elif maintenance.strategy.way is Way.PARTITIONS:
+            touched = touched_values(session, self._versions.lineage(write.query), write.vector, maintenance)
+            replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)), None)
+        else:
+            modes, lineage = _delete_modes(session, table, write, maintenance), self._versions.lineage(write.query)
+            with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
+                before = self._recent.of(session, write.table, maintenance.base)
+                recent = replace_rows(commit, change, modes, before)
+        if commit.held is None:
+            self._catalogs.refresh_table(write.table, table)
+        head = _head(table, write)
+        made = head if commit.held is None else commit.held
+        snapshot, asked = facts_of(session, made), Snapshot.of("", write.summary)
+        if (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
+            raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
+        if recent is not None:
+            self._recent.keep(session, write.table, snapshot.snapshot_id, recent)
+        return Staged(snapshot=snapshot, metadata=metadata_of(session, table), held=commit.held)
+
+    def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
+        """Return the rows of the query that stand in for those of the table that are in *scope*, None for all."""
+        rows = shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
+        return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
+
+
+def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenance: Maintenance) -> SparkColumn | None:
+    """Return the condition that selects the partitions with *values*; raises QueryFailed if it cannot, so that all rows are due."""
+    if len(values) > MOST_TOUCHED:
+        raise QueryFailed(f"{len(values)} partitions changed")
+    names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
+    scope = Scope.of(PartitionSpec.of(dict(zip(names, each, strict=True))) for each in values)
+    try:
+        return predicate_of(scope, write.columns)
+    except RequestInvalid as cause:
+        raise QueryFailed(str(cause)) from cause
+
+
+def _delete_modes(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> DeleteModes | None:
+    """Return how rows of the table are deleted; None if it is written again."""
+    # A statement takes no options of the write.
+    if not maintenance.in_place or write_options(write.options):
+        return None
+    return DeleteModes.of(session, table)
+
+
+def _head(table: Any, write: Write) -> Any:
+    """Return the snapshot at which the run's branch of Iceberg's *table* ends, as that was read last."""
+    branch = table.refs().get(write.branch)
+    if branch is None:
+        raise EngineError(f"{write.table} has no branch {write.branch} any more: another owner took the table over.")
+    return table.snapshot(branch.snapshotId())
+
+
+def shaped(rows: DataFrame, write: Write | Comparison) -> DataFrame:
+    """Give *rows* the table's columns: matched by name, whatever their order."""
+    produced = tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in rows.schema.fields)
+    names = stored_order(write.table, produced, write.columns, write.query_types)
+    if [column.name for column in produced] == [column.name for column in write.columns]:
+        return rows
+    return rows.select(
+        *(col(quote(name)).alias(column.name) for name, column in zip(names, write.columns, strict=True))
+    )
+
+
+def predicate_of(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
+    """Return the condition that selects exactly *scope*, or None for the whole table."""
+    if scope.specs is None:
+        return None
+    by_name = {column.name.lower(): column for column in columns}
+    # No IN: Iceberg looks a NULL partition up in the set of values, and fails.
+    return _any([_partition_condition(spec, by_name) for spec in sorted(scope.specs)])
+
+
+def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
+    """Return the OR of *conditions* as a tree that is as flat as can be: a chain of hundreds overflows Spark's stack."""
+    if len(conditions) < 2:
+        return conditions[0] if conditions else lit(False)
+    middle = len(conditions) // 2
+    return _any(conditions[:middle]) | _any(conditions[middle:])
+
+
+def _partition_condition(spec: PartitionSpec, columns: Mapping[str, Column]) -> SparkColumn:
+    condition = lit(True)
+    for name, value in spec.items:
+        column = columns.get(name.lower())
+        if column is None:
+            raise RequestInvalid(f"PARTITION ({name} = …): the table has no column {name}.")
+        stored = col(quote(column.name))
+        condition &= stored.isNull() if value is None else stored == _literal(column, value)
+    return condition
+
+
+def _literal(column: Column, value: str) -> SparkColumn:
+    """Return a partition value in the column's type, as a literal: Iceberg understands no expressions."""
+    kind = column.type.lower()
+    try:
+        if kind in _INTEGERS:
+            return lit(int(value)).cast(kind)
+        if kind == "date":
+            return lit(date.fromisoformat(value))
+        if kind.startswith("decimal"):
+            return lit(Decimal(value)).cast(kind)
+    except (ValueError, InvalidOperation) as cause:
+        raise RequestInvalid(
+            f"PARTITION ({column.name} = '{value}'): the value does not fit type {column.type}."
+        ) from cause
+    return lit(value) if kind == "string" else lit(value).cast(kind)

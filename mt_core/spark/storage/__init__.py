@@ -1,1 +1,0 @@
-"""Storage tables in Iceberg: their creation, writes on branches, publishing, and housekeeping."""

@@ -1,0 +1,80 @@
+"""Entries of states, stored with the time at which they were last modified."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from pyspark.sql.types import BooleanType, LongType, StructField, StructType
+
+from mt_core.plans.policies import StateAccess, TtlPolicy, TtlTimeCharacteristic
+from mt_core.spark.streams.state.key_times import KeyTimes
+from mt_core.spark.streams.state.owned_timers import STATES, OwnedTimers
+
+Value = tuple[Any, ...]
+_LAST, _EVENT = "__last_modified", "__in_event_time"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A value, when it was last modified, and whether that is not in the store: the policy had another time then."""
+
+    value: Value
+    last_modified: int
+    is_moved: bool = False
+
+
+def stored_type(schema: StructType | str) -> StructType | str:
+    """Return the type under which entries of *schema* are stored: the same one for all policies, so that they may change."""
+    if isinstance(schema, str):
+        return f"{schema}, {_LAST} BIGINT, {_EVENT} BOOLEAN"
+    return StructType([*schema.fields, StructField(_LAST, LongType()), StructField(_EVENT, BooleanType())])
+
+
+class EntryTimes:
+    """When the entries of a state are modified and expire by a policy, at the key at hand.
+
+    `by_timer` says whether the timers run in the time of the policy. Else what has expired is removed when its key comes again.
+    """
+
+    def __init__(self, policy: TtlPolicy, times: KeyTimes, timers: OwnedTimers, *, by_timer: bool) -> None:
+        self._policy, self._times, self._timers, self._by_timer = policy, times, timers, by_timer
+        self._in_event_time = policy.time is TtlTimeCharacteristic.EVENT_TIME
+
+    def loaded(self, stored: Value) -> Entry | None:
+        """Return the entry as it was *stored*; None if it has expired.
+
+        One that was stored under a policy of the other time has its time from now on.
+        """
+        *value, last, in_event_time = stored
+        if in_event_time != self._in_event_time:
+            return Entry(tuple(value), self._times.now(self._policy.time), is_moved=True)
+        return self._living(Entry(tuple(value), last))
+
+    def read(self, entry: Entry) -> Entry:
+        """Return *entry* once it was read."""
+        return self._accessed(entry, StateAccess.READ, entry.value)
+
+    def written(self, value: Value, before: Entry | None) -> Entry | None:
+        """Return the entry of *value* in the place of *before*; None if one at so early a time has expired already."""
+        if before is None:
+            return self._living(Entry(tuple(value), self._times.at(self._policy.time)))
+        return self._accessed(before, StateAccess.WRITE, tuple(value))
+
+    def stored(self, entry: Entry) -> Value:
+        """Return what is stored of *entry*, and see to it that it is removed when it expires."""
+        if self._by_timer:
+            self._timers.register_before(STATES, self.expires(entry))
+        return (*entry.value, entry.last_modified, self._in_event_time)
+
+    def expires(self, entry: Entry) -> int:
+        """Return the instant at which *entry* expires."""
+        return self._policy.expires(entry.last_modified)
+
+    def _accessed(self, entry: Entry, access: StateAccess, value: Value) -> Entry:
+        last = self._policy.after(access, entry.last_modified, self._times.at(self._policy.time))
+        return entry if (value, last) == (entry.value, entry.last_modified) else Entry(value, last)
+
+    def _living(self, entry: Entry) -> Entry | None:
+        expired = self._policy.has_expired(entry.last_modified, self._times.now(self._policy.time))
+        return None if expired else entry

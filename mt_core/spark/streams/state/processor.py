@@ -1,0 +1,90 @@
+"""Processors of users, run by Spark's transformWithState."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+from pyspark.sql import DataFrame, GroupedData, Row
+from pyspark.sql.streaming.stateful_processor import (
+    ExpiredTimerInfo,
+    StatefulProcessor,
+    StatefulProcessorHandle,
+    TimerValues,
+)
+from pyspark.sql.types import StructType
+
+from mt_core.plans.policies import TtlTimeCharacteristic
+from mt_core.spark.streams.state.key_times import KeyTimes
+from mt_core.spark.streams.state.states import KeptStates, States
+
+
+class KeyedProcessor(ABC):
+    """What is done with the rows of each key, and what is kept of them."""
+
+    @abstractmethod
+    def open(self, states: States) -> None:
+        """Open the states, and keep them as attributes. It is called before the first key of each batch."""
+
+    @abstractmethod
+    def rows(self, key: tuple[Any, ...], rows: Iterator[Row], times: KeyTimes) -> Iterator[Row]:
+        """Handle the *rows* of *key* in one batch, which come in no order; yield those of the result."""
+
+    def timer(self, key: tuple[Any, ...], name: str, times: KeyTimes) -> Iterator[Row]:
+        """Handle that the timer *name* runs for *key*; yield rows of the result."""
+        return iter(())
+
+
+class PolicyProcessor(StatefulProcessor):
+    """A processor as Spark runs it."""
+
+    def __init__(self, processor: KeyedProcessor, time: TtlTimeCharacteristic, event_time: str | None) -> None:
+        self._processor, self._time, self._event_time = processor, time, event_time
+
+    def init(self, handle: StatefulProcessorHandle) -> None:
+        """Open the states."""
+        self._times = KeyTimes(self._event_time)
+        self._states = KeptStates(handle, self._times, self._time)
+        self._processor.open(States(self._states))
+
+    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
+        """Give the rows of a key to the processor."""
+        self._begin(timerValues)
+        yield from self._processor.rows(key, self._times.of_each(rows), self._times)
+
+    def handleExpiredTimer(  # noqa: N802
+        self,
+        key: Any,
+        timerValues: TimerValues,  # noqa: N803
+        expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
+    ) -> Iterator[Row]:
+        """Remove what has expired, then give the timers of an instant to the processor."""
+        self._begin(timerValues)
+        for name in self._states.fired(expiredTimerInfo.getExpiryTimeInMs()):
+            yield from self._processor.timer(key, name, self._times)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _begin(self, times: TimerValues) -> None:
+        self._times.begin(times.getCurrentProcessingTimeInMs(), times.getCurrentWatermarkInMs())
+        self._states.begin()
+
+
+def transform_with_state(
+    rows: GroupedData,
+    processor: KeyedProcessor,
+    *,
+    output: StructType | str,
+    time: TtlTimeCharacteristic,
+    event_time: str | None = None,
+    output_mode: str = "Append",
+) -> DataFrame:
+    """Return what *processor* gives for *rows*, with the schema *output*; its timers run in *time*.
+
+    *event_time* is the column with the event time of each row, a timestamp or milliseconds. A state with a policy in event time
+    needs it, and the stream a watermark.
+    """
+    given = PolicyProcessor(processor, time, event_time)
+    return rows.transformWithState(given, outputStructType=output, outputMode=output_mode, timeMode=time.value)

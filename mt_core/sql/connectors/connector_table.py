@@ -1,0 +1,326 @@
+"""CREATE TABLE … WITH (…) and with a primary key: Flink's statement as Spark's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import takewhile
+
+from mt_core.base.identifiers import property_list, quote, sql_name, string_literal
+from mt_core.base.tokens import TokenKind, significant
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.model.connector_table import Watermark
+from mt_core.model.temporary_files import TemporaryFiles
+from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
+from mt_core.sql.connectors.kafka import MetadataColumn
+from mt_core.sql.connectors.kinds import FORMATS, STREAMING_CONNECTORS, TOPICS, UPSERT_KAFKA, Source, source_of
+from mt_core.sql.connectors.rowless_table import rowless_table, topic_table, with_event_time
+from mt_core.sql.connectors.written_table import WrittenTable
+from mt_core.sql.cursor import TokenCursor
+from mt_core.sql.flink.changes import not_enforced, read_key
+from mt_core.sql.flink.types import read_type
+from mt_core.sql.statements import ColumnSpec
+
+_NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
+# Words before brackets that are no list of columns, and words of Spark's CREATE TABLE that are not Flink's.
+_BEFORE_BRACKETS = frozenset({"BY", "WITH", "OPTIONS", "TBLPROPERTIES", "ON"})
+_SPARKS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
+_NOT_TEMPORARY = "a table without a connector to files or a database"
+
+
+def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
+    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for one in Spark's syntax."""
+    if not _is_flinks(text):
+        return None
+    words = frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text))))
+    table = WrittenTable(
+        words=words,
+        temporary="TEMPORARY" in words,
+        if_not_exists=cursor.accept("IF", "NOT", "EXISTS"),
+        name=cursor.name("the name of a table"),
+    )
+    _read_columns(cursor, table)
+    _read_end(cursor, table)
+    is_topic = table.connector in TOPICS
+    for name in () if is_topic else (*table.metadata, *table.computed):
+        raise _computed(table, name)
+    if table.query is not None and (table.specs or table.keys):
+        _check_columns_of_query(table)
+    elif table.untyped is not None:
+        raise table.untyped
+    _check_keys(table)
+    if table.connector in STREAMING_CONNECTORS:
+        return topic_table(table) if is_topic else rowless_table(table)
+    return _stored(table)
+
+
+def _read_columns(cursor: TokenCursor, table: WrittenTable) -> None:
+    """Read what comes before WITH and AS: the columns, the comment, and the columns of the partitions."""
+    if cursor.word() == "(":
+        for _ in cursor.entries("the columns", empty=True):
+            _read_column(cursor, table)
+    table.comment = cursor.comment()
+    if cursor.word() in {"DISTRIBUTED", "LIKE"}:
+        raise Unsupported(
+            f"Table {table}: {cursor.word()} is not supported for a table in Flink's words; leave it out."
+        )
+    if cursor.accept("PARTITIONED"):
+        cursor.expect("BY")
+        table.partition_keys = [cursor.identifier("a partition column") for _ in cursor.entries("the columns")]
+
+
+def _stored(table: WrittenTable) -> CreateConnectorTable:
+    for name in table.now_columns:
+        raise _computed(table, name)
+    source = source_of(str(table), table.options)
+    _set_event_time(table, source)
+    return CreateConnectorTable(
+        name=table.name,
+        connector=table.options["connector"].lower() if "connector" in table.options else None,
+        spark_sql=_spark_sql(table, source),
+        is_temporary=table.temporary,
+        if_not_exists=table.if_not_exists,
+        keys=table.keys if table.has_keys else (),
+        columns=tuple(table.specs) if table.query is not None else (),
+        query=table.query or "",
+        watermark=table.watermark,
+        column_list=tuple(table.columns.values()) if table.query is None else (),
+        clauses="" if table.temporary else _joined(_clauses(table, source)),
+        options=table.options,
+        comment=table.comment,
+        partition_keys=tuple(table.partition_keys),
+        all_keys=table.keys,
+    )
+
+
+def _set_event_time(table: WrittenTable, source: Source) -> None:
+    """Make the column of a watermark an instant, if Spark reads the table; an Iceberg table keeps no watermark."""
+    if source.provider in {None, "iceberg"} or table.watermark is None or table.query is not None:
+        return
+    for spec in with_event_time(table):
+        if spec.name in table.columns and spec.name.lower() == table.watermark.column.lower():
+            column, name = table.columns[spec.name], quote(spec.name)
+            rest = column.removeprefix(name).lstrip().partition(" ")[2]
+            table.columns[spec.name] = " ".join(filter(None, (name, spec.type, rest)))
+
+
+def _read_end(cursor: TokenCursor, table: WrittenTable) -> None:
+    if cursor.accept("WITH"):
+        table.options = cursor.properties()
+    if cursor.accept("AS"):
+        query, line, column = cursor.query()
+        # At the line and column of the text that was sent.
+        table.query = "\n" * (line - 1) + " " * (column - 1) + query
+    if cursor.word() == "LIKE":
+        raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
+    cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
+
+
+def _check_columns_of_query(table: WrittenTable) -> None:
+    """Refuse what the columns of CREATE TABLE … AS cannot be."""
+    way_out = f"CREATE TABLE {table} (…) first, then INSERT INTO {table} its query"
+    if table.keys:
+        raise Unsupported(f"Table {table}: PRIMARY KEY does not go with AS; {way_out}.")
+    types = [each.type is None for each in table.specs]
+    if any(types) and not all(types):
+        raise Unsupported(f"Table {table}: give every column of the list a type, or none.")
+    for each in table.specs:
+        if not each.nullable or each.comment is not None:
+            what = "COMMENT" if each.nullable else "NOT NULL"
+            raise Unsupported(f"Table {table}, column {each.name}: {what} does not go with AS; {way_out}.")
+
+
+def _check_keys(table: WrittenTable) -> None:
+    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for columns that cannot be in a key."""
+    columns = {name.lower(): name for name in table.columns}
+    for key in table.keys:
+        name = columns.get(key.lower())
+        if name is None:
+            raise DefinitionInvalid(f"Table {table}: PRIMARY KEY names {key}, which is no column of it.")
+        kind = table.columns[name].removeprefix(quote(name)).strip()
+        if not table.has_keys and table.connector != UPSERT_KAFKA:
+            continue
+        if kind.upper().startswith(_NO_KEYS):
+            raise DefinitionInvalid(
+                f"Table {table}: column {key} of type {kind} cannot be in a PRIMARY KEY; choose another."
+            )
+        if " NOT NULL" not in kind:
+            # After the type and before the comment.
+            kind, comment, text = kind.partition(" COMMENT ")
+            table.columns[name] = f"{quote(name)} {kind} NOT NULL{comment}{text}"
+
+
+def _is_flinks(text: str) -> bool:
+    """Return whether `WITH (` or a list of columns comes before AS, or the columns have a key or a watermark."""
+    cursor, depth, before, listed, sparks = TokenCursor(text), 0, "", False, False
+    while token := cursor.take():
+        word = token.keyword
+        if token.kind is TokenKind.SYMBOL:
+            listed |= depth == 0 and token.text == "(" and before not in _BEFORE_BRACKETS
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+        if depth == 0 and word == "AS":
+            return listed and not sparks
+        sparks |= depth == 0 and word in _SPARKS
+        if depth == 0 and word == "WITH" and cursor.word() == "(":
+            return True
+        if depth == 1 and (before, word) in {("PRIMARY", "KEY"), ("WATERMARK", "FOR")}:
+            return True
+        before = word
+    return False
+
+
+def _read_column(cursor: TokenCursor, table: WrittenTable) -> None:
+    if _accept_key(cursor, table) or _accept_watermark(cursor, table) or _accept_unenforced(cursor):
+        return
+    name = cursor.identifier("a column name")
+    if any(each.name.lower() == name.lower() for each in table.specs):
+        raise cursor.refusal(f"column {name} is given twice")
+    if _accept_computed(cursor, table, name):
+        return
+    if cursor.word() in {",", ")"}:
+        table.untyped = table.untyped or cursor.error(f"the type of column {name}")
+        table.specs.append(ColumnSpec(name=name))
+        return
+    kind = read_type(cursor)
+    nullable = cursor.accept("NULL") or not cursor.accept("NOT", "NULL")
+    column = f"{quote(name)} {kind}{'' if nullable else ' NOT NULL'}"
+    if cursor.accept("METADATA"):
+        key = cursor.string("the key of the metadata in quotes") if cursor.accept("FROM") else name
+        table.metadata[name] = MetadataColumn(key=key, virtual=cursor.accept("VIRTUAL"))
+    if cursor.accept("PRIMARY", "KEY"):
+        not_enforced(cursor, str(table))
+        _set_keys(table, (name,))
+    _accept_unenforced(cursor)
+    if (comment := cursor.comment()) is not None:
+        column += f" COMMENT {string_literal(comment)}"
+    table.columns[name] = column
+    table.specs.append(ColumnSpec(name=name, type=kind, nullable=nullable, comment=comment))
+
+
+def _accept_computed(cursor: TokenCursor, table: WrittenTable, name: str) -> bool:
+    """Move past AS PROCTIME(), or AS another expression, and return whether it was there."""
+    if cursor.accept("AS", "PROCTIME", "(", ")"):
+        table.now_columns.add(name)
+        table.specs.append(ColumnSpec(name=name, type="TIMESTAMP"))
+        return True
+    if cursor.accept("AS"):
+        table.computed[name] = cursor.text_of(lambda: _skip_item(cursor), "an expression")
+        table.specs.append(ColumnSpec(name=name))
+        return True
+    return False
+
+
+def _accept_key(cursor: TokenCursor, table: WrittenTable) -> bool:
+    is_named = cursor.word() == "CONSTRAINT" and cursor.word(2) == "PRIMARY"
+    if not is_named and (cursor.word(), cursor.word(1)) != ("PRIMARY", "KEY"):
+        return False
+    _set_keys(table, read_key(cursor, str(table)))
+    return True
+
+
+def _set_keys(table: WrittenTable, keys: tuple[str, ...]) -> None:
+    if table.keys:
+        raise DefinitionInvalid(f"Table {table}: a table has one PRIMARY KEY; name all its columns in it.")
+    table.keys = keys
+
+
+def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
+    """Move past WATERMARK FOR column AS expression, which acts in streams alone; another expression than a delay has no effect."""
+    if not cursor.accept("WATERMARK", "FOR"):
+        return False
+    column, ahead = cursor.identifier("the column of the watermark"), 2
+    cursor.expect("AS")
+    delayed = (first := cursor.peek()) is not None and first.value.lower() == column.lower()
+    if delayed and cursor.word(1) == "-" and cursor.word(2) == "INTERVAL":
+        amount, ahead = cursor.peek(3), 5
+        delay = f"{amount.value} {cursor.word(4)}" if amount is not None else ""
+    else:
+        delay, ahead = "0 SECOND", 1
+    if delayed and cursor.word(ahead) in {",", ")"}:
+        table.watermark = Watermark(column=column, delay=delay)
+    else:
+        table.has_other_watermark = True
+    _skip_item(cursor)
+    return True
+
+
+def _accept_unenforced(cursor: TokenCursor) -> bool:
+    """Move past a UNIQUE key: Flink does not enforce keys."""
+    if cursor.word() not in {"CONSTRAINT", "UNIQUE"}:
+        return False
+    _skip_item(cursor)
+    return True
+
+
+def _skip_item(cursor: TokenCursor) -> None:
+    """Move to the end of an item of the list of columns."""
+    depth = 0
+    while (token := cursor.peek()) and (depth or token.text not in {",", ")"}) and token.keyword != "COMMENT":
+        if token.kind is TokenKind.SYMBOL:
+            depth += {"(": 1, ")": -1}.get(token.text, 0)
+        cursor.take()
+
+
+def _computed(table: WrittenTable, name: str) -> Unsupported:
+    return Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
+
+
+# ------------------------------------------------------------------------------------------------------------- in Spark
+
+
+def _spark_sql(table: WrittenTable, source: Source) -> str:
+    clauses = _temporary(table, source) if table.temporary else _permanent(table, source)
+    text = _joined(clauses)
+    if table.query is None or table.specs:
+        return text
+    # A query on the first line comes after what is before it, which has a length of its own.
+    query = table.query if table.query.startswith("\n") else f" {table.query.lstrip()}"
+    return f"{text} AS{query}"
+
+
+def _temporary(table: WrittenTable, source: Source) -> Iterable[str]:
+    if table.query is not None or table.if_not_exists or source.provider in {"iceberg", None}:
+        what = "AS query" if table.query is not None else "IF NOT EXISTS" if table.if_not_exists else _NOT_TEMPORARY
+        raise Unsupported(
+            f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, or a table that stays."
+        )
+    files = TemporaryFiles(watermark=table.watermark, partition_keys=tuple(table.partition_keys))
+    return (
+        f"CREATE {'OR REPLACE ' if 'REPLACE' in table.words else ''}TEMPORARY VIEW {sql_name(table.name)}",
+        _list(table.columns.values()),
+        f"USING {source.provider}",
+        _pairs("OPTIONS", {**source.options, **(files.to_options() if source.provider in FORMATS else {})}),
+    )
+
+
+def _permanent(table: WrittenTable, source: Source) -> Iterable[str]:
+    # REPLACE TABLE without CREATE needs an existing table.
+    head = " ".join(word for word in ("CREATE", "OR", "REPLACE") if word in table.words)
+    return (
+        f"{head} TABLE {'IF NOT EXISTS ' if table.if_not_exists else ''}{sql_name(table.name)}",
+        _list(table.columns.values()) if table.query is None else "",
+        *_clauses(table, source),
+    )
+
+
+def _clauses(table: WrittenTable, source: Source) -> Iterable[str]:
+    return (
+        f"USING {source.provider}" if source.provider else "",
+        _pairs("OPTIONS", source.options),
+        f"PARTITIONED BY {_list(quote(key) for key in table.partition_keys)}" if table.partition_keys else "",
+        f"LOCATION {string_literal(source.location)}" if source.location else "",
+        f"COMMENT {string_literal(table.comment)}" if table.comment is not None else "",
+        _pairs("TBLPROPERTIES", source.properties),
+    )
+
+
+def _joined(clauses: Iterable[str]) -> str:
+    return " ".join(clause for clause in clauses if clause)
+
+
+def _list(items: Iterable[str]) -> str:
+    listed = ", ".join(items)
+    return f"({listed})" if listed else ""
+
+
+def _pairs(word: str, options: Mapping[str, str]) -> str:
+    return f"{word} ({property_list(options)})" if options else ""

@@ -1,0 +1,219 @@
+"""CREATE TABLE … over a topic of Kafka: the columns of Flink's statement over its records, which may set and delete rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from mt_core.base.identifiers import quote
+from mt_core.errors import DefinitionInvalid, Unsupported
+from mt_core.model.kafka_topic import KafkaTopic
+from mt_core.sql.connectors.kafka_formats import Part
+from mt_core.sql.connectors.kafka_options import KafkaOptions, format_options, kafka_options, upsert_options
+from mt_core.sql.statements import ColumnSpec
+
+_METADATA = {
+    "topic": "topic",
+    "partition": "partition",
+    "offset": "offset",
+    "timestamp": "timestamp",
+    "timestamp-type": "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END",
+    "headers": (
+        "aggregate(coalesce(headers, array()), CAST(map() AS MAP<STRING, BINARY>), (found, each) -> "
+        "map_concat(map_filter(found, (name, value) -> name <> each.key), map(each.key, each.value)))"
+    ),
+}
+_HEADERS = "transform(map_entries(CAST({} AS MAP<STRING, BINARY>)), each -> struct(each.key, each.value)) AS headers"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MetadataColumn:
+    """`column type METADATA [FROM 'key'] [VIRTUAL]`."""
+
+    key: str
+    virtual: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KafkaColumns:
+    """The columns of a table in their order, with those among them that are no fields of a record.
+
+    `computed` has the expression of each column AS expression; the type of such a column is None.
+    """
+
+    specs: Sequence[ColumnSpec]
+    metadata: Mapping[str, MetadataColumn] = field(default_factory=dict)
+    computed: Mapping[str, str] = field(default_factory=dict)
+
+
+def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -> KafkaTopic:
+    """Return what *table* means to Spark; raises DefinitionInvalid, Unsupported naming the option or the column."""
+    translated = kafka_options(table, options)
+    fields = _fields(table, options, columns)
+    key, value = _parts(table, options, fields, _named_key(table, options, fields))
+    # Where both have a column the value's counts, as in Flink.
+    return _topic(table, options, translated, columns, [value] if key is None else [key, value])
+
+
+def upsert_topic(table: str, options: Mapping[str, str], columns: KafkaColumns, keys: Sequence[str]) -> KafkaTopic:
+    """Return the same of a *table* whose records set the row that the columns *keys* name, or delete it: those without a value."""
+    translated = upsert_options(table, options)
+    fields = _fields(table, options, columns)
+    key_fields = _primary_key(table, options, fields, keys)
+    key, value = _parts(table, options, fields, key_fields)
+    if key is None:
+        raise DefinitionInvalid(
+            f"Table {table}: connector '{options['connector']}' needs a PRIMARY KEY (…) NOT ENFORCED, the columns of which are "
+            "the keys of its records; add it to the columns."
+        )
+    # A record that deletes has the key alone.
+    topic = _topic(table, options, translated, columns, [value, key])
+    condition = f"{key.condition} AND (value IS NULL OR {value.condition})"
+    return replace(topic, condition=condition, keys=tuple(each.name for each in key_fields))
+
+
+def _topic(
+    table: str, options: Mapping[str, str], translated: KafkaOptions, columns: KafkaColumns, record: Sequence[Part]
+) -> KafkaTopic:
+    """Return the topic whose records have the parts *record*; of those that have the same column the last one counts."""
+    parts = {field.name: part for part in record for field in part.fields}
+    items = [
+        _metadata_item(table, options, spec, columns.metadata[spec.name])
+        if spec.name in columns.metadata
+        else f"{parts[spec.name].item(spec)} AS {quote(spec.name)}"
+        for spec in columns.specs
+        if spec.name not in columns.computed
+    ]
+    computed = [
+        f"({columns.computed[spec.name]}) AS {quote(spec.name)}" if spec.name in columns.computed else quote(spec.name)
+        for spec in columns.specs
+    ]
+    written, written_record, reason = _writing(table, options, columns, record)
+    headers = any(each.key == "headers" for each in columns.metadata.values())
+    return KafkaTopic(
+        table=table,
+        topics=translated.topics,
+        connection=translated.connection,
+        start=translated.start,
+        end=translated.end,
+        reading={**translated.reading, **({"includeHeaders": "true"} if headers else {})},
+        condition=record[-1].condition,
+        parsed=tuple(item for part in record if part in parts.values() for item in part.parsed),
+        items=tuple(items),
+        computed=tuple(computed) if columns.computed else (),
+        written=written,
+        record=written_record,
+        not_written=reason,
+    )
+
+
+def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> dict[str, ColumnSpec]:
+    """Return the columns that are in a record, by their names in lower case."""
+    fields = {
+        spec.name.lower(): spec
+        for spec in columns.specs
+        if spec.name not in columns.metadata and spec.name not in columns.computed
+    }
+    if not fields:
+        connector = options["connector"]
+        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs columns; write them after the name.")
+    return fields
+
+
+def _named_key(table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec]) -> list[ColumnSpec]:
+    """Return the columns of the key that the options name."""
+    names = [name.strip() for name in options.get("key.fields", "").split(";") if name.strip()]
+    if bool(options.get("key.format")) != bool(names):
+        raise DefinitionInvalid(
+            f"Table {table}: options 'key.format' and 'key.fields' go together; write both, or none."
+        )
+    prefix = options.get("key.fields-prefix", "")
+    for name in names:
+        if name.lower() not in fields or not name.startswith(prefix):
+            starts = f" that begins with '{prefix}'" if prefix else ""
+            raise DefinitionInvalid(
+                f"Table {table}: option 'key.fields' names {name}, which is no column{starts} of it."
+            )
+    return [fields[name.lower()] for name in names]
+
+
+def _primary_key(
+    table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec], keys: Sequence[str]
+) -> list[ColumnSpec]:
+    """Return the columns of the primary key."""
+    prefix = options.get("key.fields-prefix", "")
+    for key in keys:
+        if key.lower() not in fields:
+            raise DefinitionInvalid(
+                f"Table {table}: column {key} of the PRIMARY KEY is computed, or metadata, and so in the key of no record; name "
+                f"some of {', '.join(each.name for each in fields.values())}."
+            )
+        if not fields[key.lower()].name.startswith(prefix):
+            raise DefinitionInvalid(
+                f"Table {table}: column {key} of the PRIMARY KEY does not begin with '{prefix}', the 'key.fields-prefix'; rename "
+                "it, or leave the option out."
+            )
+    return [fields[key.lower()] for key in keys]
+
+
+def _parts(
+    table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec], key_fields: Sequence[ColumnSpec]
+) -> tuple[Part | None, Part]:
+    """Return what the key has, None if it is not read, and what the value has."""
+    prefix = options.get("key.fields-prefix", "")
+    key_format, key_options = format_options(table, options, "key")
+    include = options.get("value.fields-include", "ALL").upper()
+    if include not in {"ALL", "EXCEPT_KEY"}:
+        raise DefinitionInvalid(
+            f"Table {table}: option 'value.fields-include' is '{include}'; expected ALL or EXCEPT_KEY."
+        )
+    if prefix and include == "ALL":
+        raise DefinitionInvalid(
+            f"Table {table}: option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY', as in Flink."
+        )
+    value_fields = [field for field in fields.values() if include == "ALL" or field not in key_fields]
+    if not value_fields:
+        raise DefinitionInvalid(
+            f"Table {table}: 'value.fields-include' = 'EXCEPT_KEY' leaves no column for the value of a record; write ALL, or add "
+            "a column."
+        )
+    value_format, value_options = format_options(table, options, "value")
+    value = Part(table=table, column="value", format=value_format, options=value_options, fields=value_fields)
+    if not key_fields:
+        return None, value
+    key = Part(table=table, column="key", format=key_format, options=key_options, fields=key_fields, prefix=prefix)
+    return key, value
+
+
+def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, column: MetadataColumn) -> str:
+    expression = _METADATA.get(column.key)
+    if expression is None:
+        raise Unsupported(
+            f"Table {table}, column {spec.name}: connector '{options['connector']}' has no metadata '{column.key}'; there are "
+            f"{', '.join(_METADATA)}."
+        )
+    return f"CAST({expression} AS {spec.type}) AS {quote(spec.name)}"
+
+
+def _writing(
+    table: str, options: Mapping[str, str], columns: KafkaColumns, parts: Sequence[Part]
+) -> tuple[tuple[str, ...], tuple[str, ...], str]:
+    """Return the columns that INSERT takes, the select items of a record over these, and why there are none."""
+    if "topic" not in options or ";" in options["topic"]:
+        return (
+            (),
+            (),
+            f"Table {table} is of several topics, and INSERT writes one; create a table with 'topic' = 'name'.",
+        )
+    metadata = {name: each for name, each in columns.metadata.items() if not each.virtual}
+    for name, each in metadata.items():
+        if each.key != "headers":
+            what = f"Table {table}, column {name}: Spark cannot write the metadata '{each.key}' of a record"
+            return (), (), f"{what}; declare the column as METADATA VIRTUAL, which INSERT leaves out."
+    written = [
+        spec.name
+        for spec in columns.specs
+        if spec.name not in columns.computed and (spec.name not in columns.metadata or spec.name in metadata)
+    ]
+    record = [part.record for part in parts] + [_HEADERS.format(quote(name)) for name in metadata]
+    return tuple(written), tuple(record), ""

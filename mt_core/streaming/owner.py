@@ -1,0 +1,387 @@
+"""The owner of detached jobs: it starts their streams, restarts those that fail, and stops them on request."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from functools import partial
+
+from mt_core.base.background import attempt
+from mt_core.base.identifiers import display_name
+from mt_core.base.plural import plural
+from mt_core.base.secrets import without_passwords
+from mt_core.clock import Clock
+from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, OperationNotFound, Unsupported
+from mt_core.jobs.store import JobStore
+from mt_core.model.job import TERMINAL, Job, JobStatus
+from mt_core.model.stream import StopRequest, StreamDefinition, StreamProgress
+from mt_core.streaming import steps as steps
+from mt_core.streaming.engine import StreamEngine
+from mt_core.streaming.steps import Step, state_of
+
+log = logging.getLogger(__name__)
+LOOK_EVERY = timedelta(seconds=1)
+MOST_RUNNING = 50
+# So many streams start in one pass: after Spark was lost, all at once would have to share it.
+STARTS_A_PASS = 2
+_THREADS = 8
+_NO_TIME = timedelta(0)
+_Change = Callable[[Job], Job]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    """A stream that this process has started: the job as it was then, and when that was, by the time elapsed.
+
+    `recorded` is when its progress was last stored. `refusal` stands for the progress of a stream that could not start.
+    """
+
+    before: Job
+    began: timedelta
+    recorded: timedelta
+    refusal: StreamProgress | None = None
+
+
+class StreamOwner:
+    """Owns the detached jobs of the gateway of *store*; *ready* says whether a stream can start.
+
+    At most *most_running* run at a time, and the others wait. Safe from any thread.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        engine: StreamEngine,
+        *,
+        clock: Clock,
+        ready: Callable[[], bool],
+        most_running: int = MOST_RUNNING,
+    ) -> None:
+        self._store, self._engine, self._clock, self._ready = store, engine, clock, ready
+        self._most_running = most_running
+        self._runs: dict[str, _Run] = {}
+        # The jobs that a thread is at work on: to stop one may take as long as its batch. Each use is one operation of the set.
+        self._busy: set[str] = set()
+        # The jobs of which the log says that they wait for the engine to be stopped.
+        self._awaiting_stop: set[str] = set()
+        self._woken = threading.Event()
+        self._closed = False
+        self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
+
+    def submit(self, job: Job) -> None:
+        """Store a detached job, which starts when it has a place; raises RegistryError."""
+        self._store.begin(job)
+        self._woken.set()
+
+    def stop(self, job_id: str, request: StopRequest) -> None:
+        """Store a request that is carried out by whichever gateway owns the job; raises IllegalStatus if it has ended."""
+        if self._store.update(job_id, partial(steps.stop_requested, request=request)) is None:
+            raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
+        self._woken.set()
+
+    def check_stop(self, job: Job, request: StopRequest) -> None:
+        """Raise IllegalStatus with the way out if *request* would lose the rows of a table that the job creates, or saves none."""
+        definition, waits = job.definition, job.status is JobStatus.SUSPENDED
+        if definition is not None and definition.keeps is not None:
+            return
+        if waits and request.savepoint is not None:
+            raise IllegalStatus(f"Job {job.job_id} waits, and has nothing to save: {job.error}")
+        if definition is None or definition.creates is None:
+            if request.drop:
+                raise IllegalStatus(
+                    f"STOP JOB … WITH DROP: job {job.job_id} creates no table; use STOP JOB '{job.job_id}'."
+                )
+            return
+        rows, table = self._engine.created_rows(job.job_id, definition), display_name(definition.creates.table)
+        if rows is None and request.savepoint is not None:
+            raise IllegalStatus(
+                f"Job {job.job_id} has not created table {table} yet, and has nothing to save; STOP JOB '{job.job_id}' ends it "
+                "without a trace."
+            )
+        # Of one that waits for what is missing nothing can be saved, and its table stays unless it is dropped by name.
+        if rows is not None and request.savepoint is None and not (request.drop or waits):
+            raise IllegalStatus(
+                f"Job {job.job_id} has created table {table}, which has {rows} {plural(rows, 'row')}: STOP JOB "
+                f"'{job.job_id}' WITH SAVEPOINT keeps the table, WITH DROP drops it."
+            )
+
+    def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
+        """Return the job once it has ended, or cannot be stopped as it was asked; None if that takes longer."""
+
+        def settled() -> Job | None:
+            job = self._store.get(job_id)
+            if job is None:
+                raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
+            return job if job.status in TERMINAL or state_of(job).refused is not None else None
+
+        return self._store.changed.until(settled, timeout_s)
+
+    def watch(self) -> None:
+        """Wait for the next pass and make it."""
+        self._clock.wait(LOOK_EVERY, self._woken)
+        self._woken.clear()
+        self.pass_over()
+
+    def close(self) -> None:
+        """Take no further step: streams run as long as their engine does, and its end is no failure of theirs."""
+        self._closed = True
+        self._woken.set()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def pass_over(self) -> Sequence[Future[None]]:
+        """Take the next step of each job; return those that go on in threads of their own."""
+        jobs, begun = self._store.streams(), list[Future[None]]()
+        for gone in set(self._runs) - {job.job_id for job in jobs}:
+            self._runs.pop(gone, None)
+        starts = STARTS_A_PASS if self._ready() else 0
+        for job in jobs:
+            if job.job_id in self._busy:
+                continue
+            run, now, elapsed = self._runs.get(job.job_id), self._clock.now(), self._clock.elapsed()
+            progress = (run.refusal or self._engine.progress(job.job_id)) if run is not None else None
+            ran = elapsed - run.began if run is not None else _NO_TIME
+            if self._closed:
+                break
+            may_start = starts > 0 and len(self._runs) < self._most_running
+            redefined = run is not None and run.before.definition != job.definition
+            step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now, redefined=redefined)
+            if step is Step.START:
+                starts -= 1
+                self._runs[job.job_id] = _Run(job, elapsed, elapsed)
+            begun += self._take(step, job, progress or StreamProgress())
+        return begun
+
+    def forget_old(self) -> int:
+        """Delete the checkpoints of jobs that ended longer ago than the history; return how many."""
+        ended = self._store.ended_streams()
+        for job in ended:
+            if job.definition is not None:
+                self._engine.forget(job.job_id, job.definition)
+            self._store.forget_definition(job.job_id)
+        return len(ended)
+
+    # --------------------------------------------------------------------------------------------------------- steps
+
+    def _take(self, step: Step, job: Job, progress: StreamProgress) -> Sequence[Future[None]]:
+        match step:
+            case Step.WAIT:
+                return ()
+            case Step.RECORD | Step.RESTART | Step.REDEFINE:
+                self._note(step, job, progress)
+                return ()
+            case Step.START:
+                work = self._start
+            case Step.FINISH:
+                work = partial(self._finish, progress)
+            case Step.FAIL:
+                work = partial(self._fail, progress)
+            case Step.STOP:
+                work = partial(self._stop, progress)
+            case Step.SUSPEND:
+                work = partial(self._await_missing, progress)
+            case Step.LOOK:
+                work = self._look
+            case _:
+                raise MtError(f"Job {job.job_id}: there is no step {step}.")
+        return self._begin(job, work)
+
+    def _note(self, step: Step, job: Job, progress: StreamProgress) -> None:
+        """Take a step that calls no engine."""
+        match step:
+            case Step.RESTART:
+                self._restart(job, progress)
+            case Step.REDEFINE:
+                self._redefine(job, progress)
+            case _:
+                self._record(job, progress)
+
+    def _begin(self, job: Job, step: Callable[[Job, StreamDefinition], None]) -> Sequence[Future[None]]:
+        """Begin a step in a thread of its own; no other begins for the job before its end."""
+        definition = job.definition
+        if definition is None:
+            return ()
+
+        def carry_out() -> None:
+            try:
+                attempt(f"job {job.job_id}", partial(step, job, definition))
+            finally:
+                self._busy.discard(job.job_id)
+                self._store.changed.set()
+
+        self._busy.add(job.job_id)
+        return [self._pool.submit(carry_out)]
+
+    def _start(self, job: Job, definition: StreamDefinition) -> None:
+        started = self._store.update(job.job_id, steps.begun)
+        if started is None:
+            return
+        try:
+            self._engine.start(job.job_id, definition, started.restarts + 1)
+        except EngineUnavailable as cause:
+            # Nothing was tried: it is no failure of the stream.
+            self._runs.pop(job.job_id, None)
+            self._pause(job.job_id, str(cause), failures=state_of(job).failures, first=lambda job: job)
+        except MtError as cause:
+            refusal = StreamProgress(error=str(cause), final=isinstance(cause, Unsupported))
+            self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=refusal)
+
+    def _record(self, job: Job, progress: StreamProgress) -> None:
+        run, now = self._runs[job.job_id], self._clock.elapsed()
+        change = partial(steps.recorded, progress=progress, before=run.before)
+        if now - run.recorded >= steps.RECORD_EVERY and change(job) != job:
+            self._runs[job.job_id] = replace(run, recorded=now)
+            self._store.update(job.job_id, change)
+
+    def _redefine(self, job: Job, progress: StreamProgress) -> None:
+        """Let the next pass start the stream with its new definition, as another attempt, which ends this one."""
+        run = self._runs.pop(job.job_id)
+        self._store.update(job.job_id, partial(steps.recorded, progress=progress, before=run.before))
+        self._woken.set()
+
+    def _restart(self, job: Job, progress: StreamProgress) -> None:
+        run = self._runs.pop(job.job_id)
+        failures = steps.failures_after(state_of(job), progress, self._clock.elapsed() - run.began)
+        error = progress.error or steps.LOST
+        log.warning("job %s restarts: %s", job.job_id, error, extra={"action": "stream_restarts"})
+        record = partial(steps.recorded, progress=progress, before=run.before)
+        self._pause(job.job_id, error, failures=failures, first=record)
+
+    def _pause(self, job_id: str, error: str, *, failures: int, first: _Change) -> None:
+        until = self._clock.now() + steps.pause_after(failures)
+        pause = partial(steps.paused, error=without_passwords(error), failures=failures, until=until)
+        self._store.update(job_id, lambda job: pause(first(job)))
+
+    def _finish(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        self._engine.stop(job.job_id, definition)
+        self._end(job, JobStatus.FINISHED, progress)
+
+    def _await_missing(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        """Suspend a job that cannot start without what is missing; one that keeps a table goes on when that is resumed."""
+        try:
+            self._engine.stop(job.job_id, definition)
+        except MtError as cause:
+            log.warning(
+                "job %s is not suspended yet: %s", job.job_id, cause, extra={"action": "stream_suspension_waits"}
+            )
+            return
+        look_at = None if definition.keeps is not None else self._clock.now() + steps.LOOK_AGAIN
+        self._interrupt(job, progress, without_passwords(progress.error or steps.LOST), look_at=look_at)
+
+    def _look(self, job: Job, definition: StreamDefinition) -> None:
+        """Let a job go on once what was missing is back."""
+        try:
+            missing = self._engine.missing(job.job_id, definition)
+        except MtError as cause:
+            log.info("job %s stays suspended: %s", job.job_id, cause, extra={"action": "stream_look_failed"})
+            missing = job.error or str(cause)
+        if missing is None:
+            self._store.update(job.job_id, steps.resumed)
+            self._woken.set()
+            return
+        look_at = self._clock.now() + steps.LOOK_AGAIN
+        self._store.update(job.job_id, partial(steps.still_missing, error=without_passwords(missing), look_at=look_at))
+
+    def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        rows = None
+        try:
+            self._engine.stop(job.job_id, definition)
+            if definition.creates is not None:
+                rows = self._engine.created_rows(job.job_id, definition)
+                if rows is None:
+                    self._engine.discard(job.job_id, definition, drop=False)
+        except MtError as cause:
+            # A lost engine runs nothing; but what a table left has to be removed before the end is told.
+            if definition.creates is not None or not isinstance(cause, EngineUnavailable):
+                log.warning("job %s has not failed yet: %s", job.job_id, cause, extra={"action": "stream_end_waits"})
+                # The next pass finds it again.
+                self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=progress)
+                return
+        error = progress.error or steps.LOST
+        if not progress.final:
+            error = f"{error} (after {steps.MOST_RESTARTS} restarts without a batch)"
+        if definition.creates is not None and rows is not None:
+            # Readers have seen it.
+            table = display_name(definition.creates.table)
+            error = f"{error.rstrip('.')}. Table {table} stays, with {rows} {plural(rows, 'row')}; DROP TABLE {table} removes it."
+        if definition.keeps is not None:
+            # Its rows are right up to there, and it can go on once somebody has mended what failed.
+            self._interrupt(job, progress, without_passwords(error))
+            return
+        self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
+
+    def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
+        """Carry out the request; it is repeated with the next pass while the engine is away."""
+        try:
+            status, path = self._stopped(job, definition, state_of(job).stop or StopRequest())
+        except EngineUnavailable as cause:
+            if job.job_id not in self._awaiting_stop:
+                self._awaiting_stop.add(job.job_id)
+                log.warning("job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"})
+        except MtError as cause:
+            # The stream goes on, with a start of its own.
+            self._runs.pop(job.job_id, None)
+            self._store.update(job.job_id, partial(steps.not_stopped, reason=without_passwords(str(cause))))
+        else:
+            last = self._engine.progress(job.job_id)
+            last = progress if last.batch is None else last
+            if status is JobStatus.SUSPENDED:
+                self._suspend(job, last)
+            else:
+                self._end(job, status, last, savepoint=path)
+
+    def _stopped(self, job: Job, definition: StreamDefinition, request: StopRequest) -> tuple[JobStatus, str | None]:
+        """Stop a stream as it was asked; return the status that its job has then, and the path of its savepoint."""
+        if request.savepoint is not None:
+            self.check_stop(job, request)
+            path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
+            return JobStatus.FINISHED, path
+        self._engine.stop(job.job_id, definition)
+        if definition.keeps is not None and not request.drop:
+            return JobStatus.SUSPENDED, None
+        self.check_stop(job, request)
+        if definition.creates is not None:
+            self._engine.discard(job.job_id, definition, drop=request.drop)
+        elif definition.keeps is not None:
+            self._engine.forget(job.job_id, definition)
+        return JobStatus.CANCELED, None
+
+    def _suspend(self, job: Job, progress: StreamProgress) -> None:
+        run = self._runs.pop(job.job_id, None)
+        self._awaiting_stop.discard(job.job_id)
+        before = run.before if run is not None else job
+        self._store.update(job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), job.error))
+        log.info("job %s is suspended", job.job_id, extra={"action": "stream_suspended"})
+
+    def _interrupt(self, job: Job, progress: StreamProgress, error: str, *, look_at: datetime | None = None) -> None:
+        run = self._runs.pop(job.job_id, None)
+        before = run.before if run is not None else job
+        self._store.update(
+            job.job_id,
+            lambda job: steps.interrupted(steps.recorded(job, progress, before), error, look_at=look_at),
+        )
+        log.warning("job %s is suspended: %s", job.job_id, error, extra={"action": "stream_suspended"})
+
+    def _end(
+        self,
+        job: Job,
+        status: JobStatus,
+        progress: StreamProgress,
+        *,
+        error: str | None = None,
+        savepoint: str | None = None,
+    ) -> None:
+        run, now = self._runs.pop(job.job_id, None), self._clock.now()
+        self._awaiting_stop.discard(job.job_id)
+        before = run.before if run is not None else job
+
+        def ended(job: Job) -> Job:
+            job = steps.recorded(job, progress, before)
+            stream = replace(state_of(job), savepoint=savepoint)
+            return job.advance(status, stream=stream, error=error, finished_at=now)
+
+        self._store.update(job.job_id, ended)
+        log.info("job %s is %s", job.job_id, status, extra={"action": "stream_ended"})

@@ -1,0 +1,1 @@
+"""The SQL client in a terminal."""

@@ -1,0 +1,86 @@
+"""The completion of what a person types: commands and keywords at once, names when the gateway has answered."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from contextlib import suppress
+from itertools import islice
+
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+
+from mt_core.base.tokens import significant
+from mt_core.errors import SqlSyntaxError
+from mt_core.terminal.editor.candidates import Candidates, Place
+from mt_core.terminal.prompt.commands import COMMANDS, command_named
+from mt_core.terminal.prompt.keywords import keywords_after
+from mt_core.terminal.prompt.typed import BACKSLASH, is_command
+
+MOST_OFFERED = 100
+"""Words that are offered at once: the menu is drawn anew with each key, and measures all of its words."""
+# The word as the gateway reads it: a name with its dots and quotes.
+_WORD = re.compile(r"(?:`(?:[^`]|``)*(?:`|$)|[\w$.])*$")
+_STRING = re.compile(r"'(?:[^'\\]|\\.)*'", re.DOTALL)
+_BEFORE_TABLE = {"FROM", "JOIN", "INTO", "UPDATE"}
+# A statement that reads a table, in whose place the gateway offers tables.
+_OF_TABLES = "DESCRIBE "
+
+
+class SqlCompleter(Completer):
+    """Never waits: what is not known is asked for, and offered once it is there. Of many words, more letters choose."""
+
+    def __init__(self, candidates: Candidates) -> None:
+        self._candidates = candidates
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
+        before = document.text_before_cursor
+        if is_command(document.text) and (names := _command_names(before)) is not None:
+            yield from (Completion(name, start_position=-len(before.lstrip())) for name in names)
+            return
+        place = place_at(document)
+        if place is None:
+            return
+        offered = {} if is_command(document.text) else dict.fromkeys(keywords_after(place.before, place.begun))
+        known = self._candidates.at(place)
+        # The gateway knows what can stand here; without its answer, or a word in it, every keyword is a guess.
+        others = (word for word in known or offered if word != place.begun)
+        for word in islice(others, MOST_OFFERED):
+            yield Completion(word, start_position=-len(place.begun))
+
+
+def names_tables(text: str) -> bool:
+    """Return whether *text* has a word after which a table stands whose columns a statement reads."""
+    with suppress(SqlSyntaxError):
+        return any(token.keyword in _BEFORE_TABLE for token in significant(text))
+    return True
+
+
+def place_at(document: Document) -> Place | None:
+    """Return the place to ask the gateway about, None if there is nothing to complete."""
+    before, after = document.text_before_cursor, document.text_after_cursor
+    begun = _begun(before)
+    if is_command(document.text):
+        command = command_named(before.split()[0])
+        return Place(before=_OF_TABLES, begun=begun, after="") if command is not None and command.takes_table else None
+    start = before[: len(before) - len(begun)]
+    # All statements can begin after another one: that many words are no help, and Enter runs what is whole.
+    at_start = not begun and start.rstrip()[-1:] in {"", ";"}
+    return None if at_start else Place(before=start, begun=begun, after=after)
+
+
+def _begun(before: str) -> str:
+    """Return the word that is begun at the end of *before*; inside of a string, all of it so far."""
+    _, quote, string = _STRING.sub("", before).rpartition("'")
+    if quote:
+        return string
+    match = _WORD.search(before)
+    return match.group() if match else ""
+
+
+def _command_names(before: str) -> list[str] | None:
+    """Return the commands that complete *before*, None if its first word is whole."""
+    text = before.lstrip()
+    if not text.startswith(BACKSLASH) or any(each.isspace() for each in text):
+        return None if text.startswith(BACKSLASH) or " " in text else []
+    return [command.name for command in COMMANDS if command.name.startswith(text) and command.name != text]

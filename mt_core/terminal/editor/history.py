@@ -1,0 +1,89 @@
+"""The history of a person's statements: one entry a statement or command, in a file that only its owner can read."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from prompt_toolkit.history import History
+
+from mt_core.base.secrets import is_secret, statement_text
+from mt_core.base.tokens import split_statements
+from mt_core.errors import SqlSyntaxError
+from mt_core.terminal.prompt.typed import SET, command_parts, edited_part, is_command, key_and_value
+
+MOST_ENTRIES = 10_000
+
+
+def history_file(environ: Mapping[str, str]) -> Path:
+    """Return the path of the history, which need not be there."""
+    folder = environ.get("XDG_STATE_HOME") or Path(environ.get("HOME", "~")).expanduser() / ".local" / "state"
+    return Path(folder) / "freshtable" / "sql_history"
+
+
+class StatementHistory(History):
+    """The entries of the file at *path*, a JSON string a line, so that clients can append to it at the same time.
+
+    A statement with a secret is kept until the client ends, and not written. Without the file, so is every other.
+    """
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self._path = path
+
+    def append_string(self, string: str) -> None:
+        """Add each statement of *string* that is not the newest entry."""
+        for entry in entries_of(string):
+            if self._loaded_strings[:1] != [entry]:
+                super().append_string(entry)
+
+    def load_history_strings(self) -> Iterable[str]:
+        """Yield the newest entries of the file, the newest first."""
+        try:
+            lines = self._path.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            return
+        for line in reversed(lines[-MOST_ENTRIES:]):
+            # A machine that stopped may have left a part of a line.
+            with suppress(ValueError):
+                entry = json.loads(line)
+                if isinstance(entry, str):
+                    yield entry
+
+    def store_string(self, string: str) -> None:
+        """Append an entry to the file, unless that would show a secret."""
+        if statement_text(string, len(string)) != string or _sets_secret(string):
+            return
+        # A history that cannot be written is no reason to refuse a statement.
+        with suppress(OSError):
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            file = os.open(self._path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            try:
+                os.write(file, (json.dumps(string, ensure_ascii=False) + "\n").encode())
+            finally:
+                os.close(file)
+
+
+def _sets_secret(entry: str) -> bool:
+    name, argument = command_parts(entry)
+    key, value = key_and_value(argument)
+    return name == SET and bool(value) and is_secret(key)
+
+
+def entries_of(typed: str) -> list[str]:
+    """Return the statements of *typed*, with their semicolons; a command, and what cannot be split, is one entry.
+
+    A last line that asks for an editor is left out.
+    """
+    above = edited_part(typed)
+    text = (above if above else typed).strip()
+    if not text or is_command(text):
+        return [text] if text else []
+    try:
+        statements = split_statements(text)
+    except SqlSyntaxError:
+        return [text]
+    return [f"{each.text};" if each.terminated else each.text for each in statements]

@@ -1,0 +1,52 @@
+"""A result, printed in one of the forms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import IO
+
+from mt_core.client.pages import ResultPage
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.output.lines import print_delimited, print_json
+from mt_core.terminal.output.markdown import print_markdown
+from mt_core.terminal.output.tableau import MOST_WIDTH, print_tableau
+
+
+def print_result(
+    pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int = MOST_WIDTH, *, cut: bool = False
+) -> bool:
+    """Print a result to *out*; return False where people would see nothing of it.
+
+    *column_width* is the most that a tableau has for a column, and *cut* whether the last column of a grid may be cut off. Of a
+    changelog every form has all changes, but for a table, whose pages are those that stand.
+    """
+    match form:
+        case Form.CSV | Form.TSV:
+            print_delimited(pages, out, tabs=form is Form.TSV)
+        case Form.JSON | Form.JSONL:
+            print_json(pages, out)
+        case _:
+            iterator = iter(pages)
+            first = next(iterator)
+            if not first.has_content:
+                return False
+            _print_for_people(first, chain((first,), iterator), form, out, column_width, cut=cut)
+    return True
+
+
+def _print_for_people(
+    first: ResultPage, pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int, *, cut: bool
+) -> None:
+    # Grids need the half of rich: a person sees the prompt sooner without.
+    from mt_core.terminal.output.table import print_records, print_table
+
+    match form:
+        case Form.VERTICAL:
+            print_records(pages, out)
+        case Form.MARKDOWN:
+            print_markdown(pages, out)
+        case Form.TABLEAU if first.is_query:
+            print_tableau(pages, out, column_width)
+        case _:
+            print_table(pages, out, cut=cut)

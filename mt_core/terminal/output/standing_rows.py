@@ -1,0 +1,68 @@
+"""Standing rows: those that a result has after all of its changes so far."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain, islice
+from typing import Any
+
+from mt_core.base.rowset import RowKind
+from mt_core.client.pages import ResultPage
+from mt_core.errors import MtError
+
+
+class StandingRows:
+    """The rows of a changelog as they stand, in the order in which each came first.
+
+    A row may be taken away before it comes: the order of changes means nothing.
+    """
+
+    def __init__(self) -> None:
+        self._counts: dict[str, tuple[int, Sequence[Any]]] = {}
+        self._is_whole = True
+
+    def apply(self, kind: RowKind, row: Sequence[Any]) -> None:
+        """Change the rows by one change."""
+        key = json.dumps(row, default=str)
+        count = self._counts.get(key, (0, row))[0] + (1 if kind.adds else -1)
+        if count < 0 and not self._is_whole:
+            return
+        if count:
+            self._counts[key] = (count, row)
+        else:
+            del self._counts[key]
+
+    def keep(self, most: int) -> int:
+        """Forget all but the last *most* different rows; returns how many are forgotten. Their changes are ignored from then on."""
+        forgotten = max(0, len(self._counts) - most)
+        for key in list(islice(self._counts, forgotten)):
+            del self._counts[key]
+        self._is_whole = self._is_whole and not forgotten
+        return forgotten
+
+    def all(self) -> list[Sequence[Any]]:
+        """Return the rows, each as often as it stands."""
+        return [row for count, row in self._counts.values() for _ in range(count)]
+
+
+def standing_page(pages: Iterable[ResultPage], most: int, on_left_out: Callable[[], object]) -> Iterator[ResultPage]:
+    """Yield one page with the last *most* rows of a changelog as they stand at its end, also if that is an error or an interrupt.
+
+    *on_left_out* is called before that if there are others.
+    """
+    standing, iterator, error = StandingRows(), iter(pages), None
+    first, left_out = next(iterator), 0
+    try:
+        for page in chain((first,), iterator):
+            for kind, row in zip(page.kinds or (), page.rows, strict=True):
+                standing.apply(kind, row)
+            left_out += standing.keep(most)
+    except (MtError, KeyboardInterrupt) as caught:
+        error = caught
+    if left_out:
+        on_left_out()
+    yield replace(first, rows=[list(row) for row in standing.all()], kinds=None, is_last=error is None)
+    if error is not None:
+        raise error

@@ -1,0 +1,1 @@
+"""The prompt and its commands."""

@@ -1,0 +1,356 @@
+"""A script of statements, run one after the other on a gateway."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import IO, Any, Protocol
+
+from rich.console import Console
+from rich.markup import escape
+
+from mt_core.base.plural import plural
+from mt_core.base.secrets import statement_text
+from mt_core.base.tokens import Statement, significant, split_statements
+from mt_core.client.http import GatewayClient, GatewayRefused
+from mt_core.client.pages import ResultPage
+from mt_core.client.session import session_change
+from mt_core.client.writes import is_of_a_write
+from mt_core.errors import ConfigError, GatewayError, MtError, Unsupported
+from mt_core.terminal.background import Background, Look, PutAside, Work, ctrl_z_refused, keys_held_back
+from mt_core.terminal.display import Display, ResultMode
+from mt_core.terminal.error_place import parted, place_of, without_place
+from mt_core.terminal.output.columnar_file import ColumnarFile
+from mt_core.terminal.output.described import without_empty_columns
+from mt_core.terminal.output.form import Form
+from mt_core.terminal.output.progress import progress_line
+from mt_core.terminal.output.result import print_result
+from mt_core.terminal.output.standing_rows import standing_page
+
+_CHANGES_DISPLAY = {"SET", "RESET"}
+_SHORT = (["SHOW", "REFRESHES"], ["SHOW", "MATERIALIZED", "TABLES"])
+_LONG = {"EXTENDED", "BATCHES"}
+_RUNS_PLANS = {"EXECUTE", "COMPILE"}
+_READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Screen:
+    """Where the results and the messages of statements go; without a form, the session's result mode says how rows look.
+
+    With a `file`, the rows of a query go there instead.
+    """
+
+    out: IO[str]
+    messages: Console
+    form: Form | None = None
+    file: ColumnarFile | None = None
+
+    def show_error(self, error: MtError, *, prefix: str = "", statement: str = "", verbose: bool = False) -> None:
+        """Print *error*, its place in *statement* if it names one, and its code and facts if *verbose*.
+
+        On a terminal, the way out has a line of its own, and a place that is shown is not told again.
+        """
+        place, text = place_of(error, statement, self.messages.width), str(error)
+        what, way_out = parted(without_place(text) if place else text) if self.messages.is_terminal else (text, "")
+        self.messages.print(f"[red]Error:[/red] {escape(prefix + what)}", soft_wrap=True)
+        for line in place:
+            self.messages.print(escape(line), soft_wrap=True, style="bold" if line.strip(" ^") == "" else None)
+        if way_out:
+            self.messages.print(escape(way_out), soft_wrap=True)
+        if verbose:
+            facts = " ".join(f"{name}={fact}" for name, fact in {"code": error.code, **error.facts}.items())
+            self.messages.print(escape(facts), soft_wrap=True, style="dim")
+
+
+class Viewer(Protocol):
+    """Lets a person look at a result."""
+
+    def open(
+        self, work: Work, pages: Iterable[ResultPage], properties: Callable[[], Mapping[str, str]]
+    ) -> Iterable[ResultPage] | Look:
+        """Return a view of *pages*, the result of *work*, or the pages if they are to be printed.
+
+        *properties* reads those of the session.
+        """
+
+
+class Runner:
+    """Runs statements in the session of *client* and shows what they give: to *viewer* what is not to be printed.
+
+    *await_session* is called before each, and returns when the session is open; *initial* is the display until then.
+    """
+
+    def __init__(
+        self,
+        client: GatewayClient,
+        screen: Screen,
+        viewer: Viewer | None = None,
+        *,
+        await_session: Callable[[], object] = lambda: None,
+        initial: Display | None = None,
+    ) -> None:
+        self.client, self.screen, self.viewer = client, screen, viewer
+        self._await_session, self._initial = await_session, initial or Display()
+        self.background = Background()
+        self._display: Display | None = None
+        self._displayed_session = ""
+
+    @property
+    def display(self) -> Display:
+        """What the session asks of the client; raises GatewayError, or ConfigError naming a property."""
+        self._await_session()
+        session = self.client.session
+        if self._display is None or session != self._displayed_session:
+            self._display, self._displayed_session = Display.of(self.client.properties()), session
+        return self._display
+
+    @property
+    def typing_display(self) -> Display:
+        """The display while a statement is typed, which does not wait for a session; raises as `display`."""
+        return self.display if self.client.has_session else self._display or self._initial
+
+    def run_script(self, script: str, *, go_on: bool = False) -> MtError | None:
+        """Run the statements of *script* up to the first error, or all if *go_on*; return that error, which is shown.
+
+        The error of a gateway that is not there any more ends the script, and is returned in place of one before.
+        Raises GatewayError without a session, and SqlSyntaxError if the statements cannot be told from each other, before it
+        runs any.
+        """
+        self._await_session()
+        first_error = None
+        for number, statement in enumerate(split_statements(script), start=1):
+            try:
+                self.run(statement.text)
+            except MtError as error:
+                first_line = statement_text(statement.text, len(statement.text)).partition("\n")[0]
+                prefix = f"Statement {number} ({first_line}) failed: "
+                self.show_error(error, prefix=prefix, statement=statement.text)
+                if isinstance(error, GatewayRefused):
+                    return error
+                first_error = first_error or error
+                if not go_on:
+                    break
+        return first_error
+
+    def show_error(self, error: MtError, *, prefix: str = "", statement: str = "") -> None:
+        """Print *error* of *statement* as the session asks for it."""
+        verbose = self._display is not None and self._display.verbose
+        self.screen.show_error(error, prefix=prefix, statement=statement, verbose=verbose)
+
+    def run(self, statement: str) -> None:
+        """Run one statement and show its rows; when interrupted, or when nobody reads them, it is cancelled on the gateway."""
+        changes_display = (session_change(statement) or "").partition(" ")[0].upper() in _CHANGES_DISPLAY
+        display = self._initial
+        # What changes a value that cannot be used needs no display.
+        with suppress(ConfigError) if changes_display else nullcontext():
+            display = self.display
+        with keys_held_back() as held:
+            operation = self.client.execute(statement)
+        self._attend(Work(statement=statement, operation=operation, display=display), held)
+        if changes_display:
+            self._display = None
+
+    def resume(self, number: str) -> None:
+        """Show a statement of the background as if it had just begun; raises RequestInvalid if there is no such one."""
+        self._attend(self.background.take(number))
+
+    def _attend(self, work: Work, held: Sequence[type[BaseException]] = ()) -> None:
+        """Show the rows of *work* and end it, unless it is put aside; *held* are raised as if keys had been pressed now."""
+        try:
+            for raised in held:
+                raise raised
+            is_timed = self._show(work)
+        except PutAside:
+            number = self.background.put(work)
+            self._say(rf"[{number}] goes on in the background; \fg {number} shows it, \jobs lists all.")
+            return
+        except KeyboardInterrupt:
+            self._cancel(work.operation)
+            raise
+        except BrokenPipeError:
+            with suppress(GatewayError):
+                self.client.cancel(work.operation)
+            raise
+        except MtError as error:
+            # An error of the gateway has ended the statement there; with any other one it would go on for nobody.
+            if not isinstance(error, GatewayError):
+                with suppress(GatewayError):
+                    self.client.close_operation(work.operation)
+            raise
+        self.client.close_operation(work.operation)
+        told = [] if work.written is None else [f"{_rows(work.written)} written"]
+        if is_timed and self.screen.messages.is_terminal and work.display.time_cost:
+            told.append(f"{work.seconds:.2f} s")
+        if told:
+            self.screen.messages.print(", ".join(told), style="dim")
+
+    def rows(self, statement: str) -> list[dict[str, Any]]:
+        """Run one statement and return its rows by the names of their columns, instead of showing them."""
+        self._await_session()
+        operation = self.client.execute(statement)
+        rows = [
+            dict(zip((column.name for column in page.columns), row, strict=True))
+            for page in self.client.pages(operation)
+            for row in page.rows
+        ]
+        self.client.close_operation(operation)
+        return rows
+
+    def _show(self, work: Work) -> bool:
+        """Show a result; return whether the time that this took says something: not how long a person has looked at it."""
+        if work.look is None:
+            pages = self._opened(work)
+            if pages is not None:
+                form = self._form(work.display)
+                with ctrl_z_refused(lambda: self._say("Its rows are being printed; Ctrl-C ends the statement.")):
+                    width, cut = work.display.column_width, has_long_form(work.statement)
+                    if not print_result(pages, form, self.screen.out, width, cut=cut):
+                        self._say("OK")
+                return True
+        if work.look is not None:
+            viewed = work.look.look()
+            self.screen.out.writelines(f"{line}\n" for line in viewed.page)
+            self.screen.out.flush()
+            if viewed.error is not None:
+                raise viewed.error
+            read = _rows(viewed.rows)
+            self._say(read if viewed.is_whole else f"{read} were read; the query was cancelled.")
+        return work.look is None
+
+    def _opened(self, work: Work) -> Iterable[ResultPage] | None:
+        """Return the pages that are to be printed; None for those that are in a file or in the view of *work*, or say nothing."""
+        display, file = work.display, self.screen.file
+        pages = self._result(work.operation, display)
+        first = next(pages)
+        work.written = first.affected_rows
+        if is_of_a_write(first) and (work.written is not None or not self._may_go_on(work)):
+            # Its job has ended, so that its id is of no use; how many rows it wrote is said at its end.
+            if work.written is None and self._form(display).is_for_people:
+                self._say("OK")
+            return None
+        if file is not None:
+            if first.is_query:
+                with progress_line(self.screen.messages) as line:
+                    count = file.write(self.client, work.operation, line.rows)
+                self._say(f"{_rows(count)} in {file.path}")
+            return None
+        every: Iterable[ResultPage] = chain((first,), pages)
+        if self._form(display).is_for_people:
+            every = without_empty_columns(every)
+        has_view = self.screen.form is None and display.mode is not ResultMode.TABLEAU
+        if self.viewer is not None and first.has_content and has_view:
+            opened = self.viewer.open(work, every, self.client.properties)
+            if not isinstance(opened, Iterable):
+                work.look = opened
+                return None
+            every = opened
+        return self._to_print(first, every, work)
+
+    def _to_print(self, first: ResultPage, every: Iterable[ResultPage], work: Work) -> Iterable[ResultPage]:
+        """Return the pages *every*, of which *first* is the first one, as they are to be printed."""
+        display = work.display
+        if first.is_query and display.streaming and self.screen.messages.is_terminal:
+            every = self._awaited(every, work)
+        if self._form(display) is not Form.TABLE:
+            return every
+        if first.kinds is None:
+            return self._window(every, display.most_rows)
+        return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
+
+    def _may_go_on(self, work: Work) -> bool:
+        """Return whether the job of a change may be a stream, which runs until STOP JOB ends it: a plan runs as it was compiled."""
+        first = next(significant(work.statement))
+        return work.display.streaming or first.keyword in _RUNS_PLANS
+
+    def _awaited(self, pages: Iterable[ResultPage], work: Work) -> Iterator[ResultPage]:
+        """Yield *pages*; while one is awaited, a line of the terminal says since when, and how many rows have come."""
+        iterator, page, count = iter(pages), None, 0
+        while True:
+            with progress_line(self.screen.messages, work.began) as line:
+                line.coming(count)
+                page = next(iterator, None)
+            if page is None:
+                return
+            count += len(page.rows)
+            yield page
+
+    def _say(self, text: str) -> None:
+        self.screen.messages.print(escape(text), soft_wrap=True)
+
+    def _cancel(self, operation: str) -> None:
+        try:
+            self.client.cancel(operation)
+        except GatewayError as error:
+            self.screen.messages.print(f"The statement could not be cancelled: {escape(str(error))}")
+        else:
+            self.screen.messages.print("Cancelled.")
+
+    def _form(self, display: Display) -> Form:
+        if self.screen.form is not None:
+            return self.screen.form
+        return Form.TABLE if display.mode is ResultMode.TABLE else Form.TABLEAU
+
+    def _result(self, operation: str, display: Display) -> Iterator[ResultPage]:
+        """Yield the pages of a result; its progress and its warnings are shown before the first one."""
+        pages = self._pages(operation)
+        first = next(pages)
+        if (
+            first.is_query
+            and display.mode is ResultMode.CHANGELOG
+            and self.screen.form is None
+            and not display.streaming
+        ):
+            raise Unsupported(
+                "The result mode changelog shows the changes of a query in streaming mode; in batch mode, "
+                "SET 'sql-client.execution.result-mode' = 'table' or 'tableau'."
+            )
+        for warning in first.warnings:
+            self.screen.messages.print(f"[yellow]Warning:[/yellow] {escape(warning)}", soft_wrap=True)
+        yield first
+        yield from pages
+
+    def _window(self, pages: Iterable[ResultPage], most_rows: int) -> Iterator[ResultPage]:
+        """Yield *pages* up to *most_rows* rows in all, and say if there are more."""
+        count = 0
+        for page in pages:
+            if count + len(page.rows) > most_rows:
+                yield replace(page, rows=page.rows[: most_rows - count])
+                self._say_window("first", most_rows)
+                return
+            count += len(page.rows)
+            yield page
+
+    def _say_window(self, which: str, most_rows: int) -> None:
+        self._say(
+            f"The table has the {which} {_rows(most_rows)} of more: SET 'sql-client.execution.max-table-result.rows', or "
+            "--format csv, for others."
+        )
+
+    def _pages(self, operation: str) -> Iterator[ResultPage]:
+        with progress_line(self.screen.messages) as line:
+            pages = self.client.pages(operation, line.statement)
+            first = next(pages)
+        yield first
+        yield from pages
+
+
+def _rows(count: int) -> str:
+    return f"{count} {plural(count, 'row')}"
+
+
+def has_long_form(statement: str) -> bool:
+    """Whether *statement* with EXTENDED shows all, so that a line of it can leave out the end of its last column."""
+    words = [token.keyword or token.text for token in significant(statement)]
+    return any(words[: len(short)] == short for short in _SHORT) and not _LONG.intersection(words)
+
+
+def first_read(script: str) -> Statement | None:
+    """Return the first statement of *script* that is a query or an INSERT, which a file of settings must not have."""
+    for statement in split_statements(script):
+        token = next(significant(statement.text))
+        if (token.keyword or token.text) in _READS:
+            return statement
+    return None

@@ -1,0 +1,187 @@
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from mt_core.incremental.changes import ChangeKind, SourceChange
+from mt_core.incremental.first_rows import FirstRows
+from mt_core.incremental.merging import check_types, inexact_sum
+from mt_core.incremental.plan import occurrences_below, read_plan
+from mt_core.incremental.shape import QueryShape, read_shape
+from mt_core.incremental.strategy import Strategy, Way, choose
+from tests.support.maintained_queries import QUERIES, MaintainedQuery
+from tests.support.recorded_plans import Plan, recorded
+
+APPENDS, ROWS = SourceChange(kind=ChangeKind.APPENDS), SourceChange(kind=ChangeKind.ROWS)
+LOST = SourceChange(kind=ChangeKind.UNKNOWN, base_live=False, reason="snapshot 1 has expired")
+PLANS = recorded()
+# Types of results that decide whether aggregates combine; the recorded plans do not name those of the result.
+TYPES: Mapping[str, Mapping[str, str]] = {
+    "sum of doubles": {"cid": "bigint", "s": "double"},
+    "try_sum": {"cid": "bigint", "t": "decimal(20,2)"},
+}
+BY_NAME = {query.name: query for query in QUERIES}
+
+
+def shape_of(query: MaintainedQuery) -> QueryShape:
+    plan, subqueries = PLANS[query.name]
+    return read_shape(plan, subqueries)
+
+
+def source_of(plan: Plan, number: int) -> str:
+    """Return the source that the relation with that number reads: the name below the alias that carries the number."""
+    node = next(node for node in _nodes(plan) if node.get("identifier", {}).get("name") == f"_source_{number}")
+    below = _nodes(plan)[_nodes(plan).index(node) + 1 :]
+    return next(str(each["identifier"]["name"]) for each in below if "identifier" in each)
+
+
+def _nodes(plan: Plan) -> Plan:
+    return [node for node in plan if node["class"] == "SubqueryAlias"]
+
+
+def readings_of(name: str) -> list[str]:
+    """Return the source of each relation of a query, by number."""
+    plan, subqueries = PLANS[name]
+    places = {number: part for part in (plan, *subqueries) for number in occurrences_below(read_plan(part))}
+    return [source_of(places[number], number) for number in sorted(places)]
+
+
+def strategy(name: str, **changes: SourceChange) -> Strategy:
+    """Return the strategy for changes of sources, by their names; the others stay as they are."""
+    shape, readings = shape_of(BY_NAME[name]), readings_of(name)
+    unchanged = SourceChange(kind=ChangeKind.NOTHING)
+    return choose(
+        shape,
+        {number: changes.get(source, unchanged) for number, source in enumerate(readings)},
+        columns=[f"column {position}" for position in range(len(shape.lineage))],
+        relations=readings,
+    )
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name)
+def test_appends_to_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
+    ways = {source: str(strategy(query.name, **{source: APPENDS}).way) for source in query.appends}
+
+    assert ways == query.appends
+
+
+@pytest.mark.parametrize("query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name)
+def test_changed_rows_of_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
+    ways = {source: str(strategy(query.name, **{source: ROWS}).way) for source in query.rows}
+
+    assert ways == query.rows
+
+
+def test_nothing_is_done_when_no_rows_changed() -> None:
+    compacted = SourceChange(kind=ChangeKind.COMPACTION)
+
+    assert strategy("join", o=compacted).way is Way.NOTHING
+
+
+def test_a_change_that_is_not_known_is_recomputed_with_its_reason() -> None:
+    choice = strategy("join", o=LOST)
+
+    assert (choice.way, choice.reason) == (
+        Way.RECOMPUTE,
+        "the changes of o are not known: snapshot 1 has expired",
+    )
+
+
+def test_two_changed_sources_need_the_old_version_of_both() -> None:
+    expired = SourceChange(kind=ChangeKind.APPENDS, base_live=False)
+
+    assert strategy("join", o=expired).way is Way.APPEND
+    assert (
+        strategy("join", o=expired, c=APPENDS).reason == "the changes of o are not known: its old version has expired"
+    )
+
+
+def test_appends_to_a_join_under_an_aggregate_merge_from_both_sides() -> None:
+    assert strategy("join and aggregate", o=APPENDS, c=APPENDS).way is Way.MERGE
+
+
+def test_changed_rows_below_counts_and_sums_merge_while_no_other_relation_changes() -> None:
+    assert strategy("join and aggregate", o=ROWS).way is Way.MERGE
+    assert strategy("join and aggregate", o=ROWS, c=APPENDS).way is Way.KEYS
+
+
+def test_the_column_that_counts_the_rows_of_a_group_is_found() -> None:
+    assert shape_of(BY_NAME["aggregate"]).row_count == 1
+    assert shape_of(BY_NAME["aggregate of a left join by left key"]).row_count is None
+    assert shape_of(BY_NAME["count distinct of all"]).row_count is None
+
+
+def test_the_rows_of_a_changed_source_name_the_keys_where_a_column_divides_the_result() -> None:
+    choice = strategy("average", o=APPENDS)
+
+    assert (choice.keys, choice.key_columns) == ((0,), {0: ("cid",)})
+
+
+def test_the_query_names_the_keys_where_the_changed_source_does_not_have_them() -> None:
+    choice = strategy("rollup", o=APPENDS)
+
+    assert (choice.keys, choice.key_columns) == ((0, 1), {0: None})
+
+
+def test_a_recomputation_says_what_stands_in_the_way_for_each_source() -> None:
+    assert (
+        strategy("limit", o=APPENDS).reason == "no column divides the result by the changed rows: o: LIMIT is above it"
+    )
+    assert strategy("lateral", o=APPENDS).reason.endswith("o: LATERAL is above it")
+    assert strategy("not in", c=APPENDS).reason.endswith("c: it is on the optional side of a LeftAnti join")
+    assert strategy("scalar subquery beside exists", c=APPENDS).reason.endswith("c: a scalar subquery reads it")
+    assert strategy("with in a subquery, twice", o=APPENDS).reason.endswith(
+        "o: a view or a WITH query reads it in several places"
+    )
+
+
+def test_sums_that_do_not_combine_say_why() -> None:
+    merge, doubles = shape_of(BY_NAME["try_sum"]).merge, shape_of(BY_NAME["sum of doubles"]).merge
+
+    assert not isinstance(merge, str)
+    assert not isinstance(doubles, str)
+    told = "the sum t is NULL after an overflow, which does not combine"
+    assert check_types(merge, TYPES["try_sum"], null_after_overflow=True) == told
+    assert inexact_sum(merge, TYPES["try_sum"]) is None
+    told = "the sum of doubles s depends on the order of the additions"
+    assert inexact_sum(doubles, TYPES["sum of doubles"]) == told
+
+
+def test_a_scalar_subquery_that_has_to_give_the_same_value_is_named_with_what_it_reads() -> None:
+    told = "as long as scalar subqueries give the same values"
+    alone, both = (strategy("scalar subquery", c=APPENDS, **changes) for changes in ({}, {"o": APPENDS}))
+
+    assert (alone.way, alone.values) == (Way.NOTHING, frozenset({0}))
+    assert alone.reason == f"only scalar subqueries read what changed, {told}"
+    assert (both.way, both.values) == (Way.APPEND, frozenset({0}))
+    assert both.reason == f"only appends below projections, filters and joins, {told}"
+    assert strategy("scalar subquery", o=APPENDS).values == frozenset()
+
+
+def test_a_scalar_subquery_whose_old_version_has_expired_is_recomputed() -> None:
+    assert strategy("scalar subquery", c=LOST).way is Way.RECOMPUTE
+    assert strategy("scalar subquery", c=SourceChange(kind=ChangeKind.APPENDS, base_live=False)).way is Way.RECOMPUTE
+
+
+def test_a_table_that_cannot_be_compared_does_no_harm_to_a_scalar_subquery_that_can() -> None:
+    unknown = SourceChange(kind=ChangeKind.UNKNOWN, reason="values of column m cannot be compared")
+
+    assert strategy("scalar subquery", c=unknown).way is Way.NOTHING
+
+
+def test_the_first_rows_of_an_order_by_columns_of_the_table_are_found_among_them_and_appended_ones() -> None:
+    choice = strategy("first rows of a join", o=APPENDS, c=APPENDS)
+
+    assert (choice.way, choice.reason) == (Way.MERGE, "only appends below ORDER BY and LIMIT")
+    assert choice.first == FirstRows(
+        rows=9,
+        order=((0, "ASC NULLS FIRST"), (2, "DESC NULLS LAST"), (1, "ASC NULLS FIRST"), (3, "ASC NULLS FIRST")),
+        reads=frozenset({0, 1}),
+        total=True,
+    )
+
+
+@pytest.mark.parametrize("name", ["limit", "first rows of groups", "order and limit of a part"])
+def test_first_rows_by_other_columns_or_of_groups_or_within_a_query_are_recomputed(name: str) -> None:
+    assert strategy(name, **{"c" if name.startswith("order") else "o": APPENDS}).way is Way.RECOMPUTE

@@ -16,8 +16,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
-from mt_core.app.gc_tuning import freeze_startup_objects
 from mt_core.app.logs import log_to
+from mt_core.app.serve import freeze_startup_objects
 from mt_core.clock import SystemClock
 from mt_core.registry.store import SqlRegistry
 from mt_core.tables.engine import Write

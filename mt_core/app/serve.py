@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import gc
 import getpass
 import logging
 import os
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from datetime import timedelta
 
 from mt_core.app.gateway import FUNCTIONS_KEY, Gateway
-from mt_core.app.gc_tuning import freeze_startup_objects
 from mt_core.app.home import Home
 from mt_core.app.last_client import LastClient
 from mt_core.app.logs import log_to
@@ -170,3 +170,15 @@ def _say_when_ready(gateway: Gateway, say: Callable[[str], None]) -> None:
     freeze_startup_objects()
     log.info("gateway ready", extra={"action": "gateway_ready", "url": gateway.url})
     say(f"Freshtable gateway ready at {gateway.url}")
+
+
+# Ten times Python's own: requests and ticks make many objects, which die at once by their reference counts.
+THRESHOLDS = (20_000, 20, 50)
+
+
+def freeze_startup_objects() -> None:
+    """Exclude all present objects from collection: modules, endpoints and workflows live as long as the process, and each
+    search through them makes requests wait for a tenth of a second."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*THRESHOLDS)

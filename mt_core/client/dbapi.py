@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import tzinfo
 from itertools import islice
@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 import httpx
 
 from mt_core.base.identifiers import sql_name
-from mt_core.base.rowset import Column, RowKind
+from mt_core.base.rowset import ROW_KIND, Column, LogicalType, RowKind
 from mt_core.base.tokens import significant
-from mt_core.client.changelog import KIND, Change, changes, refused
 from mt_core.client.exceptions import (
     DatabaseError,
     DataError,
@@ -393,3 +392,21 @@ def _refuse_hidden_zone(statement: str) -> None:
     words = (token.keyword for token in significant(statement))
     if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
         raise NotSupportedError("Use SET 'table.local-time-zone' = '…' instead of SET TIME ZONE.")
+
+
+Change = tuple[RowKind, Row]
+KIND = Column(name=ROW_KIND, type=LogicalType(root="TINYINT", nullable=False))
+"""The column of an Arrow page that has the codes of the kinds."""
+
+
+def changes(rows: Iterable[Row]) -> list[Change]:
+    """Return *rows*, whose last value is the code of their kind, as changes."""
+    return [(RowKind.of(row[-1]), row[:-1]) for row in rows]
+
+
+def refused() -> NotSupportedError:
+    """Return the error of a program that reads the rows of a changelog as if they were only added."""
+    return NotSupportedError(
+        "The rows of this result change others that were given before: read them by fetch_changes(), which says how, or run the "
+        "query in batch mode: SET 'execution.runtime-mode' = 'batch'."
+    )

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from sqlalchemy import Table, delete, select
+
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.function import CreatedFunction
 from mt_core.model.gateway import GatewayLease
-from mt_core.registry.facts import SqlFacts
 from mt_core.registry.jobs import SqlJobs
+from mt_core.registry.rows import row_of
 from mt_core.registry.runs import SqlRuns
 from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS, TOMBSTONES
 from mt_core.registry.statements import Statements
@@ -40,3 +46,31 @@ class SqlTransaction:
             statements=statements, kind=CreatedFunction, table=FUNCTIONS
         )
         self.gateways: StoredFacts[GatewayLease] = SqlFacts(statements=statements, kind=GatewayLease, table=GATEWAYS)
+
+
+F = TypeVar("F")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SqlFacts(Generic[F]):
+    """A `StoredFacts` in *table*, whose primary key is the fact's, ordered by *order* and then by the key."""
+
+    statements: Statements
+    kind: type[F]
+    table: Table
+    order: str | None = None
+
+    def all(self) -> Sequence[F]:
+        (key,) = self.table.primary_key
+        order = [key] if self.order is None else [self.table.c[self.order], key]
+        return self.statements.facts(self.kind, select(self.table).order_by(*order))
+
+    def put(self, fact: F) -> None:
+        (key,) = self.table.primary_key
+        row = row_of(fact)
+        self.delete(row[key.name])
+        self.statements.insert(self.table, row)
+
+    def delete(self, key: str) -> None:
+        (column,) = self.table.primary_key
+        self.statements.execute(delete(self.table).where(column == key))

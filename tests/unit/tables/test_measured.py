@@ -9,7 +9,7 @@ from mt_core.incremental.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.run import Batch, RunStatus
 from mt_core.tables.definition.fingerprint import fingerprint_of
-from mt_core.tables.runs.measured import measured_runs
+from mt_core.tables.refresh.change_plan import measured_runs
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_facts import NOON, a_run, a_table

@@ -15,7 +15,6 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequ
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.operator_nodes import operator_of
-from mt_core.spark.streams.operators.processing_times import is_processing_time
 from mt_core.spark.streams.operators.rankings import (
     Ranking,
     check_keys,
@@ -24,7 +23,7 @@ from mt_core.spark.streams.operators.rankings import (
     literal,
     with_column,
 )
-from mt_core.spark.streams.operators.row_numbers import NumberedRows, numbered_rows
+from mt_core.spark.streams.operators.row_numbers import NumberedRows, definition, numbered_rows
 from mt_core.spark.streams.operators.stateless import carried
 from mt_core.spark.streams.operators.walk import Walk
 
@@ -106,3 +105,25 @@ def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
     session, need = walk.session, "The first row of each key"
     keys, kept = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
     return java_operator(session, "FirstRows").of(rows.plan, keys, kept)
+
+
+_NOW = frozenset({"CurrentTimestamp", "Now", "LocalTimestamp"})
+
+
+def is_processing_time(expression: Any, plan: Any) -> bool:
+    """Return whether *expression*, over the rows of *plan*, is the time at which a row is read."""
+    kind = class_name(expression)
+    if kind in _NOW:
+        return True
+    if kind in {"Alias", "Cast"}:
+        return is_processing_time(expression.child(), plan)
+    if kind != "AttributeReference":
+        return False
+    match class_name(plan):
+        case "Project":
+            found = definition(plan.projectList(), expression)
+            return found is not None and is_processing_time(found, plan.child())
+        case "SubqueryAlias" | "Filter" | "View" | "EventTimeWatermark":
+            return is_processing_time(expression, plan.child())
+        case _:
+            return False

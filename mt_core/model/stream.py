@@ -9,8 +9,9 @@ from enum import StrEnum
 from typing import Any
 
 from mt_core.model.reservation import Reservation
+from mt_core.model.stream_plan import StreamPlan
 
-STREAM_VERSION = 1
+STREAM_VERSION = 2
 DEFAULT_INTERVAL_MS = 1000
 
 TableName = tuple[str, ...]
@@ -53,10 +54,10 @@ class StreamDefinition:
     """What a stream runs from, in any process.
 
     `settings` are the properties of its session. `temporary` are the statements, in order, that create the temporary views
-    and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint it begins with. `pinned` is what
-    the engine decided when the job was created, and nobody else reads. `reads` and `writes` are its tables; its first batch
-    `creates` one of these, which then `replaces` the one that is there. `keeps` is the id of the materialized table that it
-    writes, and whose life it shares.
+    and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint it begins with. `plan` is what the
+    engine decided when the job was created, and nothing else reads; None before it has prepared the definition.
+    `reads` and `writes` are its tables; its first batch `creates` one of these, which then `replaces` the one
+    that is there. `keeps` is the id of the materialized table that it writes, and whose life it shares.
     """
 
     members: tuple[StreamMember, ...]
@@ -70,12 +71,18 @@ class StreamDefinition:
     restored_from: str | None = None
     interval_ms: int = DEFAULT_INTERVAL_MS
     on_source_rewrite: OnSourceRewrite = OnSourceRewrite.FAIL
-    pinned: Mapping[str, Any] = field(default_factory=dict)
+    plan: StreamPlan | None = None
     reads: tuple[TableName, ...] = ()
     writes: tuple[TableName, ...] = ()
     creates: Reservation | None = None
     replaces: bool = False
     keeps: str | None = None
+
+    @property
+    def planned(self) -> StreamPlan:
+        """The plan of a definition that the engine has prepared."""
+        assert self.plan is not None, "only what is prepared has a plan"
+        return self.plan
 
     def to_json(self) -> dict[str, Any]:
         return {
@@ -91,7 +98,7 @@ class StreamDefinition:
             "restored_from": self.restored_from,
             "interval_ms": self.interval_ms,
             "on_source_rewrite": self.on_source_rewrite.value,
-            "pinned": dict(self.pinned),
+            "plan": None if self.plan is None else self.plan.to_json(),
             "reads": [list(name) for name in self.reads],
             "writes": [list(name) for name in self.writes],
             **({} if self.creates is None else {"creates": self.creates.to_json(), "replaces": self.replaces}),
@@ -112,7 +119,7 @@ class StreamDefinition:
             restored_from=body["restored_from"],
             interval_ms=body["interval_ms"],
             on_source_rewrite=OnSourceRewrite(body["on_source_rewrite"]),
-            pinned=body["pinned"],
+            plan=_plan(body),
             reads=tuple(map(tuple, body["reads"])),
             writes=tuple(map(tuple, body["writes"])),
             creates=Reservation.from_json(body["creates"]) if "creates" in body else None,
@@ -174,6 +181,13 @@ class StreamState:
     stop: StopRequest | None = None
     savepoint: str | None = None
     refused: str | None = None
+
+
+def _plan(body: Mapping[str, Any]) -> StreamPlan | None:
+    """Return the plan of a definition; version 1 has it under another name, and empty if there is none."""
+    if "pinned" in body:
+        return StreamPlan.from_pinned(body["pinned"]) if body["pinned"] else None
+    return None if body["plan"] is None else StreamPlan.from_json(body["plan"])
 
 
 def _member_json(member: StreamMember) -> dict[str, Any]:

@@ -14,7 +14,6 @@ from mt_core.errors import Canceled, EngineError, Unsupported
 from mt_core.model.stream import SourceHint, StreamMember
 from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.query import TEMPORARY_FILES
 from tests.depth import DEPTH
 from tests.integration.stream_world import StreamWorld, member
 
@@ -150,10 +149,10 @@ def test_a_job_of_an_earlier_release_reads_temporary_tables_of_files_as_they_sta
     temporary = (f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",)
     text = "INSERT INTO arrivals SELECT f.row FROM flights f JOIN cities c ON f.row = c.row"
     definition = world.engine.prepare(world.definition("c", text, temporary=temporary), "j")
-    pinned = {key: value for key, value in definition.pinned.items() if key != TEMPORARY_FILES}
+    earlier = replace(definition, plan=replace(definition.planned, streams_files=False))
 
     names = []
-    for each in (definition, replace(definition, pinned=pinned)):
+    for each in (definition, earlier):
         with world.engine._sessions.passing(each) as session:
             read = world.engine._sessions.member(session, each.members[0], each.settings)
             names.append([source.name for source in read.text.sources])

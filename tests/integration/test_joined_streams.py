@@ -20,7 +20,7 @@ from mt_core.plans.operators import ADDS, RowKind
 from mt_core.sessions.ports import ResultRows
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
+from mt_core.spark.streams.operators.earlier_releases import LAYOUT
 from mt_core.sql.parser import ReadStatement
 from tests.integration.operator_stream import OperatorStream, statement
 from tests.integration.stream_world import StreamWorld
@@ -308,7 +308,7 @@ def test_a_job_joins_what_comes_on_either_side_through_stops_and_savepoints(worl
 def test_a_job_of_an_earlier_release_keeps_the_join_and_the_limit_of_spark(world: World) -> None:
     query = f"SELECT item, place {ON} LIMIT 2"
     job_id, definition = world.prepared(query)
-    earlier = replace(definition, pinned={key: value for key, value in definition.pinned.items() if key != OPERATORS})
+    earlier = replace(definition, plan=replace(definition.planned, own_operators=False))
     world.engine.start(job_id, earlier, 1)
     world.sql("INSERT INTO orders VALUES (1, 'pen')")
     world.sql("INSERT INTO parcels VALUES (1, 'Rome')")

@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame
 
 from mt_core.errors import DefinitionInvalid, MtError, Unsupported
 from mt_core.model.storage import BATCH, JOB_ID
+from mt_core.model.stream_plan import SinkTarget
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.operators import RowKind
@@ -27,7 +28,6 @@ from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.connectors.jdbc.keyed_sink import KeyedJdbcSink
 from mt_core.spark.connectors.key_changes import key_changes
 from mt_core.spark.connectors.rowless import PrintSink
-from mt_core.spark.connectors.targets import SinkTarget
 from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.materialization import materialized
@@ -443,7 +443,7 @@ def test_a_job_that_has_to_keep_the_rows_of_its_keys_does(world: StreamWorld) ->
     world.wait(lambda: world.engine.progress(job_id).rows_read == 3)
 
     assert kept(world, job_id) == [("sink_1", 3)]
-    assert definition.pinned["materialized"] == [("k",)]
+    assert [each.materialized for each in definition.planned.members] == [("k",)]
     assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("a", "a2"), ("b", "b1")]
 
 
@@ -495,7 +495,7 @@ def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_lef
     explained = world.explain(member(text))
     world.engine.savepoint(job_id, definition, world.folder("s"))
 
-    assert definition.pinned["materialized"] == [("k",)]
+    assert [each.materialized for each in definition.planned.members] == [("k",)]
     assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("1", "b1"), ("2", "a2")]
     assert (
         f"Sink lake.{world.namespace}.latest: each batch once, as one commit; a row replaces the one with its k"

@@ -23,7 +23,6 @@ from mt_core.errors import (
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.streams.needed_files import CHECKPOINT
 from mt_core.spark.streams.sources.order import SOURCES
 from tests.integration.stream_world import StreamWorld
 
@@ -68,7 +67,7 @@ def test_the_stream_of_a_materialized_table_reads_as_streams_only_what_has_no_en
     _, definition = world.start(members=stateless, keeps="kept")
 
     world.wait_rows(["a"])
-    assert definition.pinned["starts"] == {}
+    assert definition.planned.starts == {}
     assert definition.reads == (("lake", world.namespace, "ticks"), ("lake", world.namespace, "flights"))
 
 
@@ -475,7 +474,7 @@ def test_a_stream_of_an_earlier_release_whose_checkpoint_was_deleted_waits_for_i
     world.append("b")
     world.wait_rows(["a", "b"])
     world.engine.stop(job_id, definition)
-    earlier = replace(definition, pinned={key: each for key, each in definition.pinned.items() if key != CHECKPOINT})
+    earlier = replace(definition, plan=replace(definition.planned, has_checkpoint=False))
     put_back = world.take_checkpoint(definition)
 
     world.engine.start(job_id, earlier, 2)

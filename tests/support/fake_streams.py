@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from mt_core.base.identifiers import namespace_of
 from mt_core.errors import EngineError, EngineUnavailable, MtError
 from mt_core.model.stream import StreamDefinition, StreamProgress
+from mt_core.model.stream_plan import StreamPlan
 from mt_core.plans.compiled import Topology
 from mt_core.plans.operators import Operator, OperatorState
 from mt_core.plans.states import check_policies, planned_policy
@@ -59,9 +60,7 @@ class FakeStreams:
         if definition.keeps is not None:
             target = namespace_of(definition.members[0].text.split()[2])
         self._begin(definition)
-        return replace(
-            definition, pinned={"start": 0}, reads=(SOURCE,), writes=(target,), replaces=target in self.others
-        )
+        return replace(definition, plan=StreamPlan(), reads=(SOURCE,), writes=(target,), replaces=target in self.others)
 
     def check(self, definition: StreamDefinition) -> None:
         self._check_available()
@@ -120,7 +119,7 @@ class FakeStreams:
 
     def missing(self, job_id: str, definition: StreamDefinition) -> str | None:
         self._check_available()
-        if definition.pinned and definition.checkpoint not in self.checkpoints:
+        if definition.plan is not None and definition.checkpoint not in self.checkpoints:
             return f"There is no checkpoint {definition.checkpoint}."
         return self.absent.get(job_id)
 

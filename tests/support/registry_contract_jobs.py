@@ -11,7 +11,7 @@ from mt_core.errors import RevisionConflict
 from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.stream import StopRequest, StreamState
 from mt_core.tables.registry import Registry
-from tests.support.registry_facts import HOUR, NOON, a_job, a_stream
+from tests.support.registry_facts import HOUR, NOON, a_job, a_plan, a_stream
 
 
 class JobsContract:
@@ -30,7 +30,7 @@ class JobsContract:
         job = a_job(
             statement="INSERT INTO t SELECT 'ü'", session="s", user="u", target="lake.sales.t", owner="o", hooks=(hook,),
             rows_read=1, rows_written=2**40, error="e", checkpoint="file:///c", restarts=2,
-            status=JobStatus.FAILED, finished_at=NOON + HOUR, definition=a_stream(pinned={"start": 3}),
+            status=JobStatus.FAILED, finished_at=NOON + HOUR, definition=a_stream(plan=a_plan()),
             stream=StreamState(
                 batch=7, offsets="{}", states="[]", failures=2, start_at=NOON,
                 stop=StopRequest(savepoint="s", drain=True, drop=True), savepoint="s", refused="r",

@@ -15,6 +15,7 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.model.stream_plan import IcebergTarget, MemberPlan, SinkTarget, Start, StreamPlan
 from mt_core.model.table import (
     Column,
     Intent,
@@ -108,6 +109,23 @@ def a_stream(**changes: Any) -> StreamDefinition:
         checkpoint="checkpoints/a",
     )
     return replace(definition, **changes)
+
+
+def a_plan(**changes: Any) -> StreamPlan:
+    """Return a plan of a stream that has everything that one can have."""
+    flights, arrivals = "lake.default.flights", "lake.default.arrivals"
+    plan = StreamPlan(
+        starts={flights: Start(uuid="f", snapshot="12", millis=1_800_000_000_000)},
+        begun=True,
+        sources=(flights, "rate"),
+        members=(
+            MemberPlan(columns=("id", "city"), given=("ID", "é"), materialized=("id",)),
+            MemberPlan(columns=("id",)),
+        ),
+        sinks=(SinkTarget(table=("shown",), connector="print", stored_name="`shown`", keys=("id",)),),
+        tables={arrivals: IcebergTarget(uuid="a", keys=("id",))},
+    )
+    return replace(plan, **changes)
 
 
 def a_connector_table() -> ConnectorTable:

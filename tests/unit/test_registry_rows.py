@@ -17,6 +17,7 @@ from mt_core.model.job import Job, JobEvent, JobHook, JobStatus
 from mt_core.model.partition import NOT_DOUBTED, WHOLE, DoubtedPartitions, PartitionSpec, Scope
 from mt_core.model.run import RefreshRun, RunKind, RunStatus
 from mt_core.model.stream import StopRequest, StreamState
+from mt_core.model.stream_plan import StreamPlan
 from mt_core.model.table import (
     Column,
     Intent,
@@ -31,9 +32,11 @@ from mt_core.registry import rows
 from mt_core.tables.registry import Tombstone
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.operations import Schedule
-from tests.support.registry_facts import HOUR, NOON, a_run, a_stream, a_table
+from tests.support.registry_facts import HOUR, NOON, a_plan, a_run, a_stream, a_table
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "registry_v1.json"
+# The rows whose form has changed since.
+GOLDEN_2 = GOLDEN.with_name("registry_v2.json")
 
 TABLE = MaterializedTable(
     table_id="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a01",
@@ -171,7 +174,7 @@ JOB = Job(
 STREAM = replace(
     JOB,
     status=JobStatus.RESTARTING,
-    definition=a_stream(pinned={"start": 3}),
+    definition=a_stream(plan=a_plan()),
     stream=StreamState(
         batch=7,
         offsets="{}",
@@ -183,6 +186,8 @@ STREAM = replace(
     ),
     finished_at=None,
 )
+# One whose definition is of version 1.
+EARLIER_STREAM = replace(STREAM, definition=a_stream(plan=StreamPlan.from_pinned({"start": 3})))
 
 FACTS: list[tuple[str, Any]] = [
     ("materialized_tables", TABLE),
@@ -191,7 +196,7 @@ FACTS: list[tuple[str, Any]] = [
     ("catalogs", CATALOG),
     ("gateways", GATEWAY),
     ("jobs", JOB),
-    ("streams", STREAM),
+    ("streams", EARLIER_STREAM),
 ]
 STORED = pytest.mark.parametrize(("kind", "fact"), FACTS, ids=[kind for kind, _ in FACTS])
 
@@ -226,11 +231,17 @@ def test_a_row_of_version_1_can_still_be_read(kind: str, fact: Any) -> None:
     assert rows.fact_of(type(fact), golden) == fact
 
 
-@STORED
+@pytest.mark.parametrize(("kind", "fact"), FACTS[:-1], ids=[kind for kind, _ in FACTS[:-1]])
 def test_a_row_is_written_as_version_1_has_it(kind: str, fact: Any) -> None:
     golden = json.loads(GOLDEN.read_text())[kind]
 
     assert rows.row_of(fact) == golden
+
+
+def test_a_row_of_a_stream_is_written_and_read_as_version_2_has_it() -> None:
+    golden = json.loads(GOLDEN_2.read_text())["streams"]
+
+    assert (rows.row_of(STREAM), rows.fact_of(Job, golden)) == (golden, STREAM)
 
 
 def test_a_workflow_definition_is_stored_and_read_as_version_1_has_it() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from mt_core.spark.connectors.targets import SinkTarget
+from mt_core.model.stream_plan import SinkTarget
 
 
 @pytest.mark.parametrize("keys", [(), ("id", "day")])

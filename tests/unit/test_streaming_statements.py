@@ -10,6 +10,7 @@ from mt_core.errors import Canceled, EngineError, MtError, Unsupported
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember, StreamState
+from mt_core.model.stream_plan import StreamPlan
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus
 from mt_core.sessions.properties.property_values import check_set
@@ -128,7 +129,7 @@ def test_a_statement_becomes_a_job_with_all_that_it_needs_of_its_session() -> No
         restored_from="s3://b/new",
         interval_ms=500,
         on_source_rewrite=OnSourceRewrite.IGNORE,
-        pinned={"start": 0},
+        plan=StreamPlan(),
         reads=(("lake", "default", "flights"),),
         writes=(("lake", "default", "arrivals"),),
     )

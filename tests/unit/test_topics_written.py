@@ -10,11 +10,11 @@ import pytest
 from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import TableName
+from mt_core.model.stream_plan import SinkTarget
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.connectors.kafka.sink import KafkaSink
 from mt_core.spark.connectors.sink import SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken
-from mt_core.spark.connectors.targets import SinkTarget
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 from tests.support.registry_facts import a_stream

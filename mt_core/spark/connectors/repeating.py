@@ -6,8 +6,8 @@ from abc import abstractmethod
 
 from pyspark.sql import DataFrame
 
+from mt_core.model.stream_plan import SinkTarget
 from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt
-from mt_core.spark.connectors.targets import SinkTarget
 
 
 class RepeatingSink(Sink):

@@ -34,7 +34,7 @@ from mt_core.spark.driver.session_functions import FunctionUncallable
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.member_rows import MemberRows, packed
-from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches
+from mt_core.spark.streams.needed_files import check_batches
 from mt_core.spark.streams.operators.foreign_state import foreign_state
 from mt_core.spark.streams.operators.state_store import state_store_for
 from mt_core.spark.streams.position import FIRST_ROWS, Position
@@ -42,7 +42,7 @@ from mt_core.spark.streams.query import StreamSessions, check_streamable, source
 from mt_core.spark.streams.sources.breakage import breakage, loss
 from mt_core.spark.streams.sources.columns import SourceColumns
 from mt_core.spark.streams.sources.ends import last_offset
-from mt_core.spark.streams.sources.starts import Start, check_start, rows_at
+from mt_core.spark.streams.sources.starts import check_start, options_of, rows_at, snapshots_of
 
 BATCH = "batch"
 _POLL_S = 0.02
@@ -64,7 +64,7 @@ class StreamAttempt:
         self.number, self._watch = number, watch
         self._driver, self._sessions, self._definition = driver, sessions, definition
         self._sinks = sinks
-        self._starts = {name: Start.from_json(body) for name, body in definition.pinned["starts"].items()}
+        self._plan = definition.planned
         self._job, self._generation, self._jobs = uuid4().hex, driver.generation, driver.jobs_at_work()
         self._session: SparkSession | None = None
         # Spark's copy of the session, in which its batches run.
@@ -212,9 +212,9 @@ class StreamAttempt:
         try:
             session = self._session = self._sessions.session(definition)
             members = [self._sessions.member(session, each, definition.settings) for each in definition.members]
-            self._rows = MemberRows.of(members, definition.pinned)
+            self._rows = MemberRows(members=members, plans=self._plan.members)
             checkpoints = Checkpoints(session)
-            if definition.restored_from is not None and CHECKPOINT not in definition.pinned:
+            if definition.restored_from is not None and not self._plan.has_checkpoint:
                 checkpoints.restore(definition.restored_from, definition.checkpoint)
             began, self._batch = checkpoints.batches(definition.checkpoint)
             check_batches(definition, began, {table: sink.batch for table, sink in self._sinks.items()})
@@ -224,7 +224,7 @@ class StreamAttempt:
             self._check_starts()
             self._source_columns = SourceColumns(sources_of(members))
             self._write_first_rows()
-            options = {name: start.options(definition.on_source_rewrite) for name, start in self._starts.items()}
+            options = options_of(self._plan.starts, definition.on_source_rewrite)
             changelogs = [member.changelog(options) for member in members]
             frames = self._rows.streaming(changelogs)
         except FunctionUncallable:
@@ -246,8 +246,8 @@ class StreamAttempt:
 
     def _write_first_rows(self) -> None:
         """Write the rows that the sources have at the snapshots where the stream begins, unless the tables have them."""
-        snapshots = {name: start.snapshot for name, start in self._starts.items() if start.snapshot is not None}
-        if not snapshots or self._definition.pinned["begun"] or self._batch is not None:
+        snapshots = snapshots_of(self._plan.starts)
+        if not snapshots or self._plan.begun or self._batch is not None:
             return
         frames = self._rows.pinned(snapshots)
         for table, sink in self._sinks.items():
@@ -304,8 +304,8 @@ class StreamAttempt:
         if self._position.is_in_each_source:
             return
         for source in sources_of(self._rows.members):
-            if source.name in self._starts:
-                check_start(source, self._starts[source.name], self._position.snapshots)
+            if source.name in self._plan.starts:
+                check_start(source, self._plan.starts[source.name], self._position.snapshots)
 
     # ------------------------------------------------------------------------------------------------------- progress
 
@@ -323,7 +323,7 @@ class StreamAttempt:
             if ended_by.isDefined() and self._session is not None:
                 cause = convert_exception(ended_by.get().cause())
                 with active_session(self._session):
-                    failure = breakage(self._session, sources_of(self._rows.members), self._starts, cause)
+                    failure = breakage(self._session, sources_of(self._rows.members), self._plan.starts, cause)
                 failure = failure or foreign_state(thrown_by(cause)) or translate(cause)
         self._failure = failure
         return None if isinstance(failure, EngineUnavailable) else failure

@@ -7,7 +7,7 @@ import threading
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -23,6 +23,7 @@ from mt_core.errors import (
     Unsupported,
 )
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
+from mt_core.model.stream_plan import IcebergTarget, MemberPlan, Start, StreamPlan
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
 from mt_core.plans.states import check_policies
@@ -45,11 +46,9 @@ from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
 from mt_core.spark.streams.member_rows import MemberRows
-from mt_core.spark.streams.needed_files import CHECKPOINT, check_batches, check_files
+from mt_core.spark.streams.needed_files import check_batches, check_files
 from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
 from mt_core.spark.streams.query import (
-    ENDING_ROWS,
-    TEMPORARY_FILES,
     MemberQuery,
     StreamSessions,
     check_columns,
@@ -59,7 +58,7 @@ from mt_core.spark.streams.query import (
     sources_of,
 )
 from mt_core.spark.streams.sinks.created_table import check_creation
-from mt_core.spark.streams.sinks.iceberg import IcebergTarget, target_of
+from mt_core.spark.streams.sinks.iceberg import target_of
 from mt_core.spark.streams.sinks.kinds import (
     check_changes,
     created_by,
@@ -73,9 +72,18 @@ from mt_core.spark.streams.sources.starts import start_of
 from mt_core.streaming.engine import StreamEngine
 
 log = logging.getLogger(__name__)
-_KEEPS_STATE = "keeps_state"
-RESTORED_ORDER = "restored_order"
-"""What a job has pinned of the places that its sources have in the savepoint; None if they are the same."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Prepared:
+    """A `definition` with its plan, whose members were analysed in a session of its own.
+
+    In the savepoint that it begins with its sources have the places `order`; None if these are the same.
+    """
+
+    definition: StreamDefinition
+    members: Sequence[MemberQuery]
+    order: Sequence[int] | None = None
 
 
 class SparkStreams(EngineRole, StreamEngine):
@@ -107,24 +115,21 @@ class SparkStreams(EngineRole, StreamEngine):
             check_file_system(session, definition.checkpoint, f"Checkpoint {definition.checkpoint}")
             if definition.restored_from is not None:
                 check_file_system(session, definition.restored_from, f"Savepoint {definition.restored_from}")
-            prepared, members = self._prepared(session, definition)
+            prepared = self._prepared(session, definition)
             if any(each.state_ttls is not None for each in definition.members):
-                check_policies([each.state_ttls for each in definition.members], _topology(session, prepared, members))
+                check_policies([each.state_ttls for each in definition.members], _topology(session, prepared))
             self._jars.keep(definition.jars, job_id)
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None:
-                order = prepared.pinned[RESTORED_ORDER]
-                checkpoints.restore(definition.restored_from, definition.checkpoint, order)
+                checkpoints.restore(definition.restored_from, definition.checkpoint, prepared.order)
             checkpoints.begin(definition.checkpoint, job_id)
-            return replace(prepared, pinned={**prepared.pinned, CHECKPOINT: True})
+            return prepared.definition
 
     def topology(self, definition: StreamDefinition) -> Topology:
         with self._driver.translating(), self._sessions.passing(definition) as session:
-            return _topology(session, *self._prepared(session, definition))
+            return _topology(session, self._prepared(session, definition))
 
-    def _prepared(
-        self, session: SparkSession, definition: StreamDefinition
-    ) -> tuple[StreamDefinition, Sequence[MemberQuery]]:
+    def _prepared(self, session: SparkSession, definition: StreamDefinition) -> _Prepared:
         members = [self._sessions.member(session, member, definition.settings) for member in definition.members]
         writes = tuple(dict.fromkeys(member.insert.table for member in members))
         creates = definition.creates is not None and members[0].insert.created
@@ -150,20 +155,14 @@ class SparkStreams(EngineRole, StreamEngine):
                     f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
                     "write another table."
                 )
-        pinned = _pinned(session, members, keys)
-        keeps_state = pinned.pop(_KEEPS_STATE)
-        pinned |= {
-            "sinks": [target.to_json() for target in targets.values()],
-            "targets": {name: table.uuid for name, table in tables.items()},
-            "keys": {name: table.keys for name, table in tables.items()},
-            TEMPORARY_FILES: True,
-            ENDING_ROWS: True,
-            OPERATORS: True,
-        }
+        plan, keeps_state = _planned(session, members, keys)
+        plan = replace(plan, sinks=tuple(targets.values()), tables=tables)
+        order = None
         if definition.restored_from is not None:
-            tables = {source.name: source.table for source in sources_of(members)}
-            pinned |= _restored(session, definition.restored_from, pinned, tables, keeps_state=keeps_state)
-        return replace(definition, pinned=pinned, reads=reads, writes=writes, replaces=replaces), members
+            read = {source.name: source.table for source in sources_of(members)}
+            plan, order = _restored(session, definition.restored_from, plan, read, keeps_state=keeps_state)
+        planned = replace(definition, plan=plan, reads=reads, writes=writes, replaces=replaces)
+        return _Prepared(definition=planned, members=members, order=order)
 
     def check(self, definition: StreamDefinition) -> None:
         with self._driver.translating(), self._sessions.passing(definition) as session:
@@ -224,7 +223,7 @@ class SparkStreams(EngineRole, StreamEngine):
                 # The tables of other connectors do not say what they have; the attempt does, if it was of this process.
                 unknown = None in tables or len(tables) < len(sinks)
                 begun = (
-                    definition.pinned["begun"]
+                    definition.planned.begun
                     or committed is not None
                     or (attempt.has_begun if attempt is not None else not unknown)
                 )
@@ -234,10 +233,7 @@ class SparkStreams(EngineRole, StreamEngine):
                         f"Job {job_id} failed in the middle of a batch, and has to finish it first; stop it again later."
                     )
                 self._close(job_id, definition)
-                operators = definition.pinned.get(OPERATORS, False)
-                facts = {"starts": definition.pinned["starts"], "begun": begun, OPERATORS: operators}
-                if SOURCES in definition.pinned:
-                    facts[SOURCES] = definition.pinned[SOURCES]
+                facts = _savepoint_facts(definition.planned, begun=begun)
                 Checkpoints(session).save(definition.checkpoint, folder, facts)
                 return folder
 
@@ -363,13 +359,16 @@ class SparkStreams(EngineRole, StreamEngine):
         )
 
 
-def _topology(session: SparkSession, prepared: StreamDefinition, members: Sequence[MemberQuery]) -> Topology:
-    sinks = MemberRows.of(members, prepared.pinned).sinks([member.analysed for member in members])
+def _topology(session: SparkSession, prepared: _Prepared) -> Topology:
+    rows = MemberRows(members=prepared.members, plans=prepared.definition.planned.members)
+    sinks = rows.sinks([member.analysed for member in prepared.members])
     return Topology(spark_version=str(session.version), operators=tuple(sinks))
 
 
-def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequence[Sequence[str]]) -> dict[str, Any]:
-    """Return what is decided when a job is created: where its sources begin, and which columns its queries give.
+def _planned(
+    session: SparkSession, members: Sequence[MemberQuery], keys: Sequence[Sequence[str]]
+) -> tuple[StreamPlan, bool]:
+    """Return where the sources of a job begin, which columns its queries give, and whether it keeps state.
 
     The tables that the members write have the *keys*.
     """
@@ -383,23 +382,23 @@ def _pinned(session: SparkSession, members: Sequence[MemberQuery], keys: Sequenc
         ]
         keeps_state = True in [check_streamable(member) for member in members] or any(kept)
         starts = {
-            source.name: start_of(source, keeps_state=keeps_state, in_order=any(keys)).to_json()
+            source.name: start_of(source, keeps_state=keeps_state, in_order=any(keys))
             for source in sources_of(members)
             if source.table is not None
         }
         for member in members:
             check_first_rows(member, starts)
-        return {
-            "starts": starts,
-            "columns": columns,
-            "given": [
-                [name for name in member.stream_of(member.analysed).columns if name != ROW_KIND] for member in members
-            ],
-            "materialized": kept,
-            "begun": False,
-            _KEEPS_STATE: keeps_state,
-            SOURCES: names_of([member.analysed.plan for member in members]),
-        }
+        plans = tuple(
+            MemberPlan(columns=given, given=_given(member), materialized=key)
+            for member, given, key in zip(members, columns, kept, strict=True)
+        )
+        sources = names_of([member.analysed.plan for member in members])
+        return StreamPlan(starts=starts, sources=sources, members=plans), keeps_state
+
+
+def _given(member: MemberQuery) -> tuple[str, ...]:
+    """Return the columns that the query of *member* gives."""
+    return tuple(name for name in member.stream_of(member.analysed).columns if name != ROW_KIND)
 
 
 def _folded(table: TableName) -> TableName:
@@ -410,25 +409,28 @@ def _folded(table: TableName) -> TableName:
 def _restored(
     session: SparkSession,
     savepoint: str,
-    pinned: Mapping[str, Any],
+    plan: StreamPlan,
     tables: Mapping[str, Any],
     *,
     keeps_state: bool,
-) -> dict[str, Any]:
-    """Return what a savepoint decides instead of what is *pinned* for a job that reads *tables*, which are those of Iceberg."""
-    checkpoints, starts = Checkpoints(session), pinned["starts"]
+) -> tuple[StreamPlan, Sequence[int] | None]:
+    """Return the *plan* with what a savepoint decides, for a job that reads *tables*, which are those of Iceberg.
+
+    Beside it: the places that the sources of the job have in the savepoint, None if they are the same.
+    """
+    checkpoints = Checkpoints(session)
     facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)
     # A set: the registry keeps no order of names.
-    if facts["starts"].keys() != starts.keys():
+    if facts["starts"].keys() != plan.starts.keys():
         raise DefinitionInvalid(
-            f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(starts)}."
+            f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(plan.starts)}."
         )
     if layout not in {None, LAYOUT}:
         raise DefinitionInvalid(
             f"Savepoint {savepoint} has states of operators in layout {layout}, and this release reads layout {LAYOUT}; start "
             "the statement without it."
         )
-    names = pinned[SOURCES]
+    names = list(plan.sources or ())
     stored = facts.get(SOURCES) or order_of(checkpoints.savepoint_offsets(savepoint), names, tables)
     order = None
     if stored != names and sorted(stored) == sorted(names):
@@ -438,12 +440,16 @@ def _restored(
                 f"{', '.join(names)}. Write them in the order of the savepoint, which its state has too."
             )
         order = [stored.index(name) for name in names]
-    return {
-        "starts": facts["starts"],
-        "begun": facts["begun"],
-        OPERATORS: facts.get(OPERATORS, False),
-        RESTORED_ORDER: order,
-    }
+    starts = {name: Start.from_json(body) for name, body in facts["starts"].items()}
+    restored = replace(plan, starts=starts, begun=facts["begun"], own_operators=facts.get(OPERATORS, False))
+    return restored, order
+
+
+def _savepoint_facts(plan: StreamPlan, *, begun: bool) -> dict[str, Any]:
+    """Return what a savepoint says of its job, whose rows up to its starts have been written if it has *begun*."""
+    starts = {name: start.to_json() for name, start in plan.starts.items()}
+    facts = {"starts": starts, "begun": begun, OPERATORS: plan.own_operators}
+    return facts if plan.sources is None else {**facts, SOURCES: list(plan.sources)}
 
 
 def _no_table(table: TableIdentifier) -> TableNotFound:

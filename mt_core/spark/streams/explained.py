@@ -11,12 +11,12 @@ from mt_core.base.identifiers import display_name, sql_name
 from mt_core.base.plural import plural
 from mt_core.model.reservation import Atomicity
 from mt_core.model.stream import StreamMember, TableName
+from mt_core.model.stream_plan import IcebergTarget, SinkTarget, Start
 from mt_core.plans.operator_tree import changelog_mode, state_lines, tree_lines
 from mt_core.plans.operators import Operator, OperatorState
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource
-from mt_core.spark.connectors.targets import SinkTarget
 from mt_core.spark.ctas.table_creations import creation_of
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, static_member
 from mt_core.spark.queries.relations import base_relations, identifier_fields
@@ -25,9 +25,8 @@ from mt_core.spark.streams.materialization import KeyedInsert, materialized_key,
 from mt_core.spark.streams.operators.operator_nodes import sink_of
 from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_streamable, read_query
 from mt_core.spark.streams.sinks.created_table import CreatedTable, not_created
-from mt_core.spark.streams.sinks.iceberg import IcebergTarget
 from mt_core.spark.streams.sinks.kinds import check_changes, keys_of, kind_of, targets_with_connector
-from mt_core.spark.streams.sources.starts import Start, rows_at, start_of
+from mt_core.spark.streams.sources.starts import rows_at, start_of
 from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 _JSON = "json"
@@ -109,7 +108,7 @@ def _sources(
         for source in query.text.sources
         if source.table is not None
     }
-    check_first_rows(query, {name: start.to_json() for name, start in starts.items()})
+    check_first_rows(query, starts)
     names = ConnectorNames(session, connectors)
     for source in query.text.sources:
         if source.name in starts:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit, struct
@@ -13,6 +12,7 @@ from pyspark.sql.functions import col, lit, struct
 from mt_core.base.identifiers import quote, sql_name
 from mt_core.errors import Unsupported
 from mt_core.model.stream import TableName
+from mt_core.model.stream_plan import MemberPlan
 from mt_core.plans.operators import Operator, RowKind
 from mt_core.spark.connectors.changelog import ROW_KIND, Changelog, is_changelog
 from mt_core.spark.streams.materialization import materialized, policy_of, states_of
@@ -24,34 +24,16 @@ _MEMBER = "member"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRows:
-    """The rows that the queries of *members* give.
-
-    Each has `columns`, under which its table takes them, and those that its query had `given` when the job was created; None for a
-    job of an earlier release, of which the number of the columns is known alone. Of some its stream keeps the rows by the key in
-    `materialized`, which is empty for the others.
-    """
+    """The rows that the queries of *members* give, each of which has one of the *plans*."""
 
     members: Sequence[MemberQuery] = ()
-    columns: Sequence[Sequence[str]] = ()
-    given: Sequence[Sequence[str] | None] = ()
-    materialized: Sequence[Sequence[str]] = ()
-
-    @classmethod
-    def of(cls, members: Sequence[MemberQuery], pinned: Mapping[str, Any]) -> MemberRows:
-        """Return the rows of the members of a job that has *pinned* their columns."""
-        columns = pinned["columns"]
-        return cls(
-            members=members,
-            columns=columns,
-            given=pinned.get("given") or [None for _ in columns],
-            materialized=pinned.get("materialized") or [() for _ in columns],
-        )
+    plans: Sequence[MemberPlan] = ()
 
     def sinks(self, changelogs: Sequence[Changelog]) -> list[Operator]:
         """Return for each member, of whose query *changelogs* has one, the operator that writes its rows."""
         return [
-            sink_of(member.insert.table, changelog.operator, states_of(key, member))
-            for member, changelog, key in zip(self.members, changelogs, self.materialized, strict=True)
+            sink_of(member.insert.table, changelog.operator, states_of(plan.materialized, member))
+            for member, changelog, plan in zip(self.members, changelogs, self.plans, strict=True)
         ]
 
     def streaming(self, changelogs: Sequence[Changelog]) -> list[DataFrame]:
@@ -60,8 +42,8 @@ class MemberRows:
             [member.stream_of(changelog) for member, changelog in zip(self.members, changelogs, strict=True)]
         )
         return [
-            materialized(frame, keys, policy_of(member)) if keys else frame
-            for frame, keys, member in zip(frames, self.materialized, self.members, strict=True)
+            materialized(frame, plan.materialized, policy_of(member)) if plan.materialized else frame
+            for frame, plan, member in zip(frames, self.plans, self.members, strict=True)
         ]
 
     def pinned(self, snapshots: Mapping[str, str]) -> list[DataFrame]:
@@ -70,9 +52,9 @@ class MemberRows:
 
     def of_batch(self, rows: DataFrame) -> list[DataFrame]:
         """Return the rows of each member in a batch of the stream that `packed` gave."""
-        if len(self.columns) == 1:
+        if len(self.plans) == 1:
             return [rows]
-        return [_unpacked(rows, position, columns) for position, columns in enumerate(self.columns)]
+        return [_unpacked(rows, position, plan.columns) for position, plan in enumerate(self.plans)]
 
     def of_table(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of all members that write *table*, of which *frames* has one each."""
@@ -91,8 +73,8 @@ class MemberRows:
     def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
         """Return *frames*, one for each member, with the columns that they gave at first, named as in their tables."""
         return [
-            _renamed(_chosen(frame, _with_kind(frame, given)), _with_kind(frame, columns) or columns)
-            for frame, given, columns in zip(frames, self.given, self.columns, strict=True)
+            _renamed(_chosen(frame, _with_kind(frame, plan.given)), _with_kind(frame, plan.columns) or plan.columns)
+            for frame, plan in zip(frames, self.plans, strict=True)
         ]
 
 

@@ -12,13 +12,10 @@ from mt_core.spark.connectors.stream_errors import StreamFilesMissing
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.position import FIRST_ROWS
 
-CHECKPOINT = "checkpoint"
-"""What a job has pinned whose checkpoint was made with it: where it does not exist, it was lost."""
-
 
 def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
     """Raise StreamFilesMissing unless the checkpoint of a job is there, and its jars are."""
-    if CHECKPOINT in definition.pinned and not checkpoints.exists(definition.checkpoint):
+    if definition.planned.has_checkpoint and not checkpoints.exists(definition.checkpoint):
         raise StreamFilesMissing.of(
             definition, f"There is no checkpoint {definition.checkpoint}, where the job goes on."
         )

@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from mt_core.base.identifiers import sql_name
 from mt_core.errors import QueryFailed, Unsupported
 from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.model.stream_plan import Start, StreamPlan
 from mt_core.spark.catalogs.plugins import close_plugins
 from mt_core.spark.connectors.changelog import Changelog
 from mt_core.spark.connectors.connector_names import ConnectorNames
@@ -40,13 +41,10 @@ from mt_core.spark.streams.operators.earlier_releases import leave_to_spark
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import hinted_views, read_ttls
 from mt_core.spark.streams.operators.watermarks import of_all_rows
+from mt_core.spark.streams.sources.starts import snapshots_of
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.tables.engine import Query
 
-TEMPORARY_FILES = "temporary_files"
-"""What a job has pinned that reads its temporary tables of files as streams."""
-ENDING_ROWS = "ending_rows"
-"""What a job has pinned that reads generated rows that end as streams."""
 no_settings: Mapping[str, str] = MappingProxyType({})
 _KEEPS_STATE = frozenset(
     {
@@ -169,11 +167,13 @@ class StreamSessions:
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
         # An attempt that ended while it noted its first batch leaves a file beside the notes, which is no other stream's.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
-        leave_to_spark(session, definition.pinned)
-        if definition.pinned and TEMPORARY_FILES not in definition.pinned:
+        plan = definition.plan or StreamPlan()
+        if not plan.own_operators:
+            leave_to_spark(session)
+        if not plan.streams_files:
             # The checkpoints of earlier releases know no stream of them.
             session.conf.set(READ_AS_STREAMS, "false")
-        if definition.pinned and ENDING_ROWS not in definition.pinned:
+        if not plan.streams_ending_rows:
             session.conf.set(ENDING_AS_STREAMS, "false")
         for jar in definition.jars:
             self.driver.added_jars.add(session, jar)
@@ -256,9 +256,9 @@ def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
     return _keeps_state(plan)
 
 
-def check_first_rows(member: StreamedQuery, starts: Mapping[str, Mapping[str, Any]]) -> None:
+def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None:
     """Raise Unsupported for a query whose first rows would need rows of a stream that has no snapshots."""
-    snapshots = {name: start["snapshot"] for name, start in starts.items() if start["snapshot"] is not None}
+    snapshots = snapshots_of(starts)
     if any(source.name in snapshots for source in member.text.sources) and member.pinned(snapshots).isStreaming:
         raise Unsupported(
             "The query reads a table and a temporary table without end, so its first rows cannot be read; read them in an INSERT "

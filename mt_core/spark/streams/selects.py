@@ -29,7 +29,7 @@ from mt_core.spark.streams.query import StreamedQuery, check_first_rows, check_s
 from mt_core.spark.streams.sources.breakage import breakage
 from mt_core.spark.streams.sources.columns import SourceColumns
 from mt_core.spark.streams.sources.ends import has_ended, last_offset
-from mt_core.spark.streams.sources.starts import start_of
+from mt_core.spark.streams.sources.starts import options_of, snapshots_of, start_of
 
 _LOOK_EVERY_S = 0.5
 # Batches that wait for the reader of the result; Spark waits for it when there are more.
@@ -70,10 +70,10 @@ class _Frames:
                 for source in query.text.sources
                 if source.table is not None
             }
-        check_first_rows(query, {name: start.to_json() for name, start in self.starts.items()})
-        snapshots = {name: start.snapshot for name, start in self.starts.items() if start.snapshot is not None}
+        check_first_rows(query, self.starts)
+        snapshots = snapshots_of(self.starts)
         self.first: DataFrame | None = query.pinned(snapshots) if snapshots else None
-        changelog = query.changelog({name: each.options(OnSourceRewrite.FAIL) for name, each in self.starts.items()})
+        changelog = query.changelog(options_of(self.starts, OnSourceRewrite.FAIL))
         self.updates = changelog.updates
         self.stream = query.stream_of(changelog)
         self.last_offset = last_offset(self.stream)

@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import timedelta
 
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
 from mt_core.plans.durations import FOR_EVER
 from mt_core.plans.states import planned_policy
-from tests.support.registry_facts import a_reservation, a_stream
+from tests.support.registry_facts import a_plan, a_reservation, a_stream
 
 FULL = a_stream(
     members=(
@@ -21,7 +22,7 @@ FULL = a_stream(
     restored_from="savepoints/s",
     interval_ms=5000,
     on_source_rewrite=OnSourceRewrite.IGNORE,
-    pinned={"start": {"lake.default.flights": 12}},
+    plan=a_plan(),
     reads=(("lake", "default", "flights"),),
     writes=(("lake", "default", "arrivals"),),
 )
@@ -43,8 +44,24 @@ def test_a_definition_is_the_same_after_it_was_stored() -> None:
 
 
 def test_a_definition_of_version_1_can_be_read() -> None:
-    assert StreamDefinition.from_json(json.loads(STORED)) == FULL
-    assert json.dumps(FULL.to_json(), sort_keys=True) == STORED
+    found = StreamDefinition.from_json(json.loads(STORED))
+
+    assert found.plan is not None
+    assert replace(found, plan=FULL.plan) == FULL
+
+
+def test_a_definition_that_was_stored_before_it_was_prepared_has_no_plan() -> None:
+    stored = json.loads(STORED)
+
+    found = StreamDefinition.from_json({**stored, "pinned": {}})
+
+    assert found.plan is None
+
+
+def test_a_definition_says_which_version_it_is_of() -> None:
+    body = FULL.to_json()
+
+    assert (body["version"], body["plan"]["version"], "pinned" in body) == (2, 1, False)
 
 
 def test_ttls_that_a_plan_gave_in_milliseconds_before_they_were_policies_are_kept() -> None:

@@ -12,6 +12,7 @@ from mt_core.jobs.store import JobStore
 from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamState
+from mt_core.model.stream_plan import StreamPlan
 from mt_core.streaming import steps as steps
 from mt_core.streaming.owner import STARTS_A_PASS, StreamOwner
 from mt_core.testing.fake_clock import FakeClock
@@ -265,7 +266,7 @@ def test_a_stop_that_comes_while_a_job_is_suspended_is_not_forgotten(world: Worl
 
 
 def test_a_stream_that_keeps_a_table_waits_for_its_resume_when_its_checkpoint_is_gone(world: World) -> None:
-    definition = a_stream(checkpoint="checkpoints/a", keeps="t" * 32, pinned={"start": 0})
+    definition = a_stream(checkpoint="checkpoints/a", keeps="t" * 32, plan=StreamPlan())
     world.store.begin(a_job("a", status=JobStatus.CREATED, definition=definition))
     world.passes(3)
     suspended = world.job()

@@ -11,11 +11,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.base.identifiers import display_name
 from mt_core.errors import CommitConflict
+from mt_core.model.stream_plan import SinkTarget
 from mt_core.spark.connectors.connector_tables import stored_table
 from mt_core.spark.connectors.files.folders import FileFolder, stored_folder, temporary_folders
 from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt, stored
 from mt_core.spark.connectors.stream_errors import StreamBroken
-from mt_core.spark.connectors.targets import SinkTarget
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.files.folders import Folders
 

@@ -14,6 +14,7 @@ from mt_core.errors import CommitConflict, StorageMissing, TableProtected, Unsup
 from mt_core.incremental.changes import ADDED_FILES
 from mt_core.model.fence import MAX_CONFLICTS, Fenced, StreamWriter, carried_out
 from mt_core.model.storage import BATCH, JOB_ID, TABLE_ID, MetadataChange, StorageMetadata
+from mt_core.model.stream_plan import IcebergTarget
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.connectors.key_changes import computed_changes
@@ -279,14 +280,6 @@ class _Staged:
 
 class _Overtaken(Exception):
     """Others have committed since the rows that a batch deletes were found."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IcebergTarget:
-    """What a job keeps of a table that it writes: its uuid, and the columns of its primary key."""
-
-    uuid: str
-    keys: tuple[str, ...]
 
 
 def target_of(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget | None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import Unsupported
 from mt_core.model.stream import StreamDefinition, TableName
+from mt_core.model.stream_plan import IcebergTarget, SinkTarget
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.operators import ADDS, RowKind
 from mt_core.spark.connectors.changelog import Changelog
@@ -22,11 +23,11 @@ from mt_core.spark.connectors.kafka.sink import KafkaSink, UpsertKafkaSink
 from mt_core.spark.connectors.repeating import RepeatingSink
 from mt_core.spark.connectors.rowless import BlackholeSink, PrintSink
 from mt_core.spark.connectors.sink import Sink, SinkAttempt
-from mt_core.spark.connectors.targets import SinkTarget, temporary_tables
+from mt_core.spark.connectors.targets import temporary_tables
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import active_session, spark_identifier, state_of
 from mt_core.spark.streams.sinks.created_table import CreatedTable
-from mt_core.spark.streams.sinks.iceberg import IcebergSink, IcebergTarget
+from mt_core.spark.streams.sinks.iceberg import IcebergSink
 from mt_core.sql.connectors.kinds import KAFKA, UPSERT_KAFKA
 
 JDBC = "jdbc"
@@ -98,13 +99,14 @@ def targets_with_connector(
     return found
 
 
-def pinned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
+def planned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
     """Return what `targets_with_connector` found when the job was created.
 
-    Jobs of earlier releases have pinned nothing: theirs have a name of one part, or are tables of JDBC in Spark's own catalog.
+    Jobs of earlier releases have planned nothing: theirs have a name of one part, or are tables of JDBC in Spark's own catalog.
     """
-    if "sinks" in definition.pinned:
-        return {target.table: target for target in map(SinkTarget.from_json, definition.pinned["sinks"])}
+    planned = definition.planned.sinks
+    if planned is not None:
+        return {target.table: target for target in planned}
     of_session = _temporary_connectors(definition.temporary)
     return {
         table: SinkTarget(
@@ -119,10 +121,8 @@ def pinned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
 
 def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
     """Return the sink of each table that a job writes."""
-    created, targets = created_by(attempt), pinned_targets(attempt.definition)
-    # Jobs of earlier releases have pinned no target, and add rows to tables with a key as well.
-    uuids: Mapping[str, str] = attempt.definition.pinned.get("targets", {})
-    keys: Mapping[str, Sequence[str]] = attempt.definition.pinned.get("keys", {})
+    created, targets = created_by(attempt), planned_targets(attempt.definition)
+    tables = attempt.definition.planned.tables
     sinks = dict[TableName, Sink]()
     for table in attempt.definition.writes:
         if created is not None:
@@ -131,8 +131,10 @@ def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
             sinks[table] = _kind_with_connector(targets[table])(targets[table], attempt)
         else:
             identifier = TableIdentifier(table[0], table[1:-1], table[-1])
-            name = display_name(table)
-            sinks[table] = IcebergSink(identifier, attempt, uuids.get(name), keys.get(name, ()))
+            planned = tables.get(display_name(table))
+            # Jobs of earlier releases have planned no table, and add rows to tables with a key as well.
+            known = (None, ()) if planned is None else (planned.uuid, planned.keys)
+            sinks[table] = IcebergSink(identifier, attempt, *known)
     return sinks
 
 

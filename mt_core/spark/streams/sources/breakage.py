@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping
 
 from pyspark.sql import SparkSession
 
+from mt_core.model.stream_plan import Start
 from mt_core.spark.connectors.kafka.losses import loss_of
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.driver.failures import SPARK_ERRORS, thrown_by
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of
-from mt_core.spark.streams.sources.starts import Start, uuid_of
+from mt_core.spark.streams.sources.starts import uuid_of
 from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 _REWRITTEN = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")

@@ -9,19 +9,19 @@ from mt_core.base.identifiers import display_name
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 SOURCES = "sources"
-"""What a job, and a savepoint, has pinned of that order; what earlier releases made has not."""
+"""What a savepoint says of that order; those of earlier releases do not."""
 _CATALOG_RELATION, _RELATION = "StreamingRelationV2", "StreamingRelation"
 # What tells two sources of one format apart.
 _PLACES = ("subscribe", "subscribepattern", "assign", "path")
 
 
-def names_of(plans: Sequence[Any]) -> list[str]:
+def names_of(plans: Sequence[Any]) -> tuple[str, ...]:
     """Return the sources that the analysed *plans* of the members of a stream read, in the order of Spark's offset log.
 
     A table in a catalog has its name, any other source its format and its place.
     """
     leaves = [leaf for plan in plans for leaf in scala_items(plan.collectLeaves())]
-    return [_name(leaf) for leaf in leaves if class_name(leaf) in {_CATALOG_RELATION, _RELATION}]
+    return tuple(_name(leaf) for leaf in leaves if class_name(leaf) in {_CATALOG_RELATION, _RELATION})
 
 
 def order_of(offsets: Sequence[Any], names: Sequence[str], tables: Mapping[str, Any]) -> list[str]:

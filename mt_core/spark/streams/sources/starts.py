@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from mt_core.errors import Unsupported
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite
+from mt_core.model.stream_plan import Start
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
 from mt_core.spark.streams.sources.streamed_text import STREAMING, StreamSource
 
@@ -16,29 +16,19 @@ _ADDING = frozenset({"append", "replace"})
 _SKIPS = {"streaming-skip-overwrite-snapshots": "true", "streaming-skip-delete-snapshots": "true"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Start:
-    """The table with that uuid, from strictly after a snapshot on; from its first one if `snapshot` is None.
+def options_of(starts: Mapping[str, Start], on_rewrite: OnSourceRewrite) -> dict[str, dict[str, str]]:
+    """Return the options of Iceberg's reader for each source that has one of *starts*, by its name."""
+    skips = _SKIPS if on_rewrite is OnSourceRewrite.IGNORE else {}
+    # It begins with the first commit at that time or later.
+    return {
+        name: ({} if start.snapshot is None else {"stream-from-timestamp": str(start.millis + 1)}) | skips
+        for name, start in starts.items()
+    }
 
-    `millis` is when the snapshot was committed.
-    """
 
-    uuid: str
-    snapshot: str | None = None
-    millis: int = 0
-
-    def options(self, on_rewrite: OnSourceRewrite) -> dict[str, str]:
-        """Return the options of Iceberg's reader."""
-        # It begins with the first commit at that time or later.
-        begin = {} if self.snapshot is None else {"stream-from-timestamp": str(self.millis + 1)}
-        return begin | (_SKIPS if on_rewrite is OnSourceRewrite.IGNORE else {})
-
-    def to_json(self) -> dict[str, Any]:
-        return {"uuid": self.uuid, "snapshot": self.snapshot, "millis": self.millis}
-
-    @classmethod
-    def from_json(cls, body: Mapping[str, Any]) -> Start:
-        return cls(uuid=body["uuid"], snapshot=body["snapshot"], millis=body["millis"])
+def snapshots_of(starts: Mapping[str, Start]) -> dict[str, str]:
+    """Return the snapshots whose rows are read before the stream, by the names of their sources."""
+    return {name: start.snapshot for name, start in starts.items() if start.snapshot is not None}
 
 
 def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False) -> Start:

@@ -17,6 +17,7 @@ from benchmarks.bare_driver import bare_driver
 from benchmarks.report import Finding, Target
 from benchmarks.sampling import Samples, show, wait_out_of_step
 from mt_core.model.stream import StreamDefinition, StreamMember
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.engine import SparkStreams
 
@@ -130,7 +131,7 @@ def _large_lags(spark: SparkSession, target: str, kept: Keeping) -> list[float]:
 
 
 def _idle(driver: SparkDriver, folder: str) -> Finding:
-    spark, engine = driver.new_session(), SparkStreams(driver)
+    spark, engine = driver.new_session(), SparkStreams(SparkContexts(driver))
     spark.sql(f"CREATE TABLE {CLICKS} (id BIGINT, at TIMESTAMP) USING iceberg")
     jobs = [_idle_job(spark, engine, folder, number) for number in range(IDLE_JOBS)]
     deadline = time.monotonic() + LONGEST_START_S
@@ -190,7 +191,7 @@ def _ours(
     driver: SparkDriver, spark: SparkSession, folder: str, target: str, *, interval_ms: int = INTERVAL_MS
 ) -> Iterator[None]:
     _create(spark, target)
-    engine = SparkStreams(driver)
+    engine = SparkStreams(SparkContexts(driver))
     job_id, definition = _started(engine, folder, f"INSERT INTO {target} {QUERY}", interval_ms)
     yield
     engine.stop(job_id, definition)

@@ -41,6 +41,7 @@ from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.sessions import SessionManager
 from mt_core.spark.connectors.connector_tables import restore_tables
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import DriverSettings, catalog_names
 from mt_core.spark.driver.java import check_java
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -49,7 +50,7 @@ from mt_core.spark.files.plan_files import StoredPlans
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.function_sync import FunctionSync
 from mt_core.spark.functions.python_code import ModuleReader
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.continuous.workers import ContinuousWorkers
@@ -103,7 +104,8 @@ class Gateway:
         self._has_code = config.boolean(FUNCTIONS_KEY)
         self._driver = self._spark(driver_settings(config, home, environ))
         self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
-        self._engine = SparkEngine(self._driver, self._catalogs.settings)
+        self._contexts = SparkContexts(self._driver, self._catalogs.settings)
+        self._engine = spark_engine(self._contexts)
         self._statements = self._spark_statements(config)
         self._plans = StoredPlans(self._driver, home.sessions)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
@@ -212,9 +214,8 @@ class Gateway:
 
     def _spark_statements(self, config: Config) -> SparkStatements:
         return SparkStatements(
-            self._driver,
+            self._contexts,
             spools(config, self._home.results),
-            catalogs=self._catalogs.settings,
             tables=RegisteredTables(self._registry),
             connectors=self._connector_tables.all,
             jars=self._jars,
@@ -242,9 +243,7 @@ class Gateway:
             job_hooks=job_hooks(config),
             job_history=config.duration("sql-gateway.job.history"),
             streams=StreamParts(
-                engine=SparkStreams(
-                    self._driver, self._catalogs.settings, connectors=self._connector_tables.all, jars=self._jars
-                ),
+                engine=SparkStreams(self._contexts, connectors=self._connector_tables.all, jars=self._jars),
                 defaults=stream_defaults(config),
                 # A stream that fails again and again has failed for good: without its functions it waits in place of that.
                 most_running=config.integer("sql-gateway.job.max-concurrent") if self._has_code else 0,
@@ -256,7 +255,7 @@ class Gateway:
         )
 
     def _read_now(self, table: MaterializedTable) -> SourceVector:
-        return self._engine.read_vector(query_of(table.definition))
+        return self._engine.sources.read_vector(query_of(table.definition))
 
     def _listening(self, config: Config) -> GatewayServer:
         hosts = config.names("sql-gateway.security.allowed-hosts")
@@ -265,7 +264,7 @@ class Gateway:
             tokens=self._tokens,
             hosts=hosts,
             versions=api_versions(config),
-            engine_trouble=lambda: self._lease.trouble() or self._engine.trouble(),
+            engine_trouble=lambda: self._lease.trouble() or self._engine.state.trouble(),
         )
         if config.boolean(EMBEDDED_KEY):
             # The folder is closed to other users, and this process holds it.

@@ -18,7 +18,6 @@ from mt_core.model.progress import Progress
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.model.transform import Transform
-from mt_core.tables.heard_commits import HeardCommits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -255,7 +254,7 @@ class UnreadSources:
 
 
 class CatalogLookup(Protocol):
-    """The catalogs that the engine knows. Every call may raise EngineUnavailable (starting, or lost) and EngineError."""
+    """The catalogs that the engine knows."""
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
         """Raise CatalogUnsupported unless the catalog swaps metadata by compare-and-set; DefinitionInvalid if it is unknown."""
@@ -268,7 +267,7 @@ class CatalogLookup(Protocol):
 
 
 class QueryAnalysis(Protocol):
-    """What a query gives, without its rows. Every call may raise EngineUnavailable and EngineError."""
+    """The columns of queries and of tables."""
 
     def analyse(self, query: Query) -> AnalysedQuery:
         """Analyse *query* without running it; raises QueryFailed with line and position."""
@@ -279,11 +278,15 @@ class QueryAnalysis(Protocol):
     def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
         """Raise DefinitionInvalid naming a column whose rows cannot be stored as its declared type; matched by position."""
 
+    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+        """Return the values of a partition column (None: NULL) that *query* gives now, and those in the storage table."""
+
+
+class SourceReader(Protocol):
+    """The sources of queries as they are now."""
+
     def read_vector(self, query: Query) -> SourceVector:
         """Return what the query would read now; starts no Spark job when nothing but versions changed."""
-
-    def read_shape(self, query: Query) -> ShapedQuery | str:
-        """Return the shape of *query*, or why no change of its sources can be applied, whatever their versions; no Spark job."""
 
     def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         """Return for each query a text that changes when its sources or views do; None if they change without a version.
@@ -291,18 +294,28 @@ class QueryAnalysis(Protocol):
         Reads each source once and starts no Spark job. A source that cannot be read, or that does not answer, holds up no other.
         """
 
+    def next_commit(self, timeout_s: float) -> str | None:
+        """Wait until this engine has committed rows to a table, and return its name as a source; None if it did not in time.
+
+        What other processes commit is not heard of, nor what the engine committed before the first call. For one thread.
+        """
+
+
+class ChangeReader(Protocol):
+    """What happened to the sources of queries between versions, from metadata; starts no Spark job."""
+
+    def read_shape(self, query: Query) -> ShapedQuery | str:
+        """Return the shape of *query*, or why no change of its sources can be applied, whatever their versions."""
+
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges | str:
-        """Return what happened to the sources of *query* from one vector to another, or why that cannot be said; no Spark job."""
+        """Return what happened to the sources of *query* from one vector to another, or why that cannot be said."""
 
     def source_bytes(self, query: Query, vector: SourceVector) -> int | None:
-        """Return the size of all that *query* reads at *vector*, from metadata; None if a source has no versions."""
-
-    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
-        """Return the values of a partition column (None: NULL) that *query* gives now, and those in the storage table."""
+        """Return the size of all that *query* reads at *vector*; None if a source has no versions."""
 
 
 class TableStorage(Protocol):
-    """Storage tables and their metadata. Every call may raise EngineUnavailable and EngineError."""
+    """Storage tables: created, changed and dropped."""
 
     def create_storage(self, spec: StorageSpec) -> None:
         """Create the storage table; harmless if it is there with our table id, raises TableExists if it is another table."""
@@ -316,6 +329,10 @@ class TableStorage(Protocol):
     def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
         """Give the storage table the properties and the comment of *spec*, and take those *forgotten* away."""
 
+
+class TableMetadata(Protocol):
+    """The metadata of storage tables, as the refresh protocol reads and replaces it."""
+
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         """Read the metadata; raises StorageMissing."""
 
@@ -325,21 +342,31 @@ class TableStorage(Protocol):
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
         """Yield main and its ancestors, newest first, as far as they have not expired."""
 
+
+class TableHousekeeping(Protocol):
+    """Old snapshots of storage tables, files that belong to none, and files that are too small."""
+
     def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
         """Return whether `expire` would delete a snapshot."""
 
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
         """Delete snapshots of before *older_than*, with their files, but not main, *keep* and those that a branch or tag names."""
 
-    def fragments(self, identifier: TableIdentifier) -> Fragments:
-        """Count the files that a compaction would take away."""
-
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
         """Remove files written before *older_than* that no snapshot refers to."""
 
+    def fragments(self, identifier: TableIdentifier) -> Fragments:
+        """Count the files that a compaction would take away."""
 
-class RefreshJobs(Protocol):
-    """The jobs that compute rows, each known by its id."""
+    def rewrite_files(self, rewrite: Rewrite) -> Staged:
+        """Stage main's rows in fewer files, if they can be, by a `replace` commit that says what main's snapshot says; blocks."""
+
+    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
+        """Stage the files of *staged* on main as it is now, without a job; EngineError if a file that goes has changed."""
+
+
+class RowWriter(Protocol):
+    """The jobs that compute rows of storage tables."""
 
     def write(self, write: Write) -> Staged:
         """Stage rows; blocks; raises QueryFailed when the query fails, Canceled after `cancel(job_id)`, and NotApplied."""
@@ -352,14 +379,16 @@ class RefreshJobs(Protocol):
         They may have values besides whose rows stayed as they were. Blocks, and raises as `write` does.
         """
 
+
+class RowComparison(Protocol):
+    """The jobs that compare storage tables with their queries."""
+
     def compare(self, comparison: Comparison) -> Compared:
         """Compare a table with its query; blocks; raises QueryFailed, Canceled after `cancel(job_id)`, and Incomparable."""
 
-    def rewrite_files(self, rewrite: Rewrite) -> Staged:
-        """Stage main's rows in fewer files, if they can be, by a `replace` commit that says what main's snapshot says; blocks."""
 
-    def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
-        """Stage the files of *staged* on main as it is now, without a job; EngineError if a file that goes has changed."""
+class EngineJobs(Protocol):
+    """The jobs that writes, comparisons and housekeeping run, each known by its id."""
 
     def cancel(self, job_id: str) -> None:
         """End the job's work soon; harmless when there is none."""
@@ -384,5 +413,22 @@ class EngineState(Protocol):
         """Return where jobs run, e.g. {"execution.target": "local[*]"}."""
 
 
-class RefreshEngine(CatalogLookup, QueryAnalysis, HeardCommits, TableStorage, RefreshJobs, EngineState, Protocol):
-    """The engine in all its roles."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefreshEngine:
+    """The engine, by its roles.
+
+    Unless a method says otherwise, any thread may call it, and it may raise EngineUnavailable (starting, or lost) and
+    EngineError.
+    """
+
+    catalogs: CatalogLookup
+    queries: QueryAnalysis
+    sources: SourceReader
+    changes: ChangeReader
+    storage: TableStorage
+    metadata: TableMetadata
+    housekeeping: TableHousekeeping
+    writes: RowWriter
+    comparisons: RowComparison
+    jobs: EngineJobs
+    state: EngineState

@@ -178,7 +178,7 @@ class TableManager:
         return CommandOutcome(rows=_text_rows(text))
 
     def _refuse_other_relation(self, identifier: TableIdentifier) -> None:
-        if self._services.engine.relation_exists(identifier):
+        if self._services.engine.catalogs.relation_exists(identifier):
             raise NotMaterializedTable(
                 f"{identifier} is not a materialized table, so it does not support this statement; use the statement for "
                 "tables and views.",

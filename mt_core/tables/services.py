@@ -89,7 +89,8 @@ class TableServices:
     def end_doubt(self, table: MaterializedTable) -> Callable[[MaterializedTable], MaterializedTable]:
         """Return what ends the doubt of *table* as a transaction has it: at once, or with a rebuild that is due from then on if
         rows in doubt are still there."""
-        if table.doubt is None or all_computed(self.engine.ancestors(self.engine.load(table.identifier))):
+        metadata = self.engine.metadata
+        if table.doubt is None or all_computed(metadata.ancestors(metadata.load(table.identifier))):
             return lambda now: replace(now, doubt=None)
         return lambda now: replace(now, rebuild_due=fingerprint_of(now.definition))
 

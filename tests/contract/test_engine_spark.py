@@ -6,8 +6,10 @@ from typing import Any
 import pytest
 
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
+from mt_core.tables.engine import RefreshEngine
 from tests.support.engine_contract import EngineContract
 from tests.support.engine_steps import COLUMNS, Row
 from tests.support.fake_engine import FakeEngine
@@ -88,19 +90,23 @@ class FakeSources:
 
 class TestFakeEngine(EngineContract):
     @pytest.fixture
-    def engine(self) -> FakeEngine:
+    def fake(self) -> FakeEngine:
         return FakeEngine()
 
     @pytest.fixture
-    def source(self, engine: FakeEngine) -> FakeSources:
-        return FakeSources(engine)
+    def engine(self, fake: FakeEngine) -> RefreshEngine:
+        return fake.roles
+
+    @pytest.fixture
+    def source(self, fake: FakeEngine) -> FakeSources:
+        return FakeSources(fake)
 
 
 @pytest.mark.spark
 class TestSparkEngine(EngineContract):
     @pytest.fixture
-    def engine(self, spark_driver: SparkDriver) -> SparkEngine:
-        return SparkEngine(spark_driver)
+    def engine(self, spark_driver: SparkDriver) -> RefreshEngine:
+        return spark_engine(SparkContexts(spark_driver))
 
     @pytest.fixture
     def source(self, spark_driver: SparkDriver) -> SparkSources:

@@ -9,6 +9,7 @@ import pytest
 
 from mt_core.base.rowset import Column
 from mt_core.model.table import Column as StoredColumn
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.support.fake_statements import NO_ROWS, ONE_ROW, FakeStatementEngine
@@ -51,7 +52,7 @@ class TestFakeStatementEngine(StatementEngineContract):
 class TestSparkStatements(StatementEngineContract):
     @pytest.fixture
     def engine(self, spark_driver: SparkDriver) -> SparkStatements:
-        return SparkStatements(spark_driver)
+        return SparkStatements(SparkContexts(spark_driver))
 
     @pytest.fixture
     def table(self, engine: SparkStatements) -> Sequence[str]:

@@ -157,8 +157,8 @@ class Maintained:
 
     def way(self, name: str) -> str:
         """Return how the newest snapshot of a table got its rows."""
-        metadata = self.world.engine.load(self.world.table(name).identifier)
-        return str(next(iter(self.world.engine.ancestors(metadata))).strategy)
+        metadata = self.world.engine.metadata.load(self.world.table(name).identifier)
+        return str(next(iter(self.world.engine.metadata.ancestors(metadata))).strategy)
 
 
 def picked(part: int, eighth: int) -> Sequence[MaintainedQuery]:

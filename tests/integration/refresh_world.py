@@ -15,8 +15,9 @@ from mt_core.base.identifiers import quote
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.sql.parser import parse
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.manager import TableManager
@@ -50,7 +51,8 @@ class RefreshWorld:
         self.namespace = f"world_{next(_numbers)}"
         self.folder = folder / self.namespace
         self.clock = FakeClock(START)
-        self.engine = SparkEngine(driver)
+        self.contexts = SparkContexts(driver)
+        self.engine = spark_engine(self.contexts)
         self.scheduler = FakeScheduler()
         self.registry = registry or MemoryRegistry(self.clock)
         self.context = CommandContext(catalog="lake", namespace=(self.namespace,))
@@ -140,11 +142,11 @@ class RefreshWorld:
 
     def vector(self, name: str) -> SourceVector:
         """Return what a refresh of the table would read now."""
-        return self.engine.read_vector(query_of(self.table(name).definition))
+        return self.engine.sources.read_vector(query_of(self.table(name).definition))
 
     def vector_of(self, text: str) -> SourceVector:
         """Return what a query would read now."""
-        return self.engine.read_vector(Query(text=text, catalog="lake", namespace=(self.namespace,)))
+        return self.engine.sources.read_vector(Query(text=text, catalog="lake", namespace=(self.namespace,)))
 
     # ------------------------------------------------------------------------------------------------------------ runs
 

@@ -18,6 +18,7 @@ from mt_core.sessions.session import Session
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.sink import Check
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.ctas.table_creations import reserve
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -38,7 +39,7 @@ class RecordedStreams(SparkStreams):
     def __init__(
         self, driver: SparkDriver, *, watch: Check = lambda _step: None, connectors: ConnectorSource = no_connectors
     ) -> None:
-        super().__init__(driver, watch=watch, connectors=connectors)
+        super().__init__(SparkContexts(driver), watch=watch, connectors=connectors)
         self.started: dict[str, StreamDefinition] = {}
 
     def start(self, job_id: str, definition: StreamDefinition, attempt: int) -> None:
@@ -79,7 +80,7 @@ class StreamWorld:
 
     def _gateway(self) -> tuple[SparkStatements, CatalogRequest]:
         """Return what performs the statements of a new session, and the session."""
-        statements = SparkStatements(self.driver, connectors=self.connectors.all)
+        statements = SparkStatements(SparkContexts(self.driver), connectors=self.connectors.all)
         session = Session(self.namespace, name=None, defaults={}, properties={}, opened_at=SystemClock().now())
         request = CatalogRequest(session=session, context=session.context(), job_id=uuid4().hex)
         statements.execute(request.context, f"USE lake.{self.namespace}", job_id=uuid4().hex)

@@ -12,9 +12,10 @@ from pyspark.errors.exceptions.base import UnsupportedOperationException
 
 from mt_core.errors import ConfigError, DefinitionInvalid, QueryFailed
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.files.jar_copies import JarCopies
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
 from tests.conftest import START_TIMEOUT_S
@@ -31,7 +32,7 @@ class Asker:
     """A session of a gateway."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        self.engine = SparkStatements(driver)
+        self.engine = SparkStatements(SparkContexts(driver))
         self.context = SessionContext(session_id=f"jars-{next(_numbers)}", properties={})
 
     def rows(self, sql: str) -> list[list[Any]]:
@@ -77,11 +78,11 @@ def test_the_class_of_an_added_jar_is_called_from_sql_by_any_thread_and_session(
 def test_the_class_of_an_added_jar_is_found_by_a_thread_that_analyses_a_query(
     spark_driver: SparkDriver, tmp_path: Path
 ) -> None:
-    asker, engine = Asker(spark_driver), SparkEngine(spark_driver)
+    asker, engine = Asker(spark_driver), spark_engine(SparkContexts(spark_driver))
     query = Query(text="SELECT reflect('shop.Analysed', 'shout', 'a') AS word", catalog="lake", namespace=("default",))
 
     asker.engine.add_jar(asker.context, str(words_jar(tmp_path, "Analysed")))
-    analysed = in_another_thread(lambda: [[column.name] for column in engine.analyse(query).columns])
+    analysed = in_another_thread(lambda: [[column.name] for column in engine.queries.analyse(query).columns])
 
     assert analysed == [["word"]]
 
@@ -123,7 +124,7 @@ def test_the_class_of_a_jar_in_an_object_store_or_on_a_file_system_of_hadoop_is_
     spark_driver: SparkDriver, tmp_path: Path
 ) -> None:
     asker, copies = Asker(spark_driver), tmp_path / "copies"
-    asker.engine = SparkStatements(spark_driver, jars=JarCopies(copies))
+    asker.engine = SparkStatements(SparkContexts(spark_driver), jars=JarCopies(copies))
     hadoop = spark_driver.session.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.viewfs.mounttable.jars.link./dir", tmp_path.as_uri())
     first, second = words_jar(tmp_path, "FetchedWords"), words_jar(tmp_path, "ViewedWords")

@@ -7,6 +7,7 @@ import itertools
 import pytest
 
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.depth import DEPTH
@@ -22,7 +23,7 @@ class Changes:
     """A session with one table `t` of ids 0 to 999 in four partitions' values `p`, 250 rows each."""
 
     def __init__(self, driver: SparkDriver, mode: str = "copy-on-write", *, partitioned: bool = False) -> None:
-        self.engine = SparkStatements(driver)
+        self.engine = SparkStatements(SparkContexts(driver))
         self.context = SessionContext(session_id=f"affected-{next(_numbers)}", properties={})
         self.table = f"lake.default.affected_{next(_numbers)}"
         modes = ", ".join(f"'write.{each}.mode' = '{mode}'" for each in _MODES)

@@ -14,6 +14,7 @@ import pytest
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.catalogs.catalog_sync import CatalogSync, no_catalogs
 from mt_core.spark.catalogs.plugins import plugins_of
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.session_functions import NoFunctions
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
@@ -61,7 +62,7 @@ def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[StreamWorld]:
 
 @pytest.fixture
 def statements(spark_driver: SparkDriver) -> SparkStatements:
-    return SparkStatements(spark_driver)
+    return SparkStatements(SparkContexts(spark_driver))
 
 
 def session(**properties: str) -> SessionContext:

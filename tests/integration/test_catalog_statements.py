@@ -24,9 +24,10 @@ from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
@@ -49,8 +50,8 @@ class Client:
     def __init__(self, driver: SparkDriver) -> None:
         clock = FakeClock(NOW)
         self.catalogs = CreatedCatalogs(MemoryRegistry(clock), reserved=catalog_names(driver.settings))
-        self.engine = SparkStatements(driver, catalogs=self.catalogs.settings)
-        self.refreshes = SparkEngine(driver, self.catalogs.settings)
+        contexts = SparkContexts(driver, self.catalogs.settings)
+        self.engine, self.refreshes = SparkStatements(contexts), spark_engine(contexts)
         jobs = Jobs(clock, FakeRuns(clock), JobStore(MemoryRegistry(clock), owner="test", clock=clock))
         self.statements = CatalogStatements(
             self.engine,
@@ -97,7 +98,7 @@ def client(spark_driver: SparkDriver) -> Iterator[Client]:
     yield client
     client.other().run("DROP CATALOG IF EXISTS c")
     # The session that refreshes of other tests share forgets it as well.
-    client.refreshes.read_vector(Query(text="SELECT 1", catalog="lake", namespace=("default",)))
+    client.refreshes.sources.read_vector(Query(text="SELECT 1", catalog="lake", namespace=("default",)))
 
 
 def test_what_is_there_is_shown_without_a_spark_job(client: Client, spark_driver: SparkDriver) -> None:
@@ -236,7 +237,7 @@ def test_a_created_catalog_is_seen_by_open_sessions_and_refreshes_until_it_is_dr
     client.run("USE CATALOG c")
     query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace=("default",))
 
-    vector = client.refreshes.read_vector(query)
+    vector = client.refreshes.sources.read_vector(query)
     within = client.names("SHOW CURRENT CATALOG"), client.names("SHOW TABLES IN d")
     elsewhere = other.names("SHOW TABLES IN c.d")
     with pytest.raises(DefinitionInvalid, match="is the current catalog"):
@@ -244,7 +245,7 @@ def test_a_created_catalog_is_seen_by_open_sessions_and_refreshes_until_it_is_dr
     other.run("DROP CATALOG c")
     gone, current = client.names("SHOW CATALOGS"), client.names("SHOW CURRENT CATALOG")
     with pytest.raises(QueryFailed, match="TABLE_OR_VIEW_NOT_FOUND"):
-        client.refreshes.analyse(query)
+        client.refreshes.queries.analyse(query)
     client.run(create.format(tmp_path / "two"))
 
     assert (before, empty, within, elsewhere) == (["lake", "spark_catalog"], [], (["c"], ["t"]), ["t"])
@@ -292,7 +293,7 @@ def test_a_table_with_catalog_settings_of_an_earlier_release_keeps_reading_from_
     client.run(f"CREATE CATALOG c WITH ({shared})")
     query = Query(text="SELECT * FROM c.d.t", catalog="lake", namespace=("default",), settings=frozen)
 
-    vector = client.refreshes.read_vector(query)
+    vector = client.refreshes.sources.read_vector(query)
 
     assert [source.name for source in vector.sources] == ["c.d.t"]
     assert client.names("SHOW DATABASES IN c") == []

@@ -89,13 +89,13 @@ def test_deletes_are_carried_out_and_those_left_behind_do_not_count(world: Refre
     world.spark(f"INSERT INTO {identifier.sql} SELECT CAST(id AS INT), 'd' FROM range(100, 200)")
     world.spark(*(f"DELETE FROM {identifier.sql} WHERE k = {100 + number}" for number in range(4)))
     rows = world.rows("deleted")
-    assert world.engine.fragments(identifier).delete_files > 0
+    assert world.engine.housekeeping.fragments(identifier).delete_files > 0
     settings = replace(world.services.settings, compact_small_files=1)
 
     assert compact(replace(world.services, settings=settings), world.table("deleted")) is not None
 
     assert world.rows("deleted") == rows
-    assert world.engine.fragments(identifier) == Fragments(small_files=0, delete_files=0)
+    assert world.engine.housekeeping.fragments(identifier) == Fragments(small_files=0, delete_files=0)
 
 
 class Compacted:
@@ -110,14 +110,14 @@ class Compacted:
 
     def carry_out_beside(self, statement: str) -> None:
         """Carry out the compaction that was asked for; a batch with the rows of *statement* comes before it is published."""
-        rewrite = self._world.engine.rewrite_files
+        rewrite = self._world.engine.housekeeping.rewrite_files
 
         def meanwhile(asked: Rewrite) -> Staged:
             staged = rewrite(asked)
             self._follower.step(statement)
             return staged
 
-        self._monkeypatch.setattr(self._world.engine, "rewrite_files", meanwhile)
+        self._monkeypatch.setattr(self._world.engine.housekeeping, "rewrite_files", meanwhile)
         self._waiting.pop()()
 
     def count(self, name: str) -> int:

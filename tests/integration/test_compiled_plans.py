@@ -20,6 +20,7 @@ from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.session import Session
 from mt_core.sessions.streaming.streaming_statements import Streams
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.files.plan_files import StoredPlans
 from mt_core.spark.statements.spark_statements import SparkStatements
@@ -51,7 +52,7 @@ class Gateway:
         self.plans = StoredPlans(driver, folder / "sessions")
         self.executor = StatementExecutor(
             StatementPorts(
-                engine=SparkStatements(driver, connectors=self.world.connectors.all),
+                engine=SparkStatements(SparkContexts(driver), connectors=self.world.connectors.all),
                 commands=FakeTableCommands(),
                 runs=FakeRuns(clock),
                 clock=clock,

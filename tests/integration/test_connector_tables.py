@@ -22,6 +22,7 @@ from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.session import Session
 from mt_core.spark.connectors.connector_tables import create_tables
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.jvm_objects import state_of
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -86,7 +87,7 @@ class World:
     def __init__(self, driver: SparkDriver) -> None:
         self.driver, self.registry = driver, MemoryRegistry(SystemClock())
         self.tables = ConnectorTables(self.registry)
-        self.engine = SparkStatements(driver, connectors=self.tables.all)
+        self.engine = SparkStatements(SparkContexts(driver), connectors=self.tables.all)
         self.executor = StatementExecutor(
             StatementPorts(
                 engine=self.engine,

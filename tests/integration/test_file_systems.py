@@ -12,9 +12,10 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import ConfigError
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.file_systems import check_file_system, check_warehouse
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.tables.engine import StorageSpec
 
 pytestmark = pytest.mark.spark
@@ -101,20 +102,20 @@ def objects(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[TableIdentifi
 def test_drop_and_clean_up_reach_the_files_of_a_catalog_that_says_how_it_writes_them(
     spark_driver: SparkDriver, objects: TableIdentifier
 ) -> None:
-    engine, table_id = SparkEngine(spark_driver), str(uuid4())
+    engine, table_id = spark_engine(SparkContexts(spark_driver)), str(uuid4())
     columns = (Column(name="id", type="int"),)
-    engine.create_storage(StorageSpec(identifier=objects, table_id=table_id, columns=columns))
+    engine.storage.create_storage(StorageSpec(identifier=objects, table_id=table_id, columns=columns))
     spark_driver.session.sql(f"INSERT INTO {objects.sql} VALUES (1)")
-    location = Path(engine.load(objects).location)
+    location = Path(engine.metadata.load(objects).location)
     orphan, neighbour = location / "data" / "orphan.parquet", Path(f"{location}_0") / "file"
     orphan.write_bytes(b"left by a writer that died")
     neighbour.parent.mkdir()
     neighbour.write_text("of another table")
 
-    engine.remove_orphans(objects, datetime.now(UTC) + timedelta(seconds=1))
+    engine.housekeeping.remove_orphans(objects, datetime.now(UTC) + timedelta(seconds=1))
     left = orphan.exists()
-    engine.drop_storage(objects, table_id, str(location))
-    engine.drop_storage(objects, table_id, str(location))
+    engine.storage.drop_storage(objects, table_id, str(location))
+    engine.storage.drop_storage(objects, table_id, str(location))
 
     assert not left
     assert [path for path in location.rglob("*") if path.is_file()] == []

@@ -17,6 +17,7 @@ from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
@@ -36,14 +37,14 @@ class Scripts:
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
         world = RefreshWorld(driver, folder, initial_refresh=False)
         catalogs = CreatedCatalogs(world.registry, reserved=catalog_names(driver.settings))
-        engine = SparkStatements(driver, catalogs=catalogs.settings, tables=RegisteredTables(world.registry))
+        engine = SparkStatements(SparkContexts(driver, catalogs.settings), tables=RegisteredTables(world.registry))
         self.executor = StatementExecutor(
             StatementPorts(
                 engine=engine,
                 commands=world.manager,
                 runs=world.manager.requests,
                 clock=SystemClock(),
-                cluster_info=world.engine.cluster_info,
+                cluster_info=world.engine.state.cluster_info,
                 catalogs=catalogs,
                 jobs=JobStore(world.registry, owner="scripts", clock=SystemClock()),
                 connector_tables=ConnectorTables(world.registry),

@@ -17,12 +17,13 @@ from mt_core.errors import Canceled, ConfigError, DefinitionInvalid, MtError, Qu
 from mt_core.model.function import CreatedFunction, FunctionKind
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.session_functions import NoFunctions
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.functions.function_files import FunctionFiles
 from mt_core.spark.functions.function_sync import FunctionSync
 from mt_core.spark.functions.python_code import ModuleReader
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.functions import CreateFunction
 from mt_core.sql.parser import parse
@@ -66,7 +67,8 @@ class World:
         self.driver.functions = FunctionSync(
             self.shared.all, self.files, self._now, modules=READER, keep=self.shared.declare, has_code=has_code
         )
-        self.statements, self.engine = SparkStatements(self.driver), SparkEngine(self.driver)
+        contexts = SparkContexts(self.driver)
+        self.statements, self.engine = SparkStatements(contexts), spark_engine(contexts)
         self.one, self.other = self.session(), self.session()
 
     def _now(self) -> float:
@@ -95,7 +97,7 @@ class World:
 
     def lineage(self, text: str) -> tuple[str | None, list[tuple[str, str]]]:
         """Return why rows of a query may differ from equal sources, and the versions of the functions that it calls."""
-        vector = self.engine.read_vector(Query(text=text, catalog="lake", namespace=("default",)))
+        vector = self.engine.sources.read_vector(Query(text=text, catalog="lake", namespace=("default",)))
         functions = [(each.name, each.version["hash"]) for each in vector.sources if each.kind == "function"]
         return vector.unstable, functions
 

@@ -10,6 +10,7 @@ import pytest
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext
 from mt_core.spark.connectors.temporary import create_temporary
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 
@@ -31,7 +32,7 @@ ALL_TYPES = """CREATE TEMPORARY TABLE g (
 @pytest.fixture
 def run(spark_driver: SparkDriver) -> Run:
     """Return a function that runs a statement in a session of its own and returns its rows."""
-    statements = SparkStatements(spark_driver)
+    statements = SparkStatements(SparkContexts(spark_driver))
     context = SessionContext(session_id=f"generated-{next(_numbers)}", properties={})
 
     def run(sql: str) -> list[list[object]]:

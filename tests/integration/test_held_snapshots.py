@@ -47,14 +47,14 @@ class Kept:
 def kept(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch) -> Kept:
     world.spark("CREATE TABLE o (id INT) USING iceberg", "INSERT INTO o VALUES (1), (2)")
     world.create("mt", QUERY, clauses=INCREMENTAL)
-    kept, write = Kept(world), world.engine.write
+    kept, write = Kept(world), world.engine.writes.write
 
     def noted(asked: Write) -> Staged:
         staged = write(asked)
         kept.held.append(staged.held is not None)
         return staged
 
-    monkeypatch.setattr(world.engine, "write", noted)
+    monkeypatch.setattr(world.engine.writes, "write", noted)
     return kept
 
 

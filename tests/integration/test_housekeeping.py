@@ -9,55 +9,56 @@ import pytest
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.tables.engine import StorageSpec
+from mt_core.tables.engine import RefreshEngine, StorageSpec
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def engine(spark_driver: SparkDriver) -> SparkEngine:
-    return SparkEngine(spark_driver)
+def engine(spark_driver: SparkDriver) -> RefreshEngine:
+    return spark_engine(SparkContexts(spark_driver))
 
 
 @pytest.fixture
-def table(engine: SparkEngine, spark_driver: SparkDriver) -> TableIdentifier:
+def table(engine: RefreshEngine, spark_driver: SparkDriver) -> TableIdentifier:
     identifier = TableIdentifier("lake", ("default",), f"kept_{uuid4().hex[:8]}")
     columns = (Column(name="id", type="int"),)
-    engine.create_storage(StorageSpec(identifier=identifier, table_id=str(uuid4()), columns=columns))
+    engine.storage.create_storage(StorageSpec(identifier=identifier, table_id=str(uuid4()), columns=columns))
     for number in (1, 2, 3):
         spark_driver.session.sql(f"INSERT OVERWRITE {identifier.sql} VALUES ({number})")
     return identifier
 
 
 def test_old_snapshots_expire_with_their_files_and_the_rows_stay(
-    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+    engine: RefreshEngine, spark_driver: SparkDriver, table: TableIdentifier
 ) -> None:
     now = datetime.now(UTC) + timedelta(seconds=1)
-    files = list(Path(engine.load(table).location).rglob("*.parquet"))
+    files = list(Path(engine.metadata.load(table).location).rglob("*.parquet"))
 
-    assert not engine.has_expired(table, now - timedelta(days=1), ())
-    assert engine.has_expired(table, now, ())
-    engine.expire(table, now, ())
+    assert not engine.housekeeping.has_expired(table, now - timedelta(days=1), ())
+    assert engine.housekeeping.has_expired(table, now, ())
+    engine.housekeeping.expire(table, now, ())
 
-    assert not engine.has_expired(table, now, ())
-    assert len(list(engine.ancestors(engine.load(table)))) == 1
+    assert not engine.housekeeping.has_expired(table, now, ())
+    assert len(list(engine.metadata.ancestors(engine.metadata.load(table)))) == 1
     assert [row.id for row in spark_driver.session.table(table.sql).collect()] == [3]
-    assert len(list(Path(engine.load(table).location).rglob("*.parquet"))) < len(files)
+    assert len(list(Path(engine.metadata.load(table).location).rglob("*.parquet"))) < len(files)
 
 
 def test_old_snapshots_that_others_read_stay_while_those_between_expire(
-    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+    engine: RefreshEngine, spark_driver: SparkDriver, table: TableIdentifier
 ) -> None:
     now = datetime.now(UTC) + timedelta(seconds=1)
-    _, first, *between = reversed([each.snapshot_id for each in engine.ancestors(engine.load(table))])
+    _, first, *between = reversed([each.snapshot_id for each in engine.metadata.ancestors(engine.metadata.load(table))])
 
-    engine.expire(table, now, {first, "1"})
+    engine.housekeeping.expire(table, now, {first, "1"})
 
-    assert not engine.has_expired(table, now, {first})
-    assert engine.has_expired(table, now, ())
+    assert not engine.housekeeping.has_expired(table, now, {first})
+    assert engine.housekeeping.has_expired(table, now, ())
     session = spark_driver.session
     left = {str(row.snapshot_id) for row in session.table(f"{table.sql}.snapshots").collect()}
     assert left == {first, between[-1]}
@@ -66,30 +67,30 @@ def test_old_snapshots_that_others_read_stay_while_those_between_expire(
 
 
 def test_files_that_no_snapshot_refers_to_are_removed_once_they_are_old(
-    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+    engine: RefreshEngine, spark_driver: SparkDriver, table: TableIdentifier
 ) -> None:
-    orphan = Path(engine.load(table).location) / "data" / "orphan.parquet"
+    orphan = Path(engine.metadata.load(table).location) / "data" / "orphan.parquet"
     orphan.write_bytes(b"left by a writer that died")
     now = datetime.now(UTC) + timedelta(seconds=1)
 
-    engine.remove_orphans(table, now - timedelta(days=1))
+    engine.housekeeping.remove_orphans(table, now - timedelta(days=1))
     assert orphan.exists()
 
-    engine.remove_orphans(table, now)
+    engine.housekeeping.remove_orphans(table, now)
 
     assert not orphan.exists()
     assert [row.id for row in spark_driver.session.table(table.sql).collect()] == [3]
 
 
 def test_catalogs_that_iceberg_makes_for_itself_are_not_named_to_users(
-    engine: SparkEngine, spark_driver: SparkDriver, table: TableIdentifier
+    engine: RefreshEngine, spark_driver: SparkDriver, table: TableIdentifier
 ) -> None:
     options = "map('rewrite-all', 'true')"
-    statements = SparkStatements(spark_driver)
+    statements = SparkStatements(SparkContexts(spark_driver))
 
     def named() -> tuple[str, list[str]]:
         with pytest.raises(DefinitionInvalid, match="known catalogs: ") as refused:
-            engine.check_catalog(TableIdentifier("nowhere", ("default",), "t"))
+            engine.catalogs.check_catalog(TableIdentifier("nowhere", ("default",), "t"))
         return str(refused.value), sorted(statements.catalogs(SessionContext(session_id="s", properties={})))
 
     # Other tests may have made catalogs in this session.

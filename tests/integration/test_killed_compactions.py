@@ -42,8 +42,9 @@ class Compacted:
         self.follower.lookout = LookOut(services, submit=lambda work: work(), beside=self._waiting.append)
         self.world.spark("INSERT INTO orders SELECT uuid(), CAST(id AS INT) FROM range(20000)")
         self.follower.follow("totals", QUERY, options="'write.upsert' = 'equality-delete'")
+        housekeeping = self.world.engine.housekeeping
         for name in ("rewrite_files", "stage_again"):
-            monkeypatch.setattr(self.world.engine, name, self._watched(getattr(self.world.engine, name)))
+            monkeypatch.setattr(housekeeping, name, self._watched(getattr(housekeeping, name)))
         self.when, self._lost, self._killing = "", 0, Lock()
 
     def batch(self) -> None:

@@ -112,17 +112,17 @@ def test_the_manifests_of_a_source_in_partitions_name_those_that_rows_were_appen
         catalog="lake",
         namespace=(world.namespace,),
     )
-    since, job_id = world.engine.read_vector(query), uuid4().hex
+    since, job_id = world.engine.sources.read_vector(query), uuid4().hex
     world.spark(change)
-    vector = world.engine.read_vector(query)
-    changes = world.engine.changes_since(query, since, vector)
+    vector = world.engine.sources.read_vector(query)
+    changes = world.engine.changes.changes_since(query, since, vector)
     assert not isinstance(changes, str)
     strategy = touched_by(changes, changes.changes, ["day", "v"])
 
-    found = world.engine.touched_partitions(
+    found = world.engine.writes.touched_partitions(
         job_id, query, vector, Maintenance(strategy=strategy, changes=changes, since=since, base="")
     )
 
     appended = {("2026-02-26", "7"), (None, "8")}
     assert found == (appended if change.startswith("INSERT") else {("2026-02-25", "1")})
-    assert (world.engine.progress(job_id) is not None) is has_jobs
+    assert (world.engine.jobs.progress(job_id) is not None) is has_jobs

@@ -150,7 +150,7 @@ class LateHistory:
         table = self.world.table(name)
         # Columns that no query reads make nothing unknown.
         assert self.is_doubtful or table.doubted is None, (name, table.doubted, told)
-        newest = next(iter(self.world.engine.ancestors(self.world.engine.load(table.identifier))))
+        newest = next(iter(self.world.engine.metadata.ancestors(self.world.engine.metadata.load(table.identifier))))
         today = f"{max(run.points):%Y-%m-%d}"
         rows, expected = (self.world.plain(text) for text in (f"SELECT * FROM {name}", self.queries[name]))
         for day in sorted({str(row[0]) for row in (*rows, *expected) if str(row[0]) < today}):

@@ -37,7 +37,7 @@ def laid_out(world: RefreshWorld, name: str) -> None:
 
 def planned(world: RefreshWorld, name: str, day: str) -> tuple[int, int]:
     """Return how many files of a table Iceberg reads for the rows of a day, and how many there are."""
-    table = world.engine._catalogs.load_table(world.table(name).identifier)
+    table = world.contexts.catalogs.load_table(world.table(name).identifier)
     expressions = static_member(world.session, "org.apache.iceberg.expressions.Expressions")
     at = expressions.greaterThanOrEqual("ts", f"{day}T00:00:00+00:00")
     before = expressions.lessThanOrEqual("ts", f"{day}T23:59:59.999999+00:00")

@@ -13,9 +13,10 @@ from py4j.protocol import Py4JNetworkError
 
 from mt_core.errors import EngineUnavailable
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import LOST
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.engine import Query
 from tests.integration.row_servers import row_servers
@@ -53,7 +54,7 @@ class LostCall:
 def statement(sql: str) -> Action:
     def run(driver: SparkDriver) -> None:
         context = SessionContext(session_id=f"lost-{next(_numbers)}", properties={"spark.sql.ansi.enabled": "true"})
-        found = SparkStatements(driver).execute(context, sql, job_id=f"lost-{next(_numbers)}").rows
+        found = SparkStatements(SparkContexts(driver)).execute(context, sql, job_id=f"lost-{next(_numbers)}").rows
         assert found is not None
         found.page(0, 10)
 
@@ -61,14 +62,17 @@ def statement(sql: str) -> Action:
 
 
 def state_and_plan(driver: SparkDriver) -> None:
-    context, statements = SessionContext(session_id=f"lost-{next(_numbers)}", properties={}), SparkStatements(driver)
+    context, statements = (
+        SessionContext(session_id=f"lost-{next(_numbers)}", properties={}),
+        SparkStatements(SparkContexts(driver)),
+    )
     statements.session_state(context)
     statements.explain(context, "SELECT 1", "extended")
 
 
 def analysis(driver: SparkDriver) -> None:
-    query, engine = Query(text=QUERY, catalog="lake", namespace=("default",)), SparkEngine(driver)
-    engine.analyse(query)
+    query, engine = Query(text=QUERY, catalog="lake", namespace=("default",)), spark_engine(SparkContexts(driver))
+    engine.queries.analyse(query)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -4,6 +4,7 @@ import pytest
 
 from mt_core.model.run import RunStatus
 from mt_core.sessions.ports import SessionContext, SessionState
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.table_commands import RefreshRequest
@@ -80,7 +81,7 @@ def test_settings_and_options_of_one_refresh_act_on_its_rows_files(events: Refre
 
 
 def test_a_session_tells_the_zone_of_its_queries_and_its_temporary_names(spark_driver: SparkDriver) -> None:
-    engine = SparkStatements(spark_driver)
+    engine = SparkStatements(SparkContexts(spark_driver))
     context = SessionContext(session_id="of the test", properties={})
     for text in (
         "SET TIME ZONE 'America/New_York'",

@@ -14,11 +14,12 @@ from pyspark.sql import SparkSession
 from mt_core.model.partition import WHOLE
 from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import java_function, json_of, own_object, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries import source_versions
 from mt_core.spark.queries.glances import NO_ANSWER, read, refreshed
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.tables.engine import (
     Query,
     SourceVector,
@@ -83,7 +84,7 @@ class Pins:
     """Tables, views and runs over them."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        self.session, self.engine = driver.session, SparkEngine(driver)
+        self.session, self.engine = driver.session, spark_engine(SparkContexts(driver))
         self.zone = driver.settings.zone
 
     def sql(self, text: str) -> None:
@@ -93,7 +94,7 @@ class Pins:
         return Query(text=text, catalog="lake", namespace=("pins",), zone=self.zone)
 
     def vector(self, text: str) -> SourceVector:
-        return self.engine.read_vector(self.query(text))
+        return self.engine.sources.read_vector(self.query(text))
 
     def plain(self, text: str) -> list[tuple[object, ...]]:
         self.sql("USE lake.pins")
@@ -102,10 +103,10 @@ class Pins:
     def written(self, text: str, vector: SourceVector) -> list[tuple[object, ...]]:
         """Return the rows of a run at *vector*."""
         query, table_id = self.query(text), str(uuid4())
-        columns = self.engine.check_columns(_TARGET, self.engine.analyse(query).columns)
+        columns = self.engine.queries.check_columns(_TARGET, self.engine.queries.analyse(query).columns)
         identifier = TableIdentifier("lake", ("pins",), f"mt_{next(_numbers)}")
-        self.engine.create_storage(StorageSpec(identifier=identifier, table_id=table_id, columns=columns))
-        self.engine.swap(identifier, self.engine.load(identifier), MetadataChange(branch="run_1"))
+        self.engine.storage.create_storage(StorageSpec(identifier=identifier, table_id=table_id, columns=columns))
+        self.engine.metadata.swap(identifier, self.engine.metadata.load(identifier), MetadataChange(branch="run_1"))
         summary = {"freshtable.run-id": "1", "freshtable.partitions": "null"}
         write = Write(
             job_id=uuid4().hex,
@@ -118,9 +119,9 @@ class Pins:
             summary=summary,
             query_types={column.name: column.type for column in columns},
         )
-        self.engine.write(write)
+        self.engine.writes.write(write)
         rows = self.session.sql(f"SELECT * FROM {identifier.sql} VERSION AS OF 'run_1'").collect()
-        self.engine.drop_storage(identifier, table_id, "")
+        self.engine.storage.drop_storage(identifier, table_id, "")
         return sorted(tuple(row) for row in rows)
 
 
@@ -248,7 +249,7 @@ def test_a_commit_after_a_new_column_makes_the_source_pinnable_again(pins: Pins)
 def test_a_session_view_made_in_another_zone_is_not_expanded(pins: Pins) -> None:
     text = "SELECT * FROM spark_catalog.default.pins_view"
 
-    vector = pins.engine.read_vector(Query(text=text, zone="Asia/Tokyo"))
+    vector = pins.engine.sources.read_vector(Query(text=text, zone="Asia/Tokyo"))
 
     assert "pins_view was created with spark.sql.session.timeZone" in (vector.unpinnable or "")
     assert pins.vector(text).unpinnable is None
@@ -322,13 +323,13 @@ def test_a_look_at_many_queries_tells_which_of_their_sources_changed(pins: Pins)
             "SELECT id FROM `odd.table x`",
         )
     ]
-    pins.engine.look(queries)
-    looks = [pins.engine.look(queries)]
+    pins.engine.sources.look(queries)
+    looks = [pins.engine.sources.look(queries)]
 
     def look_after(*statements: str) -> list[bool]:
         for statement in statements:
             pins.sql(statement)
-        looks.append(pins.engine.look(queries))
+        looks.append(pins.engine.sources.look(queries))
         return [before != after for before, after in zip(*looks[-2:], strict=True)]
 
     assert look_after() == [False, False, False, False]
@@ -356,13 +357,13 @@ def test_sources_at_tags_are_waited_for_together(pins: Pins, monkeypatch: pytest
         asked.append(len(tables))
         return refreshed(session, tables, wait_ms, fresh=fresh)
 
-    pins.engine.look(queries)
+    pins.engine.sources.look(queries)
     monkeypatch.setattr(source_versions, "refreshed", counted)
-    first = pins.engine.look(queries)
+    first = pins.engine.sources.look(queries)
     pins.sql("INSERT INTO lake.pins.orders VALUES (11, 'y')")
     pins.sql("INSERT INTO lake.pins.items VALUES (12, 'x')")
     pins.sql("ALTER TABLE lake.pins.items CREATE OR REPLACE TAG two")
-    second = pins.engine.look(queries)
+    second = pins.engine.sources.look(queries)
 
     assert asked == [2, 2]
     assert [before != after for before, after in zip(first, second, strict=True)] == [False, True, True]

@@ -21,6 +21,7 @@ from mt_core.errors import (
 from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.upkeep.registered import RegisteredTables
@@ -45,7 +46,7 @@ class Guarded:
         with registry.transaction() as transaction:
             for name in NAMES:
                 transaction.tables.insert(a_table(identifier=name))
-        self.engine = SparkStatements(driver, tables=RegisteredTables(registry))
+        self.engine = SparkStatements(SparkContexts(driver), tables=RegisteredTables(registry))
         self.context = SessionContext(session_id=f"guarded-{next(_numbers)}", properties={})
 
     def run(self, sql: str) -> Sequence[Sequence[Any]]:

@@ -12,6 +12,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import QueryFailed
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.branch_commit import BranchCommit
@@ -19,7 +21,6 @@ from mt_core.spark.iceberg.computed_rows import Computed, kept
 from mt_core.spark.iceberg.replace_rows import AddedRows, AllRows, DeleteModes, replace_rows
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
-from mt_core.spark.refresh.engine import SparkEngine
 from tests.support.started_jobs import started_jobs
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
@@ -47,11 +48,11 @@ class Place:
     """A table of two files with a branch, which is changed."""
 
     session: SparkSession
-    engine: SparkEngine
+    catalogs: Catalogs
     name: TableIdentifier
 
     def commit(self, **options: Any) -> BranchCommit:
-        table = self.engine._catalogs.load_table(self.name)
+        table = self.catalogs.load_table(self.name)
         base = str(table.currentSnapshot().snapshotId())
         return BranchCommit(
             session=self.session,
@@ -79,7 +80,7 @@ class Place:
         return self.summary(), jobs
 
     def summary(self) -> Mapping[str, str]:
-        table = self.engine._catalogs.load_table(self.name)
+        table = self.catalogs.load_table(self.name)
         return text_map(self.session, table.snapshot("changed").summary())
 
     def rows(self, branch: str = "changed") -> list[tuple[Any, ...]]:
@@ -91,14 +92,14 @@ class Places:
     """Makes tables."""
 
     def __init__(self, driver: SparkDriver) -> None:
-        self.session, self.engine = driver.session, SparkEngine(driver)
+        self.session, self.catalogs = driver.session, SparkContexts(driver).catalogs
         self.namespace = f"n{uuid4().hex[:12]}"
         self.session.sql(f"CREATE NAMESPACE lake.{self.namespace}")
 
     def make(self, clauses: str = "", *, rows: bool = True) -> Place:
         name = TableIdentifier("lake", (self.namespace,), f"t{uuid4().hex[:12]}")
         self.session.sql(f"CREATE TABLE {name.sql} (k INT, v STRING) USING iceberg {clauses}")
-        place = Place(session=self.session, engine=self.engine, name=name)
+        place = Place(session=self.session, catalogs=self.catalogs, name=name)
         for part in (BEFORE[:2], BEFORE[2:]) if rows else ([],):
             place.relation(list(part), "k INT, v STRING").frame.coalesce(1).writeTo(name.sql).append()
         self.session.sql(f"ALTER TABLE {name.sql} CREATE BRANCH changed")
@@ -201,7 +202,7 @@ def test_equality_deletes_are_not_written_beside_files_of_other_partitions(place
 def test_null_in_a_column_that_is_not_null_is_refused_by_its_name(places: Places) -> None:
     place = places.make()
     places.session.sql(f"TRUNCATE TABLE {place.name.sql}")
-    place.engine._catalogs.load_table(place.name).updateSchema().allowIncompatibleChanges().requireColumn("v").commit()
+    place.catalogs.load_table(place.name).updateSchema().allowIncompatibleChanges().requireColumn("v").commit()
     rows = AddedRows(rows=place.relation([(1, None)], "k INT, v STRING"))
 
     with pytest.raises(QueryFailed, match="NULL in a column that is NOT NULL: one of `v`"):

@@ -12,6 +12,7 @@ import pytest
 
 from mt_core.errors import Canceled, EngineUnavailable, QueryFailed
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.results.row_stream import StreamedRows
 from mt_core.spark.results.spool import Spools
@@ -33,7 +34,7 @@ class World:
     """Runs queries, and closes their results at the end."""
 
     def __init__(self, driver: SparkDriver, spools: Spools | None = None) -> None:
-        self.driver, self.engine = driver, SparkStatements(driver, spools)
+        self.driver, self.engine = driver, SparkStatements(SparkContexts(driver), spools)
         self.opened: list[StreamedRows] = []
 
     def run(self, sql: str, **properties: str) -> StreamedRows:

@@ -337,7 +337,7 @@ def test_a_refresh_that_fails_half_way_leaves_the_old_rows(orders: RefreshWorld)
 
     run = orders.refresh("mt")
 
-    metadata = orders.engine.load(orders.table("mt").identifier)
+    metadata = orders.engine.metadata.load(orders.table("mt").identifier)
     assert run.status is RunStatus.FAILED
     assert "DIVIDE_BY_ZERO" in (run.error or "")
     assert orders.rows("mt") == before

@@ -70,7 +70,9 @@ def test_stars_written_out_mean_what_they_meant_after_the_source_moved_and_got_c
     texts = {name: query.format(ns=people.namespace) for name, query in QUERIES.items()}
     before = {name: people.plain(text) for name, text in texts.items()}
     found = {
-        name: people.engine.analyse(Query(text=text, catalog="lake", namespace=(people.namespace,))).expanded_query
+        name: people.engine.queries.analyse(
+            Query(text=text, catalog="lake", namespace=(people.namespace,))
+        ).expanded_query
         for name, text in texts.items()
     }
     at_first = {name: people.plain(text) for name, text in found.items()}

@@ -51,11 +51,11 @@ SKIPPED = (RunStatus.SKIPPED, "sources unchanged")
 
 def test_unchanged_sources_are_skipped_and_nothing_is_written(orders: RefreshWorld) -> None:
     orders.create("mt", "SELECT * FROM orders")
-    before = orders.engine.load(orders.table("mt").identifier)
+    before = orders.engine.metadata.load(orders.table("mt").identifier)
 
     run = orders.tick("mt")
 
-    after = orders.engine.load(orders.table("mt").identifier)
+    after = orders.engine.metadata.load(orders.table("mt").identifier)
     assert verdict(run) == SKIPPED
     assert (run.rows, run.snapshot_id, run.decision) == (None, None, "skip")
     assert (after.main, after.branches, last_run_of(after)) == (before.main, {}, last_run_of(before))
@@ -108,7 +108,7 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
         orders.create(name, query)
 
     def look() -> list[str | None]:
-        return [*orders.engine.look([query_of(orders.table(name).definition) for name in queries])]
+        return [*orders.engine.sources.look([query_of(orders.table(name).definition) for name in queries])]
 
     def outcome(name: str, run: RefreshRun) -> str:
         said = "skipped" if verdict(run) == SKIPPED else refreshed(orders, name, queries[name], run)

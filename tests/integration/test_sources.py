@@ -5,10 +5,11 @@ import pytest
 from mt_core.errors import DefinitionInvalid, QueryFailed, Unsupported
 from mt_core.model.storage import METADATA_COLUMNS
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import java_class, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
-from mt_core.tables.engine import Query
+from mt_core.spark.refresh.engine import spark_engine
+from mt_core.tables.engine import Query, RefreshEngine
 
 pytestmark = pytest.mark.spark
 
@@ -57,9 +58,9 @@ STABLE = [
 
 
 @pytest.fixture
-def engine(spark_driver: SparkDriver) -> SparkEngine:
-    session, engine = spark_driver.session, SparkEngine(spark_driver)
-    if not engine.relation_exists(TableIdentifier("lake", ("facts",), "recent_facts")):
+def engine(spark_driver: SparkDriver) -> RefreshEngine:
+    session, engine = spark_driver.session, spark_engine(SparkContexts(spark_driver))
+    if not engine.catalogs.relation_exists(TableIdentifier("lake", ("facts",), "recent_facts")):
         session.sql("CREATE NAMESPACE IF NOT EXISTS lake.facts")
         session.sql("CREATE TABLE lake.facts.facts (id INT, ts TIMESTAMP) USING iceberg")
         session.sql("INSERT INTO lake.facts.facts VALUES (1, TIMESTAMP '2026-01-01'), (2, NULL)")
@@ -74,22 +75,22 @@ def query(text: str, zone: str = "UTC") -> Query:
 
 
 @pytest.mark.parametrize(("text", "reason"), list(UNSTABLE.items()))
-def test_a_query_that_can_change_by_itself_says_why(engine: SparkEngine, text: str, reason: str) -> None:
-    assert engine.read_vector(query(text)).unstable == reason
+def test_a_query_that_can_change_by_itself_says_why(engine: RefreshEngine, text: str, reason: str) -> None:
+    assert engine.sources.read_vector(query(text)).unstable == reason
 
 
 @pytest.mark.parametrize("text", STABLE)
-def test_a_query_of_its_sources_alone_is_stable(engine: SparkEngine, text: str) -> None:
-    vector = engine.read_vector(query(text))
+def test_a_query_of_its_sources_alone_is_stable(engine: RefreshEngine, text: str) -> None:
+    vector = engine.sources.read_vector(query(text))
 
     assert (vector.unstable, vector.unpinnable, vector.unversioned) == (None, None, ())
 
 
-def test_sources_without_versions_are_named(engine: SparkEngine, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_sources_without_versions_are_named(engine: RefreshEngine, tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("files")
     (folder / "a.json").write_text('{"id": 1}')
 
-    vector = engine.read_vector(
+    vector = engine.sources.read_vector(
         query(
             f"SELECT id FROM facts UNION ALL SELECT id FROM json.`{folder}` UNION ALL TABLE spark_catalog.default.plain_files"
         )
@@ -100,13 +101,13 @@ def test_sources_without_versions_are_named(engine: SparkEngine, tmp_path_factor
     assert vector.unpinnable is None
 
 
-def test_analysis_gives_columns_and_a_text_that_means_the_same_anywhere(engine: SparkEngine) -> None:
+def test_analysis_gives_columns_and_a_text_that_means_the_same_anywhere(engine: RefreshEngine) -> None:
     text = (
         "WITH f AS (SELECT * FROM facts) -- facts\n"
         "SELECT f.id, r.ts AS `when`, struct(1 AS `a b`) AS s FROM f JOIN recent_facts r USING (id)"
     )
 
-    found = engine.analyse(query(text))
+    found = engine.queries.analyse(query(text))
 
     assert found.columns == (
         Column(name="id", type="int"),
@@ -118,21 +119,21 @@ def test_analysis_gives_columns_and_a_text_that_means_the_same_anywhere(engine: 
         "recent_facts r", "`lake`.`facts`.`recent_facts` r"
     )
     assert (found.sources, found.relations) == (("lake.facts.facts",), frozenset({"facts", "recent_facts"}))
-    assert engine.analyse(Query(text=found.expanded_query)).columns == found.columns
+    assert engine.queries.analyse(Query(text=found.expanded_query)).columns == found.columns
 
 
-def test_zone_and_settings_of_a_query_are_its_own(engine: SparkEngine) -> None:
-    engine.analyse(query("SELECT 1 AS a", zone="Asia/Tokyo"))
+def test_zone_and_settings_of_a_query_are_its_own(engine: RefreshEngine) -> None:
+    engine.queries.analyse(query("SELECT 1 AS a", zone="Asia/Tokyo"))
 
     with pytest.raises(QueryFailed):
-        engine.analyse(Query(text="SELECT * FROM facts", settings={"spark.sql.ansi.enabled": "false"}))
+        engine.queries.analyse(Query(text="SELECT * FROM facts", settings={"spark.sql.ansi.enabled": "false"}))
 
-    assert engine.analyse(query("SELECT id FROM facts")).sources == ("lake.facts.facts",)
+    assert engine.queries.analyse(query("SELECT id FROM facts")).sources == ("lake.facts.facts",)
 
 
-def test_an_analysis_error_has_line_and_position(engine: SparkEngine) -> None:
+def test_an_analysis_error_has_line_and_position(engine: RefreshEngine) -> None:
     with pytest.raises(QueryFailed, match="nope") as caught:
-        engine.analyse(query("SELECT id,\n  nope FROM facts"))
+        engine.queries.analyse(query("SELECT id,\n  nope FROM facts"))
 
     assert (caught.value.error_class, caught.value.line, caught.value.position) == (
         "UNRESOLVED_COLUMN.WITH_SUGGESTION",
@@ -141,14 +142,14 @@ def test_an_analysis_error_has_line_and_position(engine: SparkEngine) -> None:
     )
 
 
-def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: SparkEngine, spark_driver: SparkDriver) -> None:
+def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: RefreshEngine, spark_driver: SparkDriver) -> None:
     spark_driver.session.sql("CREATE OR REPLACE TEMPORARY VIEW mine AS SELECT 1 AS id")
     spark_driver.session.sql("CREATE OR REPLACE GLOBAL TEMPORARY VIEW ours AS SELECT 1 AS id")
 
     with pytest.raises(QueryFailed, match="a session of their own"):
-        engine.analyse(query("SELECT * FROM mine"))
+        engine.queries.analyse(query("SELECT * FROM mine"))
     with pytest.raises(DefinitionInvalid, match=r"global_temp\.ours is a temporary view"):
-        engine.analyse(query("SELECT * FROM global_temp.ours"))
+        engine.queries.analyse(query("SELECT * FROM global_temp.ours"))
 
 
 @pytest.mark.parametrize(
@@ -159,24 +160,24 @@ def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: SparkEngine,
         "WITH f AS (SELECT 1) INSERT INTO facts SELECT * FROM f",
     ],
 )
-def test_a_command_is_refused_and_not_run(engine: SparkEngine, spark_driver: SparkDriver, text: str) -> None:
+def test_a_command_is_refused_and_not_run(engine: RefreshEngine, spark_driver: SparkDriver, text: str) -> None:
     with pytest.raises(DefinitionInvalid, match="not a query"):
-        engine.analyse(query(text))
+        engine.queries.analyse(query(text))
 
     assert spark_driver.session.table("lake.facts.facts").count() == 2
 
 
-def test_two_columns_of_one_name_are_refused(engine: SparkEngine) -> None:
+def test_two_columns_of_one_name_are_refused(engine: RefreshEngine) -> None:
     with pytest.raises(DefinitionInvalid, match="two columns named ID"):
-        engine.analyse(query("SELECT id, 1 AS ID FROM facts"))
+        engine.queries.analyse(query("SELECT id, 1 AS ID FROM facts"))
 
 
-def test_a_stream_is_refused(engine: SparkEngine) -> None:
+def test_a_stream_is_refused(engine: RefreshEngine) -> None:
     with pytest.raises(Unsupported, match="leave out STREAM"):
-        engine.analyse(query("SELECT * FROM STREAM facts"))
+        engine.queries.analyse(query("SELECT * FROM STREAM facts"))
 
 
-def test_types_that_storage_changes_are_told(engine: SparkEngine) -> None:
+def test_types_that_storage_changes_are_told(engine: RefreshEngine) -> None:
     columns = [
         Column(name="a", type="tinyint"),
         Column(name="b", type="char(3)"),
@@ -184,7 +185,7 @@ def test_types_that_storage_changes_are_told(engine: SparkEngine) -> None:
         Column(name="d", type="decimal(10,2)"),
     ]
 
-    found = engine.check_columns(TableIdentifier("lake", ("facts",), "t"), columns)
+    found = engine.queries.check_columns(TableIdentifier("lake", ("facts",), "t"), columns)
 
     assert [column.type for column in found] == ["int", "string", "array<struct<`x y`:int>>", "decimal(10,2)"]
 
@@ -193,9 +194,9 @@ def test_types_that_storage_changes_are_told(engine: SparkEngine) -> None:
     "kind",
     ["interval day to second", "time(6)", "void", "array<void>", "struct<>", "map<string,struct<>>", "struct<``:int>"],
 )
-def test_a_type_that_storage_does_not_have_is_named(engine: SparkEngine, kind: str) -> None:
+def test_a_type_that_storage_does_not_have_is_named(engine: RefreshEngine, kind: str) -> None:
     with pytest.raises(DefinitionInvalid, match=r"Column bad has type .*CAST"):
-        engine.check_columns(TableIdentifier("lake", ("facts",), "t"), [Column(name="bad", type=kind)])
+        engine.queries.check_columns(TableIdentifier("lake", ("facts",), "t"), [Column(name="bad", type=kind)])
 
 
 def test_the_names_of_metadata_columns_are_those_of_iceberg(spark_driver: SparkDriver) -> None:

@@ -11,6 +11,7 @@ import pytest
 from mt_core.base.rowset import LogicalType
 from mt_core.errors import QueryFailed
 from mt_core.sessions.ports import SessionContext, StatementResult
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 
@@ -46,7 +47,7 @@ class Session:
 
 @pytest.fixture
 def engine(spark_driver: SparkDriver) -> SparkStatements:
-    return SparkStatements(spark_driver)
+    return SparkStatements(SparkContexts(spark_driver))
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from mt_core.model.job import JobStatus
 from mt_core.model.reservation import Atomicity
 from mt_core.sessions.ports import SessionContext
 from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.depth import DEPTH
@@ -64,7 +65,7 @@ class World:
             "spark.sql.catalog.accounts.driver": "org.sqlite.JDBC",
         }
         self.catalogs = {"folders": settings, "stored": stored, "accounts": accounts}
-        self.engine = SparkStatements(driver, catalogs=lambda: self.catalogs)
+        self.engine = SparkStatements(SparkContexts(driver, lambda: self.catalogs))
         clock = SystemClock()
         self.store = JobStore(MemoryRegistry(clock), owner="test", clock=clock)
         self.creations = TableCreations(self.engine, self.store, engine_timeout_s=120)

@@ -13,6 +13,7 @@ from mt_core.base.rowset import PageForm
 from mt_core.errors import Unsupported
 from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.sessions.ports import SessionContext
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 
@@ -25,7 +26,7 @@ CONTEXT = SessionContext(session_id="types", properties={"table.local-time-zone"
 @pytest.fixture(scope="module")
 def shown(module_driver: SparkDriver) -> dict[str, Any]:
     """What one query answers for the expressions of all golden files; `json` is the value as it is on the wire."""
-    engine = SparkStatements(module_driver)
+    engine = SparkStatements(SparkContexts(module_driver))
     expressions = {
         file.stem: json.loads(file.read_text(encoding="utf-8"))["sql"] for file in sorted(GOLDEN.glob("*.json"))
     }
@@ -52,7 +53,7 @@ def test_a_type_and_its_values_are_golden(shown: dict[str, Any], name: str) -> N
 
 
 def test_a_map_with_nested_keys_is_refused_before_it_runs(spark_driver: SparkDriver) -> None:
-    engine = SparkStatements(spark_driver)
+    engine = SparkStatements(SparkContexts(spark_driver))
     query = "SELECT MAP(ARRAY(id), raise_error('not reached')) AS m FROM VALUES (1) AS t(id)"
 
     with pytest.raises(Unsupported, match=r"Column m has a map<array<int>,void>.*map_entries"):

@@ -15,6 +15,7 @@ from mt_core.errors import MtError, QueryFailed
 from mt_core.model.stream import StreamMember
 from mt_core.sessions.ports import ResultRows, SessionContext
 from mt_core.spark.connectors.temporary import create_temporary
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.sql.parser import ReadStatement
@@ -30,7 +31,7 @@ class World:
 
     def __init__(self, driver: SparkDriver) -> None:
         number = next(_numbers)
-        self.driver, self.statements = driver, SparkStatements(driver)
+        self.driver, self.statements = driver, SparkStatements(SparkContexts(driver))
         self.context = SessionContext(session_id=f"unbounded-{number}", properties={})
         self.table = f"lake.default.unbounded_{number}"
         self.results: list[ResultRows] = []

@@ -207,4 +207,4 @@ def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: Refresh
         run = orders.runs("mt")[-1]
         assert (run.status, run.attempt, orders.rows("mt")) == (RunStatus.SUCCEEDED, 2, orders.plain(query)), step
         assert set(deletes(orders, "mt")) == {by}
-    assert run_branches(orders.engine.load(orders.table("mt").identifier).branches) == ()
+    assert run_branches(orders.engine.metadata.load(orders.table("mt").identifier).branches) == ()

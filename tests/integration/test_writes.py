@@ -11,8 +11,9 @@ from mt_core.errors import Canceled, EngineError, QueryFailed, RequestInvalid
 from mt_core.model.partition import WHOLE, PartitionSpec, Scope
 from mt_core.model.storage import MetadataChange
 from mt_core.model.table import Column, TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.refresh.engine import SparkEngine
+from mt_core.spark.refresh.engine import spark_engine
 from mt_core.tables.engine import (
     Query,
     Staged,
@@ -35,7 +36,7 @@ class Target:
 
     def __init__(self, driver: SparkDriver) -> None:
         number = next(_numbers)
-        self.session, self.engine = driver.session, SparkEngine(driver)
+        self.session, self.engine = driver.session, spark_engine(SparkContexts(driver))
         self.source = f"lake.default.w_src_{number}"
         self.identifier, self.table_id = TableIdentifier("lake", ("default",), f"w_{number}"), str(uuid4())
         self.runs = count(1)
@@ -43,14 +44,16 @@ class Target:
     def refresh(self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS) -> Staged:
         """Run, and publish what was staged."""
         write = self.prepared(scope, text, columns)
-        staged = self.engine.write(write)
+        staged = self.engine.writes.write(write)
         change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(write.branch,))
-        self.engine.swap(self.identifier, self.engine.load(self.identifier), change)
+        self.engine.metadata.swap(self.identifier, self.engine.metadata.load(self.identifier), change)
         return staged
 
     def prepared(self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS) -> Write:
         run = f"r{next(self.runs)}"
-        self.engine.swap(self.identifier, self.engine.load(self.identifier), MetadataChange(branch=f"run_{run}"))
+        self.engine.metadata.swap(
+            self.identifier, self.engine.metadata.load(self.identifier), MetadataChange(branch=f"run_{run}")
+        )
         query = Query(text=text or f"SELECT * FROM {self.source}", catalog="lake", namespace=("default",))
         return Write(
             job_id=uuid4().hex,
@@ -58,7 +61,7 @@ class Target:
             branch=f"run_{run}",
             query=query,
             columns=columns,
-            vector=self.engine.read_vector(query),
+            vector=self.engine.sources.read_vector(query),
             scope=scope,
             summary={"freshtable.run-id": run, "freshtable.sources": '{"a": "ü"}'},
             options={"write.distribution-mode": "none", "other": "ignored"},
@@ -76,13 +79,13 @@ def target(spark_driver: SparkDriver) -> Iterator[Target]:
         f"INSERT INTO {target.source} VALUES (DATE '2026-01-01', 1, 'a'), (DATE '2026-01-01', 2, 'b'), "
         "(DATE '2026-01-02', 1, 'c'), (NULL, NULL, 'n')"
     )
-    target.engine.create_storage(
+    target.engine.storage.create_storage(
         StorageSpec(
             identifier=target.identifier, table_id=target.table_id, columns=COLUMNS, partition_keys=("day", "hh")
         )
     )
     yield target
-    target.engine.drop_storage(target.identifier, target.table_id, "")
+    target.engine.storage.drop_storage(target.identifier, target.table_id, "")
     target.session.sql(f"DROP TABLE {target.source}")
 
 
@@ -130,7 +133,9 @@ def test_a_partition_that_became_empty_is_empty_afterwards(target: Target) -> No
 
 
 def test_columns_go_by_name_and_those_that_were_appended_to_the_table_are_null(target: Target) -> None:
-    target.engine.add_columns(target.identifier, (Column(name="note", type="string"), Column(name="n", type="bigint")))
+    target.engine.storage.add_columns(
+        target.identifier, (Column(name="note", type="string"), Column(name="n", type="bigint"))
+    )
 
     target.refresh(text=f"SELECT v, HH, day FROM {target.source} WHERE hh = 2")
 
@@ -169,22 +174,27 @@ def test_a_partition_value_that_does_not_fit_its_type_is_named(target: Target) -
 
 def test_a_branch_that_is_gone_is_not_written(target: Target) -> None:
     write = target.prepared()
-    target.engine.swap(target.identifier, target.engine.load(target.identifier), MetadataChange(drop=(write.branch,)))
+    target.engine.metadata.swap(
+        target.identifier, target.engine.metadata.load(target.identifier), MetadataChange(drop=(write.branch,))
+    )
 
     with pytest.raises(EngineError, match="another owner"):
-        target.engine.write(write)
+        target.engine.writes.write(write)
 
-    assert not target.engine.load(target.identifier).branches
+    assert not target.engine.metadata.load(target.identifier).branches
 
 
 def test_a_cancelled_job_does_not_write(target: Target) -> None:
     write = target.prepared()
-    target.engine.cancel(write.job_id)
+    target.engine.jobs.cancel(write.job_id)
 
     with pytest.raises(Canceled):
-        target.engine.write(write)
+        target.engine.writes.write(write)
 
-    assert target.engine.load(target.identifier).branches[write.branch] == target.engine.load(target.identifier).main
+    assert (
+        target.engine.metadata.load(target.identifier).branches[write.branch]
+        == target.engine.metadata.load(target.identifier).main
+    )
 
 
 def test_a_view_that_changed_after_the_vector_was_read_stops_the_write(target: Target) -> None:
@@ -192,18 +202,22 @@ def test_a_view_that_changed_after_the_vector_was_read_stops_the_write(target: T
     target.session.sql(f"CREATE VIEW {view} AS SELECT * FROM {target.source}")
     write = target.prepared(text=f"SELECT * FROM {view}")
     target.session.sql(f"CREATE OR REPLACE VIEW {view} AS SELECT * FROM {target.source} WHERE hh = 1")
-    target.engine.read_vector(write.query)
+    target.engine.sources.read_vector(write.query)
 
     with pytest.raises(EngineError, match="changed while the refresh was starting"):
-        target.engine.write(write)
+        target.engine.writes.write(write)
 
     target.session.sql(f"DROP VIEW {view}")
 
 
 def test_work_on_another_thread_sees_the_same_catalogs(target: Target) -> None:
     with ThreadPoolExecutor(2) as threads:
-        vectors = list(threads.map(target.engine.read_vector, [Query(text=f"SELECT * FROM {target.source}")] * 4))
-        columns = threads.submit(target.engine.analyse, Query(text=f"SELECT * FROM {target.source}")).result().columns
+        vectors = list(
+            threads.map(target.engine.sources.read_vector, [Query(text=f"SELECT * FROM {target.source}")] * 4)
+        )
+        columns = (
+            threads.submit(target.engine.queries.analyse, Query(text=f"SELECT * FROM {target.source}")).result().columns
+        )
 
     assert len(set(map(str, vectors))) == 1
     assert [column.name for column in columns] == ["day", "hh", "v"]

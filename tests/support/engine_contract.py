@@ -28,9 +28,9 @@ class EngineContract(ChangesContract, UpkeepContract):
     def steps(self, engine: RefreshEngine, source: SourceTables) -> Iterator[EngineSteps]:
         steps = EngineSteps(engine, source)
         source.create(steps.source_name, [row("a", 1, 10), row("b", 2, 20)])
-        engine.create_storage(steps.spec())
+        engine.storage.create_storage(steps.spec())
         yield steps
-        engine.drop_storage(steps.identifier, steps.table_id, "")
+        engine.storage.drop_storage(steps.identifier, steps.table_id, "")
 
     # ------------------------------------------------------------------------------------------------------ storage
 
@@ -51,7 +51,7 @@ class EngineContract(ChangesContract, UpkeepContract):
         steps.refresh("r1")
         before = steps.facts(), steps.rows()
 
-        steps.engine.create_storage(steps.spec())
+        steps.engine.storage.create_storage(steps.spec())
 
         assert (steps.facts(), steps.rows()) == before
 
@@ -59,16 +59,16 @@ class EngineContract(ChangesContract, UpkeepContract):
         before = steps.facts()
 
         with pytest.raises(TableExists, match=steps.identifier.name):
-            steps.engine.create_storage(steps.spec(table_id=str(uuid4())))
+            steps.engine.storage.create_storage(steps.spec(table_id=str(uuid4())))
 
         assert steps.facts() == before
         assert steps.load().table_id == steps.table_id
 
     def test_dropping_takes_the_table_away_and_twice_is_harmless(self, steps: EngineSteps) -> None:
-        steps.engine.drop_storage(steps.identifier, steps.table_id, "")
-        steps.engine.drop_storage(steps.identifier, steps.table_id, "")
+        steps.engine.storage.drop_storage(steps.identifier, steps.table_id, "")
+        steps.engine.storage.drop_storage(steps.identifier, steps.table_id, "")
 
-        assert not steps.engine.relation_exists(steps.identifier)
+        assert not steps.engine.catalogs.relation_exists(steps.identifier)
         with pytest.raises(StorageMissing, match=steps.identifier.name):
             steps.load()
 
@@ -76,17 +76,17 @@ class EngineContract(ChangesContract, UpkeepContract):
         steps.refresh("r1")
         before = steps.facts(), steps.rows()
 
-        steps.engine.drop_storage(steps.identifier, str(uuid4()), "")
+        steps.engine.storage.drop_storage(steps.identifier, str(uuid4()), "")
 
-        assert steps.engine.relation_exists(steps.identifier)
+        assert steps.engine.catalogs.relation_exists(steps.identifier)
         assert (steps.facts(), steps.rows()) == before
 
     def test_a_dropped_name_can_be_used_again_at_once(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        steps.engine.drop_storage(steps.identifier, steps.table_id, "")
+        steps.engine.storage.drop_storage(steps.identifier, steps.table_id, "")
         steps.table_id = str(uuid4())
 
-        steps.engine.create_storage(steps.spec())
+        steps.engine.storage.create_storage(steps.spec())
 
         assert steps.load().table_id == steps.table_id
         assert steps.rows() == []
@@ -94,8 +94,8 @@ class EngineContract(ChangesContract, UpkeepContract):
     def test_columns_are_appended_once(self, steps: EngineSteps) -> None:
         added = (Column(name="k", type="int"), Column(name="note", type="string"))
 
-        steps.engine.add_columns(steps.identifier, added)
-        steps.engine.add_columns(steps.identifier, added)
+        steps.engine.storage.add_columns(steps.identifier, added)
+        steps.engine.storage.add_columns(steps.identifier, added)
 
         assert steps.load().columns == ("ds", "k", "v", "note")
 
@@ -103,9 +103,9 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_a_look_at_a_source_that_is_not_there_holds_up_no_other(self, steps: EngineSteps) -> None:
         missing = replace(steps.query, text=f"SELECT * FROM {steps.source_name}_missing")
-        (before,) = steps.engine.look([steps.query])
+        (before,) = steps.engine.sources.look([steps.query])
 
-        failed, found = steps.engine.look([missing, steps.query])
+        failed, found = steps.engine.sources.look([missing, steps.query])
 
         assert isinstance(failed, UnreadSources)
         assert "_missing" in failed.reason
@@ -132,16 +132,18 @@ class EngineContract(ChangesContract, UpkeepContract):
         before = steps.facts()
 
         with pytest.raises(CommitConflict, match=steps.identifier.name):
-            steps.engine.swap(steps.identifier, stale, MetadataChange(properties=mark(3, "r1"), branch="run_r1"))
+            steps.engine.metadata.swap(
+                steps.identifier, stale, MetadataChange(properties=mark(3, "r1"), branch="run_r1")
+            )
 
         assert steps.facts() == before
 
     def test_of_two_swaps_from_the_same_metadata_exactly_one_wins(self, steps: EngineSteps) -> None:
         first, second = steps.load(), steps.load()
 
-        steps.engine.swap(steps.identifier, second, MetadataChange(properties=mark(5)))
+        steps.engine.metadata.swap(steps.identifier, second, MetadataChange(properties=mark(5)))
         with pytest.raises(CommitConflict):
-            steps.engine.swap(steps.identifier, first, MetadataChange(properties=mark(4)))
+            steps.engine.metadata.swap(steps.identifier, first, MetadataChange(properties=mark(4)))
 
         assert epoch_of(steps.load()) == 5
 
@@ -152,15 +154,15 @@ class EngineContract(ChangesContract, UpkeepContract):
         steps.swap(MetadataChange(properties=mark(3)))
 
         with pytest.raises(CommitConflict):
-            steps.engine.swap(steps.identifier, in_flight, MetadataChange(properties=mark(3), branch="run_r1"))
+            steps.engine.metadata.swap(steps.identifier, in_flight, MetadataChange(properties=mark(3), branch="run_r1"))
 
     def test_a_swap_is_stale_after_a_write_to_a_branch(self, steps: EngineSteps) -> None:
         steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
         before = steps.load()
-        steps.engine.write(steps.write("r1"))
+        steps.engine.writes.write(steps.write("r1"))
 
         with pytest.raises(CommitConflict):
-            steps.engine.swap(steps.identifier, before, MetadataChange(drop=("run_r1",)))
+            steps.engine.metadata.swap(steps.identifier, before, MetadataChange(drop=("run_r1",)))
 
         assert "run_r1" in steps.load().branches
 
@@ -226,7 +228,7 @@ class EngineContract(ChangesContract, UpkeepContract):
         assert steps.rows() == []
 
     def test_a_write_reads_its_sources_at_the_versions_of_its_vector(self, steps: EngineSteps) -> None:
-        vector = steps.engine.read_vector(steps.query)
+        vector = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30)])
 
         staged = steps.stage("r1", vector=vector)
@@ -237,7 +239,7 @@ class EngineContract(ChangesContract, UpkeepContract):
     # ------------------------------------------------------------------------------------------------------ history
 
     def test_ancestors_come_newest_first_with_what_their_runs_wrote(self, steps: EngineSteps) -> None:
-        vector = steps.engine.read_vector(steps.query)
+        vector = steps.engine.sources.read_vector(steps.query)
         first, second = steps.refresh("r1"), steps.refresh("r2", day("a"))
 
         newest, older, oldest = steps.snapshots()
@@ -267,33 +269,33 @@ class EngineContract(ChangesContract, UpkeepContract):
     # ------------------------------------------------------------------------------------------------------ sources
 
     def test_the_vector_stays_while_nothing_changes(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
 
-        second = steps.engine.read_vector(steps.query)
+        second = steps.engine.sources.read_vector(steps.query)
 
         assert first == second
         assert [source.name for source in first.sources] == [steps.source_name]
         assert (first.unstable, first.unpinnable, first.unversioned) == (None, None, ())
 
     def test_the_vector_changes_with_new_rows(self, steps: EngineSteps) -> None:
-        before = versions(steps.engine.read_vector(steps.query))
+        before = versions(steps.engine.sources.read_vector(steps.query))
 
         steps.source.append(steps.source_name, [row("c", 3, 30)])
 
-        assert versions(steps.engine.read_vector(steps.query)) != before
+        assert versions(steps.engine.sources.read_vector(steps.query)) != before
 
     def test_a_commit_of_this_process_is_heard_of_once_by_the_name_of_its_table(self, steps: EngineSteps) -> None:
-        while steps.engine.next_commit(0) is not None:
+        while steps.engine.sources.next_commit(0) is not None:
             pass
 
         steps.source.append(steps.source_name, [row("c", 3, 30)])
 
-        assert steps.engine.next_commit(30) == steps.source_name
-        assert steps.engine.next_commit(0) is None
+        assert steps.engine.sources.next_commit(30) == steps.source_name
+        assert steps.engine.sources.next_commit(0) is None
 
     def test_the_vector_has_the_time_of_the_last_commit_of_rows(self, steps: EngineSteps) -> None:
         def committed() -> datetime:
-            (version,) = versions(steps.engine.read_vector(steps.query))
+            (version,) = versions(steps.engine.sources.read_vector(steps.query))
             return datetime.fromisoformat(version["committed"])
 
         before = committed()
@@ -304,23 +306,23 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_compaction_of_a_source_leaves_the_vector_as_it_is(self, steps: EngineSteps) -> None:
         steps.source.append(steps.source_name, [row("a", 3, 30)])
-        before = versions(steps.engine.read_vector(steps.query))
+        before = versions(steps.engine.sources.read_vector(steps.query))
 
         steps.source.compact(steps.source_name)
 
-        assert versions(steps.engine.read_vector(steps.query)) == before
+        assert versions(steps.engine.sources.read_vector(steps.query)) == before
 
     def test_a_rollback_of_a_source_brings_its_old_version_back(self, steps: EngineSteps) -> None:
-        before = versions(steps.engine.read_vector(steps.query))
+        before = versions(steps.engine.sources.read_vector(steps.query))
         steps.source.append(steps.source_name, [row("c", 3, 30)])
 
         steps.source.rollback(steps.source_name)
 
-        assert versions(steps.engine.read_vector(steps.query)) == before
+        assert versions(steps.engine.sources.read_vector(steps.query)) == before
 
     def test_a_missing_source_is_named(self, steps: EngineSteps) -> None:
         with pytest.raises(QueryFailed, match="nowhere") as caught:
-            steps.engine.read_vector(Query(text="SELECT * FROM lake.default.nowhere"))
+            steps.engine.sources.read_vector(Query(text="SELECT * FROM lake.default.nowhere"))
 
         assert caught.value.error_class == "TABLE_OR_VIEW_NOT_FOUND"
 
@@ -330,10 +332,10 @@ class EngineContract(ChangesContract, UpkeepContract):
         self, steps: EngineSteps
     ) -> None:
         steps.refresh("r1")
-        at = steps.engine.read_vector(steps.query)
+        at = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 3, 30)])
 
-        same, newer = steps.compare(at), steps.compare(steps.engine.read_vector(steps.query))
+        same, newer = steps.compare(at), steps.compare(steps.engine.sources.read_vector(steps.query))
 
         assert (same.different, same.differences.rows, same.rows, dict(same.left_out)) == (0, [], 2, {})
         assert [column.name for column in same.differences.columns] == ["difference", "copies", "ds", "k", "v"]
@@ -341,7 +343,7 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_a_comparison_is_of_partitions_without_others_and_of_buckets(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        at = steps.engine.read_vector(steps.query)
+        at = steps.engine.sources.read_vector(steps.query)
         steps.source.write_foreign(steps.identifier, [row("a", 7, 70), row("b", 2, 20)])
 
         scopes = [steps.compare(at, scope=day("a")), steps.compare(at, besides=day("a"))]
@@ -358,8 +360,8 @@ class EngineContract(ChangesContract, UpkeepContract):
 
     def test_a_comparison_whose_job_was_cancelled_ends(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        at = steps.engine.read_vector(steps.query)
-        steps.engine.cancel("comparison-1")
+        at = steps.engine.sources.read_vector(steps.query)
+        steps.engine.jobs.cancel("comparison-1")
 
         with pytest.raises(Canceled, match="comparison-1"):
             steps.compare(at, job_id="comparison-1")

@@ -18,9 +18,9 @@ class ChangesContract:
     """A base of `EngineContract`, which gives `steps`."""
 
     def test_appended_rows_are_told_apart_from_changed_ones(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 3, 30)])
-        second = steps.engine.read_vector(steps.query)
+        second = steps.engine.sources.read_vector(steps.query)
         appended = steps.changes(first).changes[steps.source_name]
         steps.source.rollback(steps.source_name)
 
@@ -34,7 +34,7 @@ class ChangesContract:
         steps.source_name = f"{steps.source_name}_new"
         steps.query = replace(steps.query, text=f"SELECT ds, k, v FROM {steps.source_name}")
         steps.source.create_without_commit(steps.source_name)
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30), row("d", 4, 40)])
         change = steps.changes(first).changes[steps.source_name]
         staged = steps.stage("r1", vector=first)
@@ -43,13 +43,13 @@ class ChangesContract:
         assert (change.kind, change.rows, change.from_nothing) == (ChangeKind.APPENDS, 2, True)
         assert steps.touched(first) == {("c",), ("d",)}
         assert staged.snapshot.added_rows == 0
-        assert steps.engine.source_bytes(steps.query, first) == 0
+        assert steps.engine.changes.source_bytes(steps.query, first) == 0
 
     def test_columns_that_a_query_does_not_read_keep_versions_comparable_and_the_same(self, steps: EngineSteps) -> None:
         steps.query = replace(steps.query, text=f"SELECT ds, k, v FROM {steps.source_name}")
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.source.add_column(steps.source_name)
-        altered = steps.engine.read_vector(steps.query)
+        altered = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30)])
         rows = [steps.stage(run, vector=vector).snapshot.added_rows for run, vector in (("r1", first), ("r2", altered))]
 
@@ -60,19 +60,19 @@ class ChangesContract:
         assert rows == [2, 2]
 
     def test_another_column_of_those_that_a_query_reads_makes_its_changes_unknown(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.source.add_column(steps.source_name)
 
-        changes = steps.engine.changes_since(steps.query, first, steps.engine.read_vector(steps.query))
+        changes = steps.engine.changes.changes_since(steps.query, first, steps.engine.sources.read_vector(steps.query))
 
         assert changes == f"the query reads other columns of {steps.source_name} than before"
 
     def test_the_size_of_what_a_query_reads_at_a_vector_is_known(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30)])
-        second = steps.engine.read_vector(steps.query)
+        second = steps.engine.sources.read_vector(steps.query)
 
-        sizes = [steps.engine.source_bytes(steps.query, vector) for vector in (first, second, first)]
+        sizes = [steps.engine.changes.source_bytes(steps.query, vector) for vector in (first, second, first)]
 
         changed = steps.changes(first).changed_bytes
         assert changed is not None
@@ -83,7 +83,7 @@ class ChangesContract:
         steps.refresh("r1")
         before = steps.rows()
         steps.source.append(steps.source_name, [row("c", 3, 30), row("a", 1, 10), row("a", 1, 10)])
-        since = steps.engine.read_vector(steps.query)
+        since = steps.engine.sources.read_vector(steps.query)
         steps.refresh("r2")
         steps.source.rollback(steps.source_name)
 
@@ -95,7 +95,7 @@ class ChangesContract:
         assert steps.snapshots()[0] == staged.snapshot
 
     def test_a_run_that_applies_appended_rows_gives_the_rows_of_the_query(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.refresh("r1")
         before = steps.rows()
         steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 3, 30)])
@@ -107,9 +107,9 @@ class ChangesContract:
         assert [snapshot.run_id for snapshot in steps.snapshots()] == ["r2", "r1", None]
 
     def test_the_partitions_of_rows_that_came_or_went_are_known(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30), row("c", 4, 40), row("a", 1, 10)])
-        came, second = steps.touched(first), steps.engine.read_vector(steps.query)
+        came, second = steps.touched(first), steps.engine.sources.read_vector(steps.query)
         steps.source.rollback(steps.source_name)
 
         went = steps.touched(second)
@@ -119,14 +119,14 @@ class ChangesContract:
     def test_a_run_says_in_its_snapshot_which_partitions_it_leaves_behind(self, steps: EngineSteps) -> None:
         steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
         asked = steps.write("r1")
-        left = steps.engine.write(replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))}))
+        left = steps.engine.writes.write(replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))}))
 
         assert left.snapshot.late == day("a", "b")
         assert steps.refresh("r2").snapshot.late is None
 
     def test_a_run_that_replaces_partitions_leaves_the_others(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        since = steps.engine.read_vector(steps.query)
+        since = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("b", 5, 50), row("c", 6, 60)])
 
         staged = steps.apply("r2", since, partitions=True)
@@ -136,7 +136,7 @@ class ChangesContract:
 
     def test_a_run_that_would_replace_more_keys_than_pays_writes_nothing(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
-        since, before = steps.engine.read_vector(steps.query), steps.rows()
+        since, before = steps.engine.sources.read_vector(steps.query), steps.rows()
         steps.source.append(steps.source_name, [row("b", 5, 50), row("c", 6, 60)])
 
         with pytest.raises(TooManyKeys, match="2 keys changed, more than the 1 up to which that pays"):
@@ -149,7 +149,7 @@ class ChangesContract:
     def test_a_run_that_finds_the_rows_of_all_partitions_as_they_were_is_recorded(self, steps: EngineSteps) -> None:
         steps.source.append(steps.source_name, [row("c", 3, 30)])
         steps.refresh("r1")
-        since = steps.engine.read_vector(steps.query)
+        since = steps.engine.sources.read_vector(steps.query)
         steps.source.rollback(steps.source_name)
         steps.source.append(steps.source_name, [row("c", 3, 30)])
 

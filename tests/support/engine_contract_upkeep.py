@@ -18,15 +18,17 @@ class UpkeepContract:
     def test_small_files_are_staged_as_fewer_with_the_same_rows_by_a_commit_that_says_what_main_says(
         self, steps: EngineSteps
     ) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.refresh("r1")
         steps.source.append(steps.source_name, [row("a", 3, 30)])
         steps.apply("r2", first)
         before, rows = steps.snapshots()[0], steps.rows()
-        assert steps.engine.fragments(steps.identifier) == Fragments(small_files=1, delete_files=0)
+        assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(small_files=1, delete_files=0)
 
         steps.swap(MetadataChange(branch="run_c1"))
-        staged = steps.engine.rewrite_files(Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1"))
+        staged = steps.engine.housekeeping.rewrite_files(
+            Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
+        )
 
         facts = staged.snapshot
         assert (facts.replace, facts.added_rows >= 2, facts.data_files < before.data_files) == (True, True, True)
@@ -34,55 +36,59 @@ class UpkeepContract:
         assert (facts.sources, facts.fingerprint) == (before.sources, before.fingerprint)
         assert (steps.load().main, steps.rows()) == (before.snapshot_id, rows)
         change = MetadataChange(publish=facts.snapshot_id, drop=("run_c1",))
-        steps.engine.swap(steps.identifier, staged.metadata, change)
-        assert steps.engine.fragments(steps.identifier) == Fragments(small_files=0, delete_files=0)
+        steps.engine.metadata.swap(steps.identifier, staged.metadata, change)
+        assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(small_files=0, delete_files=0)
         assert steps.rows() == rows
 
     def test_what_was_staged_is_staged_again_on_what_was_added_since_but_not_without_its_files(
         self, steps: EngineSteps
     ) -> None:
-        versions = [steps.engine.read_vector(steps.query)]
+        versions = [steps.engine.sources.read_vector(steps.query)]
         steps.refresh("r1")
         rewrite = Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
         for number, run in enumerate(("r2", "r3")):
             steps.source.append(steps.source_name, [row("a", 3 + number, 30)])
-            versions.append(steps.engine.read_vector(steps.query))
+            versions.append(steps.engine.sources.read_vector(steps.query))
             steps.apply(run, versions[number])
             if number == 0:
                 steps.swap(MetadataChange(branch="run_c1"))
-                staged = steps.engine.rewrite_files(rewrite)
+                staged = steps.engine.housekeeping.rewrite_files(rewrite)
         before, rows = steps.snapshots()[0], steps.rows()
 
         steps.swap(MetadataChange(branch="run_c1"))
-        again = steps.engine.stage_again(rewrite, staged)
+        again = steps.engine.housekeeping.stage_again(rewrite, staged)
 
         facts = again.snapshot
         assert (facts.replace, facts.data_files < before.data_files) == (True, True)
         assert (facts.run_id, facts.sources, facts.pinned) == (before.run_id, before.sources, before.pinned)
-        steps.engine.swap(steps.identifier, again.metadata, MetadataChange(publish=facts.snapshot_id))
+        steps.engine.metadata.swap(steps.identifier, again.metadata, MetadataChange(publish=facts.snapshot_id))
         assert steps.rows() == rows
         steps.refresh("r4")
         steps.swap(MetadataChange(branch="run_c1"))
         with pytest.raises(EngineError):
-            steps.engine.stage_again(rewrite, again)
+            steps.engine.housekeeping.stage_again(rewrite, again)
         assert steps.rows() == rows
 
     def test_files_that_are_not_to_be_written_anew_leave_the_branch_at_main(self, steps: EngineSteps) -> None:
         steps.refresh("r1")
         steps.swap(MetadataChange(branch="run_c1"))
 
-        staged = steps.engine.rewrite_files(Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1"))
+        staged = steps.engine.housekeeping.rewrite_files(
+            Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
+        )
 
         assert staged.snapshot.snapshot_id == staged.metadata.main
 
     def test_files_are_not_written_anew_on_a_branch_that_a_refresh_dropped(self, steps: EngineSteps) -> None:
-        first = steps.engine.read_vector(steps.query)
+        first = steps.engine.sources.read_vector(steps.query)
         steps.refresh("r1")
         steps.source.append(steps.source_name, [row("a", 3, 30)])
         steps.apply("r2", first)
         before = steps.facts()
 
         with pytest.raises(EngineError):
-            steps.engine.rewrite_files(Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1"))
+            steps.engine.housekeeping.rewrite_files(
+                Rewrite(job_id=uuid4().hex, table=steps.identifier, branch="run_c1")
+            )
 
         assert steps.facts() == before

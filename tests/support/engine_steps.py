@@ -85,18 +85,18 @@ class EngineSteps:
         )
 
     def load(self) -> StorageMetadata:
-        return self.engine.load(self.identifier)
+        return self.engine.metadata.load(self.identifier)
 
     def swap(self, change: MetadataChange) -> None:
-        self.engine.swap(self.identifier, self.load(), change)
+        self.engine.metadata.swap(self.identifier, self.load(), change)
 
     def stage(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Staged:
         """Open a branch for *run* and write to it."""
         self.swap(MetadataChange(properties=mark(epoch_of(self.load()) + 1), branch=f"run_{run}"))
-        return self.engine.write(self.write(run, scope, vector))
+        return self.engine.writes.write(self.write(run, scope, vector))
 
     def write(self, run: str, scope: Scope = WHOLE, vector: SourceVector | None = None) -> Write:
-        read = vector or self.engine.read_vector(self.query)
+        read = vector or self.engine.sources.read_vector(self.query)
         summary = run_summary(
             run_id=run,
             scope=scope,
@@ -118,7 +118,7 @@ class EngineSteps:
 
     def changes(self, since: SourceVector) -> SourceChanges:
         """Return what happened to the source since a vector."""
-        changes = self.engine.changes_since(self.query, since, self.engine.read_vector(self.query))
+        changes = self.engine.changes.changes_since(self.query, since, self.engine.sources.read_vector(self.query))
         assert not isinstance(changes, str), changes
         return changes
 
@@ -134,14 +134,14 @@ class EngineSteps:
 
     def _apply(self, run: str, maintenance: Maintenance) -> Staged:
         self.swap(MetadataChange(properties=mark(epoch_of(self.load()) + 1), branch=f"run_{run}"))
-        staged = self.engine.write(replace(self.write(run), maintenance=maintenance))
+        staged = self.engine.writes.write(replace(self.write(run), maintenance=maintenance))
         self.publish(run, staged)
         return staged
 
     def touched(self, since: SourceVector) -> frozenset[tuple[str | None, ...]]:
         """Return the days of the rows that changed since a vector."""
-        maintenance, vector = self._maintenance(since, partitions=True), self.engine.read_vector(self.query)
-        return self.engine.touched_partitions(uuid4().hex, self.query, vector, maintenance)
+        maintenance, vector = self._maintenance(since, partitions=True), self.engine.sources.read_vector(self.query)
+        return self.engine.writes.touched_partitions(uuid4().hex, self.query, vector, maintenance)
 
     def _maintenance(self, since: SourceVector, *, partitions: bool) -> Maintenance:
         changes, main = self.changes(since), self.load().main
@@ -167,13 +167,13 @@ class EngineSteps:
             vector=vector,
             scope=WHOLE,
         )
-        return self.engine.compare(replace(comparison, **changes))
+        return self.engine.comparisons.compare(replace(comparison, **changes))
 
     def publish(self, run: str, staged: Staged) -> None:
         change = MetadataChange(
             publish=staged.snapshot.snapshot_id, drop=(f"run_{run}",), properties=mark(last_run=run)
         )
-        self.engine.swap(self.identifier, staged.metadata, change)
+        self.engine.metadata.swap(self.identifier, staged.metadata, change)
 
     def refresh(self, run: str, scope: Scope = WHOLE) -> Staged:
         staged = self.stage(run, scope)
@@ -188,7 +188,7 @@ class EngineSteps:
         return epoch_of(found), last_run_of(found), found.main, dict(found.branches)
 
     def snapshots(self) -> list[Snapshot]:
-        return list(self.engine.ancestors(self.load()))
+        return list(self.engine.metadata.ancestors(self.load()))
 
 
 def versions(vector: SourceVector) -> list[Mapping[str, Any]]:

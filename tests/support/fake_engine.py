@@ -34,6 +34,7 @@ from mt_core.tables.engine import (
     Comparison,
     Maintenance,
     Query,
+    RefreshEngine,
     ShapedQuery,
     SourceChanges,
     SourceVector,
@@ -59,7 +60,7 @@ from tests.support.fake_tables import (
 
 
 class FakeEngine(FakeSources):
-    """A RefreshEngine without Spark. Thread-safe."""
+    """All roles of a RefreshEngine without Spark. Thread-safe."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -74,6 +75,23 @@ class FakeEngine(FakeSources):
         self._planned: list[tuple[str, str]] = []
         self._in_flight: tuple[TableIdentifier, Any, MetadataChange] | None = None
         self._canceled: set[str] = set()
+
+    @property
+    def roles(self) -> RefreshEngine:
+        """The port, with the fake in each of its roles."""
+        return RefreshEngine(
+            catalogs=self,
+            queries=self,
+            sources=self,
+            changes=self,
+            storage=self,
+            metadata=self,
+            housekeeping=self,
+            writes=self,
+            comparisons=self,
+            jobs=self,
+            state=self,
+        )
 
     # ------------------------------------------------------------------------------------------------ what tests steer
 

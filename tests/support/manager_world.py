@@ -77,7 +77,7 @@ class ManagerWorld:
             observe_wait_s=self.observe_wait_s,
         )
         begin_process(self.registry, settings.owner)
-        self.services = wire_tables(self.registry, self.engine, self.scheduler, settings, self.clock, self.new_id)
+        self.services = wire_tables(self.registry, self.engine.roles, self.scheduler, settings, self.clock, self.new_id)
         self.ledger, self.signal = self.services.ledger, self.services.signal
         self.manager = TableManager(self.services)
 
@@ -149,7 +149,7 @@ class ManagerWorld:
 
     def attempt(self, claimed: Claimed) -> Steps:
         """Return the steps of an attempt, to be driven one by one."""
-        return Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set).steps()
+        return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self.signal.set).steps()
 
     def work(self, *, stop_before: str | None = None) -> list[str]:
         """Carry out queued runs in this thread until there are none, or until the step *stop_before* (the process dies there)."""

@@ -18,16 +18,16 @@ from mt_core.errors import Incomparable, QueryFailed, SourcesChanged
 from mt_core.incremental.certainty import certainty_of
 from mt_core.incremental.changes import can_be_looked_up
 from mt_core.incremental.shape import read_shape
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.functions.function_sync import deterministic_functions
 from mt_core.spark.iceberg.computed_rows import computed
 from mt_core.spark.incremental.query_shapes import plan_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
-from mt_core.spark.refresh.engine_role import EngineRole
 from mt_core.spark.refresh.writes import predicate_of, shaped
 from mt_core.spark.results.arrow import ResultForm, arrow_frame
-from mt_core.tables.engine import Compared, Comparison
+from mt_core.tables.engine import Compared, Comparison, RowComparison
 
 BUCKETS = 256
 _SAMPLES = 1_000_000
@@ -53,19 +53,22 @@ class _Columns:
         return (*self.exact, *self.floating)
 
 
-class Comparisons(EngineRole):
+class Comparisons(RowComparison):
     """Compares tables with their queries."""
+
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
 
     def compare(self, comparison: Comparison) -> Compared:
         query, vector = comparison.query, comparison.vector
         try:
-            with self._driver.run_tagged(
+            with self._spark.driver.run_tagged(
                 comparison.job_id, REFRESH_POOL, f"comparison of {comparison.table} with its query"
             ):
                 self._refuse_lost(comparison)
-                session = self._contexts.session(query)
+                session = self._spark.queries.session(query)
                 with active_session(session):
-                    return _compared(session, comparison, self._versions.pinned_text(query, vector))
+                    return _compared(session, comparison, self._spark.versions.pinned_text(query, vector))
         except SourcesChanged as cause:
             raise Incomparable(
                 f"{comparison.table} cannot be compared with its query: a view or the columns of a source changed since its "
@@ -77,7 +80,7 @@ class Comparisons(EngineRole):
             raise cause.reworded(cause.message) from cause
 
     def _refuse_lost(self, comparison: Comparison) -> None:
-        lost = self._versions.lost(comparison.query, comparison.vector)
+        lost = self._spark.versions.lost(comparison.query, comparison.vector)
         if lost is not None:
             raise Incomparable(
                 f"{comparison.table} cannot be compared with its query: the version of {lost} that its last refresh has read "

@@ -10,10 +10,9 @@ from pyspark.sql.functions import col
 
 from mt_core.base.identifiers import Namespace, quote
 from mt_core.errors import QueryFailed
-from mt_core.model.progress import Progress
 from mt_core.model.table import Column, TableIdentifier
-from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import check_assignable, stored_type
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session, java_strings
 from mt_core.spark.driver.spark_driver import SparkDriver
@@ -26,35 +25,64 @@ from mt_core.spark.refresh.metadata import MetadataStore
 from mt_core.spark.refresh.source_changes import SourceLogs
 from mt_core.spark.refresh.storage_tables import StorageTables
 from mt_core.spark.refresh.writes import StagedWrites
-from mt_core.tables.engine import AnalysedQuery, Query, RefreshEngine, SourceVector, UnreadSources
+from mt_core.tables.engine import (
+    AnalysedQuery,
+    CatalogLookup,
+    EngineState,
+    Query,
+    QueryAnalysis,
+    RefreshEngine,
+    SourceReader,
+    SourceVector,
+    UnreadSources,
+)
 
 _SESSION_BOUND = frozenset({"TABLE_OR_VIEW_NOT_FOUND", "UNRESOLVED_ROUTINE", "UNRESOLVED_VARIABLE"})
 
 
-class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comparisons, SourceLogs, RefreshEngine):
-    """All roles on one Spark driver: those of storage and of changes in a class each, here queries, names and the driver."""
+def spark_engine(spark: SparkContexts) -> RefreshEngine:
+    """Return the refresh engine on a Spark driver."""
+    return RefreshEngine(
+        catalogs=_Catalogs(spark),
+        queries=_Queries(spark),
+        sources=_Sources(spark),
+        changes=SourceLogs(spark),
+        storage=StorageTables(spark),
+        metadata=MetadataStore(spark),
+        housekeeping=Housekeeping(spark),
+        writes=StagedWrites(spark),
+        comparisons=Comparisons(spark),
+        jobs=spark.driver,
+        state=_State(spark.driver),
+    )
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
-        super().__init__(driver, catalogs)
-        self._commits = Commits()
+
+class _Catalogs(CatalogLookup):
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
 
     def check_catalog(self, identifier: TableIdentifier) -> None:
-        with self._working():
-            self._catalogs.iceberg_catalog(identifier.catalog)
-
-    def relation_exists(self, identifier: TableIdentifier) -> bool:
-        with self._working() as session:
-            self._catalogs.plugin(identifier.catalog)
-            return Names(session).relation_exists(identifier.parts)
+        with self._spark.working():
+            self._spark.catalogs.iceberg_catalog(identifier.catalog)
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
-        with self._working() as session:
-            return bool(self._catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace)))
+        with self._spark.working() as session:
+            return bool(self._spark.catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace)))
+
+    def relation_exists(self, identifier: TableIdentifier) -> bool:
+        with self._spark.working() as session:
+            self._spark.catalogs.plugin(identifier.catalog)
+            return Names(session).relation_exists(identifier.parts)
+
+
+class _Queries(QueryAnalysis):
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
 
     def analyse(self, query: Query) -> AnalysedQuery:
         try:
-            with self._driver.translating():
-                session = self._contexts.session(query)
+            with self._spark.driver.translating():
+                session = self._spark.queries.session(query)
                 with active_session(session):
                     return analysis_of(session, query.text)
         except QueryFailed as cause:
@@ -63,40 +91,44 @@ class SparkEngine(StorageTables, MetadataStore, Housekeeping, StagedWrites, Comp
             raise cause.reworded(f"{cause.message} {OWN_SESSION}", line=cause.line, position=cause.position) from cause
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
-        with self._working() as session:
+        with self._spark.working() as session:
             return tuple(replace(column, type=stored_type(session, column)) for column in columns)
 
     def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
-        with self._working() as session:
+        with self._spark.working() as session:
             for source, target in zip(produced, declared, strict=True):
                 check_assignable(session, source, target)
 
-    def read_vector(self, query: Query) -> SourceVector:
-        with self._working():
-            return self._versions.vector(query)
-
-    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
-        with self._working():
-            return self._versions.look(queries)
-
-    def next_commit(self, timeout_s: float) -> str | None:
-        with self._driver.translating():
-            return self._commits.next(self._driver.session, timeout_s)
-
     def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
-        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
-            session = self._contexts.session(query)
+        with self._spark.driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
+            session = self._spark.queries.session(query)
             with active_session(session):
                 value = col(quote(column)).cast("string")
                 produced = session.sql(query.text).select(value)
                 values = produced.union(session.table(identifier.sql).select(value)).distinct()
                 return frozenset(row[0] for row in values.collect())
 
-    def cancel(self, job_id: str) -> None:
-        self._driver.cancel(job_id)
 
-    def progress(self, job_id: str) -> Progress | None:
-        return self._driver.progress(job_id)
+class _Sources(SourceReader):
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark, self._commits = spark, Commits()
+
+    def read_vector(self, query: Query) -> SourceVector:
+        with self._spark.working():
+            return self._spark.versions.vector(query)
+
+    def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
+        with self._spark.working():
+            return self._spark.versions.look(queries)
+
+    def next_commit(self, timeout_s: float) -> str | None:
+        with self._spark.driver.translating():
+            return self._commits.next(self._spark.driver.session, timeout_s)
+
+
+class _State(EngineState):
+    def __init__(self, driver: SparkDriver) -> None:
+        self._driver = driver
 
     def ready(self) -> bool:
         return self._driver.answers()

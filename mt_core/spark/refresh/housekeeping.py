@@ -15,11 +15,11 @@ from mt_core.errors import EngineError
 from mt_core.model.storage import repeated_summary
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import IO_IMPL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
-from mt_core.spark.refresh.engine_role import EngineRole
-from mt_core.tables.engine import Fragments, Rewrite, Staged
+from mt_core.tables.engine import Fragments, Rewrite, Staged, TableHousekeeping
 
 SMALL_BYTES = 16 * 1024 * 1024
 _DELETED = 2
@@ -30,16 +30,19 @@ _NUMBERED_AS_BEFORE = "use-starting-sequence-number"
 _REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_BEFORE: "false"}
 
 
-class Housekeeping(EngineRole):
+class Housekeeping(TableHousekeeping):
     """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be called at any time."""
 
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
+
     def has_expired(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> bool:
-        with self._working():
-            return bool(_old_snapshots(self._catalogs.load_table(identifier), older_than) - set(keep))
+        with self._spark.working():
+            return bool(_old_snapshots(self._spark.catalogs.load_table(identifier), older_than) - set(keep))
 
     def expire(self, identifier: TableIdentifier, older_than: datetime, keep: Collection[str]) -> None:
-        with self._working():
-            table = self._catalogs.load_table(identifier)
+        with self._spark.working():
+            table = self._spark.catalogs.load_table(identifier)
             expiry, limit = table.expireSnapshots(), _millis(older_than)
             kept = [table.snapshot(int(each)) for each in keep]
             if all(each is None or each.timestampMillis() >= limit for each in kept):
@@ -51,17 +54,20 @@ class Housekeeping(EngineRole):
             expiry.expireOlderThan(0).commit()
 
     def remove_orphans(self, identifier: TableIdentifier, older_than: datetime) -> None:
-        with self._working() as session:
-            table = self._catalogs.load_table(identifier)
+        with self._spark.working() as session:
+            table = self._spark.catalogs.load_table(identifier)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
             orphans = actions(session._jsparkSession).deleteOrphanFiles(table)
             # A catalog with a FileIO of its own may write where Hadoop cannot list files.
-            lists_by_prefix = bool(self._catalogs.setting(identifier.catalog, IO_IMPL))
+            lists_by_prefix = bool(self._spark.catalogs.setting(identifier.catalog, IO_IMPL))
             orphans.usePrefixListing(lists_by_prefix).olderThan(_millis(older_than)).execute()
 
     def fragments(self, identifier: TableIdentifier) -> Fragments:
-        with self._driver.run_tagged(uuid4().hex, REFRESH_POOL, f"files of {identifier}"), self._working() as session:
-            limit = _small_bytes(text_map(session, self._catalogs.load_table(identifier).properties()))
+        with (
+            self._spark.driver.run_tagged(uuid4().hex, REFRESH_POOL, f"files of {identifier}"),
+            self._spark.working() as session,
+        ):
+            limit = _small_bytes(text_map(session, self._spark.catalogs.load_table(identifier).properties()))
             entries = session.table(f"{identifier.sql}.entries").where(col("status") != _DELETED)
             named = entries.select("sequence_number", "data_file.*")
             is_data = col("content") == 0
@@ -79,8 +85,8 @@ class Housekeeping(EngineRole):
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
         description = f"compaction of {rewrite.table}"
-        with self._driver.run_tagged(rewrite.job_id, REFRESH_POOL, description), self._working() as session:
-            table = self._catalogs.load_table(rewrite.table)
+        with self._spark.driver.run_tagged(rewrite.job_id, REFRESH_POOL, description), self._spark.working() as session:
+            table = self._spark.catalogs.load_table(rewrite.table)
             if table.refs().get(rewrite.branch) is None:
                 raise _branch_lost(rewrite)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
@@ -101,16 +107,16 @@ class Housekeeping(EngineRole):
             if idle:
                 table.manageSnapshots().replaceBranch(rewrite.branch, written.parentId()).commit()
                 _commit_again(session, table, rewrite, written, idle)
-            return _head(self._catalogs, rewrite)
+            return _head(self._spark.catalogs, rewrite)
 
     def stage_again(self, rewrite: Rewrite, staged: Staged) -> Staged:
-        with self._working() as session:
-            table = self._catalogs.load_table(rewrite.table)
+        with self._spark.working() as session:
+            table = self._spark.catalogs.load_table(rewrite.table)
             written = table.snapshot(int(staged.snapshot.snapshot_id))
             if written is None or table.refs().get(rewrite.branch) is None:
                 raise _branch_lost(rewrite)
             _commit_again(session, table, rewrite, written)
-            return _head(self._catalogs, rewrite)
+            return _head(self._spark.catalogs, rewrite)
 
 
 def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:

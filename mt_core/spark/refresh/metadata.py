@@ -8,28 +8,32 @@ from uuid import uuid4
 
 from mt_core.model.storage import FENCE, MetadataChange, Snapshot, StorageMetadata
 from mt_core.model.table import TableIdentifier
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.iceberg.metadata import ancestors, commit, metadata_of
-from mt_core.spark.refresh.engine_role import EngineRole
+from mt_core.tables.engine import TableMetadata
 
 
-class MetadataStore(EngineRole):
+class MetadataStore(TableMetadata):
     """The metadata of storage tables."""
 
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
+
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
-        with self._working() as session:
+        with self._spark.working() as session:
             # Each read has a table object of its own: the refresh of another reader must not move the base of this one.
-            return metadata_of(session, self._catalogs.load_table(identifier))
+            return metadata_of(session, self._spark.catalogs.load_table(identifier))
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:
-        with self._working() as session:
+        with self._spark.working() as session:
             # `commit` says why each change has to differ from all others.
             unique = {**change.properties, FENCE: uuid4().hex}
             commit(session, str(identifier), metadata, replace(change, properties=unique))
 
     def ancestors(self, metadata: StorageMetadata) -> Iterator[Snapshot]:
-        found = ancestors(self._driver.session, metadata)
+        found = ancestors(self._spark.driver.session, metadata)
         while True:
-            with self._driver.translating():
+            with self._spark.driver.translating():
                 snapshot = next(found, None)
             if snapshot is None:
                 return

@@ -21,18 +21,16 @@ from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.shape import QueryShape
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
-from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, static_member
-from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.incremental.file_difference import files_between
 from mt_core.spark.incremental.query_shapes import pieces_of, shape_of_query
 from mt_core.spark.queries.lineage import Lineage, Source
 from mt_core.spark.queries.source_relations import relation_at
 from mt_core.spark.queries.source_versions import not_plain, pin_of, pins
-from mt_core.spark.refresh.engine_role import EngineRole
-from mt_core.tables.engine import Query, ShapedQuery, SourceChanges, SourceVector
+from mt_core.tables.engine import ChangeReader, Query, ShapedQuery, SourceChanges, SourceVector
 
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
@@ -40,17 +38,17 @@ _CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 _PARSER = "org.apache.iceberg.SnapshotParser"
 
 
-class SourceLogs(EngineRole):
+class SourceLogs(ChangeReader):
     """Reads the changes of sources, and keeps the shape of each query."""
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
-        super().__init__(driver, catalogs)
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
         # For each lineage that the versions keep; two threads may both find it missing, and write the same.
         self._shapes: WeakKeyDictionary[Lineage, _Understood | str] = WeakKeyDictionary()
 
     def read_shape(self, query: Query) -> ShapedQuery | str:
-        with self._working():
-            lineage = self._versions.lineage(query)
+        with self._spark.working():
+            lineage = self._spark.versions.lineage(query)
             with lineage.lock:
                 obstacle = _lasting_obstacle(lineage)
             shape = obstacle or self._shape(query, lineage)
@@ -65,8 +63,8 @@ class SourceLogs(EngineRole):
         old, new = pins(since), pins(vector)
         changes: dict[str, SourceChange] = {}
         source_bytes = 0
-        with self._working():
-            lineage = self._versions.lineage(query)
+        with self._spark.working():
+            lineage = self._spark.versions.lineage(query)
             shape = self._shape(query, lineage)
             if isinstance(shape, str):
                 return shape
@@ -89,8 +87,8 @@ class SourceLogs(EngineRole):
             return None
         versions = {each.name: each.version or {} for each in vector.sources}
         sizes: list[str | None] = []
-        with self._working():
-            lineage = self._versions.lineage(query)
+        with self._spark.working():
+            lineage = self._spark.versions.lineage(query)
             with lineage.lock:
                 for source in lineage.sources:
                     version = versions.get(source.name, {})
@@ -104,7 +102,7 @@ class SourceLogs(EngineRole):
     def _shape(self, query: Query, lineage: Lineage) -> _Understood | str:
         shape = self._shapes.get(lineage)
         if shape is None:
-            session = self._contexts.session(query)
+            session = self._spark.queries.session(query)
             try:
                 with active_session(session):
                     shape = shape_of_query(session, numbered(pieces_of(lineage)))
@@ -127,7 +125,7 @@ class SourceLogs(EngineRole):
         if (
             change.kind.changes_rows
             and change.base_live
-            and relation_at(self._driver.session, lineage, source, old) is None
+            and relation_at(self._spark.driver.session, lineage, source, old) is None
         ):
             return _unknown(f"its columns cannot be told in snapshot {old}"), 0
         if change.kind is ChangeKind.ROWS:
@@ -140,7 +138,7 @@ class SourceLogs(EngineRole):
 
     def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
         """Return a change of rows with its size, which is read from the files that differ."""
-        columns = columns_of(static_member(self._driver.session, _CONVERT)(table.schema()))
+        columns = columns_of(static_member(self._spark.driver.session, _CONVERT)(table.schema()))
         reason = next(
             (
                 f"values of column {each.name} cannot be compared"
@@ -149,7 +147,7 @@ class SourceLogs(EngineRole):
             ),
             None,
         )
-        difference = reason or files_between(self._driver.session, table, old, new)
+        difference = reason or files_between(self._spark.driver.session, table, old, new)
         if isinstance(difference, str):
             return replace(change, kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
         kind = ChangeKind.ROWS if difference.old or difference.new else ChangeKind.COMPACTION
@@ -157,7 +155,7 @@ class SourceLogs(EngineRole):
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
         """Return the commits from *new* down to *old*, and *old* itself if it is live."""
-        to_json = static_member(self._driver.session, f"{_PARSER}.toJson")
+        to_json = static_member(self._spark.driver.session, f"{_PARSER}.toJson")
         log: dict[str, Commit] = {}
         current: str | None = new
         while current is not None and len(log) < MOST_COMMITS:

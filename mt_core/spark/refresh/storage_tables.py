@@ -15,11 +15,11 @@ from mt_core.model.storage import CREATED, EPOCH, TABLE_ID
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, COMMIT_FAILED, translating
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.file_systems import delete_folder
 from mt_core.spark.driver.jvm_objects import java_map, java_strings, static_member
-from mt_core.spark.refresh.engine_role import EngineRole
-from mt_core.tables.engine import StorageSpec
+from mt_core.tables.engine import StorageSpec, TableStorage
 
 log = logging.getLogger(__name__)
 
@@ -37,13 +37,16 @@ _FORMAT = "format-version"
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 
 
-class StorageTables(EngineRole):
+class StorageTables(TableStorage):
     """The Iceberg tables behind materialized tables. Every method may be repeated."""
 
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
+
     def create_storage(self, spec: StorageSpec) -> None:
-        with self._working() as session:
-            core = self._catalogs.iceberg_catalog(spec.identifier.catalog)
-            name = self._catalogs.iceberg_identifier(spec.identifier)
+        with self._spark.working() as session:
+            core = self._spark.catalogs.iceberg_catalog(spec.identifier.catalog)
+            name = self._spark.catalogs.iceberg_identifier(spec.identifier)
             if core.viewExists(name):
                 raise TableExists(f"{spec.identifier} is a view; choose another name.")
             if not core.tableExists(name):
@@ -53,7 +56,7 @@ class StorageTables(EngineRole):
                     # Another writer was faster, perhaps an earlier try of ours: the owner of the table decides.
                     if java_classes(cause)[:1] != (ALREADY_EXISTS,):
                         raise
-            table = self._catalogs.load_table(spec.identifier)
+            table = self._spark.catalogs.load_table(spec.identifier)
             owner = table.properties().get(TABLE_ID)
             if owner != spec.table_id:
                 whose = "a table that is not a materialized table" if owner is None else "another materialized table"
@@ -63,16 +66,16 @@ class StorageTables(EngineRole):
                     table.newAppend().set(CREATED, spec.table_id).commit()
 
     def drop_storage(self, identifier: TableIdentifier, table_id: str, location: str) -> None:
-        with self._working() as session:
+        with self._spark.working() as session:
             folders = {location} if location else set()
             try:
-                table = self._catalogs.load_table(identifier)
+                table = self._spark.catalogs.load_table(identifier)
             except StorageMissing:
                 table = None
             if table is not None and table.properties().get(TABLE_ID) == table_id:
                 folders.add(str(table.location()))
-                catalog = self._catalogs.iceberg_catalog(identifier.catalog)
-                catalog.dropTable(self._catalogs.iceberg_identifier(identifier), False)
+                catalog = self._spark.catalogs.iceberg_catalog(identifier.catalog)
+                catalog.dropTable(self._spark.catalogs.iceberg_identifier(identifier), False)
             for folder in sorted(folders):
                 if table_id in folder:
                     delete_folder(session, identifier.catalog, folder)
@@ -87,8 +90,8 @@ class StorageTables(EngineRole):
                     )
 
     def add_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> None:
-        with self._working() as session:
-            table = self._catalogs.load_table(identifier)
+        with self._spark.working() as session:
+            table = self._spark.catalogs.load_table(identifier)
             schema = table.schema()
             update, changed = table.updateSchema(), False
             for column in columns:
@@ -100,9 +103,9 @@ class StorageTables(EngineRole):
                     update.commit()
 
     def set_properties(self, spec: StorageSpec, *, forgotten: Collection[str]) -> None:
-        with self._working():
+        with self._spark.working():
             wanted = {key: value for key, value in _properties(spec).items() if key not in (TABLE_ID, EPOCH)}
-            update = self._catalogs.load_table(spec.identifier).updateProperties()
+            update = self._spark.catalogs.load_table(spec.identifier).updateProperties()
             for key in {*forgotten, *([] if spec.comment else ["comment"])} - wanted.keys():
                 update.remove(key)
             # The format is raised, never lowered: it stays unless *spec* names one.
@@ -136,7 +139,7 @@ class StorageTables(EngineRole):
         if spec.location:
             base = spec.location.rstrip("/")
             return base if spec.table_id in base else f"{base}/{spec.table_id}"
-        warehouse = self._catalogs.setting(spec.identifier.catalog, "warehouse")
+        warehouse = self._spark.catalogs.setting(spec.identifier.catalog, "warehouse")
         if not warehouse:
             raise DefinitionInvalid(
                 f"Catalog {spec.identifier.catalog} has no warehouse; set spark.sql.catalog.{spec.identifier.catalog}.warehouse."

@@ -19,32 +19,30 @@ from mt_core.incremental.strategy import Way
 from mt_core.model.partition import PartitionSpec, Scope
 from mt_core.model.storage import Snapshot
 from mt_core.model.table import Column
-from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.columns import sql_type
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.metadata import facts_of, metadata_of
 from mt_core.spark.iceberg.recent_files import RecentFilesOfTables
 from mt_core.spark.iceberg.replace_rows import AllRows, DeleteModes, replace_rows
 from mt_core.spark.incremental.maintained_rows import maintained_rows, touched_values
 from mt_core.spark.queries.positions import positional_part
-from mt_core.spark.refresh.engine_role import EngineRole
 from mt_core.tables.definition.options import execution_settings, write_options
 from mt_core.tables.definition.shape import positional_query, stored_order
-from mt_core.tables.engine import Comparison, Maintenance, Query, SourceVector, Staged, Write
+from mt_core.tables.engine import Comparison, Maintenance, Query, RowWriter, SourceVector, Staged, Write
 
 MOST_TOUCHED = 1000
 """Partitions up to which a change replaces them by their names."""
 _INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 
 
-class StagedWrites(EngineRole):
+class StagedWrites(RowWriter):
     """Stages rows on branches."""
 
-    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
-        super().__init__(driver, catalogs)
+    def __init__(self, spark: SparkContexts) -> None:
+        self._spark = spark
         self._recent = RecentFilesOfTables()
 
     def write(self, write: Write) -> Staged:
@@ -52,9 +50,9 @@ class StagedWrites(EngineRole):
         settings = {**write.query.settings, **execution_settings(write.options)}
         with (
             self._reading(write.query, write.vector, str(write.table)),
-            self._driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"),
+            self._spark.driver.run_tagged(write.job_id, REFRESH_POOL, f"refresh of {write.table}"),
         ):
-            session = self._contexts.session(replace(write.query, settings=settings))
+            session = self._spark.queries.session(replace(write.query, settings=settings))
             with active_session(session):
                 return self._staged(session, write)
 
@@ -63,11 +61,11 @@ class StagedWrites(EngineRole):
     ) -> frozenset[tuple[str | None, ...]]:
         with (
             self._reading(query, vector, "the query"),
-            self._driver.run_tagged(job_id, REFRESH_POOL, "partitions with changed rows"),
+            self._spark.driver.run_tagged(job_id, REFRESH_POOL, "partitions with changed rows"),
         ):
-            session = self._contexts.session(query)
+            session = self._spark.queries.session(query)
             with active_session(session):
-                return touched_values(session, self._versions.lineage(query), vector, maintenance)
+                return touched_values(session, self._spark.versions.lineage(query), vector, maintenance)
 
     @contextmanager
     def _reading(self, query: Query, vector: SourceVector, of: str) -> Iterator[None]:
@@ -75,7 +73,7 @@ class StagedWrites(EngineRole):
         try:
             yield
         except QueryFailed as cause:
-            if self._versions.lost(query, vector) is not None:
+            if self._spark.versions.lost(query, vector) is not None:
                 raise SourcesChanged(
                     f"A source of {of} was dropped or a version of it expired while the refresh was reading it; run it again."
                 ) from cause
@@ -89,7 +87,7 @@ class StagedWrites(EngineRole):
             part = positional_part(session, write.query.text)
             if part is not None:
                 raise positional_query(write.table, part)
-        table = self._catalogs.load_table(write.table)
+        table = self._spark.catalogs.load_table(write.table)
         _head(table, write)
         maintenance = write.maintenance
         commit = BranchCommit(
@@ -106,15 +104,16 @@ class StagedWrites(EngineRole):
         if maintenance is None:
             replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
         elif maintenance.strategy.way is Way.PARTITIONS:
-            touched = touched_values(session, self._versions.lineage(write.query), write.vector, maintenance)
+            touched = touched_values(session, self._spark.versions.lineage(write.query), write.vector, maintenance)
             replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)), None)
         else:
-            modes, lineage = _delete_modes(session, table, write, maintenance), self._versions.lineage(write.query)
+            modes = _delete_modes(session, table, write, maintenance)
+            lineage = self._spark.versions.lineage(write.query)
             with maintained_rows(session, lineage, write, maintenance, table, modes) as change:
                 before = self._recent.of(session, write.table, maintenance.base)
                 recent = replace_rows(commit, change, modes, before)
         if commit.held is None:
-            self._catalogs.refresh_table(write.table, table)
+            self._spark.catalogs.refresh_table(write.table, table)
         head = _head(table, write)
         made = head if commit.held is None else commit.held
         snapshot, asked = facts_of(session, made), Snapshot.of("", write.summary)
@@ -126,7 +125,7 @@ class StagedWrites(EngineRole):
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
         """Return the rows of the query that stand in for those of the table that are in *scope*, None for all."""
-        rows = shaped(session.sql(self._versions.pinned_text(write.query, write.vector)), write)
+        rows = shaped(session.sql(self._spark.versions.pinned_text(write.query, write.vector)), write)
         return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
 
 

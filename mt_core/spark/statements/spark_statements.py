@@ -25,7 +25,7 @@ from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
 from mt_core.plans.compiled import Topology
 from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
-from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, Settings, no_catalogs
+from mt_core.spark.catalogs.catalog_sync import Settings
 from mt_core.spark.catalogs.columns import check_assignable, columns_of
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.catalogs.plugins import close_plugins
@@ -33,6 +33,7 @@ from mt_core.spark.connectors.connector_jars import load_kafka
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.temporary import create_unbounded
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.ctas.table_creations import explained, placed, reserve, settle
 from mt_core.spark.driver.conf import INTERACTIVE_POOL, SESSION_CATALOG
 from mt_core.spark.driver.failures import SPARK_ERRORS
@@ -44,7 +45,6 @@ from mt_core.spark.driver.jvm_objects import (
     state_of,
     static_member,
 )
-from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.files.jar_copies import JarCopies
 from mt_core.spark.files.remote_files import fetch_jar
 from mt_core.spark.queries.relations import identifier_fields
@@ -83,18 +83,17 @@ class SparkStatements(StatementEngine):
 
     def __init__(
         self,
-        driver: SparkDriver,
+        spark: SparkContexts,
         spools: Spools | None = None,
         *,
-        catalogs: CatalogSource = no_catalogs,
         tables: TableDirectory | None = None,
         connectors: ConnectorSource = no_connectors,
         jars: JarCopies | None = None,
     ) -> None:
-        self._driver, self._spools, self._tables = driver, spools or Spools(), tables or NoTables()
+        self._driver, self._sync = spark.driver, spark.sync
+        self._spools, self._tables = spools or Spools(), tables or NoTables()
         self._connectors, self._jars = connectors, jars or JarCopies()
-        self._sync = CatalogSync(catalogs, driver.functions)
-        self._sessions = SparkSessions(driver, self._sync)
+        self._sessions = SparkSessions(spark.driver, spark.sync)
         self._lock = threading.Lock()
         self._driver_catalogs: tuple[int, Settings] = (0, {})
 

@@ -27,21 +27,19 @@ from mt_core.model.stream_plan import IcebergTarget, MemberPlan, Start, StreamPl
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
 from mt_core.plans.states import check_policies
-from mt_core.spark.catalogs.catalog_sync import CatalogSource, no_catalogs
 from mt_core.spark.catalogs.lookup import storage_missing
 from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.sink import Check, Sink, SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken, StreamFilesMissing
+from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.session_functions import FunctionUncallable
-from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.files.jar_copies import JarCopies
 from mt_core.spark.queries.relations import base_relations
-from mt_core.spark.refresh.engine_role import EngineRole
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
@@ -86,21 +84,20 @@ class _Prepared:
     order: Sequence[int] | None = None
 
 
-class SparkStreams(EngineRole, StreamEngine):
+class SparkStreams(StreamEngine):
     """Runs streams as queries of Structured Streaming in the gateway's Spark."""
 
     def __init__(
         self,
-        driver: SparkDriver,
-        catalogs: CatalogSource = no_catalogs,
+        spark: SparkContexts,
         *,
         connectors: ConnectorSource = no_connectors,
         jars: JarCopies | None = None,
         watch: Check = lambda _step: None,
     ) -> None:
-        super().__init__(driver, catalogs)
+        self._driver, self._catalogs, self._working = spark.driver, spark.catalogs, spark.working
         self._connectors, self._jars = connectors, jars or JarCopies()
-        self._sessions = StreamSessions(driver=driver, contexts=self._contexts, connectors=connectors)
+        self._sessions = StreamSessions(driver=spark.driver, contexts=spark.queries, connectors=connectors)
         self._watch = watch
         self._attempts: dict[str, StreamAttempt] = {}
         # How far the streams came that were stopped.

@@ -47,7 +47,7 @@ def alter_query(
     old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
     analysed = analysed_alone(services, identifier, query_of(old, query), context)
     check_names(str(identifier), [column.name for column in analysed.columns])
-    columns = services.engine.check_columns(identifier, analysed.columns)
+    columns = services.engine.queries.check_columns(identifier, analysed.columns)
     appended = check_appended(identifier, table.definition.columns, columns)
     stored = (*table.definition.columns, *appended)
     check_transforms(identifier, old.transforms, stored)
@@ -106,7 +106,7 @@ def _redefine(
     warnings: tuple[str, ...],
     requested_by: str | None,
 ) -> CommandOutcome:
-    refuse_impossible(services, seen.identifier, new, services.engine.read_vector(query_of(new)))
+    refuse_impossible(services, seen.identifier, new, services.engine.sources.read_vector(query_of(new)))
     old = seen.definition
     detail = {"reschedules": (new.cadence, new.refresh_mode) != (old.cadence, old.refresh_mode)}
     run_id: str | None = None
@@ -164,8 +164,8 @@ def _change_storage(
         return
     claim_exclusively(services, table, wait_s=services.settings.alter_wait_s)
     if appended:
-        services.engine.add_columns(table.identifier, appended)
-    services.engine.set_properties(after, forgotten=before.properties.keys() - after.properties.keys())
+        services.engine.storage.add_columns(table.identifier, appended)
+    services.engine.storage.set_properties(after, forgotten=before.properties.keys() - after.properties.keys())
 
 
 def alter_options(
@@ -191,7 +191,7 @@ def alter_options(
     check_durations(merged)
     new = replace(seen.definition, options=merged)
     if STRATEGY in options:
-        refuse_unmaintainable(services.engine, identifier, new)
+        refuse_unmaintainable(services.engine.changes, identifier, new)
     if UPSERT in options:
         refuse_read(services, identifier, new)
     check, detail = partial(_refuse_changed, seen=seen), {"set": dict(options), "reset": list(removed)}

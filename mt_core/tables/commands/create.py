@@ -36,12 +36,12 @@ def create(
         # What a dropped table of this name has left is removed first, so that the name can be used again at once.
         if tombstone.identifier == identifier:
             sweep(services, tombstone)
-    if services.engine.relation_exists(identifier):
+    if services.engine.catalogs.relation_exists(identifier):
         raise TableExists(
             f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
             table=str(identifier),
         )
-    vector = services.engine.read_vector(query_of(definition))
+    vector = services.engine.sources.read_vector(query_of(definition))
     definition = with_streams(services, identifier, definition, vector)
     refuse_impossible(services, identifier, definition, vector)
     planned = initializing(services, identifier, definition, context)
@@ -50,7 +50,7 @@ def create(
     with services.intents.at_work(table):
         try:
             with services.names.alone(identifier):
-                services.engine.create_storage(storage_spec(table))
+                services.engine.storage.create_storage(storage_spec(table))
             table = services.intents.step(table, "workflow")
             handler = services.keeper.create(table, active=True)
             run_id = _activate(services, table, handler, context.caller or None)
@@ -68,12 +68,12 @@ def _outcome(
     without_effect: tuple[str, ...],
 ) -> CommandOutcome:
     """Return what the statement waits for, and says of the table."""
-    identifier, definition = table.identifier, table.definition
-    recomputed = () if definition.streams else recomputed_warnings(services.engine, identifier, definition, vector)
+    identifier, definition, changes = table.identifier, table.definition, services.engine.changes
+    recomputed = () if definition.streams else recomputed_warnings(changes, identifier, definition, vector)
     warnings = (
         *without_effect,
         *schedule_warnings(identifier, definition),
-        *late_warnings(services.engine, identifier, definition),
+        *late_warnings(changes, identifier, definition),
         *recomputed,
     )
     return CommandOutcome(
@@ -88,7 +88,7 @@ def declared(
     services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
 ) -> TableDefinition:
     """Return the definition that the statement declares, checked against query, catalog and storage; changes nothing."""
-    services.engine.check_catalog(identifier)
+    services.engine.catalogs.check_catalog(identifier)
     context = replace(context, zone=statement.zone or context.zone)
     query = Query(
         text=statement.query,
@@ -102,8 +102,9 @@ def declared(
     check_names(str(identifier), [column.name for column in analysed.columns])
     definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
     produced = {column.name: column for column in analysed.columns}
-    services.engine.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
-    columns = services.engine.check_columns(identifier, definition.columns)
+    queries = services.engine.queries
+    queries.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
+    columns = queries.check_columns(identifier, definition.columns)
     check_transforms(identifier, definition.transforms, columns)
     return replace(definition, columns=columns)
 
@@ -188,7 +189,7 @@ def undo_create(services: TableServices, table: MaterializedTable) -> None:
     """Undo a CREATE, backwards; harmless for steps that did not happen, and to repeat."""
     services.keeper.remove(table.table_id)
     with services.names.alone(table.identifier):
-        services.engine.drop_storage(table.identifier, table.table_id, table.location)
+        services.engine.storage.drop_storage(table.identifier, table.table_id, table.location)
 
     def forget(tx: Transaction) -> None:
         now = tx.tables.get(table.table_id)

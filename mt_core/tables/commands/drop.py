@@ -114,7 +114,7 @@ def _end_runs(services: TableServices, tombstone: Tombstone) -> None:
             lambda tx: tx.runs.newest(table_id=tombstone.table_id, statuses=[RunStatus.RUNNING], limit=1),
         )
         if running:
-            services.engine.cancel(running[0].job_id or "")
+            services.engine.jobs.cancel(running[0].job_id or "")
         return not running
 
     services.signal.wait(ended, services.settings.drop_wait_s)
@@ -132,7 +132,7 @@ def sweep(services: TableServices, tombstone: Tombstone) -> None:
         except WorkflowError as error:
             failure = error
     with services.names.alone(tombstone.identifier):
-        services.engine.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
+        services.engine.storage.drop_storage(tombstone.identifier, tombstone.table_id, tombstone.location)
     if failure is not None:
         raise failure
     in_transaction(services.registry, lambda tx: tx.tombstones.delete(tombstone.table_id))

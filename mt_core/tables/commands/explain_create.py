@@ -36,7 +36,7 @@ def explain_create(
     """Return the text and the warnings; raises what CREATE would raise before its first effect."""
     warnings = check_table_options(statement.options, str(identifier))
     exists = in_transaction(services.registry, lambda tx: tx.tables.named(identifier)) is not None
-    if not (exists and statement.or_alter) and (exists or services.engine.relation_exists(identifier)):
+    if not (exists and statement.or_alter) and (exists or services.engine.catalogs.relation_exists(identifier)):
         raise TableExists(
             f"{identifier} exists already; choose another name, or EXPLAIN REFRESH a materialized table.",
             table=str(identifier),
@@ -44,14 +44,14 @@ def explain_create(
     if not exists:
         check_new_name(identifier.parts)
     definition = declared(services, statement, identifier, context)
-    vector = services.engine.read_vector(query_of(definition))
+    vector = services.engine.sources.read_vector(query_of(definition))
     definition = with_streams(services, identifier, definition, vector)
     refuse_streams(services, identifier, definition, vector)
-    refuse_circle(services.registry, services.engine, identifier, vector)
+    refuse_circle(services.registry, services.engine.sources, identifier, vector)
     if definition.streams:
         refuse_unkept(services, initializing(services, identifier, definition, context))
     else:
-        refuse_unmaintainable(services.engine, identifier, definition)
+        refuse_unmaintainable(services.engine.changes, identifier, definition)
     columns = (f"{column.name} {type_text(column.type)}" for column in definition.columns)
     lines = [
         f"{'Change' if exists else 'Creation'} of {identifier}",
@@ -68,8 +68,8 @@ def explain_create(
 def _refresh_lines(services: TableServices, definition: TableDefinition, vector: SourceVector) -> Iterator[str]:
     strategy = strategy_option(definition)
     yield f"  strategy: {strategy}: {_STRATEGIES[strategy]}"
-    yield from late_lines(services.engine, definition)
-    yield from source_lines(vector, outlook_lines(services.engine, definition, vector.sources))
+    yield from late_lines(services.engine.changes, definition)
+    yield from source_lines(vector, outlook_lines(services.engine.changes, definition, vector.sources))
 
 
 def _stream_lines(definition: TableDefinition, vector: SourceVector) -> Iterator[str]:

@@ -99,7 +99,7 @@ def _check_resumable(services: TableServices, table: MaterializedTable, options:
     if options:
         refuse_refresh(table, f"RESUME WITH ({', '.join(map(repr, options))})")
     try:
-        services.engine.load(table.identifier)
+        services.engine.metadata.load(table.identifier)
     except StorageMissing as cause:
         raise IllegalStatus(
             f"The storage of materialized table {table.identifier} is missing, and the rows that its streaming job wrote with it; "
@@ -122,11 +122,11 @@ def _restore_storage(services: TableServices, table: MaterializedTable, options:
         _check_resumable(services, table, options)
         return False
     try:
-        services.engine.load(table.identifier)
+        services.engine.metadata.load(table.identifier)
     except StorageMissing:
         due = fingerprint_of(table.definition)
         services.intents.change(table, lambda _tx, now: replace(now, rebuild_due=due))
         with services.names.alone(table.identifier):
-            services.engine.create_storage(storage_spec(table))
+            services.engine.storage.create_storage(storage_spec(table))
         return True
     return False

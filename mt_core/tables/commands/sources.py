@@ -26,7 +26,7 @@ def analysed_alone(
 ) -> AnalysedQuery:
     """Return *query*, analysed without the session; raises DefinitionInvalid if it names what only the session has."""
     try:
-        analysed = services.engine.analyse(query)
+        analysed = services.engine.queries.analyse(query)
     except QueryFailed as error:
         name = _variable_at(query.text, error, context.has_variable)
         if name is None:
@@ -66,8 +66,8 @@ def refuse_impossible(
 ) -> None:
     """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector* as its options ask for."""
     refuse_streams(services, identifier, definition, vector)
-    refuse_circle(services.registry, services.engine, identifier, vector)
+    refuse_circle(services.registry, services.engine.sources, identifier, vector)
     if not definition.streams:
-        refuse_unmaintainable(services.engine, identifier, definition)
+        refuse_unmaintainable(services.engine.changes, identifier, definition)
     refuse_upserted_source(services, identifier, vector)
     refuse_read(services, identifier, definition)

@@ -84,7 +84,7 @@ class LookOut:
             if (stretch := kept.stretch) is not None:
                 ledger.renew_lease(stretch.claimed)
                 if kept.busy and ledger.is_overdue(stretch.claimed):
-                    self._services.engine.cancel(stretch.claimed.run.job_id or "")
+                    self._services.engine.jobs.cancel(stretch.claimed.run.job_id or "")
 
     def is_busy(self) -> bool:
         """Whether a thread works on a table."""
@@ -108,7 +108,7 @@ class LookOut:
         now = services.clock.elapsed()
         if now >= self._reads_at(now):
             self._read_tables(now)
-        if self._kept and not services.engine.ready():
+        if self._kept and not services.engine.state.ready():
             return now + LONGEST_WAIT
         self._hurry(now)
         free = [kept for kept in self._kept.values() if not kept.busy]
@@ -173,7 +173,7 @@ class LookOut:
 
     def _look_at(self, looking: list[_Kept], now: timedelta) -> None:
         looked_at = self._services.clock.now()
-        seen = self._services.engine.look([query_of(kept.table.definition) for kept in looking])
+        seen = self._services.engine.sources.look([query_of(kept.table.definition) for kept in looking])
         for kept, sources in zip(looking, seen, strict=True):
             if isinstance(sources, UnreadSources):
                 self._note_unread(kept, sources.reason, now)
@@ -234,7 +234,7 @@ class LookOut:
         clock = self._services.clock
         began, began_at = clock.elapsed(), clock.now()
         # Spark that has been lost since the batch was handed over is no loss of this one.
-        stretch = kept.stretch or (self._begun(kept) if self._services.engine.ready() else None)
+        stretch = kept.stretch or (self._begun(kept) if self._services.engine.state.ready() else None)
         if stretch is None:
             kept.batch_at = began + look_every(kept.table.definition.interval)
             return

@@ -106,7 +106,7 @@ class Stretch(Attempt):
         try:
             many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
             read = versions_read(self._services, self._identifier)
-            self._engine.expire(self._identifier, max(many, now - self._history), read)
+            self._engine.housekeeping.expire(self._identifier, max(many, now - self._history), read)
         except EngineUnavailable:
             raise
         except MtError as error:

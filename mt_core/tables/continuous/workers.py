@@ -80,12 +80,12 @@ class ContinuousWorkers:
 
     def _hear(self) -> None:
         """Wake the look-out, and no other thread, when the engine has committed rows to a source of one of its tables."""
-        if not self._lookout.keeps_any or not self._engine.ready():
+        if not self._lookout.keeps_any or not self._engine.state.ready():
             self._clock.wait(HEAR_FOR, self._loops[1].ending)
             return
         # The engine is asked again when it is ready.
         with suppress(EngineUnavailable):
-            source = self._engine.next_commit(HEAR_FOR.total_seconds())
+            source = self._engine.sources.next_commit(HEAR_FOR.total_seconds())
             if source is not None and self._lookout.hears(source):
                 self._wake.set()
 

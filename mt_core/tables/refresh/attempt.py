@@ -142,7 +142,7 @@ class Attempt:
         if run.cancel_requested:
             self._end_if_withdrawn()
         self._vector = self._first_vector()
-        metadata = self._engine.load(self._identifier)
+        metadata = self._engine.metadata.load(self._identifier)
         with self._cancelable():
             late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
         self._left, self._doubted, scope = late.left, late.doubted, self._run.scope.union(late.taken)
@@ -151,11 +151,11 @@ class Attempt:
             scope=scope,
             vector=self._vector,
             fingerprint=self._run.fingerprint or "",
-            history=self._engine.ancestors(metadata),
+            history=self._engine.metadata.ancestors(metadata),
             doubted=self._table.doubt is not None,
         )
         self._maintenance, how = plan_change(
-            self._ledger.registry, self._engine, self._table, metadata, base=decision.base, vector=self._vector
+            self._ledger.registry, self._engine.changes, self._table, metadata, base=decision.base, vector=self._vector
         )
         self._in_vain = None if decision.base is None else decision.base.in_vain
         self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
@@ -181,8 +181,8 @@ class Attempt:
     def _first_vector(self) -> SourceVector:
         """Return what the query would read now; one that cannot be analysed, or reads this table, ends the run."""
         try:
-            vector = self._engine.read_vector(self._query)
-            refuse_closed_circle(self._ledger.registry, self._engine, self._identifier, vector)
+            vector = self._engine.sources.read_vector(self._query)
+            refuse_closed_circle(self._ledger.registry, self._engine.sources, self._identifier, vector)
             return vector
         except QueryFailed as error:
             end = failed(error, self._identifier)
@@ -210,7 +210,7 @@ class Attempt:
             self._maintenance = replace(planned, base=metadata.main)
 
     def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
-        return metadata.main == snapshot_id or only_compacted(self._engine.ancestors(metadata), snapshot_id)
+        return metadata.main == snapshot_id or only_compacted(self._engine.metadata.ancestors(metadata), snapshot_id)
 
     # -------------------------------------------------------------------------------------------------------------- write
 
@@ -226,11 +226,11 @@ class Attempt:
     def _stage(self) -> Staged:
         try:
             with self._cancelable():
-                return self._maintained() or self._engine.write(self._rows())
+                return self._maintained() or self._engine.writes.write(self._rows())
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
-            self._vector, self._maintenance, self._left = self._engine.read_vector(self._query), None, None
+            self._vector, self._maintenance, self._left = self._engine.sources.read_vector(self._query), None, None
             raise _Restart from error
 
     @contextmanager
@@ -248,7 +248,7 @@ class Attempt:
         """Write what changed; None if main has other rows than it is applied to, or if that fails or does not pay."""
         if self._maintenance is not None and self._maintenance.base == self._base:
             try:
-                return self._engine.write(self._rows())
+                return self._engine.writes.write(self._rows())
             except NotApplied as error:
                 self._in_vain = InVain(what=error.what, size=self._maintenance.changes.changed_bytes or 0)
                 self._note({"reason": f"{self._reason}; recomputed: {error}"})
@@ -275,7 +275,7 @@ class Attempt:
                 schedule_time=self._run.schedule_time,
                 strategy=None if self._vector.unpinnable else self._way,
             )
-            | read_summary(self._engine, self._query, self._vector, self._scope, self._maintenance)
+            | read_summary(self._engine.changes, self._query, self._vector, self._scope, self._maintenance)
             | batch_summary(self._batch)
             | late_summary(self._left, None if self._doubted is None else self._doubted.without(self._scope))
             | in_vain_summary(self._in_vain if self._maintenance is None else None),
@@ -293,7 +293,7 @@ class Attempt:
         """Where versions could not be pinned, check that they did not change; return whether the vector is certain."""
         if not self._vector.unpinnable:
             return True
-        after = self._engine.read_vector(self._query)
+        after = self._engine.sources.read_vector(self._query)
         same = has_same(self._vector, after)
         if same or self._restarts >= MAX_RESTARTS:
             return same
@@ -360,7 +360,7 @@ class Attempt:
         """
 
         def read() -> StorageMetadata:
-            metadata, self._read = self._read or self._engine.load(self._identifier), None
+            metadata, self._read = self._read or self._engine.metadata.load(self._identifier), None
             return metadata
 
         def unless_published(metadata: StorageMetadata) -> MetadataChange:
@@ -368,7 +368,7 @@ class Attempt:
             return change(metadata)
 
         try:
-            swap = partial(self._engine.swap, self._identifier)
+            swap = partial(self._engine.metadata.swap, self._identifier)
             yield from carried_out(str(self._identifier), step, read, unless_published, swap)
         except Fenced:
             raise GivenUp from None
@@ -381,7 +381,7 @@ class Attempt:
         last_run = self._writer.mark_of(metadata.properties).published
         if last_run != self._publish_name and self._run.attempt == 1:
             return
-        ours, history = (self._run.run_id, self._batch), self._engine.ancestors(metadata)
+        ours, history = (self._run.run_id, self._batch), self._engine.metadata.ancestors(metadata)
         snapshot = next((s for s in history if (s.run_id, s.batch) == ours and not s.replace), None)
         if snapshot is not None:
             facts = {

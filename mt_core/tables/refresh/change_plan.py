@@ -23,9 +23,9 @@ from mt_core.model.table import MaterializedTable
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import FULL, INCREMENTAL
 from mt_core.tables.engine import (
+    ChangeReader,
     Maintenance,
     Query,
-    RefreshEngine,
     SourceChanges,
     SourceVector,
 )
@@ -38,7 +38,7 @@ RECOMPUTED = "recomputed"
 
 def plan_change(
     registry: Registry,
-    engine: RefreshEngine,
+    reader: ChangeReader,
     table: MaterializedTable,
     metadata: StorageMetadata,
     *,
@@ -55,7 +55,7 @@ def plan_change(
     if table.doubt is not None:
         return None, f"{RECOMPUTED}: {table.doubt}; {_trusted_again(table)}"
     since = SourceVector.from_json(json.loads(base.sources or "[]"))
-    changes = engine.changes_since(query_of(definition), since, vector)
+    changes = reader.changes_since(query_of(definition), since, vector)
     if isinstance(changes, str):
         return None, f"{RECOMPUTED}: {changes}"
     choice = strategy_for(changes, changes.changes, definition)
@@ -76,14 +76,14 @@ def plan_change(
 
 
 def read_summary(
-    engine: RefreshEngine, query: Query, vector: SourceVector, scope: Scope, maintenance: Maintenance | None
+    reader: ChangeReader, query: Query, vector: SourceVector, scope: Scope, maintenance: Maintenance | None
 ) -> dict[str, str]:
     """Return what the snapshot of a run says of how much it reads of the sources, as far as that is known."""
     size = None
     if maintenance is not None:
         size = maintenance.changes.changed_bytes
     elif scope.whole:
-        size = engine.source_bytes(query, vector)
+        size = reader.source_bytes(query, vector)
     return {} if size is None else {BYTES_READ: str(size)}
 
 

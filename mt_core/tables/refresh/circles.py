@@ -7,7 +7,7 @@ from contextlib import suppress
 
 from mt_core.errors import DefinitionInvalid, MtError
 from mt_core.model.table import TableIdentifier
-from mt_core.tables.engine import QueryAnalysis, SourceVector
+from mt_core.tables.engine import SourceReader, SourceVector
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.runs.upstream import materialized
 from mt_core.tables.services import query_of
@@ -15,7 +15,7 @@ from mt_core.tables.services import query_of
 Path = tuple[str, ...]
 
 
-def refuse_circle(registry: Registry, engine: QueryAnalysis, identifier: TableIdentifier, vector: SourceVector) -> None:
+def refuse_circle(registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector) -> None:
     """Raise DefinitionInvalid if a materialized table of *vector*, or one that they read, is the table itself."""
     start = str(identifier)
     paths = [(start, *path) for path in _paths_of(vector)]
@@ -30,22 +30,22 @@ def refuse_circle(registry: Registry, engine: QueryAnalysis, identifier: TableId
             )
         if name not in seen:
             seen.add(name)
-            paths += [(*path, *below) for below in _paths_below(registry, engine, name)]
+            paths += [(*path, *below) for below in _paths_below(registry, sources, name)]
 
 
 def refuse_closed_circle(
-    registry: Registry, engine: QueryAnalysis, identifier: TableIdentifier, vector: SourceVector
+    registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
     """Raise what `refuse_circle` raises, for a query that CREATE or ALTER accepted: views may have been replaced since."""
     if any(len(path) > 1 for path in _paths_of(vector)):
-        refuse_circle(registry, engine, identifier, vector)
+        refuse_circle(registry, sources, identifier, vector)
 
 
 def _paths_of(vector: SourceVector) -> Iterable[Path]:
     return (source.path for source in vector.sources if source.path)
 
 
-def _paths_below(registry: Registry, engine: QueryAnalysis, name: str) -> Iterable[Path]:
+def _paths_below(registry: Registry, sources: SourceReader, name: str) -> Iterable[Path]:
     """Return the paths to what the materialized table of that name reads now, or read when it was defined.
 
     There are none for any other table.
@@ -54,5 +54,5 @@ def _paths_below(registry: Registry, engine: QueryAnalysis, name: str) -> Iterab
     if table is None:
         return ()
     with suppress(MtError):  # the query cannot be analysed at the moment
-        return _paths_of(engine.read_vector(query_of(table.definition)))
+        return _paths_of(sources.read_vector(query_of(table.definition)))
     return ((source,) for source in table.definition.sources)

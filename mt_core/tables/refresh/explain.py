@@ -78,9 +78,9 @@ def plan_refresh(
     refuse_initializing(table)
     refuse_refresh(table, "EXPLAIN REFRESH")
     scope, why = _scope_now(services, table, partitions)
-    vector = services.engine.read_vector(query_of(table.definition))
-    refuse_closed_circle(services.registry, services.engine, identifier, vector)
-    metadata = services.engine.load(identifier)
+    vector = services.engine.sources.read_vector(query_of(table.definition))
+    refuse_closed_circle(services.registry, services.engine.sources, identifier, vector)
+    metadata = services.engine.metadata.load(identifier)
     late = LateData()
     if not partitions and not scope.whole:
         rows = LateRows(ledger=services.ledger, engine=services.engine, table=table, metadata=metadata, vector=vector)
@@ -92,7 +92,7 @@ def plan_refresh(
         scope=scope.union(late.taken),
         vector=vector,
         fingerprint=fingerprint_of(table.definition),
-        history=services.engine.ancestors(metadata),
+        history=services.engine.metadata.ancestors(metadata),
         doubted=table.doubt is not None,
     )
     details = _details(services.engine, table.definition, metadata, vector)
@@ -113,7 +113,7 @@ def _details(
 ) -> Mapping[str, Sequence[str]]:
     """Return for each source, by its name, what changed since the last refresh, and what changes to come would lead to."""
     changed = _changed(engine, definition, metadata, vector)
-    ahead = outlook_lines(engine, definition, vector.sources)
+    ahead = outlook_lines(engine.changes, definition, vector.sources)
     return {source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources}
 
 
@@ -121,10 +121,12 @@ def _changed(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> dict[str, tuple[str, ...]]:
     """Return for each source, by its name, what changed since the refresh that wrote the newest rows; nothing without one."""
-    newest = next((snapshot for snapshot in engine.ancestors(metadata) if snapshot.tells), None)
+    newest = next((snapshot for snapshot in engine.metadata.ancestors(metadata) if snapshot.tells), None)
     if newest is None or newest.sources is None:
         return {}
-    changes = engine.changes_since(query_of(definition), SourceVector.from_json(json.loads(newest.sources)), vector)
+    changes = engine.changes.changes_since(
+        query_of(definition), SourceVector.from_json(json.loads(newest.sources)), vector
+    )
     if isinstance(changes, str):
         return {source.name: (f"since then:    not known: {changes}",) for source in vector.sources}
     return {name: (f"since then:    {change}",) for name, change in changes.changes.items()}
@@ -140,7 +142,7 @@ def _how(
     if decision.scope is None:
         return None
     maintenance, reason = plan_change(
-        services.registry, services.engine, table, metadata, base=decision.base, vector=vector
+        services.registry, services.engine.changes, table, metadata, base=decision.base, vector=vector
     )
     if maintenance is not None:
         changes = maintenance.changes
@@ -148,7 +150,7 @@ def _how(
         return f"{maintenance.strategy}; reads {read} of {changes.source_bytes:,} bytes"
     if not decision.scope.whole:
         return None
-    size = services.engine.source_bytes(query_of(table.definition), vector)
+    size = services.engine.changes.source_bytes(query_of(table.definition), vector)
     reads = "" if size is None else f"; reads all {size:,} bytes"
     return f"{Way.RECOMPUTE}{'' if reason is None else reason.removeprefix(RECOMPUTED)}{reads}"
 

@@ -36,9 +36,10 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
     """Raise the storage's epoch to *claim* and drop the branches of runs; raises TableBusy after a newer claim."""
     writer, identifier = RefreshWriter(number=claim, branch=""), table.identifier
-    swap = partial(services.engine.swap, identifier)
+    metadata = services.engine.metadata
+    load, swap = partial(metadata.load, identifier), partial(metadata.swap, identifier)
     try:
-        for _ in carried_out(str(identifier), "close", partial(services.engine.load, identifier), writer.close, swap):
+        for _ in carried_out(str(identifier), "close", load, writer.close, swap):
             pass
     except Fenced:
         raise TableBusy(

@@ -24,7 +24,7 @@ from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import IGNORE, LATE_DATA, RECOMPUTE, REFRESH, REPORT
-from mt_core.tables.engine import Maintenance, RefreshEngine, SourceVector
+from mt_core.tables.engine import ChangeReader, Maintenance, RefreshEngine, SourceVector
 from mt_core.tables.refresh.outlook import touched_by
 from mt_core.tables.runs.due import is_due, scope_of
 from mt_core.tables.runs.ledger import Claimed, Ledger
@@ -122,9 +122,13 @@ class LateRows:
             return LateData()
         if handling == IGNORE:
             return LateData(doubted=NOT_DOUBTED)
-        if vector.unstable or vector.unversioned or isinstance(late_obstacles(self.engine, self.table.definition), str):
+        if (
+            vector.unstable
+            or vector.unversioned
+            or isinstance(late_obstacles(self.engine.changes, self.table.definition), str)
+        ):
             return LateData()
-        known = known_of(self.engine.ancestors(self.metadata), self.table.cleared)
+        known = known_of(self.engine.metadata.ancestors(self.metadata), self.table.cleared)
         if known is None:
             return LateData(left=NOTHING, doubted=NOT_DOUBTED)
         if isinstance(known, str):
@@ -197,7 +201,7 @@ class LateRows:
     def _written(self) -> Scope:
         """Return the partitions that refreshes wrote; all if one wrote them, or the history does not go back to the first."""
         specs: set[PartitionSpec] = set()
-        for snapshot in self.engine.ancestors(self.metadata):
+        for snapshot in self.engine.metadata.ancestors(self.metadata):
             if snapshot.created:
                 return Scope.of(specs)
             if snapshot.scope is not None and snapshot.scope.specs is None:
@@ -209,7 +213,7 @@ class LateRows:
         """Return the partitions with rows that changed between a vector, given as JSON, and now, or why they are not known."""
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)
-        changes = self.engine.changes_since(query, since, self.vector)
+        changes = self.engine.changes.changes_since(query, since, self.vector)
         if isinstance(changes, str):
             return changes
         strategy = touched_by(changes, changes.changes, names)
@@ -218,7 +222,7 @@ class LateRows:
         if strategy.way is Way.RECOMPUTE:
             return strategy.reason
         change = Maintenance(strategy=strategy, changes=changes, since=since, base=self.metadata.main or "")
-        found = self.engine.touched_partitions(job_id, query, self.vector, change)
+        found = self.engine.writes.touched_partitions(job_id, query, self.vector, change)
         return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in found)
 
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
@@ -241,7 +245,7 @@ class LateRows:
         The whole table has no partition yet of a schedule time that no run has covered: it may have been left out on purpose.
         """
         named, whole = set[PartitionSpec](), False
-        for snapshot in self.engine.ancestors(self.metadata):
+        for snapshot in self.engine.metadata.ancestors(self.metadata):
             if snapshot.created and not whole:
                 return frozenset(named)
             if snapshot.scope is not None and snapshot.scope.whole:
@@ -263,9 +267,9 @@ def handling_of(definition: TableDefinition) -> str:
     return definition.options.get(LATE_DATA, REFRESH)
 
 
-def late_obstacles(engine: RefreshEngine, definition: TableDefinition) -> Mapping[str, str] | str:
+def late_obstacles(reader: ChangeReader, definition: TableDefinition) -> Mapping[str, str] | str:
     """Return why late rows of a source are never known, by its name; a text if none of any source are."""
-    query = engine.read_shape(query_of(definition))
+    query = reader.read_shape(query_of(definition))
     if isinstance(query, str):
         return query
     names, rows = sorted(definition.date_formatters), SourceChange(kind=ChangeKind.ROWS)
@@ -279,12 +283,12 @@ def late_obstacles(engine: RefreshEngine, definition: TableDefinition) -> Mappin
     return obstacles
 
 
-def late_lines(engine: RefreshEngine, definition: TableDefinition) -> tuple[str, ...]:
+def late_lines(reader: ChangeReader, definition: TableDefinition) -> tuple[str, ...]:
     """Return the lines of EXPLAIN CREATE about late rows."""
     if not definition.date_formatters:
         return ()
     handling = handling_of(definition)
-    obstacles = {} if handling == IGNORE else late_obstacles(engine, definition)
+    obstacles = {} if handling == IGNORE else late_obstacles(reader, definition)
     if isinstance(obstacles, str):
         return (f"  late:     never known: {obstacles}",)
     return (
@@ -293,11 +297,11 @@ def late_lines(engine: RefreshEngine, definition: TableDefinition) -> tuple[str,
     )
 
 
-def late_warnings(engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
+def late_warnings(reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
     """Warn of sources whose late rows are never known."""
     if not definition.date_formatters or handling_of(definition) == IGNORE:
         return ()
-    obstacles = late_obstacles(engine, definition)
+    obstacles = late_obstacles(reader, definition)
     reasons = (obstacles,) if isinstance(obstacles, str) else obstacles.values()
     return tuple(
         f"Late rows are not refreshed in {identifier}, since they are never known: {reason}. REFRESH MATERIALIZED TABLE … "

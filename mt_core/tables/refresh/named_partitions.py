@@ -40,7 +40,7 @@ def _values(
     if isinstance(values, ValueRange):
         for bound in (values.lower, values.upper):
             (column,) = check_partition_spec(identifier, definition, {key: bound}, formatted=False)
-        existing = services.engine.partition_values(query_of(definition), identifier, column)
+        existing = services.engine.queries.partition_values(query_of(definition), identifier, column)
         return column, sorted(value for value in existing if value is not None and value in values)
     listed = (values,) if isinstance(values, str) else values
     for value in listed:

@@ -14,7 +14,7 @@ from mt_core.incremental.strategy import Strategy, Way, choose, choose_partition
 from mt_core.model.table import RefreshMode, TableDefinition, TableIdentifier
 from mt_core.tables.definition.options import AUTO, DOUBLES, EXACT, FULL, INCREMENTAL, MERGED, STRATEGY
 from mt_core.tables.definition.shape import is_exact
-from mt_core.tables.engine import RefreshEngine, ShapedQuery, SourceVector, SourceVersion
+from mt_core.tables.engine import ChangeReader, ShapedQuery, SourceVector, SourceVersion
 from mt_core.tables.services import query_of
 
 # Types of partition columns whose values a text names exactly.
@@ -152,10 +152,10 @@ def outlook_of(query: ShapedQuery, definition: TableDefinition) -> tuple[Outlook
 
 
 def outlook_lines(
-    engine: RefreshEngine, definition: TableDefinition, sources: Iterable[SourceVersion]
+    reader: ChangeReader, definition: TableDefinition, sources: Iterable[SourceVersion]
 ) -> dict[str, tuple[str, ...]]:
     """Return for each source, by its name, what EXPLAIN says of changes to come."""
-    query = shaped_query(engine, definition)
+    query = shaped_query(reader, definition)
     if isinstance(query, str):
         return {source.name: (f"any change:    {Way.RECOMPUTE}: {query}",) for source in sources}
     # A table that computes all rows may still want to know what it could do.
@@ -170,15 +170,15 @@ def outlook_lines(
     }
 
 
-def shaped_query(engine: RefreshEngine, definition: TableDefinition) -> ShapedQuery | str:
+def shaped_query(reader: ChangeReader, definition: TableDefinition) -> ShapedQuery | str:
     """Return the shape of a table's query, or why no refresh on schedule applies a change."""
     if definition.date_formatters:
         return "each schedule time refreshes the partitions of its date-formatters, all rows of them"
-    return engine.read_shape(query_of(definition))
+    return reader.read_shape(query_of(definition))
 
 
 def recomputed_warnings(
-    engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
+    reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> tuple[str, ...]:
     """Warn when a continuous refresh computes all rows again and again, with the reason."""
     if definition.refresh_mode is not RefreshMode.CONTINUOUS:
@@ -190,7 +190,7 @@ def recomputed_warnings(
             or f"source {vector.unversioned[0]} has no versions, so that nobody can tell when it changes"
         )
         return (f"{identifier} computes all rows every {within}: {why}.",)
-    query = shaped_query(engine, definition)
+    query = shaped_query(reader, definition)
     if strategy_option(definition) != FULL and not isinstance(query, str):
         outlooks = outlook_of(query, definition)
         if not outlooks or any(each.is_maintained for each in outlooks):
@@ -200,11 +200,11 @@ def recomputed_warnings(
     return (f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}.",)
 
 
-def refuse_unmaintainable(engine: RefreshEngine, identifier: TableIdentifier, definition: TableDefinition) -> None:
+def refuse_unmaintainable(reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition) -> None:
     """Raise DefinitionInvalid for a table that is to apply changes at any cost, and could apply none."""
     if strategy_option(definition) != INCREMENTAL:
         return
-    query = shaped_query(engine, definition)
+    query = shaped_query(reader, definition)
     if isinstance(query, str):
         reason = query
     else:

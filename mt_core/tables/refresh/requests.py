@@ -151,7 +151,7 @@ class RefreshRequests:
         if host.status is RunStatus.RUNNING and host.job_id and self._services.ledger.withdrawn(host.run_id):
             # An engine that was lost does no work any more, and the next claim of the run ends it.
             with suppress(EngineUnavailable):
-                self._services.engine.cancel(host.job_id)
+                self._services.engine.jobs.cancel(host.job_id)
         self._services.signal.set()
         return self._services.ledger.shown(run_id) or host
 
@@ -159,7 +159,7 @@ class RefreshRequests:
         run = self.run(run_id)
         if run is None or run.status is not RunStatus.RUNNING or run.job_id is None:
             return None
-        return self._services.engine.progress(run.job_id)
+        return self._services.engine.jobs.progress(run.job_id)
 
     @transactional
     def running_jobs(self, tx: Transaction) -> Sequence[RunView]:
@@ -188,7 +188,7 @@ class RefreshRequests:
                 "has its end, it has the snapshot too.",
                 table=str(job.table),
             )
-        return str(self._services.engine.load(job.table).main)
+        return str(self._services.engine.metadata.load(job.table).main)
 
     @transactional
     def job(self, tx: Transaction, job_id: str) -> RunView | None:

@@ -67,7 +67,7 @@ class Workers:
 
     def run_next(self) -> bool:
         """Claim one run and carry it out in this thread; False if there was none."""
-        claimed = self._claim() if self._engine.ready() else None
+        claimed = self._claim() if self._engine.state.ready() else None
         if claimed is None:
             return False
         end = partial(self._end, claimed)
@@ -122,7 +122,7 @@ class Workers:
             self._ledger.renew_lease(claimed)
             if self._ledger.is_overdue(claimed):
                 # The attempt finds out why it was cancelled, as it does when its requesters cancel.
-                self._engine.cancel(claimed.run.job_id or "")
+                self._engine.jobs.cancel(claimed.run.job_id or "")
 
     def _log_end(self, claimed: Claimed) -> None:
         run, table = self._ledger.shown(claimed.run.run_id), str(claimed.table.identifier)

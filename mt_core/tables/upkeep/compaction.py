@@ -55,16 +55,16 @@ def compact(
 
 def too_many(services: TableServices, table: MaterializedTable, *, holds: str | None = None) -> Fragments | None:
     """Return the files that a compaction of *table* would take away; None if they are few, or another than *holds* has it open."""
-    metadata = services.engine.load(table.identifier)
+    metadata = services.engine.metadata.load(table.identifier)
     if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
         return None
-    fragments = services.engine.fragments(table.identifier)
+    fragments = services.engine.housekeeping.fragments(table.identifier)
     return fragments if _are_many(services.settings, fragments.small_files, fragments.delete_files) else None
 
 
 def _may_have_many(services: TableServices, metadata: StorageMetadata) -> bool:
     """Whether the summary of main lets the files be worth counting."""
-    newest = next(iter(services.engine.ancestors(metadata)), None)
+    newest = next(iter(services.engine.metadata.ancestors(metadata)), None)
     return newest is not None and _are_many(services.settings, newest.data_files, newest.delete_files)
 
 
@@ -87,19 +87,19 @@ class _Compaction:
         run_id, began = services.new_id(), services.clock.now()
         rewrite = Rewrite(job_id=run_id.replace("-", ""), table=identifier, branch=run_branch(run_id, 1))
         with self.turn:
-            metadata = services.engine.load(identifier)
+            metadata = services.engine.metadata.load(identifier)
             try:
-                services.engine.swap(identifier, metadata, MetadataChange(branch=rewrite.branch))
+                services.engine.metadata.swap(identifier, metadata, MetadataChange(branch=rewrite.branch))
             except CommitConflict:
                 return None
         published = None
         try:
-            staged = services.engine.rewrite_files(rewrite)
+            staged = services.engine.housekeeping.rewrite_files(rewrite)
             if staged.snapshot.snapshot_id != metadata.main:
                 with self.turn:
                     published = self._published(metadata.main, rewrite, staged)
         except EngineError:
-            if rewrite.branch in services.engine.load(identifier).branches:
+            if rewrite.branch in services.engine.metadata.load(identifier).branches:
                 raise
             return None
         finally:
@@ -129,7 +129,7 @@ class _Compaction:
     def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
         """Make the branch main; None if a refresh has opened the table since, or has changed what was written anew."""
         engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
-        metadata = engine.load(identifier)
+        metadata = engine.metadata.load(identifier)
         for _ in range(MAX_CONFLICTS):
             if metadata.main == staged.snapshot.snapshot_id:
                 return staged
@@ -138,16 +138,16 @@ class _Compaction:
             try:
                 if metadata.main == base:
                     change = MetadataChange(publish=staged.snapshot.snapshot_id, drop=(branch,))
-                    engine.swap(identifier, metadata, change)
+                    engine.metadata.swap(identifier, metadata, change)
                     return staged
-                engine.swap(identifier, metadata, MetadataChange(branch=branch))
-                base, staged = metadata.main, engine.stage_again(rewrite, staged)
+                engine.metadata.swap(identifier, metadata, MetadataChange(branch=branch))
+                base, staged = metadata.main, engine.housekeeping.stage_again(rewrite, staged)
             except (CommitConflict, CommitUnknown):
                 pass
             except EngineError as error:
                 log.info("compaction of %s is given up: %s", identifier, error)
                 return None
-            metadata = engine.load(identifier)
+            metadata = engine.metadata.load(identifier)
         return None
 
     def _drop(self, branch: str) -> None:
@@ -155,8 +155,8 @@ class _Compaction:
         engine, identifier = self.services.engine, self.table.identifier
         try:
             with self.turn:
-                metadata = engine.load(identifier)
+                metadata = engine.metadata.load(identifier)
                 if branch in metadata.branches:
-                    engine.swap(identifier, metadata, MetadataChange(drop=(branch,)))
+                    engine.metadata.swap(identifier, metadata, MetadataChange(drop=(branch,)))
         except MtError as error:
             log.info("branch %s of %s is left: %s", branch, identifier, error)

@@ -53,7 +53,7 @@ def _remove_orphans(services: TableServices, table: MaterializedTable) -> None:
     """Delete files that no snapshot refers to, without a claim: they are older than any batch that is under way."""
     age = max(ORPHAN_AGE, services.settings.history)
     try:
-        services.engine.remove_orphans(table.identifier, services.clock.surely() - age)
+        services.engine.housekeeping.remove_orphans(table.identifier, services.clock.surely() - age)
     except StorageMissing:
         return
     except MtError as error:
@@ -77,12 +77,12 @@ def _maintain(services: TableServices, table: MaterializedTable, done: list[str]
     history = min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
     try:
         read = versions_read(services, table.identifier)
-        if not engine.has_expired(table.identifier, now - history, read):
+        if not engine.housekeeping.has_expired(table.identifier, now - history, read):
             return
         with services.intents.command(table.identifier, "MAINTENANCE") as command:
             claim_exclusively(services, command.table, wait_s=0.0)
-            engine.expire(table.identifier, now - history, read)
-            engine.remove_orphans(table.identifier, now - max(ORPHAN_AGE, history))
+            engine.housekeeping.expire(table.identifier, now - history, read)
+            engine.housekeeping.remove_orphans(table.identifier, now - max(ORPHAN_AGE, history))
     except (IllegalStatus, StorageMissing, TableBusy):
         return
     except MtError as error:

@@ -59,7 +59,7 @@ class Verification:
         """
         registry, engine, identifier = self.services.registry, self.services.engine, self.table.identifier
         began_at = in_transaction(registry, lambda tx: tx.now())
-        metadata = engine.load(identifier)
+        metadata = engine.metadata.load(identifier)
         shares = self._shares(metadata)
         if metadata.main is None:
             raise Incomparable(f"{identifier} has no rows yet.", table=str(identifier))
@@ -72,7 +72,7 @@ class Verification:
             raise left_out[0][1]
         compared, parts = [each for _, each in done], [share for share, _ in done]
         different = sum(each.different for each in compared)
-        foreign = foreign_commit(engine.ancestors(metadata))
+        foreign = foreign_commit(engine.metadata.ancestors(metadata))
         certificate = self.record(
             RunStatus.FAILED if different else RunStatus.SUCCEEDED,
             self._outcome(parts, compared, different) + _left_out_text([share for share, _ in left_out]),
@@ -95,7 +95,7 @@ class Verification:
         )
 
     def _shares(self, metadata: StorageMetadata) -> tuple[Share, ...]:
-        history, table = self.services.engine.ancestors, self.table
+        history, table = self.services.engine.metadata.ancestors, self.table
         shares = shares_of(table.identifier, history(metadata), fingerprint_of(table.definition))
         known = known_of(history(metadata), table.cleared)
         if not isinstance(known, Known):
@@ -148,7 +148,7 @@ class Verification:
 
     def _compare(self, share: Share, snapshot_id: str) -> Compared:
         definition = self.table.definition
-        return self.services.engine.compare(
+        return self.services.engine.comparisons.compare(
             Comparison(
                 job_id=self.job_id,
                 table=self.table.identifier,

@@ -87,6 +87,6 @@ def _with_sources(
 
 def _analysed(services: TableServices, table: MaterializedTable) -> set[str]:
     try:
-        return {source.name for source in services.engine.read_vector(query_of(table.definition)).sources}
+        return {source.name for source in services.engine.sources.read_vector(query_of(table.definition)).sources}
     except MtError:
         return set(table.definition.sources)

@@ -60,7 +60,7 @@ class Reports:
             return None
         catalog, *levels = parts if len(parts) > 1 else (context.catalog, *parts)
         namespace = tuple(levels)
-        if not self._services.engine.namespace_exists(catalog, namespace):
+        if not self._services.engine.catalogs.namespace_exists(catalog, namespace):
             raise TableNotFound(
                 f"Namespace {display_name((catalog, *namespace))} does not exist; SHOW DATABASES IN {catalog} lists those "
                 "there are."

@@ -112,7 +112,7 @@ class TableDetails:
         report = workflow.report if workflow is not None else None
         missing = report is not None and report.state is KeeperState.MISSING
         try:
-            storage: StorageMetadata | MtError = services.engine.load(table.identifier)
+            storage: StorageMetadata | MtError = services.engine.metadata.load(table.identifier)
         except MtError as error:
             storage = error
         return cls(
@@ -124,7 +124,7 @@ class TableDetails:
             view=view,
             storage=storage,
             objection=services.keeper.objection(table) if missing else "",
-            engine_trouble=services.engine.trouble(),
+            engine_trouble=services.engine.state.trouble(),
         )
 
 

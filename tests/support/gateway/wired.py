@@ -46,7 +46,7 @@ def fake_parts(
     statements.shared_catalogs = catalogs.settings
     return Parts(
         registry=registry,
-        engine=engine,
+        engine=engine.roles,
         statements=statements,
         scheduler=scheduler,
         catalogs=catalogs,

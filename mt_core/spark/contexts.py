@@ -1,0 +1,35 @@
+"""What the engines on one Spark driver share: its catalogs, the sessions of queries, and the versions of sources."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from pyspark.sql import SparkSession
+
+from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
+from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.driver.jvm_objects import active_session
+from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.queries.contexts import QueryContexts
+from mt_core.spark.queries.source_versions import SourceVersions
+
+
+class SparkContexts:
+    """Made once for a driver: refreshes, streams and statements work with the same catalogs. Any thread.
+
+    The driver's own session works on storage; the sessions of `queries` analyse and run queries.
+    """
+
+    def __init__(self, driver: SparkDriver, catalogs: CatalogSource = no_catalogs) -> None:
+        self.driver = driver
+        self.sync = CatalogSync(catalogs, driver.functions)
+        self.catalogs = Catalogs(driver, self.sync)
+        self.queries = QueryContexts(driver, self.sync)
+        self.versions = SourceVersions(driver, self.queries)
+
+    @contextmanager
+    def working(self) -> Iterator[SparkSession]:
+        """Make the driver's own session the active one of the block, and raise errors of Spark as ours."""
+        with self.driver.translating(), active_session(self.driver.session):
+            yield self.catalogs.session

@@ -105,6 +105,9 @@ def openapi_documents() -> Mapping[str, dict[str, Any]]:
     services = GatewayServices(
         sessions=nothing,
         executor=nothing,
+        jobs=nothing,
+        hooks=nothing,
+        names=nothing,
         operations=nothing,
         runs=nothing,
         info=ProductInfo(version=mt_core.__version__),

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from mt_core import __version__
+from mt_core.app.statement_wiring import StatementPorts, wire_statements
 from mt_core.clock import Clock
 from mt_core.errors import EngineUnavailable
 from mt_core.gateway.services import GatewayServices, ProductInfo
@@ -21,7 +22,6 @@ from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.ports import PlanFiles, StatementEngine
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.refreshes import OperationFinder
@@ -108,11 +108,16 @@ class Wiring:
             plans=parts.plans,
             connector_tables=parts.connector_tables or ConnectorTables(parts.registry),
             functions=parts.functions or CreatedFunctions(parts.registry),
+            threads=parts.statement_threads,
         )
-        self.executor = StatementExecutor(ports, max_workers=parts.statement_threads)
+        statements = wire_statements(ports)
+        self.executor = statements.executor
         self.endpoints = GatewayServices(
             sessions=self.sessions,
             executor=self.executor,
+            jobs=statements.jobs,
+            hooks=statements.hooks,
+            names=statements.names,
             operations=OperationFinder(self.sessions, self.manager.requests, parts.engine.state.cluster_info),
             runs=self.manager.requests,
             info=ProductInfo(version=__version__),

@@ -42,7 +42,7 @@ def sessions_router(services: GatewayServices, version: ApiVersion) -> APIRouter
         name, properties = body.text("sessionName"), body.texts("properties")
         if HOOKS_KEY in properties:
             # A plug-in may have to be imported.
-            await short(lambda: services.executor.check_hooks(properties))
+            await short(lambda: services.hooks.check(properties))
         session = services.sessions.open(name, properties, owner=caller)
         return JsonAnswer({"sessionHandle": session.handle})
 

@@ -67,7 +67,7 @@ def configuring_router(services: GatewayServices) -> APIRouter:
     async def complete_statement(session: SessionHandle, body: JsonBody) -> JsonAnswer:
         statement, position = body.statement(absent=""), body.integer("position")
         target = services.sessions.get(session)
-        candidates = await long_wait(lambda: complete(statement, position, services.executor.names(target)))
+        candidates = await long_wait(lambda: complete(statement, position, services.names(target)))
         return JsonAnswer({"candidates": candidates})
 
     return router

@@ -33,23 +33,23 @@ class InstalledHooks:
                 self._hooks[name] = _load(name, self._offered)
             return self._hooks[name]
 
-    def check(self, value: str) -> None:
-        """Raise RequestInvalid if *value* of `job.hooks` names a hook that cannot be used."""
+    def check(self, properties: Mapping[str, str]) -> None:
+        """Raise RequestInvalid if `job.hooks` in *properties* names a hook that cannot be used."""
         try:
-            for name in _names(value):
+            for name in _names(properties):
                 self.find(name)
         except PluginError as cause:
             raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
 
     def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
         """Return the hooks that `job.hooks` names, with what each needs of *properties*; raises RequestInvalid."""
-        value = properties.get(HOOKS_KEY, "")
-        self.check(value)
-        return tuple(JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(value))
+        self.check(properties)
+        return tuple(JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(properties))
 
 
-def _names(value: str) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+def _names(properties: Mapping[str, str]) -> tuple[str, ...]:
+    names = properties.get(HOOKS_KEY, "").split(",")
+    return tuple(dict.fromkeys(name.strip() for name in names if name.strip()))
 
 
 def _load(name: str, own: Collection[str]) -> JobStatusHook:

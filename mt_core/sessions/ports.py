@@ -18,7 +18,7 @@ from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as StoredColumn
 from mt_core.plans.compiled import Topology
 from mt_core.sql.catalog import CreateConnectorTable
-from mt_core.sql.statements import Statement
+from mt_core.sql.statements import TableStatement
 from mt_core.tables.table_commands import CommandContext, CommandOutcome, RefreshRequest
 from mt_core.tables.views.continuous_job import ContinuousJob
 from mt_core.tables.views.run_view import RunView
@@ -242,7 +242,7 @@ class PlanFiles(Protocol):
 class TableCommands(Protocol):
     """Executes statements about materialized tables."""
 
-    def execute(self, statement: Statement, context: CommandContext) -> CommandOutcome:
+    def execute(self, statement: TableStatement, context: CommandContext) -> CommandOutcome:
         """Raises MtError with nothing changed, or with everything undone."""
 
 

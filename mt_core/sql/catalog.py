@@ -69,13 +69,7 @@ class Pattern:
 
 
 class CatalogStatement:
-    """A statement about catalogs, jobs or jars."""
-
-    __slots__ = ()
-
-
-class CatalogCommand(CatalogStatement):
-    """A statement about one catalog as a whole."""
+    """A statement about catalogs, functions, plans, jobs or jars."""
 
     __slots__ = ()
 
@@ -113,14 +107,14 @@ class ShowCreateRelation(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCreateCatalog(CatalogCommand):
+class ShowCreateCatalog(CatalogStatement):
     """SHOW CREATE CATALOG name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeCatalog(CatalogCommand):
+class DescribeCatalog(CatalogStatement):
     """DESC[RIBE] CATALOG [EXTENDED] name."""
 
     name: str
@@ -170,14 +164,14 @@ class Explain(CatalogStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class UseCatalog(CatalogCommand):
+class UseCatalog(CatalogStatement):
     """USE CATALOG name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateCatalog(CatalogCommand):
+class CreateCatalog(CatalogStatement):
     """CREATE CATALOG [IF NOT EXISTS] name [COMMENT 'text'] WITH (…)."""
 
     name: str
@@ -187,7 +181,7 @@ class CreateCatalog(CatalogCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterCatalog(CatalogCommand):
+class AlterCatalog(CatalogStatement):
     """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; `comment` None leaves the comment unchanged."""
 
     name: str
@@ -197,7 +191,7 @@ class AlterCatalog(CatalogCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropCatalog(CatalogCommand):
+class DropCatalog(CatalogStatement):
     """DROP CATALOG [IF EXISTS] name."""
 
     name: str

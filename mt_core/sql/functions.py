@@ -8,14 +8,8 @@ from mt_core.model.function import CreatedFunction
 from mt_core.sql.catalog import CatalogStatement
 
 
-class FunctionCommand(CatalogStatement):
-    """A statement about one function, whose name has no database."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CreateFunction(FunctionCommand):
+class CreateFunction(CatalogStatement):
     """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …; its files have no content yet."""
 
     function: CreatedFunction
@@ -25,7 +19,7 @@ class CreateFunction(FunctionCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AlterFunction(FunctionCommand):
+class AlterFunction(CatalogStatement):
     """ALTER FUNCTION [IF EXISTS] name with the clauses of CREATE FUNCTION, all of which it replaces."""
 
     function: CreatedFunction
@@ -33,7 +27,7 @@ class AlterFunction(FunctionCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DropFunction(FunctionCommand):
+class DropFunction(CatalogStatement):
     """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name; `text` is the statement."""
 
     name: str
@@ -43,14 +37,14 @@ class DropFunction(FunctionCommand):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ShowCreateFunction(FunctionCommand):
+class ShowCreateFunction(CatalogStatement):
     """SHOW CREATE FUNCTION name."""
 
     name: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DescribeFunction(FunctionCommand):
+class DescribeFunction(CatalogStatement):
     """DESC[RIBE] FUNCTION [EXTENDED] name; `text` is the statement."""
 
     name: str

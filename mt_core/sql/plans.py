@@ -7,14 +7,8 @@ from dataclasses import dataclass
 from mt_core.sql.catalog import CatalogStatement, statement_at
 
 
-class PlanStatement(CatalogStatement):
-    """A statement about a compiled plan."""
-
-    __slots__ = ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CompilePlan(PlanStatement):
+class CompilePlan(CatalogStatement):
     """COMPILE [AND EXECUTE] PLAN 'uri' [IF NOT EXISTS] FOR statement; the INSERT or STATEMENT SET begins at `start`.
 
     With AND EXECUTE the plan is then run, and one that is there already is run in its place.
@@ -31,14 +25,14 @@ class CompilePlan(PlanStatement):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutePlan(PlanStatement):
+class ExecutePlan(CatalogStatement):
     """EXECUTE PLAN 'uri'."""
 
     uri: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExplainPlan(PlanStatement):
+class ExplainPlan(CatalogStatement):
     """EXPLAIN PLAN 'uri'."""
 
     uri: str

@@ -233,7 +233,7 @@ class ResetProperty:
     key: str | None = None
 
 
-Statement = (
+TableStatement = (
     CreateMaterializedTable
     | SuspendTable
     | ResumeTable
@@ -251,6 +251,5 @@ Statement = (
     | ExplainRefresh
     | VerifyTable
     | ExplainCreate
-    | SetProperty
-    | ResetProperty
 )
+Statement = TableStatement | SetProperty | ResetProperty

@@ -72,7 +72,7 @@ class TableManager:
         self.requests = RefreshRequests(services, suspend=lambda identifier, by: suspend(services, identifier, by=by))
         self._reports = Reports(services)
 
-    def execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
+    def execute(self, statement: sql.TableStatement, context: CommandContext) -> CommandOutcome:
         """Execute *statement*; raises MtError with nothing changed, or with everything undone."""
         try:
             outcome = self._execute(statement, context)
@@ -84,14 +84,12 @@ class TableManager:
             log.info("%s of %s", facts["statement"], table, extra=facts)
         return outcome
 
-    def _execute(self, statement: sql.Statement, context: CommandContext) -> CommandOutcome:
+    def _execute(self, statement: sql.TableStatement, context: CommandContext) -> CommandOutcome:
         match statement:
             case sql.ShowMaterializedTables():
                 return CommandOutcome(rows=self._reports.show_tables(statement, context))
             case sql.ShowRefreshes(name=None):
                 return CommandOutcome(rows=self._reports.show_refreshes(statement))
-            case sql.SetProperty() | sql.ResetProperty():
-                raise MtError(f"{type(statement).__name__} is not a statement about materialized tables.")
             case _:
                 return self._on_name(
                     statement, sql.qualify(statement.name or (), context.catalog, context.namespace), context
@@ -190,7 +188,7 @@ def _text_rows(text: str) -> RowSet:
     return RowSet(columns=(Column(name="result"),), rows=[[text]])
 
 
-def in_statement(error: QueryFailed, statement: sql.Statement) -> QueryFailed:
+def in_statement(error: QueryFailed, statement: sql.TableStatement) -> QueryFailed:
     """Return an error of the engine, whose position counts from the query, with one that counts from *statement*."""
     match statement:
         case sql.ExplainCreate(statement=create_statement):

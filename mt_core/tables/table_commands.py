@@ -45,7 +45,7 @@ class CommandContext:
 class CommandOutcome:
     """The result of a statement. `rows` None means "OK"; `wait_for` is a run that the operation has to wait for;
     `created` is the table whose CREATE ends with that run, and `recomputed` its freshness if each change of a source computes
-    all of it; `passthrough` sends the text to Spark: it is not about our tables."""
+    all of it; `passthrough` says that DESCRIBE is of a table or view that is not materialized."""
 
     rows: RowSet | None = None
     wait_for: str | None = None

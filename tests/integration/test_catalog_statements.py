@@ -14,6 +14,7 @@ from mt_core.base.identifiers import quote
 from mt_core.base.rowset import RowSet
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.jobs.store import JobStore
+from mt_core.sessions.catalog.catalog_commands import CatalogCommands
 from mt_core.sessions.catalog.catalog_statements import CatalogStatements
 from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
@@ -22,6 +23,7 @@ from mt_core.sessions.catalog.created_functions import CreatedFunctions
 from mt_core.sessions.catalog.function_commands import FunctionCommands
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.handlers import one_table
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.spark.contexts import SparkContexts
@@ -29,7 +31,6 @@ from mt_core.spark.driver.conf import catalog_names
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.refresh.engine import spark_engine
 from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.sql.catalog import CatalogStatement, SparkStatement
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.engine import Query
@@ -53,12 +54,14 @@ class Client:
         contexts = SparkContexts(driver, self.catalogs.settings)
         self.engine, self.refreshes = SparkStatements(contexts), spark_engine(contexts)
         jobs = Jobs(clock, FakeRuns(clock), JobStore(MemoryRegistry(clock), owner="test", clock=clock))
-        self.statements = CatalogStatements(
-            self.engine,
-            jobs,
-            self.catalogs,
-            ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(MemoryRegistry(clock))),
-            FunctionCommands(self.engine, CreatedFunctions(MemoryRegistry(clock))),
+        tables = ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(MemoryRegistry(clock)))
+        functions = FunctionCommands(self.engine, CreatedFunctions(MemoryRegistry(clock)))
+        catalogs = CatalogStatements(self.engine, jobs, tables, functions)
+        self.answers = one_table(
+            {DescribeTable: catalogs.describe},
+            catalogs.answers,
+            CatalogCommands(self.engine, self.catalogs).answers,
+            functions.answers,
         )
         handle = f"catalogs-{next(_numbers)}"
         self.session = Session(handle, name=None, defaults={}, properties={}, opened_at=NOW)
@@ -78,10 +81,8 @@ class Client:
 
     def run(self, sql: str) -> list[list[Any]]:
         statement, asking = parse(sql), self.asking
-        if isinstance(statement, DescribeTable):
-            return self.statements.describe(statement, asking).rows.page(0, 1000)
-        if isinstance(statement, CatalogStatement) and not isinstance(statement, SparkStatement):
-            return self.statements.execute(statement, asking).rows.page(0, 1000)
+        if type(statement) in self.answers:
+            return self.answers[type(statement)](statement, asking).rows.page(0, 1000)
         first, *others = in_spark(ReadStatement(sql), self.engine, asking.context)
         rows = self.engine.execute(asking.context, first, job_id=asking.job_id).rows or RowSet(columns=(), rows=[])
         for text in others:

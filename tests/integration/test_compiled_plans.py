@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
+from mt_core.app.statement_wiring import StatementPorts, wire_statements
 from mt_core.clock import SystemClock
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import Job, JobStatus
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.operations.operation import Operation
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.session import Session
@@ -50,7 +50,7 @@ class Gateway:
         store = self.store = JobStore(registry, owner="plans", clock=clock)
         self.owner = StreamOwner(store, self.world.engine, clock=clock, ready=lambda: True)
         self.plans = StoredPlans(driver, folder / "sessions")
-        self.executor = StatementExecutor(
+        self.executor = wire_statements(
             StatementPorts(
                 engine=SparkStatements(SparkContexts(driver), connectors=self.world.connectors.all),
                 commands=FakeTableCommands(),
@@ -67,8 +67,9 @@ class Gateway:
                     defaults=StreamDefaults(checkpoints=str(folder / "c"), savepoints=str(folder / "s")),
                 ),
                 plans=self.plans,
+                threads=8,
             )
-        )
+        ).executor
         self.clock = clock
         self.session = self.opened(f"plans-{folder.name}")
         self.file = folder / "sessions" / self.session.handle / "plan.json"

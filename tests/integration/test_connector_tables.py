@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from mt_core.app.statement_wiring import StatementPorts, wire_statements
 from mt_core.clock import SystemClock
 from mt_core.errors import MtError, QueryFailed, Unsupported
 from mt_core.jobs.store import JobStore
@@ -19,7 +20,6 @@ from mt_core.model.connector_table import ConnectorTable
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.session import Session
 from mt_core.spark.connectors.connector_tables import create_tables
 from mt_core.spark.contexts import SparkContexts
@@ -88,7 +88,7 @@ class World:
         self.driver, self.registry = driver, MemoryRegistry(SystemClock())
         self.tables = ConnectorTables(self.registry)
         self.engine = SparkStatements(SparkContexts(driver), connectors=self.tables.all)
-        self.executor = StatementExecutor(
+        self.executor = wire_statements(
             StatementPorts(
                 engine=self.engine,
                 commands=FakeTableCommands(),
@@ -99,8 +99,11 @@ class World:
                 jobs=JobStore(self.registry, owner="here", clock=SystemClock()),
                 connector_tables=self.tables,
                 functions=CreatedFunctions(self.registry),
+                streams=None,
+                plans=None,
+                threads=8,
             )
-        )
+        ).executor
         self.place = f"lake.connectors_{next(_numbers)}"
         self.session = Session("s", name=None, defaults={}, properties={}, opened_at=SystemClock().now())
         self.run(f"CREATE DATABASE {self.place}")

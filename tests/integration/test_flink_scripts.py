@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
+from mt_core.app.statement_wiring import StatementPorts, wire_statements
 from mt_core.base.tokens import split_statements
 from mt_core.clock import SystemClock
 from mt_core.jobs.store import JobStore
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.operations.operation import Operation, OperationStatus
 from mt_core.sessions.session import Session
 from mt_core.spark.contexts import SparkContexts
@@ -38,7 +38,7 @@ class Scripts:
         world = RefreshWorld(driver, folder, initial_refresh=False)
         catalogs = CreatedCatalogs(world.registry, reserved=catalog_names(driver.settings))
         engine = SparkStatements(SparkContexts(driver, catalogs.settings), tables=RegisteredTables(world.registry))
-        self.executor = StatementExecutor(
+        self.executor = wire_statements(
             StatementPorts(
                 engine=engine,
                 commands=world.manager,
@@ -49,8 +49,11 @@ class Scripts:
                 jobs=JobStore(world.registry, owner="scripts", clock=SystemClock()),
                 connector_tables=ConnectorTables(world.registry),
                 functions=CreatedFunctions(world.registry),
+                streams=None,
+                plans=None,
+                threads=8,
             )
-        )
+        ).executor
         self.session = Session(
             f"scripts-{folder.name}", name=None, defaults={}, properties={}, opened_at=SystemClock().now()
         )

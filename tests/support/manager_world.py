@@ -13,8 +13,8 @@ from mt_core.app.wiring import wire_tables
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.parser import parse
+from mt_core.sql.statements import TableStatement
 from mt_core.tables.manager import TableManager
 from mt_core.tables.refresh.attempt import Attempt, Steps
 from mt_core.tables.registry import Registry, Transaction, in_transaction
@@ -91,7 +91,7 @@ class ManagerWorld:
         """Execute one statement of ours, without waiting for runs."""
         statement = parse(text)
         assert statement is not None, f"not a statement of ours: {text}"
-        assert not isinstance(statement, CatalogStatement), f"not about materialized tables: {text}"
+        assert isinstance(statement, TableStatement), f"not about materialized tables: {text}"
         return self.manager.execute(statement, self.context)
 
     def show(self, text: str) -> list[dict[str, object]]:

@@ -18,6 +18,7 @@ from mt_core.errors import (
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import JobStatus
 from mt_core.model.table import TableIdentifier
+from mt_core.sessions.catalog.catalog_commands import CatalogCommands
 from mt_core.sessions.catalog.catalog_statements import CatalogStatements
 from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
@@ -28,9 +29,11 @@ from mt_core.sessions.operations.jobs import Jobs, job_name
 from mt_core.sessions.operations.operation import Operation, OperationResult, OperationStatus, ResultKind
 from mt_core.sessions.ports import StatementResult
 from mt_core.sessions.session import Session
+from mt_core.sessions.statements.catalog_requests import Answers
+from mt_core.sessions.statements.handlers import one_table
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sessions.statements.translation import in_spark
-from mt_core.sql.catalog import CatalogStatement
+from mt_core.sessions.streaming.job_statements import JobStatements
 from mt_core.sql.parser import ReadStatement, parse
 from mt_core.sql.statements import DescribeTable
 from mt_core.tables.views.continuous_job import ContinuousJob
@@ -56,12 +59,18 @@ class World:
         self.engine.shared_catalogs = self.catalogs.settings
         defaults = {"table.local-time-zone": "Europe/Berlin"}
         self.session = Session("s", name=None, defaults=defaults, properties={}, opened_at=NOW)
-        self.statements = self.statements_of(self.jobs)
+        self.answers = self.answers_of(self.jobs)
 
-    def statements_of(self, jobs: Jobs) -> CatalogStatements:
+    def answers_of(self, jobs: Jobs) -> Answers:
         tables = ConnectorTableStatements(engine=self.engine, tables=ConnectorTables(self.registry))
-        return CatalogStatements(
-            self.engine, jobs, self.catalogs, tables, FunctionCommands(self.engine, CreatedFunctions(self.registry))
+        functions = FunctionCommands(self.engine, CreatedFunctions(self.registry))
+        catalogs = CatalogStatements(self.engine, jobs, tables, functions)
+        return one_table(
+            {DescribeTable: catalogs.describe},
+            catalogs.answers,
+            CatalogCommands(self.engine, self.catalogs).answers,
+            JobStatements(jobs=jobs).answers,
+            functions.answers,
         )
 
     @property
@@ -80,10 +89,7 @@ class World:
 
     def run(self, sql: str) -> OperationResult:
         statement = parse(sql)
-        if isinstance(statement, DescribeTable):
-            return self.statements.describe(statement, self.asking)
-        assert isinstance(statement, CatalogStatement)
-        return self.statements.execute(statement, self.asking)
+        return self.answers[type(statement)](statement, self.asking)
 
     def answer(self, sql: str) -> tuple[list[str], list[list[Any]]]:
         found = self.run(sql)
@@ -483,7 +489,7 @@ def test_a_job_of_an_earlier_process_is_known_and_cannot_be_stopped(world: World
     with world.jobs.running(world.operation("1"), [ReadStatement("DELETE FROM t")], print):
         pass
     world.jobs = Jobs(world.clock, world.runs, JobStore(world.registry, owner="next", clock=world.clock))
-    world.statements = world.statements_of(world.jobs)
+    world.answers = world.answers_of(world.jobs)
 
     assert world.answer("SHOW JOBS")[1][0][:3] == ["1", "delete-t", "FINISHED"]
     assert world.answer("DESCRIBE JOB '1'")[1][0][:3] == ["1", "delete-t", "FINISHED"]

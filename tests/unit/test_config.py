@@ -19,7 +19,6 @@ from mt_core.config import (
     value_of,
 )
 from mt_core.errors import ConfigError
-from mt_core.sessions.executor import StatementExecutor
 from mt_core.sessions.sessions import SessionManager
 from mt_core.tables.settings import ManagerSettings
 
@@ -428,7 +427,6 @@ def test_the_defaults_in_code_are_those_of_the_settings(tmp_path: Path) -> None:
 
     assert replace(told, owner="", warehouse="", zone="UTC") == ManagerSettings(owner="")
     assert defaults_of(SessionManager)["max_sessions"] == config.integer("sql-gateway.session.max-num")
-    assert defaults_of(StatementExecutor)["max_workers"] == config.integer("sql-gateway.worker.threads.max")
     assert defaults_of(SessionManager)["idle_timeout"] == config.duration("sql-gateway.session.idle-timeout")
 
 

@@ -211,7 +211,7 @@ class World:
     def rows(self, text: str) -> list[list[Any]]:
         statement = parse(text)
         request = CatalogRequest(session=self.session, context=self.session.context(), job_id="j")
-        result = self.commands.execute(statement, request)  # type: ignore[arg-type]
+        result = self.commands.answers[type(statement)](statement, request)
         return result.rows.page(0, 100) if result.rows is not None else []
 
 

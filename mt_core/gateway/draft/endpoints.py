@@ -127,7 +127,7 @@ def _open(services: GatewayServices, body: Body, caller: str) -> Session:
     body.choice("planner", PLANNERS)
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
-    services.executor.check_hooks(properties)
+    services.hooks.check(properties)
     return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties, owner=caller)
 
 
@@ -220,7 +220,7 @@ def _finished(
     if Trait.CHANGE in operation.statement.traits:
         draft = affected(result.affected_rows, first=True)
     else:
-        views = services.executor.names(session).within(Named.VIEWS) if kind == "SHOW_TABLES" else ()
+        views = services.names(session).within(Named.VIEWS) if kind == "SHOW_TABLES" else ()
         draft = shown(result, kind, _all_rows(result.rows) if page is None else page, views)
     return {"statement_types": [kind], "results": [draft.to_json(flagged=draft.kinds is not None)]}
 
@@ -243,7 +243,7 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
         if operation is not None:
             return await _page_of(operation, token, base)
         # A refresh, or a statement whose operation was closed.
-        jobs = services.executor.jobs
+        jobs = services.jobs
         return await short(lambda: JsonAnswer(_page_without_operation(jobs.job(job_id), token, base)))
 
     @router.get(f"{JOB_PATH}/status", **described("Status of a job", DRAFT_JOB_STATUS))
@@ -252,7 +252,7 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
         if operation is not None and _stands_for_job(operation):
             return JsonAnswer({"status": "RUNNING" if operation.querying else JOB_STATUS[operation.status]})
         try:
-            return JsonAnswer({"status": services.executor.jobs.job(job_id).status})
+            return JsonAnswer({"status": services.jobs.job(job_id).status})
         except OperationNotFound:
             if operation is None:
                 raise

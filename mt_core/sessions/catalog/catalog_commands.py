@@ -14,6 +14,7 @@ from mt_core.model.catalog import CreatedCatalog
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs, already_there
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.statements.catalog_requests import Answers
 from mt_core.sessions.statements.listings import INFO, CatalogRequest, names_only
 from mt_core.sql import catalog as sql
 from mt_core.sql.connectors.catalog_options import catalog_settings
@@ -26,41 +27,34 @@ class CatalogCommands:
     engine: StatementEngine
     shared: CreatedCatalogs
 
-    def execute(self, statement: sql.CatalogCommand, request: CatalogRequest) -> OperationResult:
-        """Perform *statement*; raises DefinitionInvalid or IllegalStatus."""
-        match statement:
-            case sql.DescribeCatalog():
-                return self._describe(statement, request)
-            case sql.ShowCreateCatalog(name=name):
-                return self._show_create(name, request)
-            case sql.UseCatalog(name=name):
-                self._options_of(name, request)
-                self.engine.execute(request.context, f"SET CATALOG {sql_name((name,))}", job_id=request.job_id)
-            case sql.CreateCatalog():
-                self._create(statement, request)
-            case sql.AlterCatalog():
-                self._alter(statement, request)
-            case sql.DropCatalog():
-                self._drop(statement, request)
-            case _:
-                raise MtError(f"{type(statement).__name__} is not a command on a catalog.")
-        return DONE
+    @property
+    def answers(self) -> Answers:
+        """The answers to commands, which raise DefinitionInvalid or IllegalStatus."""
+        return {
+            sql.CreateCatalog: self._create,
+            sql.AlterCatalog: self._alter,
+            sql.DropCatalog: self._drop,
+            sql.UseCatalog: self._use,
+            sql.DescribeCatalog: self._describe,
+            sql.ShowCreateCatalog: self._show_create,
+        }
 
     # -------------------------------------------------------------------------------------------------------- commands
 
-    def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> None:
+    def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> OperationResult:
         """Store a catalog, after Spark has opened it; raises DefinitionInvalid with the reason if Spark cannot."""
         name = statement.name
         if name in self.engine.catalogs(request.context):
             if statement.if_not_exists:
-                return
+                return DONE
             self.shared.check_changeable(name, "created")
             raise already_there(name)
         catalog = CreatedCatalog(name=name, options=dict(statement.options), comment=statement.comment)
         self._open(catalog, "was not created")
         self.shared.create(catalog)
+        return DONE
 
-    def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> None:
+    def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> OperationResult:
         """Change options or comment of a catalog, after Spark has opened it with them; raises DefinitionInvalid."""
         catalog = self._created(statement.name, request, "altered")
         if "type" in {*statement.options, *statement.removed}:
@@ -76,18 +70,25 @@ class CatalogCommands:
         if altered.options != catalog.options:
             self._open(altered, "was not altered")
         self.shared.alter(altered, expected=catalog)
+        return DONE
 
-    def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> None:
+    def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> OperationResult:
         """Remove a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
         name = statement.name
         if statement.if_exists and name not in self.engine.catalogs(request.context):
-            return
+            return DONE
         self._created(name, request, "dropped")
         if self.engine.session_state(request.context).catalog == name:
             raise DefinitionInvalid(
                 f"Catalog {name} is the current catalog and cannot be dropped; USE CATALOG another first."
             )
         self.shared.drop(name)
+        return DONE
+
+    def _use(self, statement: sql.UseCatalog, request: CatalogRequest) -> OperationResult:
+        self._options_of(statement.name, request)
+        self.engine.execute(request.context, f"SET CATALOG {sql_name((statement.name,))}", job_id=request.job_id)
+        return DONE
 
     def _describe(self, statement: sql.DescribeCatalog, request: CatalogRequest) -> OperationResult:
         """DESCRIBE CATALOG, with the options if it is EXTENDED."""
@@ -102,8 +103,9 @@ class CatalogCommands:
             rows += [[f"option:{key}", value] for key, value in masked(options).items() if key != "type"]
         return content(RowSet(columns=INFO, rows=rows))
 
-    def _show_create(self, name: str, request: CatalogRequest) -> OperationResult:
+    def _show_create(self, statement: sql.ShowCreateCatalog, request: CatalogRequest) -> OperationResult:
         """SHOW CREATE CATALOG, with secrets masked."""
+        name = statement.name
         options, created = self._options_of(name, request), self.shared.get(name)
         comment = (
             f"\nCOMMENT {string_literal(created.comment)}"

@@ -1,4 +1,4 @@
-"""Catalog statements: about catalogs, tables, jobs and jars, with results in Flink's columns."""
+"""Catalog statements: about what catalogs list and hold, and about jars, with results in Flink's columns."""
 
 from __future__ import annotations
 
@@ -6,23 +6,21 @@ from typing import Any
 
 from mt_core.base.identifiers import quote, sql_name
 from mt_core.base.rowset import Column, RowSet
-from mt_core.errors import MtError, TableNotFound
-from mt_core.sessions.catalog.catalog_commands import CatalogCommands
+from mt_core.errors import TableNotFound
 from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
 from mt_core.sessions.catalog.connector_table_text import show_create
-from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.function_commands import FunctionCommands
 from mt_core.sessions.operations.jobs import Jobs
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
-from mt_core.sessions.statements.listings import INFO, CatalogRequest, Listings, job_rows, names_only, savepoint_row
+from mt_core.sessions.statements.catalog_requests import Answers
+from mt_core.sessions.statements.listings import INFO, CatalogRequest, Listings, names_only
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.translation import in_spark
 from mt_core.sessions.streaming.mode import may_stream, stream_members
 from mt_core.sessions.temporary_objects import texts
 from mt_core.sql import catalog as sql
 from mt_core.sql.flink.types import type_text
-from mt_core.sql.functions import FunctionCommand
 from mt_core.sql.hints import check_hints
 from mt_core.sql.parser import ReadStatement
 from mt_core.sql.statements import DescribeTable, Name
@@ -36,62 +34,35 @@ _BATCH_CHANGES = "== Changelog Mode ==\nchangelogMode=[I] of all operators: a ba
 
 
 class CatalogStatements:
-    """Performs statements about catalogs, tables, jobs and jars in the session that sends them."""
+    """Performs statements about catalogs, tables and jars in the session that sends them."""
 
     def __init__(
         self,
         engine: StatementEngine,
         jobs: Jobs,
-        shared: CreatedCatalogs,
         connector_tables: ConnectorTableStatements,
         functions: FunctionCommands,
     ) -> None:
-        self._engine, self._jobs, self._connector_tables = engine, jobs, connector_tables
+        self._engine, self._connector_tables, self._functions = engine, connector_tables, functions
         self._listings = Listings(
             engine, jobs, is_table=lambda name, context: connector_tables.find(name, context) is not None
         )
-        self._commands = CatalogCommands(engine, shared)
-        self._functions = functions
 
-    def execute(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
-        """Perform *statement*; raises QueryFailed, DefinitionInvalid, OperationNotFound or IllegalStatus."""
-        match statement:
-            case sql.ShowObjects():
-                lists_functions = statement.kind in _FUNCTIONS and statement.name is None
-                more = self._functions.names(request) if lists_functions else ()
-                return content(self._listings.show(statement, request, more))
-            case sql.ShowPartitions():
-                return content(self._listings.partitions(statement, request))
-            case sql.ShowColumns(name=name, pattern=pattern):
-                return content(self._columns(name, request, pattern))
-            case sql.Explain():
-                return content(names_only("result", [self._explain(statement, request)]))
-            case sql.ShowCreateRelation(name=name):
-                return content(names_only("result", [self._show_create(name, request)]))
-            case sql.DescribeDatabase():
-                return self._describe_database(statement, request)
-            case sql.DescribeJob(job_id=job_id):
-                return content(job_rows([self._jobs.job(job_id)], request, described=True))
-            case _:
-                return self._change(statement, request)
-
-    def _change(self, statement: sql.CatalogStatement, request: CatalogRequest) -> OperationResult:
-        match statement:
-            case FunctionCommand():
-                return self._functions.execute(statement, request)
-            case sql.CatalogCommand():
-                return self._commands.execute(statement, request)
-            case sql.StopJob(job_id=job_id, savepoint=savepoint, drop=drop):
-                saved = self._jobs.stop(job_id, savepoint=savepoint, drop=drop)
-                return DONE if saved is None else content(savepoint_row(saved))
-            case sql.AddJar(path=path):
-                jars = (*request.session.jars, self._engine.add_jar(request.context, path))
-                request.session.jars = tuple(dict.fromkeys(jars))
-            case sql.DropTemporaryView():
-                self._drop_temporary(statement, request)
-            case _:
-                raise MtError(f"{type(statement).__name__} is not a statement about catalogs.")
-        return DONE
+    @property
+    def answers(self) -> Answers:
+        """The answers to statements, which raise QueryFailed or DefinitionInvalid."""
+        return {
+            sql.ShowObjects: self._show,
+            sql.ShowPartitions: lambda statement, request: content(self._listings.partitions(statement, request)),
+            sql.ShowColumns: lambda statement, request: content(
+                self._columns(statement.name, request, statement.pattern)
+            ),
+            sql.ShowCreateRelation: self._show_create,
+            sql.DescribeDatabase: self._describe_database,
+            sql.Explain: lambda statement, request: content(names_only("result", [self._explain(statement, request)])),
+            sql.AddJar: self._add_jar,
+            sql.DropTemporaryView: self._drop_temporary,
+        }
 
     def describe(self, statement: DescribeTable, request: CatalogRequest) -> OperationResult:
         """DESCRIBE of any table or view in Flink's columns; EXTENDED adds Spark's further facts, as names and values."""
@@ -105,11 +76,18 @@ class CatalogStatements:
             RowSet(columns=columns.columns, rows=[*columns.rows, *([row[0], row[1], *blank] for row in rows[start:])])
         )
 
-    def _show_create(self, name: Name, request: CatalogRequest) -> str:
-        table = self._connector_tables.find(name, request.context)
+    def _show(self, statement: sql.ShowObjects, request: CatalogRequest) -> OperationResult:
+        lists_functions = statement.kind in _FUNCTIONS and statement.name is None
+        more = self._functions.names(request) if lists_functions else ()
+        return content(self._listings.show(statement, request, more))
+
+    def _show_create(self, statement: sql.ShowCreateRelation, request: CatalogRequest) -> OperationResult:
+        table = self._connector_tables.find(statement.name, request.context)
         if table is not None:
-            return show_create(table)
-        return str(self._rows(f"SHOW CREATE TABLE {sql_name(name)}", request)[0][0])
+            text = show_create(table)
+        else:
+            text = str(self._rows(f"SHOW CREATE TABLE {sql_name(statement.name)}", request)[0][0])
+        return content(names_only("result", [text]))
 
     def _describe_database(self, statement: sql.DescribeDatabase, request: CatalogRequest) -> OperationResult:
         words = "DESCRIBE NAMESPACE EXTENDED" if statement.extended else "DESCRIBE NAMESPACE"
@@ -135,7 +113,12 @@ class CatalogStatements:
             return plans[0]
         return "\n\n".join(f"== Statement {number} ==\n{plan}" for number, plan in enumerate(plans, 1))
 
-    def _drop_temporary(self, statement: sql.DropTemporaryView, request: CatalogRequest) -> None:
+    def _add_jar(self, statement: sql.AddJar, request: CatalogRequest) -> OperationResult:
+        jars = (*request.session.jars, self._engine.add_jar(request.context, statement.path))
+        request.session.jars = tuple(dict.fromkeys(jars))
+        return DONE
+
+    def _drop_temporary(self, statement: sql.DropTemporaryView, request: CatalogRequest) -> OperationResult:
         views = self._rows("SHOW VIEWS IN spark_catalog.default", request)
         if any(row[1].lower() == statement.name.lower() and row[2] for row in views):
             self._rows(f"DROP VIEW {quote(statement.name)}", request)
@@ -144,6 +127,7 @@ class CatalogStatements:
                 f"There is no temporary table or view {statement.name} in this session; SHOW VIEWS lists those there are, "
                 "and DROP TABLE or DROP VIEW drops one that stays."
             )
+        return DONE
 
     def _columns(self, name: Name, request: CatalogRequest, pattern: sql.Pattern | None = None) -> RowSet:
         relation, table = (

@@ -7,12 +7,13 @@ from typing import Any
 
 from mt_core.base.identifiers import quote
 from mt_core.base.rowset import RowSet
-from mt_core.errors import DefinitionInvalid, MtError
+from mt_core.errors import DefinitionInvalid
 from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLanguage, show_create_function
 from mt_core.model.new_names import check_new_name
 from mt_core.sessions.catalog.created_functions import CreatedFunctions, in_place_of, taken
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
 from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.statements.catalog_requests import Answers
 from mt_core.sessions.statements.listings import INFO, MOST, CatalogRequest, names_only
 from mt_core.sessions.temporary_objects import TemporaryObject, created
 from mt_core.sql import functions as sql
@@ -26,28 +27,16 @@ class FunctionCommands:
     engine: StatementEngine
     shared: CreatedFunctions
 
-    def execute(self, statement: sql.FunctionCommand, request: CatalogRequest) -> OperationResult:
-        """Perform *statement*; raises DefinitionInvalid, IllegalStatus, or what Spark says of the function."""
-        match statement:
-            case sql.CreateFunction(temporary=True):
-                self._create_temporary(statement, request)
-            case sql.CreateFunction():
-                self._create(statement, request)
-            case sql.AlterFunction():
-                self._alter(statement, request)
-            case sql.DropFunction():
-                self._drop(statement, request)
-            case sql.ShowCreateFunction(name=name):
-                function, temporary = self._defined(name, request)
-                if function is None:
-                    raise _missing(name)
-                text = show_create_function(function, temporary=temporary)
-                return content(names_only("result", [text]))
-            case sql.DescribeFunction():
-                return self._describe(statement, request)
-            case _:
-                raise MtError(f"{type(statement).__name__} is not a command on a function.")
-        return DONE
+    @property
+    def answers(self) -> Answers:
+        """The answers, which raise DefinitionInvalid, IllegalStatus, or what Spark says of the function."""
+        return {
+            sql.CreateFunction: self._create,
+            sql.AlterFunction: self._alter,
+            sql.DropFunction: self._drop,
+            sql.ShowCreateFunction: self._show_create,
+            sql.DescribeFunction: self._describe,
+        }
 
     def names(self, request: CatalogRequest) -> set[str]:
         """Return the functions that SHOW USER FUNCTIONS lists beside those of Spark's catalogs."""
@@ -55,12 +44,14 @@ class FunctionCommands:
 
     # -------------------------------------------------------------------------------------------------------- commands
 
-    def _create(self, statement: sql.CreateFunction, request: CatalogRequest) -> None:
+    def _create(self, statement: sql.CreateFunction, request: CatalogRequest) -> OperationResult:
+        if statement.temporary:
+            return self._create_temporary(statement, request)
         name = statement.function.name
         check_new_name((name,))
         if self.shared.get(name) is not None and not statement.or_replace:
             if statement.if_not_exists:
-                return
+                return DONE
             raise taken(name)
         if name in self.engine.session_state(request.context).functions:
             raise DefinitionInvalid(
@@ -72,8 +63,9 @@ class FunctionCommands:
             self.shared.replace(function)
         else:
             self.shared.create(function)
+        return DONE
 
-    def _create_temporary(self, statement: sql.CreateFunction, request: CatalogRequest) -> None:
+    def _create_temporary(self, statement: sql.CreateFunction, request: CatalogRequest) -> OperationResult:
         name = statement.function.name
         check_new_name((name,))
         if self.shared.get(name) is not None:
@@ -82,7 +74,7 @@ class FunctionCommands:
             )
         if name in self.engine.session_state(request.context).functions and not statement.or_replace:
             if statement.if_not_exists:
-                return
+                return DONE
             raise DefinitionInvalid(
                 f"Temporary function {name} exists already; choose another name, DROP TEMPORARY FUNCTION {name} first, or "
                 "CREATE OR REPLACE TEMPORARY FUNCTION."
@@ -97,17 +89,19 @@ class FunctionCommands:
             namespace=kept.namespace,
         )
         request.session.temporary = created(request.session.temporary, one)
+        return DONE
 
-    def _alter(self, statement: sql.AlterFunction, request: CatalogRequest) -> None:
+    def _alter(self, statement: sql.AlterFunction, request: CatalogRequest) -> OperationResult:
         former = self.shared.get(statement.function.name)
         if former is None:
             if statement.if_exists:
-                return
+                return DONE
             raise _missing(statement.function.name)
         function = in_place_of(statement.function, former)
         self.shared.replace(self.engine.check_function(request.context, function, job_id=request.job_id))
+        return DONE
 
-    def _drop(self, statement: sql.DropFunction, request: CatalogRequest) -> None:
+    def _drop(self, statement: sql.DropFunction, request: CatalogRequest) -> OperationResult:
         name, is_shared = statement.name, self.shared.get(statement.name) is not None
         if statement.temporary:
             if is_shared:
@@ -122,6 +116,13 @@ class FunctionCommands:
             raise DefinitionInvalid(f"Function {name} is temporary; DROP TEMPORARY FUNCTION {name} drops it.")
         elif not statement.if_exists:
             raise _missing(name)
+        return DONE
+
+    def _show_create(self, statement: sql.ShowCreateFunction, request: CatalogRequest) -> OperationResult:
+        function, temporary = self._defined(statement.name, request)
+        if function is None:
+            raise _missing(statement.name)
+        return content(names_only("result", [show_create_function(function, temporary=temporary)]))
 
     def _describe(self, statement: sql.DescribeFunction, request: CatalogRequest) -> OperationResult:
         """Return a function of a statement in Flink's rows, any other as Spark describes it."""

@@ -21,7 +21,7 @@ from mt_core.sessions.operations.operation import (
 )
 from mt_core.sessions.ports import Runs
 from mt_core.sessions.refreshes import STATUS_OF, ClusterInfo, queue_message, refresh_result
-from mt_core.sql.statements import RefreshTable, Statement
+from mt_core.sql.statements import RefreshTable, TableStatement
 from mt_core.tables.table_commands import CommandOutcome
 
 
@@ -31,7 +31,7 @@ class PendingRefresh:
 
     run_id: str
     table: TableIdentifier
-    statement: Statement
+    statement: TableStatement
     outcome: CommandOutcome
 
 

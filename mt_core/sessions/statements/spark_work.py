@@ -89,7 +89,7 @@ class SparkWork:
         kind = OperationKind.JOB if changing else OperationKind.SPARK
         operation.begin(Work(kind=kind, message="waiting for Spark"))
         self.await_engine(operation)
-        operation.begin(replace(self._running(kind, job_id), statements=len(statements)))
+        operation.begin(replace(self.running(kind, job_id), statements=len(statements)))
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
         session, properties = task.session.handle, task.properties_in_force()
         with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:
@@ -102,14 +102,15 @@ class SparkWork:
     def follow(self, task: Task, statement: ReadStatement, query: StreamMember) -> None:
         """Give the operation the rows of a SELECT that reads streams, which go on until its result is closed."""
         operation, job_id = task.operation, task.operation.planned_job_id
-        operation.begin(self._running(OperationKind.SPARK, job_id))
+        operation.begin(self.running(OperationKind.SPARK, job_id))
         with self.jobs.running(operation, (statement,), self.engine.cancel, session=task.session.handle) as ends_with:
             rows = self.engine.follow(task.context(), query, job_id=job_id)
             result = StatementResult(is_query=True, rows=rows)
             ends_with(result)
         operation.finish(_answer(result, job_id, changing=False))
 
-    def _running(self, kind: OperationKind, job_id: str) -> Work:
+    def running(self, kind: OperationKind, job_id: str) -> Work:
+        """Return the work of an operation whose job runs in Spark."""
         engine = self.engine
         return Work(
             kind=kind,

@@ -15,10 +15,11 @@ from mt_core.plans.explained import explained_plan, shown_statement
 from mt_core.plans.json_form import plan_text, read_plan
 from mt_core.plans.policies import policy_text
 from mt_core.plans.states import check_topology, policies_of
-from mt_core.sessions.operations.operation import DONE, OperationKind, OperationResult, Work, content
+from mt_core.sessions.operations.operation import DONE, OperationKind, Work, content
 from mt_core.sessions.ports import PlanFiles, StatementEngine
 from mt_core.sessions.properties.plan_properties import PlanProperties
 from mt_core.sessions.properties.stream_properties import STATE_TTL_KEY, state_ttl_of
+from mt_core.sessions.statements.handlers import Handlers
 from mt_core.sessions.statements.spark_work import SparkWork, Task
 from mt_core.sessions.statements.statement_sets import members_of
 from mt_core.sessions.statements.translation import in_spark
@@ -27,7 +28,7 @@ from mt_core.sessions.streaming.plan_places import PlanPlaces, restored
 from mt_core.sessions.streaming.streaming_statements import StreamingStatements
 from mt_core.sessions.temporary_objects import stranger, texts
 from mt_core.sql.parser import ReadStatement
-from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan, PlanStatement
+from mt_core.sql.plans import CompilePlan, ExecutePlan, ExplainPlan
 from mt_core.sql.statement_types import INSERT
 
 _RESULT = (Column(name="result"),)
@@ -46,31 +47,26 @@ class PlanStatements:
     detached: StreamingStatements | None
     run_batch: Callable[[Task, Sequence[ReadStatement]], None]
 
-    def run(self, task: Task, statement: PlanStatement) -> None:
-        """Perform *statement* and finish its operation.
+    @property
+    def handlers(self) -> Handlers:
+        """The handlers, which raise PlanNotFound, PlanExists, PlanInvalid, and what the statements of a plan raise."""
+        return {CompilePlan: self._compile, ExecutePlan: self._execute, ExplainPlan: self._explain}
 
-        Raises PlanNotFound, PlanExists, PlanInvalid, and what the statements of the plan raise.
-        """
-        operation = task.operation
-        operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
-        self.spark.await_engine(operation)
-        match statement:
-            case CompilePlan(execute=execute, uri=uri):
-                self._compile(task, statement)
-                if execute:
-                    self._execute(task, uri)
-                else:
-                    operation.finish(DONE)
-            case ExecutePlan(uri=uri):
-                self._execute(task, uri)
-            case ExplainPlan(uri=uri):
-                operation.finish(self._explain(task, uri))
-            case _:
-                raise MtError(f"{type(statement).__name__} is not a statement about plans.")
+    def _await(self, task: Task) -> None:
+        task.operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
+        self.spark.await_engine(task.operation)
 
     # -------------------------------------------------------------------------------------------------------- COMPILE
 
     def _compile(self, task: Task, statement: CompilePlan) -> None:
+        self._await(task)
+        self._write(task, statement)
+        if statement.execute:
+            self._run(task, statement.uri)
+        else:
+            task.operation.finish(DONE)
+
+    def _write(self, task: Task, statement: CompilePlan) -> None:
         """Write the file of a plan, unless it is there and to be kept."""
         uri, session = statement.uri, task.session.handle
         replaces = PlanProperties(task.properties_in_force()).force_recompile
@@ -121,11 +117,15 @@ class PlanStatements:
 
     # --------------------------------------------------------------------------------------------- EXECUTE and EXPLAIN
 
-    def _execute(self, task: Task, uri: str) -> None:
+    def _execute(self, task: Task, statement: ExecutePlan) -> None:
+        self._await(task)
+        self._run(task, statement.uri)
+
+    def _run(self, task: Task, uri: str) -> None:
         plan = self._read(task, uri)
         statements = [ReadStatement(each) for each in plan.statements]
         if plan.mode is PlanMode.BATCH:
-            self._execute_batch(task, plan, uri)
+            self._run_batch(task, plan, uri)
             return
         definition = self._definition(task, plan, statements)
         with _planning(uri):
@@ -140,7 +140,7 @@ class PlanStatements:
             raise error.of(uri) from error
         task.operation.finish(answer)
 
-    def _execute_batch(self, task: Task, plan: CompiledPlan, uri: str) -> None:
+    def _run_batch(self, task: Task, plan: CompiledPlan, uri: str) -> None:
         statements = [ReadStatement(each) for each in plan.statements]
         with ExitStack() as stack:
             with _planning(uri):
@@ -149,7 +149,9 @@ class PlanStatements:
             self._check(plan, topology, uri)
             self.run_batch(there, statements)
 
-    def _explain(self, task: Task, uri: str) -> OperationResult:
+    def _explain(self, task: Task, statement: ExplainPlan) -> None:
+        self._await(task)
+        uri = statement.uri
         plan = self._read(task, uri)
         statements = [ReadStatement(each) for each in plan.statements]
         problems: list[str] = []
@@ -162,7 +164,7 @@ class PlanStatements:
             self._check(plan, topology, uri)
         except MtError as error:
             problems = [f"The plan cannot be executed: {error}"]
-        return content(RowSet(columns=_RESULT, rows=[[explained_plan(plan, problems)]]))
+        task.operation.finish(content(RowSet(columns=_RESULT, rows=[[explained_plan(plan, problems)]])))
 
     def _read(self, task: Task, uri: str) -> CompiledPlan:
         try:

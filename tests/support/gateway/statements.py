@@ -9,12 +9,13 @@ import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
 import httpx
 
+from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
 from mt_core.clock import Clock, SystemClock
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
@@ -23,7 +24,6 @@ from mt_core.jobs.store import JobStore
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.executor import StatementExecutor, StatementPorts
 from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.testing.fake_clock import FakeClock
@@ -90,15 +90,17 @@ def statement_gateway(http: httpx.Client, *, max_sessions: int) -> Iterator[Gate
     """A gateway in this process, to which *http* leads; its sessions and statements end with the block."""
     clock, engine, commands = FakeClock(NOW), FakeStatementEngine(), FakeTableCommands()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock, max_sessions=max_sessions)
-    executor = StatementExecutor(_ports(engine, commands, runs, clock), max_workers=4)
+    statements = wire_statements(replace(statement_ports(engine, commands, runs, clock), threads=4))
     try:
-        yield Gateway(http, engine, commands, runs, clock, sessions, _services(sessions, executor, runs))
+        yield Gateway(http, engine, commands, runs, clock, sessions, _services(sessions, statements, runs))
     finally:
         sessions.close_all()
-        executor.close()
+        statements.executor.close()
 
 
-def _ports(engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeRuns, clock: Clock) -> StatementPorts:
+def statement_ports(
+    engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeRuns, clock: Clock
+) -> StatementPorts:
     registry = MemoryRegistry(clock)
     catalogs = CreatedCatalogs(registry, reserved=("lake", "spark_catalog"))
     engine.shared_catalogs = catalogs.settings
@@ -112,13 +114,19 @@ def _ports(engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeR
         jobs=JobStore(registry, owner="gateway", clock=clock),
         connector_tables=ConnectorTables(registry),
         functions=CreatedFunctions(registry),
+        streams=None,
+        plans=None,
+        threads=ALL_THREADS,
     )
 
 
-def _services(sessions: SessionManager, executor: StatementExecutor, runs: FakeRuns) -> GatewayServices:
+def _services(sessions: SessionManager, statements: StatementServices, runs: FakeRuns) -> GatewayServices:
     return GatewayServices(
         sessions=sessions,
-        executor=executor,
+        executor=statements.executor,
+        jobs=statements.jobs,
+        hooks=statements.hooks,
+        names=statements.names,
         operations=OperationFinder(sessions, runs, lambda: CLUSTER),
         runs=runs,
         info=ProductInfo(version="0.1.0"),
@@ -143,8 +151,7 @@ def lasting_services() -> GatewayServices:
     """Return services in real time that last as long as their process."""
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
-    executor = StatementExecutor(_ports(engine, FakeTableCommands(), runs, clock), max_workers=ALL_THREADS)
-    return _services(sessions, executor, runs)
+    return _services(sessions, wire_statements(statement_ports(engine, FakeTableCommands(), runs, clock)), runs)
 
 
 def main() -> None:

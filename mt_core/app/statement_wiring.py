@@ -1,0 +1,133 @@
+"""The wiring of statements: from engine, stores and manager to the executor with its handlers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from mt_core.clock import Clock
+from mt_core.jobs.installed import InstalledHooks
+from mt_core.jobs.store import JobStore
+from mt_core.sessions.batch_or_stream import BatchOrStream
+from mt_core.sessions.catalog.catalog_commands import CatalogCommands
+from mt_core.sessions.catalog.catalog_statements import CatalogStatements
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
+from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.catalog.function_commands import FunctionCommands
+from mt_core.sessions.catalog.names import SessionNames
+from mt_core.sessions.executor import StatementExecutor
+from mt_core.sessions.operations.jobs import Jobs
+from mt_core.sessions.ports import PlanFiles, Runs, StatementEngine, TableCommands
+from mt_core.sessions.refreshes import ClusterInfo
+from mt_core.sessions.session import Session
+from mt_core.sessions.statements.catalog_requests import CatalogRequests
+from mt_core.sessions.statements.handlers import StatementHandlers, one_table
+from mt_core.sessions.statements.materialized_table_statements import MaterializedTableStatements
+from mt_core.sessions.statements.property_statements import PropertyStatements
+from mt_core.sessions.statements.refresh_wait import RefreshWait
+from mt_core.sessions.statements.spark_work import SparkWork
+from mt_core.sessions.statements.table_creations import TableCreationHook, TableCreations
+from mt_core.sessions.streaming.job_statements import JobStatements
+from mt_core.sessions.streaming.mode import StreamingMode
+from mt_core.sessions.streaming.plan_statements import PlanStatements
+from mt_core.sessions.streaming.streaming_statements import StreamingStatements, Streams
+
+ENGINE_TIMEOUT_S = 600.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementPorts:
+    """The engine, stores and clock of statements, of which `threads` run at a time.
+
+    `cluster_info` says where jobs run, `streams` who runs detached ones, and `plans` has the files of compiled plans.
+    """
+
+    engine: StatementEngine
+    commands: TableCommands
+    runs: Runs
+    clock: Clock
+    cluster_info: ClusterInfo
+    catalogs: CreatedCatalogs
+    jobs: JobStore
+    connector_tables: ConnectorTables
+    functions: CreatedFunctions
+    streams: Streams | None
+    plans: PlanFiles | None
+    threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementServices:
+    """The executor with its handlers, the jobs of all sessions with their hooks, and the names in a session."""
+
+    executor: StatementExecutor
+    handlers: StatementHandlers
+    jobs: Jobs
+    hooks: InstalledHooks
+    names: Callable[[Session], SessionNames]
+
+
+def wire_statements(ports: StatementPorts) -> StatementServices:
+    """Return the services of statements; nothing is started."""
+    engine, streams = ports.engine, ports.streams
+    jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=streams.owner if streams is not None else None)
+    creations = TableCreations(engine, ports.jobs, engine_timeout_s=ENGINE_TIMEOUT_S)
+    ports.jobs.hooks.provide(TableCreationHook(creations))
+    spark = SparkWork(engine=engine, jobs=jobs, creations=creations, engine_timeout_s=ENGINE_TIMEOUT_S)
+    handlers = _handlers(ports, spark)
+    executor = StatementExecutor(
+        handlers=handlers,
+        engine=engine,
+        hooks=ports.jobs.hooks,
+        refreshes=RefreshWait(runs=ports.runs, cluster_info=ports.cluster_info),
+        clock=ports.clock,
+        max_workers=ports.threads,
+    )
+    system_functions: list[str] = []
+    return StatementServices(
+        executor=executor,
+        handlers=handlers,
+        jobs=jobs,
+        hooks=ports.jobs.hooks,
+        names=lambda session: SessionNames(engine, session, ports.functions, system_functions),
+    )
+
+
+def _handlers(ports: StatementPorts, spark: SparkWork) -> StatementHandlers:
+    """Return the one table of what performs statements."""
+    engine, requests, detached = ports.engine, CatalogRequests(spark=spark), _detached(ports, spark)
+    connector_tables = ConnectorTableStatements(engine=engine, tables=ports.connector_tables)
+    functions = FunctionCommands(engine, ports.functions)
+    catalogs = CatalogStatements(engine, spark.jobs, connector_tables, functions)
+    mode = StreamingMode(engine=engine, spark=spark, detached=detached)
+    of_spark = BatchOrStream(spark=spark, mode=mode, connector_tables=connector_tables, requests=requests)
+    plans = PlanStatements(
+        files=ports.plans, engine=engine, spark=spark, detached=detached, run_batch=of_spark.run_batch
+    )
+    tables = MaterializedTableStatements(
+        commands=ports.commands, engine=engine, spark=spark, requests=requests, describe=catalogs.describe
+    )
+    return StatementHandlers(
+        of_fact=one_table(
+            of_spark.handlers,
+            tables.handlers,
+            plans.handlers,
+            PropertyStatements(hooks=ports.jobs.hooks).handlers,
+            JobStatements(jobs=spark.jobs, detached=detached).handlers(requests),
+            requests.handlers(catalogs.answers),
+            requests.handlers(CatalogCommands(engine, ports.catalogs).answers),
+            requests.handlers(functions.answers),
+        ),
+        run_set=of_spark.run,
+    )
+
+
+def _detached(ports: StatementPorts, spark: SparkWork) -> StreamingStatements | None:
+    """Return what makes detached jobs of statements, None without an engine for them."""
+    if ports.streams is None:
+        return None
+    return StreamingStatements(
+        streams=ports.streams, engine=ports.engine, spark=spark, store=ports.jobs, clock=ports.clock
+    )

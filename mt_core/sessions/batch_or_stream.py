@@ -1,0 +1,69 @@
+"""Statements that Spark performs: in streaming mode as streams if they read one, else as batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import NoneType
+
+from mt_core.sessions.catalog.connector_table_changes import ConnectorTableChanges
+from mt_core.sessions.catalog.connector_table_statements import ConnectorTableStatements
+from mt_core.sessions.operations.jobs import target_of
+from mt_core.sessions.statements.catalog_requests import CatalogRequests
+from mt_core.sessions.statements.handlers import Handlers
+from mt_core.sessions.statements.spark_work import SparkWork, Task
+from mt_core.sessions.streaming.mode import StreamingMode
+from mt_core.sessions.temporary_objects import TemporaryObject, check_writable
+from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
+from mt_core.sql.kinds import Trait
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import INSERT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchOrStream:
+    """Runs one statement or the members of a set; answers a statement about a table with a connector itself."""
+
+    spark: SparkWork
+    mode: StreamingMode
+    connector_tables: ConnectorTableStatements
+    requests: CatalogRequests
+
+    @property
+    def handlers(self) -> Handlers:
+        return dict.fromkeys((NoneType, SparkStatement, CreateConnectorTable), self._perform)
+
+    def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
+        """Run statements as streams or as batch; the result of those *changing* data is the id of their job."""
+        if len(statements) == 1 and self._answer(task, statements[0]):
+            return
+        if not self.mode.run(task, statements):
+            self.run_batch(task, statements, changing=changing)
+
+    def run_batch(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
+        """Run statements as batch, otherwise as `run` does."""
+        changes = ConnectorTableChanges(statements=self.connector_tables)
+        keeping = [changes.keeping(each, task.context()) for each in statements]
+        _check_targets(task.temporary(), statements)
+        self.spark.run(task, statements, changing=changing, keep=lambda: [keep() for keep in keeping])
+
+    def _perform(self, task: Task, _fact: SparkStatement | None) -> None:
+        read = task.operation.statement
+        self.run(task, (read,), changing=Trait.CHANGE in read.traits)
+
+    def _answer(self, task: Task, read: ReadStatement) -> bool:
+        """Perform a statement about a table with a connector, and return whether it is one."""
+        if not self.connector_tables.concern(read):
+            return False
+        answer = self.connector_tables.answer(read, self.requests.begin(task))
+        if answer is not None:
+            task.operation.finish(answer)
+        return answer is not None
+
+
+def _check_targets(temporary: Sequence[TemporaryObject], statements: Sequence[ReadStatement]) -> None:
+    """Raise Unsupported for an INSERT into what only streams can write."""
+    for each in statements:
+        # An INSERT has the name near its beginning; of another statement all of the text could be searched for one.
+        if temporary and each.type == INSERT:
+            check_writable(temporary, target_of(each))

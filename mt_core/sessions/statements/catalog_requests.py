@@ -1,0 +1,43 @@
+"""Statements that catalogs, registry or session answer at once: requests with the session, and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from mt_core.sessions.operations.operation import OperationKind, OperationResult, Work
+from mt_core.sessions.statements.handlers import Handlers
+from mt_core.sessions.statements.listings import CatalogRequest
+from mt_core.sessions.statements.spark_work import SparkWork, Task
+from mt_core.sql.kinds import Trait
+
+Answer = Callable[[Any, CatalogRequest], OperationResult]
+"""Performs a statement, whose fact it is given, and returns its result."""
+Answers = Mapping[type, Answer]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CatalogRequests:
+    """Makes the requests of tasks, and finishes their operations with the answers."""
+
+    spark: SparkWork
+
+    def handlers(self, answers: Answers) -> Handlers:
+        """Return a handler for each class of facts that *answers* has."""
+        return {fact: partial(self.finish, answer=answer) for fact, answer in answers.items()}
+
+    def finish(self, task: Task, statement: object, *, answer: Answer) -> None:
+        """Finish the operation of *task* with the answer to *statement*; raises what *answer* raises."""
+        request = self.begin(task)
+        task.operation.finish(answer(statement, request))
+
+    def begin(self, task: Task) -> CatalogRequest:
+        """Make the request the work of *task*, and wait for Spark if its statement needs it."""
+        operation, job_id = task.operation, task.operation.planned_job_id
+        stop = partial(self.spark.engine.cancel, job_id)
+        operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
+        if Trait.WITHOUT_ENGINE not in operation.statement.traits:
+            self.spark.await_engine(operation)
+        return CatalogRequest(session=task.session, context=task.context(), job_id=job_id)

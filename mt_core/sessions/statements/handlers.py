@@ -1,0 +1,51 @@
+"""Handlers of statements: one for each class of facts, and one for what a statement set has collected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from mt_core.sessions.operations.operation import DONE
+from mt_core.sessions.statements.refresh_wait import PendingRefresh
+from mt_core.sessions.statements.spark_work import Task
+from mt_core.sessions.statements.statement_sets import collect
+from mt_core.sql.hints import check_hints
+from mt_core.sql.parser import ReadStatement
+
+Handler = Callable[[Task, Any], PendingRefresh | None]
+"""Performs the statement of a task, by its fact; finishes the operation, or returns the run that it waits for."""
+Handlers = Mapping[type, Handler]
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatementHandlers:
+    """Looks handlers up by the class of a statement's fact; a statement of Spark's has None for its fact."""
+
+    of_fact: Handlers
+    run_set: Callable[[Task, Sequence[ReadStatement]], None]
+
+    def perform(self, task: Task) -> PendingRefresh | None:
+        """Perform the statement of *task*, unless a set collects it; returns the run that it has to wait for, if any."""
+        read = task.operation.statement
+        check_hints(read.type, read.text, read.hints)
+        members = collect(task.session, read)
+        if members is None:
+            return self.of_fact[type(read.fact)](task, read.fact)
+        if members:
+            self.run_set(task, members)
+        else:
+            task.operation.finish(DONE)
+        return None
+
+
+def one_table(*tables: Mapping[type, _T]) -> Mapping[type, _T]:
+    """Return one table of several; raises ValueError for a class of facts that two of them have."""
+    found: dict[type, _T] = {}
+    for table in tables:
+        if twice := found.keys() & table.keys():
+            raise ValueError(f"more than one handler: {', '.join(sorted(each.__name__ for each in twice))}")
+        found.update(table)
+    return found

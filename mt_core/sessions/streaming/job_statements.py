@@ -1,0 +1,50 @@
+"""Statements about one job: DESCRIBE JOB and STOP JOB."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mt_core.model.job import Job
+from mt_core.sessions.operations.jobs import Jobs
+from mt_core.sessions.operations.operation import DONE, OperationResult, content
+from mt_core.sessions.statements.catalog_requests import Answers, CatalogRequests
+from mt_core.sessions.statements.handlers import Handlers
+from mt_core.sessions.statements.listings import CatalogRequest, job_rows, savepoint_row
+from mt_core.sessions.statements.spark_work import Task
+from mt_core.sessions.streaming.streaming_statements import StreamingStatements
+from mt_core.sql.catalog import DescribeJob, StopJob
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobStatements:
+    """Describes and stops jobs; `detached` stops streams of their own, if there is an engine for them."""
+
+    jobs: Jobs
+    detached: StreamingStatements | None = None
+
+    @property
+    def answers(self) -> Answers:
+        return {DescribeJob: self._describe, StopJob: self._stop}
+
+    def handlers(self, requests: CatalogRequests) -> Handlers:
+        handlers = requests.handlers(self.answers)
+
+        def stop(task: Task, statement: StopJob) -> None:
+            if self.detached is not None and _is_stream(self.jobs.job(statement.job_id)):
+                task.operation.finish(self.detached.stop(task, statement))
+            else:
+                requests.finish(task, statement, answer=self._stop)
+
+        return {**handlers, StopJob: stop}
+
+    def _describe(self, statement: DescribeJob, request: CatalogRequest) -> OperationResult:
+        return content(job_rows([self.jobs.job(statement.job_id)], request, described=True))
+
+    def _stop(self, statement: StopJob, _request: CatalogRequest) -> OperationResult:
+        saved = self.jobs.stop(statement.job_id, savepoint=statement.savepoint, drop=statement.drop)
+        return DONE if saved is None else content(savepoint_row(saved))
+
+
+def _is_stream(job: Job) -> bool:
+    """Whether a job is a stream of its own; that of a materialized table is stopped with its table."""
+    return job.definition is not None and job.definition.keeps is None

@@ -233,6 +233,11 @@ def test_a_plan_in_an_object_store_is_written_as_a_whole_and_read(
     assert list((tmp_path / "sessions").iterdir()) == []
 
 
+def test_an_object_without_a_bucket_is_refused_with_its_uri(stored: StoredPlans) -> None:
+    with pytest.raises(EngineError, match=r"Plan s3:bucket/plan\.json cannot be read or written: Missing bucket name"):
+        stored.read("s", "s3:bucket/plan.json")
+
+
 @pytest.mark.usefixtures("object_stores")
 def test_an_object_is_read_anew_each_time(stored: StoredPlans) -> None:
     with S3() as store:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,14 +14,7 @@ from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import TableNotFound
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.spark.driver.conf import IO_IMPL, SESSION_CATALOG
-from mt_core.spark.driver.file_systems import (
-    delete_folder,
-    entries_of,
-    file_io,
-    full_path,
-    missing_folders,
-    settings_of,
-)
+from mt_core.spark.driver.file_systems import settings_of
 from mt_core.spark.driver.jvm_objects import (
     java_dataset,
     java_items,
@@ -30,6 +23,8 @@ from mt_core.spark.driver.jvm_objects import (
     state_of,
     static_member,
 )
+from mt_core.spark.files.catalog_files import CatalogFiles
+from mt_core.spark.files.hadoop_files import Files
 from mt_core.spark.queries.views import Names
 
 _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
@@ -80,41 +75,38 @@ def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str)
             )
     elif creation.exists and not creation.replaces:
         return None
-    folder = creation.folder(job_id)
-    if folder is not None and creation.has_file_io and not folder.endswith(job_id):
-        # A store without folders does not tell whose files begin with that path.
-        folder = None
-    entries = None if folder is None or creation.has_file_io else entries_of(session, folder)
-    if entries:
+    reservation = Reservation(job_id=job_id, table=creation.parts, atomicity=creation.atomicity)
+    folder, files = creation.folder(job_id), Files(session)
+    if folder is None:
+        return reservation
+    if creation.has_file_io:
+        # A store without folders does not tell whose files begin with a path.
+        return replace(reservation, folder=folder if folder.endswith(job_id) else None)
+    if files.names(folder):
         # Files of others: Spark refuses such a folder, or writes beside them.
-        folder = None
-    return Reservation(
-        job_id=job_id,
-        table=creation.parts,
-        atomicity=creation.atomicity,
-        folder=folder,
-        made=() if folder is None or creation.has_file_io else missing_folders(session, folder),
-        emptied=entries == [],
-    )
+        return reservation
+    return replace(reservation, folder=folder, made=files.missing_above(folder), emptied=files.exists(folder))
 
 
 def settle(session: SparkSession, reservation: Reservation) -> bool:
     """Return whether the job has published its table; remove all that it left if it has not. May be repeated."""
-    if reservation.folder is None:
+    folder, catalog = reservation.folder, reservation.table[0]
+    if folder is None:
         return False
-    catalog = reservation.table[0]
-    if any(_same_folder(session, catalog, each, reservation.folder) for each in _folders(session, reservation.table)):
+    catalog_files, files = CatalogFiles(session, catalog), Files(session)
+    if any(catalog_files.is_same(each, folder) for each in _folders(session, reservation.table)):
         return True
-    if _was_committed(session, catalog, reservation.folder) and _is_renamed(session, catalog, reservation.folder):
+    # Iceberg's metadata is the last file that a job writes.
+    if catalog_files.has_files(f"{folder}/metadata") and _is_renamed(session, catalog, catalog_files, folder):
         return True
     if reservation.emptied:
-        for entry in entries_of(session, reservation.folder) or ():
-            delete_folder(session, catalog, entry)
+        for name in files.names(folder):
+            catalog_files.delete_folder(f"{folder}/{name}")
     else:
-        delete_folder(session, catalog, reservation.folder)
-    for folder in reservation.made:
-        if entries_of(session, folder) == []:
-            delete_folder(session, catalog, folder)
+        catalog_files.delete_folder(folder)
+    for above in reservation.made:
+        if files.exists(above) and not files.names(above):
+            catalog_files.delete_folder(above)
     return False
 
 
@@ -234,7 +226,7 @@ class Creation:
             identifier = static_member(self.session, "org.apache.spark.sql.catalyst.TableIdentifier")
             database = static_member(self.session, "scala.Option.apply")(self.parts[1])
             written = str(state_of(self.session).catalog().defaultTablePath(identifier(self.parts[2], database)))
-        return full_path(self.session, written)
+        return Files(self.session).full_path(written)
 
     def _of_iceberg(self, job_id: str) -> str | None:
         warehouse, kind = self._settings.get("warehouse", "").rstrip("/"), self._settings.get("type", "")
@@ -291,15 +283,7 @@ def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
             yield str(file.file()).rpartition("/metadata/")[0]
 
 
-def _was_committed(session: SparkSession, catalog: str, folder: str) -> bool:
-    """Return whether Iceberg began to commit a table in *folder*: its metadata is the last file that a job writes."""
-    settings, metadata = settings_of(session, catalog), f"{folder}/metadata"
-    if IO_IMPL in settings:
-        return bool(file_io(session, settings).listPrefix(f"{metadata}/").iterator().hasNext())
-    return bool(entries_of(session, metadata))
-
-
-def _is_renamed(session: SparkSession, catalog: str, folder: str) -> bool:
+def _is_renamed(session: SparkSession, catalog: str, files: CatalogFiles, folder: str) -> bool:
     """Return whether any table of the catalog has *folder*: it may have been renamed since its job published it."""
     plugin = _plugin(session, catalog)
     namespaces = [*plugin.listNamespaces()]
@@ -307,16 +291,9 @@ def _is_renamed(session: SparkSession, catalog: str, folder: str) -> bool:
         namespaces += plugin.listNamespaces(namespace)
         for identifier in plugin.listTables(namespace):
             location = plugin.loadTable(identifier).properties().get("location")
-            if location is not None and _same_folder(session, catalog, str(location), folder):
+            if location is not None and files.is_same(str(location), folder):
                 return True
     return False
-
-
-def _same_folder(session: SparkSession, catalog: str, one: str, other: str) -> bool:
-    """Return whether two texts name one folder: Spark adds the scheme of a file system to those that it is given."""
-    if IO_IMPL in settings_of(session, catalog):
-        return one.rstrip("/") == other.rstrip("/")
-    return full_path(session, one) == full_path(session, other)
 
 
 def _plugin(session: SparkSession, catalog: str) -> Any:

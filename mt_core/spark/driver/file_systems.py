@@ -1,4 +1,4 @@
-"""File systems: whether Spark has one for the files of a catalog, and how a folder there is deleted."""
+"""File systems: whether Spark has the classes that read and write a warehouse, or another file."""
 
 from __future__ import annotations
 
@@ -69,47 +69,6 @@ def check_file_system(session: SparkSession, uri: str, what: str) -> None:
             f"{what}: Spark has no file system for {scheme}://, {translate(cause).message.rstrip('.')}; {way_out}.",
             key=what,
         ) from cause
-
-
-def delete_folder(session: SparkSession, catalog: str, folder: str) -> None:
-    """Delete all files in a folder of a catalog, through the FileIO or file system that the catalog writes with."""
-    settings = settings_of(session, catalog)
-    if settings.get(IO_IMPL):
-        # With the slash: a folder whose name continues after this one may belong to another table.
-        file_io(session, settings).deletePrefix(f"{folder.rstrip('/')}/")
-        return
-    path = _path(session, folder)
-    path.getFileSystem(_hadoop(session)).delete(path, True)
-
-
-def missing_folders(session: SparkSession, folder: str) -> tuple[str, ...]:
-    """Return the folders above *folder* that are not there, the lowest first."""
-    missing: list[str] = []
-    path = _path(session, folder).getParent()
-    while path is not None and not path.getFileSystem(_hadoop(session)).exists(path):
-        missing.append(str(path.toString()))
-        path = path.getParent()
-    return tuple(missing)
-
-
-def entries_of(session: SparkSession, folder: str) -> list[str] | None:
-    """Return the paths of what is in *folder*, None if there is no such folder."""
-    path = _path(session, folder)
-    file_system = path.getFileSystem(_hadoop(session))
-    if not file_system.exists(path):
-        return None
-    found = file_system.listStatus(path)
-    return [str(found[index].getPath().toString()) for index in range(len(found))]
-
-
-def full_path(session: SparkSession, folder: str) -> str:
-    """Return the path of *folder* with its scheme, and from the root."""
-    path = _path(session, folder)
-    return str(path.getFileSystem(_hadoop(session)).makeQualified(path).toString())
-
-
-def _path(session: SparkSession, folder: str) -> Any:
-    return static_member(session, "org.apache.hadoop.fs.Path")(folder)
 
 
 def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:

@@ -1,1 +1,1 @@
-"""Files and folders, wherever they are."""
+"""Files: of the gateway's machine, of Spark's file systems, of object stores, and of catalogs."""

@@ -7,8 +7,9 @@ import shutil
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
+
+from mt_core.spark.files.gateway_files import local_path
 
 _JOBS = ".jobs"
 Fetch = Callable[[str, Path], bool]
@@ -28,15 +29,14 @@ class JarCopies:
 
     def add(self, path: str, fetch: Fetch | None = None) -> str:
         """Return the path of a copy of a jar, which *fetch* copies here if it is not local; if it does not, *path* itself."""
-        url = urlsplit(path)
-        local = url.scheme in {"", "file"}
-        if self._folder is None or (fetch is None and not local):
+        local = local_path(path)
+        if self._folder is None or (fetch is None and local is None):
             return path
         self._folder.mkdir(parents=True, exist_ok=True)
         part = self._folder / f"{uuid4().hex}.part"
         try:
-            if local:
-                shutil.copyfile(Path(unquote(url.path) if url.scheme else path), part)
+            if local is not None:
+                shutil.copyfile(local, part)
             elif fetch is not None and not fetch(path, part):
                 return path
             # The hash of the copy: the file may change meanwhile.

@@ -1,12 +1,14 @@
-"""Remote files: in object stores, by Arrow, and on the file systems that Spark has jars for; and copies of them on this machine."""
+"""Remote files: on the file systems that Spark has, and in object stores by Arrow; and copies of them here."""
 
 from __future__ import annotations
 
 import shutil
-from enum import Enum, auto
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Protocol
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pyarrow as pa
 from pyarrow import fs
@@ -16,35 +18,88 @@ from mt_core.base.secrets import without_passwords
 from mt_core.errors import ConfigError, DefinitionInvalid, EngineUnavailable
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_file_system
-from mt_core.spark.files.folders import Folders
+from mt_core.spark.files.hadoop_files import Files
 
-_LOCAL = frozenset({"", "file"})
 # Arrow's names of them.
 _BY_ARROW = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
 _LIMIT, _LONGEST_S = "retry_limit_seconds", 30
-# Spark resolves or loads these by itself.
+# Spark loads jars of these by itself.
 _BY_SPARK = frozenset({"ivy", "http", "https", "ftp"})
 
 
-class Store(Enum):
-    """What reads and writes a file."""
+class RemoteFile(Protocol):
+    """A file, which appears as a whole. Raises OSError and ArrowException, and EngineUnavailable."""
 
-    LOCAL = auto()
-    ARROW = auto()
-    HADOOP = auto()
+    def exists(self) -> bool: ...
 
+    def write(self, text: str, *, replace: bool) -> None:
+        """Write the file; raises FileExistsError if the store sees that another writer was faster."""
 
-def store_of(uri: str) -> Store:
-    """Return what reads and writes the file of a URI, or of a path."""
-    scheme = urlsplit(uri).scheme.lower()
-    return Store.LOCAL if scheme in _LOCAL else Store.ARROW if scheme in _BY_ARROW else Store.HADOOP
+    def copy_here(self, target: Path) -> None:
+        """Copy the file into a local one."""
 
 
-def arrow_file(uri: str) -> tuple[Any, str]:
-    """Return Arrow's file system of a URI of an object store, and the path there. Raises OSError and ArrowException."""
-    scheme, _, rest = uri.partition("://")
-    system, path = fs.FileSystem.from_uri(limited(f"{_BY_ARROW[scheme.lower()]}://{rest}"))
-    return system, path
+def is_object(uri: str) -> bool:
+    """Return whether a URI is one of an object store that Arrow reads and writes."""
+    return urlsplit(uri).scheme in _BY_ARROW
+
+
+class ObjectFile(RemoteFile):
+    """An object, by Arrow with the credentials of the environment."""
+
+    def __init__(self, uri: str) -> None:
+        place = f"{_BY_ARROW[urlsplit(uri).scheme]}{uri[uri.index(':') :]}"
+        self._system, self._path = fs.FileSystem.from_uri(limited(place))
+
+    def exists(self) -> bool:
+        return bool(self._system.get_file_info(self._path).type != fs.FileType.NotFound)
+
+    def write(self, text: str, *, replace: bool) -> None:
+        # An object appears with its end.
+        with self._system.open_output_stream(self._path) as stream:
+            stream.write(text.encode())
+
+    def copy_here(self, target: Path) -> None:
+        with self._system.open_input_stream(self._path) as stream, target.open("wb") as file:
+            shutil.copyfileobj(stream, file)
+
+
+class SparkFile(RemoteFile):
+    """A file on a file system that Spark has, with its settings."""
+
+    def __init__(self, session: SparkSession, uri: str) -> None:
+        self._files, self._uri = Files(session), uri
+
+    def exists(self) -> bool:
+        with _as_os_error():
+            return self._files.exists(self._uri)
+
+    def write(self, text: str, *, replace: bool) -> None:
+        files, part = self._files, f"{self._uri}.{uuid4().hex}"
+        with _as_os_error():
+            files.write(part, text)
+            if replace:
+                # What a crash leaves is the new text beside the place of the old one.
+                files.delete(self._uri)
+            files.move(part, self._uri)
+            is_late = files.exists(part)
+            if is_late:
+                files.delete(part)
+        if is_late:
+            raise FileExistsError(f"another writer has written {self._uri}")
+
+    def copy_here(self, target: Path) -> None:
+        with _as_os_error():
+            self._files.copy_here(self._uri, target)
+
+
+@contextmanager
+def _as_os_error() -> Iterator[None]:
+    try:
+        yield
+    except SPARK_ERRORS as cause:
+        error = translate(cause)
+        raise error if isinstance(error, EngineUnavailable) else OSError(error.message) from cause
 
 
 def limited(uri: str) -> str:
@@ -54,16 +109,9 @@ def limited(uri: str) -> str:
     return f"{uri}{'&' if '?' in uri else '?'}{_LIMIT}={_LONGEST_S}"
 
 
-def copy_by_arrow(uri: str, target: Path) -> None:
-    """Copy an object into a local file. Raises OSError and ArrowException."""
-    system, path = arrow_file(uri)
-    with system.open_input_stream(path) as stream, target.open("wb") as file:
-        shutil.copyfileobj(stream, file)
-
-
 def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
-    """Copy a remote jar into a local file as `fetch_file` does; returns False for one that Spark loads from where it is."""
-    if urlsplit(uri).scheme.lower() in _BY_SPARK:
+    """Copy a remote jar into a local file as `fetch_file` does; return False for one that Spark loads itself."""
+    if urlsplit(uri).scheme in _BY_SPARK:
         return False
     fetch_file(session, uri, target, "ADD JAR")
     return True
@@ -72,35 +120,19 @@ def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
 def fetch_file(session: SparkSession, uri: str, target: Path, what: str) -> None:
     """Copy a remote file, which *what* needs, into a local one.
 
-    What Spark has a file system for is read with its settings, another object with the credentials of the environment. Raises
-    DefinitionInvalid for a file that cannot be read, ConfigError for a file system without its jar.
+    A file system that Spark has reads it with Spark's settings; else Arrow reads an object. Raises DefinitionInvalid
+    for a file that cannot be read, ConfigError for a file system without its jar.
     """
+    shown, has_file_system = without_passwords(uri), True
     try:
-        check_file_system(session, uri, f"{what}: {without_passwords(uri)}")
+        check_file_system(session, uri, f"{what}: {shown}")
     except ConfigError:
-        if store_of(uri) is not Store.ARROW:
+        if not is_object(uri):
             raise
-        _fetch_by_arrow(uri, target, what)
-    else:
-        _fetch_by_hadoop(session, uri, target, what)
-
-
-def _fetch_by_arrow(uri: str, target: Path, what: str) -> None:
+        has_file_system = False
     try:
-        copy_by_arrow(uri, target)
+        file = SparkFile(session, uri) if has_file_system else ObjectFile(uri)
+        file.copy_here(target)
     except (OSError, pa.ArrowException) as cause:
-        raise _unreadable(uri, str(cause), what) from cause
-
-
-def _fetch_by_hadoop(session: SparkSession, uri: str, target: Path, what: str) -> None:
-    try:
-        Folders(session).copy_here(uri, target)
-    except SPARK_ERRORS as cause:
-        error = translate(cause)
-        raise error if isinstance(error, EngineUnavailable) else _unreadable(uri, error.message, what) from cause
-
-
-def _unreadable(uri: str, reason: str, what: str) -> DefinitionInvalid:
-    return DefinitionInvalid(
-        f"{what}: {without_passwords(uri)} cannot be read: {without_passwords(reason).rstrip('.')}."
-    )
+        reason = without_passwords(str(cause)).rstrip(".")
+        raise DefinitionInvalid(f"{what}: {shown} cannot be read: {reason}.") from cause

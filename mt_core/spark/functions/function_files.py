@@ -9,12 +9,12 @@ import threading
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 from uuid import uuid4
 
 from mt_core.base.secrets import without_passwords
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.function import PIN, CreatedFunction, FunctionFile
+from mt_core.spark.files.gateway_files import local_path
 
 _HASH = re.compile("[0-9a-f]{64}")
 _SUFFIXES = {"JAR": ".jar", "FILE": ".py", "ARCHIVE": ".zip"}
@@ -86,11 +86,11 @@ def _hash_of(path: Path) -> str:
 
 def _copy(name: str, uri: str, target: Path, fetch: Fetch) -> str:
     """Copy a file of the gateway's machine, or a remote one, and return where it is from any folder."""
-    url = urlsplit(uri)
-    if url.scheme not in {"", "file"}:
+    path = local_path(uri)
+    if path is None:
         fetch(uri, target, f"Function {name}")
         return uri
-    source = Path(unquote(url.path) if url.scheme else uri).absolute()
+    source = path.absolute()
     if not source.is_file():
         raise DefinitionInvalid(
             f"Function {name}: there is no file {uri} on the gateway's machine; give the path of a file there, or a URI that "

@@ -17,8 +17,8 @@ from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
 from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, COMMIT_FAILED, translating
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
-from mt_core.spark.driver.file_systems import delete_folder
 from mt_core.spark.driver.jvm_objects import java_map, java_strings, static_member
+from mt_core.spark.files.catalog_files import CatalogFiles
 from mt_core.tables.engine import StorageSpec, TableStorage
 
 log = logging.getLogger(__name__)
@@ -78,7 +78,7 @@ class StorageTables(TableStorage):
                 catalog.dropTable(self._spark.catalogs.iceberg_identifier(identifier), False)
             for folder in sorted(folders):
                 if table_id in folder:
-                    delete_folder(session, identifier.catalog, folder)
+                    CatalogFiles(session, identifier.catalog).delete_folder(folder)
                 else:
                     # DROP has to succeed; files that another table may own stay.
                     log.warning(

@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as spark
@@ -45,6 +43,7 @@ from mt_core.spark.driver.jvm_objects import (
     state_of,
     static_member,
 )
+from mt_core.spark.files.gateway_files import local_path
 from mt_core.spark.files.jar_copies import JarCopies
 from mt_core.spark.files.remote_files import fetch_jar
 from mt_core.spark.queries.relations import identifier_fields
@@ -254,9 +253,9 @@ class SparkStatements(StatementEngine):
 
     def add_jar(self, context: SessionContext, path: str) -> str:
         with self._session(context) as session:
-            url = urlsplit(path)
-            if url.scheme in {"", "file"}:
-                file = Path(unquote(url.path) if url.scheme else path).absolute()
+            local = local_path(path)
+            if local is not None:
+                file = local.absolute()
                 if not file.is_file():
                     raise DefinitionInvalid(
                         f"ADD JAR: there is no file {file} on the gateway's machine; give the path of a jar there."

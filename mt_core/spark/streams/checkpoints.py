@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import DefinitionInvalid
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken
-from mt_core.spark.files.folders import Folders
+from mt_core.spark.files.hadoop_files import Files
 from mt_core.spark.streams.operators.earlier_releases import LAYOUT, UNNUMBERED
 
 SAVEPOINT_VERSION = 1
@@ -31,7 +31,7 @@ class Checkpoints:
     """The folders, on any file system that Spark knows. Raises Spark's own errors."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._folders = Folders(session)
+        self._folders = Files(session)
 
     def exists(self, folder: str) -> bool:
         """Return whether there is a checkpoint."""

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from mt_core.base.identifiers import display_name
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.spark.connectors.stream_errors import StreamFilesMissing
+from mt_core.spark.files.gateway_files import local_path
 from mt_core.spark.streams.checkpoints import Checkpoints
 from mt_core.spark.streams.position import FIRST_ROWS
 
@@ -20,8 +19,8 @@ def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
             definition, f"There is no checkpoint {definition.checkpoint}, where the job goes on."
         )
     for jar in definition.jars:
-        url = urlsplit(jar)
-        if url.scheme in {"", "file"} and not Path(unquote(url.path) if url.scheme else jar).is_file():
+        path = local_path(jar)
+        if path is not None and not path.is_file():
             raise StreamFilesMissing.of(definition, f"There is no jar {jar}, which the job was created with.")
 
 

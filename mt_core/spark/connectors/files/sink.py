@@ -17,7 +17,7 @@ from mt_core.spark.connectors.files.folders import FileFolder, stored_folder, te
 from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt, stored
 from mt_core.spark.connectors.stream_errors import StreamBroken
 from mt_core.spark.driver.jvm_objects import active_session
-from mt_core.spark.files.folders import Folders
+from mt_core.spark.files.hadoop_files import Files
 
 LISTED = "_freshtable"
 """The folder in that of a table with what its streams have written; readers of files pass over names with that first letter."""
@@ -127,8 +127,8 @@ class FileSink(Sink):
         return f"{files.folder}/{LISTED}/{self._job_id}"
 
     @property
-    def _folders(self) -> Folders:
-        return Folders(self._catalogs.session)
+    def _folders(self) -> Files:
+        return Files(self._catalogs.session)
 
     def _files(self) -> FileFolder:
         name = self._target.table

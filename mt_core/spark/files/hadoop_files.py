@@ -1,4 +1,4 @@
-"""Folders and small files on any file system that Spark knows."""
+"""Files and folders on any file system that Spark has, by Hadoop's FileSystem."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from mt_core.spark.driver.jvm_objects import static_member
 
 
-class Folders:
+class Files:
     """Reads, writes, moves and deletes them. Raises Spark's own errors."""
 
     def __init__(self, session: SparkSession) -> None:
@@ -28,11 +28,24 @@ class Folders:
 
     def files_below(self, folder: str) -> list[str]:
         """Return the paths of the files in a folder and below, without the folder and its slash."""
-        path = self._file_system(folder).makeQualified(self._path(folder))
-        files, found = self._file_system(folder).listFiles(path, True), list[str]()
+        start, found = self.full_path(folder), list[str]()
+        files = self._file_system(folder).listFiles(self._path(start), True)
         while files.hasNext():
-            found.append(str(files.next().getPath().toString()).removeprefix(f"{path.toString()}/"))
+            found.append(str(files.next().getPath().toString()).removeprefix(f"{start}/"))
         return sorted(found)
+
+    def missing_above(self, path: str) -> tuple[str, ...]:
+        """Return the folders above *path* that do not exist, the lowest first."""
+        missing: list[str] = []
+        above = self._path(path).getParent()
+        while above is not None and not self.exists(str(above.toString())):
+            missing.append(str(above.toString()))
+            above = above.getParent()
+        return tuple(missing)
+
+    def full_path(self, path: str) -> str:
+        """Return *path* with its scheme, and from the root."""
+        return str(self._file_system(path).makeQualified(self._path(path)).toString())
 
     def read(self, file: str) -> str:
         stream = self._file_system(file).open(self._path(file))

@@ -14,9 +14,8 @@ from mt_core.errors import EngineUnavailable
 from mt_core.gateway.services import GatewayServices, ProductInfo
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.jobs.store import HISTORY, JobStore
-from mt_core.keepers.by_mode import KeeperByMode
-from mt_core.keepers.by_source import KeeperBySource
 from mt_core.keepers.change import ChangeKeeper
+from mt_core.keepers.kinds import KeeperKind, Keepers
 from mt_core.keepers.scheduler_watch import SchedulerWatch
 from mt_core.keepers.workflow import WorkflowKeeper
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
@@ -134,7 +133,8 @@ class Wiring:
             return tables
         checkpoints = parts.streams.defaults.checkpoints
         stream = StreamKeeper(store=self.jobs, engine=parts.streams.engine, clock=parts.clock, checkpoints=checkpoints)
-        return replace(tables, keeper=KeeperBySource(stream, tables.keeper))
+        assert isinstance(tables.keeper, Keepers)
+        return replace(tables, keeper=tables.keeper.with_streams(stream))
 
     def _own_streams(self, parts: Parts) -> Streams | None:
         """Return what carries detached jobs out, None without an engine for them."""
@@ -182,10 +182,14 @@ def wire_tables(
     """Return the services of commands on materialized tables, over one signal."""
     signal = Signal()
     fresh_at: dict[str, datetime] = {}
+    # Without an engine for streams, the look-out refuses the tables over streams.
+    change = ChangeKeeper(fresh_at)
     return TableServices(
         registry=registry,
         engine=engine,
-        keeper=KeeperByMode(WorkflowKeeper(scheduler), ChangeKeeper(fresh_at)),
+        keeper=Keepers(
+            {KeeperKind.STREAM: change, KeeperKind.WORKFLOW: WorkflowKeeper(scheduler), KeeperKind.CHANGE: change}
+        ),
         settings=settings,
         clock=clock,
         ledger=Ledger(registry, settings, new_id, clock),

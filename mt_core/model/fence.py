@@ -204,16 +204,19 @@ def carried_out(
     read: Callable[[], StorageMetadata],
     change: Callable[[StorageMetadata], MetadataChange | None],
     commit: Callable[[StorageMetadata, MetadataChange], None],
+    *,
+    known: StorageMetadata | None = None,
 ) -> Generator[str, None, None]:
     """Read, compute the change, which may refuse or be None for nothing to do, and commit; repeat this after a commit that lost.
 
-    A change may raise CommitConflict as a commit does. Yields the name of each part of the *step* before it happens. Raises
+    Metadata that is *known* serves for the first try: its commit loses unless it is still current. A change may raise
+    CommitConflict as a commit does. Yields the name of each part of the *step* before it happens. Raises
     EngineError, which names the *table*, after `MAX_CONFLICTS` commits that lost, or `MAX_UNKNOWN` without an answer.
     """
     unknown, lost = 0, None
     for _ in range(MAX_CONFLICTS):
         yield f"{step}: read"
-        metadata = read()
+        metadata, known = known or read(), None
         try:
             wanted = change(metadata)
             if wanted is None:

@@ -21,7 +21,8 @@ from mt_core.spark.refresh.engine import spark_engine
 from mt_core.sql.parser import parse
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.manager import TableManager
-from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.refresh.attempt import Attempt
+from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Registry, in_transaction
 from mt_core.tables.services import query_of
 from mt_core.tables.settings import InitialRefresh, ManagerSettings

@@ -16,7 +16,8 @@ from mt_core.model.table import MaterializedTable, TableIdentifier
 from mt_core.sql.parser import parse
 from mt_core.sql.statements import TableStatement
 from mt_core.tables.manager import TableManager
-from mt_core.tables.refresh.attempt import Attempt, Steps
+from mt_core.tables.refresh.attempt import Attempt
+from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Registry, Transaction, in_transaction
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.settings import InitialRefresh, ManagerSettings

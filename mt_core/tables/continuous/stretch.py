@@ -1,8 +1,8 @@
 """A stretch of continuous refresh: one claim of a table, under which batch after batch publishes what changed.
 
-Each batch is an attempt of docs/decisions/0003-refresh-protocol.md, published under the run's id and its own number. Between two
-batches the stretch stands at the step IDLE and holds no thread; its claim, its epoch and its branch stay. It ends when anything
-else is to be done with the table. Its end loses nothing: what the table shows of its sources is in the snapshot.
+Each batch is a publish of docs/decisions/0003-refresh-protocol.md (`Publication`), under the run's id and its own number.
+Between two batches the stretch stands at the step IDLE and holds no thread; its claim, its epoch and its branch stay. It ends
+when anything else is to be done with the table. Its end loses nothing: what the table shows of its sources is in the snapshot.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from mt_core.errors import EngineUnavailable, MtError, StorageMissing
 from mt_core.incremental.strategy import Way
 from mt_core.model.run import DONE, Batch, Loss, RunStatus
 from mt_core.model.storage import StorageMetadata, run_branches
-from mt_core.tables.refresh.attempt import Attempt, Steps, kind_of
+from mt_core.tables.refresh.attempt import kind_of, to_end
 from mt_core.tables.refresh.outcome import GivenUp, RunEnded
+from mt_core.tables.refresh.publication import Publication, Steps
 from mt_core.tables.runs.ledger import Claimed
 from mt_core.tables.runs.losses import Losses
 from mt_core.tables.services import TableServices
@@ -41,7 +42,7 @@ log = logging.getLogger(__name__)
 _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
 
 
-class Stretch(Attempt):
+class Stretch:
     """Carries out the batches of a claimed CONTINUOUS run.
 
     `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends, "" while it goes
@@ -50,37 +51,49 @@ class Stretch(Attempt):
     """
 
     def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
-        super().__init__(claimed, ledger=services.ledger, engine=services.engine, on_end=services.signal.set)
+        self._services, self._ledger, self._clock = services, services.ledger, services.clock
+        self._publication = Publication(
+            claimed, ledger=services.ledger, engine=services.engine, note=self._note, goes_on=self._goes_on
+        )
+        self._publication.batch = 1
+        self._table, self._identifier = claimed.table, claimed.table.identifier
         self.way: Way | None = None
         self.ending = ""
         self.losses, self._earlier = Losses(), losses
-        self._clock, self._history = services.clock, services.settings.continuous_history
+        self._history = services.settings.continuous_history
         self._began_at, self._began = self._clock.now(), self._clock.elapsed()
-        self._claimed = self._expired = self._compacted = self._began
+        self._claimed_at = self._expired = self._compacted = self._began
         self._timeout = refresh_timeout_of(claimed.table.definition.options, services.settings)
-        self._services, self._compacted_before = services, 1
+        self._compacted_before = 1
         # A batch holds the turn; a compaction beside the batches takes it for its commits.
         self._beside, self._turn, self._is_lost, self._is_compacting = beside, Lock(), False, False
-        self._batch = 1
         self._published: str | None = None
         self._begins: deque[datetime] = deque(maxlen=MOST_SNAPSHOTS)
         self._written: dict[str, int | None] = {}
         self._recent: tuple[Batch, ...] = ()
         self._noted: dict[str, Any] = {}
 
-    def _work(self) -> Steps:
+    @property
+    def claimed(self) -> Claimed:
+        """The claim, with the time by which the batch at work has to end."""
+        return self._publication.claimed
+
+    def steps(self) -> Steps:
+        """Publish batch after batch, yielding each step's name before it happens, and IDLE between two batches."""
+        return to_end(self._publication, self._batches(), self._ledger, self._release, self._services.signal.set)
+
+    def _batches(self) -> Steps:
         while not self.ending:
-            self._opened, self._restarts = False, 0
             self._noted, self._began_at, self._began = {}, self._clock.now(), self._clock.elapsed()
             self._set_deadline()
             try:
                 with self._turn:
-                    yield from super()._work()
+                    yield from self._publication.publish()
             except RunEnded as end:
                 if end.status not in DONE:
                     raise
                 self._end_batch(end)
-            self._on_end()
+            self._services.signal.set()
             self._expire()
             self._compact()
             if not self.ending:
@@ -91,8 +104,9 @@ class Stretch(Attempt):
     def _set_deadline(self) -> None:
         """Give each batch the time that a refresh may take."""
         if self._timeout:
-            self._run = replace(self._run, started_at=self._began_at, deadline=self._began_at + self._timeout)
-            self.claimed = replace(self.claimed, run=self._run, ends_by=self._began + self._timeout)
+            claimed, ends_at = self.claimed, self._began_at + self._timeout
+            run = replace(claimed.run, started_at=self._began_at, deadline=ends_at)
+            self._publication.claimed = replace(claimed, run=run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
         """Delete snapshots that are older than the history, or than the last 500 batches, once a minute; not those others read.
@@ -106,7 +120,7 @@ class Stretch(Attempt):
         try:
             many = self._begins[0] if len(self._begins) == MOST_SNAPSHOTS else now - self._history
             read = versions_read(self._services, self._identifier)
-            self._engine.housekeeping.expire(self._identifier, max(many, now - self._history), read)
+            self._services.engine.housekeeping.expire(self._identifier, max(many, now - self._history), read)
         except EngineUnavailable:
             raise
         except MtError as error:
@@ -114,13 +128,13 @@ class Stretch(Attempt):
 
     def _compact(self) -> None:
         """Have the table compacted, if it has to be, after each 60th batch or each ten minutes."""
-        now, batch = self._clock.elapsed(), self._batch or 0
+        now, batch = self._clock.elapsed(), self._publication.batch or 0
         if self.ending or (batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY):
             return
         self._compacted_before, self._compacted = batch, now
         if self._is_lost:
             # Batches that replace files would win each time: they wait for this one.
-            compact(self._services, self._table, holds=self._writer.branch)
+            compact(self._services, self._table, holds=self._publication.writer.branch)
             self._is_lost = False
         else:
             self._is_compacting = True
@@ -130,28 +144,22 @@ class Stretch(Attempt):
         try:
             # A table that is dropped meanwhile has no files.
             with suppress(EngineUnavailable, StorageMissing):
-                done = compact(self._services, self._table, holds=self._writer.branch, turn=self._turn)
+                done = compact(self._services, self._table, holds=self._publication.writer.branch, turn=self._turn)
                 self._is_lost = (
-                    done is None and too_many(self._services, self._table, holds=self._writer.branch) is not None
+                    done is None
+                    and too_many(self._services, self._table, holds=self._publication.writer.branch) is not None
                 )
         finally:
             self._is_compacting = False
 
-    def _open(self) -> Steps:
-        """Go on with the branch if it ends where main does: no metadata has to be committed for that."""
-        metadata = self._read
-        if metadata is not None and self._goes_on(metadata):
-            self._base, self._opened = metadata.main, True
-        else:
-            yield from super()._open()
-
     def _goes_on(self, metadata: StorageMetadata) -> bool:
+        """Return whether the branch ends where main does: no metadata has to be committed to go on with it."""
         # Whose engine was lost has left its branch, with which no other compaction begins: the open drops it.
         is_left = not self._is_compacting and len(run_branches(metadata.branches)) > 1
         return (
             self._published is not None
             and metadata.main == self._published
-            and self._writer.is_at_main(metadata)
+            and self._publication.writer.is_at_main(metadata)
             and not is_left
         )
 
@@ -164,7 +172,7 @@ class Stretch(Attempt):
             changes = {"error": error, "by_query": loss is Loss.ALONE and self.losses.is_cause}
             self._ledger.end(self.claimed, RunStatus.FAILED, changes)
         else:
-            super()._release(lost)
+            self._ledger.release(self.claimed, str(lost), loss)
 
     def _note(self, changes: Mapping[str, Any]) -> None:
         """Keep *changes* until the end of the batch: one transaction records all of it."""
@@ -174,22 +182,23 @@ class Stretch(Attempt):
         """Record a batch that published, or found nothing to do."""
         self._earlier = Losses()
         self._noted |= end.changes
-        self.way = self._way if end.status is RunStatus.SUCCEEDED else None
+        self.way = self._publication.way if end.status is RunStatus.SUCCEEDED else None
         if self.way is not None:
             self._count(self.way)
         why = self._ledger.note_batch(self.claimed, self._noted)
         if why is None:
             raise GivenUp
-        lasted = self._clock.elapsed() - self._claimed
+        lasted = self._clock.elapsed() - self._claimed_at
         self.ending = why or ("it lasted an hour" if lasted >= LONGEST else "")
 
     def _count(self, way: Way) -> None:
-        assert self._batch is not None
+        number, maintenance = self._publication.batch, self._publication.maintenance
+        assert number is not None
         self._published = self._noted.get("snapshot_id")
         self._begins.append(self._began_at)
-        since = None if self._maintenance is None else self._maintenance.changes.since
+        since = None if maintenance is None else maintenance.changes.since
         batch = Batch(
-            number=self._batch,
+            number=number,
             began_at=self._began_at,
             seconds=_seconds(self._clock.elapsed() - self._began),
             # Who committed may have another clock.
@@ -201,8 +210,8 @@ class Stretch(Attempt):
         )
         self._written = {name: _added(self._written.get(name, 0), self._noted.get(name)) for name in _SUMS}
         self._recent = (*self._recent, batch)[-MOST_RECENT:]
-        self._noted |= {**self._written, "batches": self._batch, "recent": self._recent}
-        self._batch += 1
+        self._noted |= {**self._written, "batches": number, "recent": self._recent}
+        self._publication.batch = number + 1
 
 
 def _added(one: int | None, other: int | None) -> int | None:

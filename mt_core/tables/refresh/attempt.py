@@ -1,399 +1,82 @@
-"""One attempt of one claimed run: decide, open, write, publish, close, end.
+"""One attempt of one claimed run, to its end: published, failed, cancelled, given back, or given up without a word.
 
-This is the protocol of docs/decisions/0003-refresh-protocol.md, step by step. `steps()` yields the name of every step just before
-it happens, so that a caller can watch it, or (in tests) stop the process there. A worker that was fenced, or does not hold its
-run any more, ends quietly and writes nothing anywhere.
+This is the protocol of docs/decisions/0003-refresh-protocol.md; its steps up to the close are those of `Publication`. `steps()`
+yields the name of every step just before it happens, so that a caller can watch it, or (in tests) stop the process there. A
+worker that was fenced, or does not hold its run any more, ends quietly and writes nothing anywhere.
 """
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from mt_core.errors import (
-    Canceled,
-    ClusterLost,
-    EngineError,
-    EngineUnavailable,
-    MtError,
-    QueryFailed,
-    SourcesChanged,
-    StorageMissing,
-)
-from mt_core.incremental.strategy import NotApplied, Way
-from mt_core.model.fence import Fenced, RefreshWriter, carried_out
-from mt_core.model.partition import DoubtedPartitions, Scope
+from mt_core.errors import ClusterLost, EngineUnavailable, MtError, StorageMissing
 from mt_core.model.run import Loss, RunStatus
-from mt_core.model.storage import (
-    InVain,
-    MetadataChange,
-    StorageMetadata,
-    batch_summary,
-    in_vain_summary,
-    late_summary,
-    publish_name,
-    run_branch,
-    run_summary,
-)
-from mt_core.tables.engine import (
-    Maintenance,
-    RefreshEngine,
-    SourceVector,
-    Staged,
-    Write,
-)
-from mt_core.tables.refresh.change_plan import plan_change, read_summary
-from mt_core.tables.refresh.circles import refuse_closed_circle
-from mt_core.tables.refresh.late_data import late_data
-from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
-from mt_core.tables.refresh.written_rows import written_rows
-from mt_core.tables.runs.decide import decide, has_same, only_compacted
+from mt_core.tables.engine import RefreshEngine
+from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed
+from mt_core.tables.refresh.publication import Publication, Steps
 from mt_core.tables.runs.ledger import Claimed, Ledger
-from mt_core.tables.runs.losses import losses_of
-from mt_core.tables.services import query_of
-
-MAX_RESTARTS = 3
-Steps = Generator[str, None, None]
-
-
-class _Restart(Exception):
-    """The sources or main changed: start again from open."""
 
 
 class Attempt:
-    """Carries a claimed run to its end, in one thread."""
+    """Carries a claimed run that publishes once to its end, in one thread."""
 
     def __init__(self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]) -> None:
-        self.claimed = claimed
-        self._ledger, self._engine, self._on_end = ledger, engine, on_end
-        self._run, self._table = claimed.run, claimed.table
-        self._identifier = claimed.table.identifier
-        self._writer = RefreshWriter(
-            number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
-        )
-        # Whether an attempt may have opened, be it by a commit whose answer was lost: then only close excludes later commits.
-        self._opened, self._must_close = False, self._run.attempt > 1
-        self._base: str | None = None
-        # The storage as decide or write read it, on which nothing was committed yet: the next swap begins with it.
-        self._read: StorageMetadata | None = None
-        self._vector = SourceVector(sources=())
-        self._scope: Scope = self._run.scope
-        # The partitions with late rows that stay behind at the vector; None where that is not known.
-        self._left: Scope | None = None
-        # Those of which that is not known, before it wrote any.
-        self._doubted: DoubtedPartitions | None = None
-        # How what changed is applied to the rows of main as decide read it; None for a recomputation.
-        self._maintenance: Maintenance | None = None
-        self._in_vain: InVain | None = None
-        self._reason, self._restarts = "", 0
-        # What is published next of a run that publishes several times; None for one that does so once.
-        self._batch: int | None = None
-        # As it was at the claim.
-        self._query = query_of(claimed.table.definition)
+        self._claimed, self._ledger, self._engine, self._on_end = claimed, ledger, engine, on_end
 
     def steps(self) -> Steps:
         """Do everything, yielding each step's name before it happens."""
-        try:
-            yield from self._steps_to_end()
-        except GivenUp:
-            return
-        except EngineUnavailable as lost:
-            yield "release"
-            self._release(lost)
-        self._on_end()
-
-    def _steps_to_end(self) -> Steps:
-        try:
-            yield from self._work()
-        except RunEnded as end:
-            yield from self._finish(end)
-        except StorageMissing as error:
-            yield "end"
-            self._ledger.end(self.claimed, RunStatus.FAILED, {"error": str(error)})
-        except EngineUnavailable:
-            raise
-        except MtError as error:
-            yield from self._finish(failed(error, self._identifier))
-
-    def _work(self) -> Steps:
-        if lost := losses_of(self._run).too_many:
-            raise RunEnded(status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."})
-        if self._run.attempt > 1:
-            yield from self._open()
-        yield from self._decide()
-        while True:
-            try:
-                if not self._opened:
-                    yield from self._open()
-                yield from self._publish((yield from self._write()))
-            except _Restart:
-                self._opened, self._restarts = False, self._restarts + 1
-
-    # ------------------------------------------------------------------------------------------------------------- decide
-
-    def _decide(self) -> Steps:
-        yield "decide"
-        if (run := self._ledger.held(self.claimed)) is None:
-            raise GivenUp
-        if run.cancel_requested:
-            self._end_if_withdrawn()
-        self._vector = self._first_vector()
-        metadata = self._engine.metadata.load(self._identifier)
-        with self._cancelable():
-            late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
-        self._left, self._doubted, scope = late.left, late.doubted, self._run.scope.union(late.taken)
-        decision = decide(
-            asked=self._run.asked,
-            scope=scope,
-            vector=self._vector,
-            fingerprint=self._run.fingerprint or "",
-            history=self._engine.metadata.ancestors(metadata),
-            doubted=self._table.doubt is not None,
-        )
-        self._maintenance, how = plan_change(
-            self._ledger.registry, self._engine.changes, self._table, metadata, base=decision.base, vector=self._vector
-        )
-        self._in_vain = None if decision.base is None else decision.base.in_vain
-        self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
-        facts = {"scope": scope, "decision": decision.name, "reason": self._reason, "doubted": late.doubted}
-        self._note({"vector": self._vector.to_json(), **facts})
-        if decision.scope is None:
-            raise RunEnded(status=RunStatus.SKIPPED)
-        self._scope = decision.scope
-        if not self._opened:
-            self._read = metadata
-
-    def _release(self, lost: EngineUnavailable) -> None:
-        self._ledger.release(self.claimed, str(lost), kind_of(lost))
+        publication = Publication(self._claimed, ledger=self._ledger, engine=self._engine, note=self._note)
+        yield from to_end(publication, publication.publish(), self._ledger, self._release, self._on_end)
 
     def _note(self, changes: Mapping[str, Any]) -> None:
-        if not self._ledger.note(self.claimed, changes):
+        if not self._ledger.note(self._claimed, changes):
             raise GivenUp
 
-    def _end_if_withdrawn(self) -> None:
-        if self._ledger.withdrawn(self._run.run_id):
-            raise RunEnded(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+    def _release(self, lost: EngineUnavailable) -> None:
+        self._ledger.release(self._claimed, str(lost), kind_of(lost))
 
-    def _first_vector(self) -> SourceVector:
-        """Return what the query would read now; one that cannot be analysed, or reads this table, ends the run."""
-        try:
-            vector = self._engine.sources.read_vector(self._query)
-            refuse_closed_circle(self._ledger.registry, self._engine.sources, self._identifier, vector)
-            return vector
-        except QueryFailed as error:
-            end = failed(error, self._identifier)
-            changes = {**end.changes, "broken": is_of_query(error)}
-            raise RunEnded(status=end.status, changes=changes) from error
 
-    # --------------------------------------------------------------------------------------------------------------- open
+def to_end(
+    publication: Publication,
+    work: Steps,
+    ledger: Ledger,
+    release: Callable[[EngineUnavailable], None],
+    on_end: Callable[[], None],
+) -> Steps:
+    """Do *work*, the publishes of a run, and end the run as they end.
 
-    def _open(self) -> Steps:
-        """Fence older claims and make this attempt's branch at main."""
+    A run that lost Spark is given back by *release*. *on_end* is called unless the run was given up.
+    """
+    try:
+        yield from _ended(publication, work, ledger)
+    except GivenUp:
+        return
+    except EngineUnavailable as lost:
+        yield "release"
+        release(lost)
+    on_end()
 
-        def change(metadata: StorageMetadata) -> MetadataChange:
-            opened = self._writer.open(metadata)
-            self._base, self._must_close = metadata.main, True
-            self._follow_compactions(metadata)
-            return opened
 
-        yield from self._swap("open", change)
-        self._opened = True
-
-    def _follow_compactions(self, metadata: StorageMetadata) -> None:
-        """Apply what changed to main as it is now, if that was only compacted since it was planned."""
-        planned = self._maintenance
-        if planned is not None and metadata.main is not None and self._has_rows_of(planned.base, metadata):
-            self._maintenance = replace(planned, base=metadata.main)
-
-    def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
-        return metadata.main == snapshot_id or only_compacted(self._engine.metadata.ancestors(metadata), snapshot_id)
-
-    # -------------------------------------------------------------------------------------------------------------- write
-
-    def _write(self) -> Generator[str, None, Staged]:
-        yield "write"
-        staged = self._stage()
-        pinned = self._check_unpinned()
-        yield "staged"
-        self._note({**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()})
-        self._read = staged.metadata
-        return staged
-
-    def _stage(self) -> Staged:
-        try:
-            with self._cancelable():
-                return self._maintained() or self._engine.writes.write(self._rows())
-        except SourcesChanged as error:
-            if self._restarts >= MAX_RESTARTS:
-                raise
-            self._vector, self._maintenance, self._left = self._engine.sources.read_vector(self._query), None, None
-            raise _Restart from error
-
-    @contextmanager
-    def _cancelable(self) -> Iterator[None]:
-        """End the run if its job was cancelled: by its requesters, or since it takes too long."""
-        try:
-            yield
-        except Canceled as error:
-            self._end_if_withdrawn()
-            if self._ledger.is_overdue(self.claimed):
-                raise timed_out(self._run, self._identifier) from error
-            raise
-
-    def _maintained(self) -> Staged | None:
-        """Write what changed; None if main has other rows than it is applied to, or if that fails or does not pay."""
-        if self._maintenance is not None and self._maintenance.base == self._base:
-            try:
-                return self._engine.writes.write(self._rows())
-            except NotApplied as error:
-                self._in_vain = InVain(what=error.what, size=self._maintenance.changes.changed_bytes or 0)
-                self._note({"reason": f"{self._reason}; recomputed: {error}"})
-            except QueryFailed as error:
-                # The rows of a change can fail where all rows do not: a recomputation finds out.
-                self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
-        self._maintenance = None
-        return None
-
-    def _rows(self) -> Write:
-        return Write(
-            job_id=self._run.job_id or "",
-            table=self._identifier,
-            branch=self._writer.branch,
-            query=self._query,
-            columns=self._table.definition.columns,
-            vector=self._vector,
-            scope=self._scope,
-            summary=run_summary(
-                run_id=self._run.run_id,
-                scope=self._scope,
-                sources=self._vector.to_json(),
-                fingerprint=self._run.fingerprint,
-                schedule_time=self._run.schedule_time,
-                strategy=None if self._vector.unpinnable else self._way,
-            )
-            | read_summary(self._engine.changes, self._query, self._vector, self._scope, self._maintenance)
-            | batch_summary(self._batch)
-            | late_summary(self._left, None if self._doubted is None else self._doubted.without(self._scope))
-            | in_vain_summary(self._in_vain if self._maintenance is None else None),
-            options={**self._table.dynamic_options, **self._run.options},
-            query_types=self._table.definition.query_types,
-            maintenance=self._maintenance,
-            may_hold=not self._restarts,
-        )
-
-    @property
-    def _way(self) -> Way:
-        return Way.RECOMPUTE if self._maintenance is None else self._maintenance.strategy.way
-
-    def _check_unpinned(self) -> bool:
-        """Where versions could not be pinned, check that they did not change; return whether the vector is certain."""
-        if not self._vector.unpinnable:
-            return True
-        after = self._engine.sources.read_vector(self._query)
-        same = has_same(self._vector, after)
-        if same or self._restarts >= MAX_RESTARTS:
-            return same
-        self._vector, self._left = after, None
-        raise _Restart
-
-    # ------------------------------------------------------------------------------------------------------------ publish
-
-    def _publish(self, staged: Staged) -> Steps:
-        snapshot_id, held = staged.snapshot.snapshot_id, staged.held
-
-        def change(metadata: StorageMetadata) -> MetadataChange:
-            self._writer.check_open(metadata)
-            self._end_if_withdrawn()
-            if held is not None and metadata is not staged.metadata:
-                raise _Restart
-            branch = self._writer.branch
-            if metadata.branches.get(branch) != (snapshot_id if held is None else self._base):
-                raise EngineError(
-                    f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
-                )
-            # What a compaction has done since open is lost, and its rows are those of the base: it gives way to a refresh.
-            needs_base = not self._scope.whole or self._maintenance is not None
-            if needs_base and not self._has_rows_of(self._base, metadata):
-                if self._restarts >= MAX_RESTARTS:
-                    raise EngineError(
-                        f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "
-                        f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
-                    )
-                raise _Restart
-            goes_on = self._batch is not None
-            return self._writer.publish(metadata, self._publish_name, snapshot_id, held=held, goes_on=goes_on)
-
-        yield from self._swap("publish", change)
-        yield "published"
-        raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
-
-    # --------------------------------------------------------------------------------------------------------- close, end
-
-    def _finish(self, end: RunEnded) -> Steps:
-        # A publish drops the branch, but for that of batches.
-        if self._must_close and (end.status is not RunStatus.SUCCEEDED or self._batch is not None):
-            try:
-                yield from self._close()
-            except RunEnded as published:
-                end = published
-            except StorageMissing:
-                pass  # a table that is not there cannot be published to any more
+def _ended(publication: Publication, work: Steps, ledger: Ledger) -> Steps:
+    try:
+        yield from work
+    except RunEnded as end:
+        yield from _finish(publication, end, ledger)
+    except StorageMissing as error:
         yield "end"
-        if not self._ledger.end(self.claimed, end.status, end.changes):
-            raise GivenUp
+        ledger.end(publication.claimed, RunStatus.FAILED, {"error": str(error)})
+    except EngineUnavailable:
+        raise
+    except MtError as error:
+        yield from _finish(publication, failed(error, publication.claimed.table.identifier), ledger)
 
-    def _close(self) -> Steps:
-        """Make sure that no commit of this run can land any more."""
 
-        yield from self._swap("close", self._writer.close)
-
-    # --------------------------------------------------------------------------------------------------------------- swap
-
-    def _swap(self, step: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
-        """Carry out a step of the fence, unless the run is published.
-
-        Metadata that was read before serves for the first try: the compare-and-set fails unless it is still current.
-        """
-
-        def read() -> StorageMetadata:
-            metadata, self._read = self._read or self._engine.metadata.load(self._identifier), None
-            return metadata
-
-        def unless_published(metadata: StorageMetadata) -> MetadataChange:
-            self._end_if_published(metadata)
-            return change(metadata)
-
-        try:
-            swap = partial(self._engine.metadata.swap, self._identifier)
-            yield from carried_out(str(self._identifier), step, read, unless_published, swap)
-        except Fenced:
-            raise GivenUp from None
-
-    @property
-    def _publish_name(self) -> str:
-        return publish_name(self._run.run_id, self._batch)
-
-    def _end_if_published(self, metadata: StorageMetadata) -> None:
-        last_run = self._writer.mark_of(metadata.properties).published
-        if last_run != self._publish_name and self._run.attempt == 1:
-            return
-        ours, history = (self._run.run_id, self._batch), self._engine.metadata.ancestors(metadata)
-        snapshot = next((s for s in history if (s.run_id, s.batch) == ours and not s.replace), None)
-        if snapshot is not None:
-            facts = {
-                **written_rows(snapshot),
-                "decision": "refresh",
-                "snapshot_id": snapshot.snapshot_id,
-                "vector": tuple(json.loads(snapshot.sources or "[]")),
-                "fingerprint": snapshot.fingerprint,
-            }
-            raise RunEnded(status=RunStatus.SUCCEEDED, changes=facts)
-        if last_run == self._publish_name:
-            raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})
+def _finish(publication: Publication, end: RunEnded, ledger: Ledger) -> Steps:
+    end = yield from publication.close(end)
+    yield "end"
+    if not ledger.end(publication.claimed, end.status, end.changes):
+        raise GivenUp
 
 
 def kind_of(lost: EngineUnavailable) -> Loss:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mt_core.model.run import RunStatus
-from mt_core.tables.refresh.attempt import MAX_RESTARTS
+from mt_core.tables.refresh.publication import MAX_RESTARTS
 from tests.support.observed_engine import Cell
 from tests.support.protocol_world import ProtocolWorld
 from tests.unit.protocol.histories import FIRST, SECOND, claimed, holder, requeued_after_publish, ticked

@@ -10,7 +10,7 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, EngineError, Unsupported
 from mt_core.jobs.store import JobStore
-from mt_core.keepers.by_source import KeeperBySource
+from mt_core.keepers.kinds import KeeperKind, Keepers
 from mt_core.model.connector_table import ConnectorTable, GeneratedRows
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition
@@ -59,7 +59,8 @@ class StreamWorld(ManagerWorld):
         keeper = StreamKeeper(
             store=self.store, engine=self.streams, clock=self.clock, checkpoints="memory:/c", wait_s=0.0
         )
-        self.services = replace(self.services, keeper=KeeperBySource(keeper, self.services.keeper))
+        assert isinstance(self.services.keeper, Keepers)
+        self.services = replace(self.services, keeper=self.services.keeper.with_streams(keeper))
         self.manager = TableManager(self.services)
         self.store.settle()
 
@@ -174,10 +175,11 @@ def test_a_create_whose_process_ended_after_its_job_began_is_undone_with_the_job
     def killed(_job_id: str, _definition: object) -> None:
         raise SystemExit
 
-    keeper = world.services.keeper
-    assert isinstance(keeper, KeeperBySource)
-    begin = keeper.stream.store.begin
-    keeper.stream.store.begin = lambda job: (begin(job), killed("", None))  # type: ignore[method-assign,assignment,return-value]
+    assert isinstance(world.services.keeper, Keepers)
+    keeper = world.services.keeper.of_kind[KeeperKind.STREAM]
+    assert isinstance(keeper, StreamKeeper)
+    begin = keeper.store.begin
+    keeper.store.begin = lambda job: (begin(job), killed("", None))  # type: ignore[method-assign,assignment,return-value]
 
     with pytest.raises(SystemExit):
         world.sql(KEPT)

@@ -241,18 +241,10 @@ class IcebergSink(Sink):
         return metadata_of(self._session, self._load())
 
     def _carry_out(self, step: str, change: _Change, known: StorageMetadata | None = None) -> None:
-        """Commit what *change* makes of the current metadata, until no other commit comes between.
-
-        Metadata that is *known* serves for the first try.
-        """
-
-        def read() -> StorageMetadata:
-            nonlocal known
-            metadata, known = known or self._read(), None
-            return metadata
-
+        """Commit what *change* makes of the current metadata, until no other commit comes between."""
+        swap = partial(commit, self._session, str(self.table))
         try:
-            for _ in carried_out(str(self.table), step, read, change, partial(commit, self._session, str(self.table))):
+            for _ in carried_out(str(self.table), step, self._read, change, swap, known=known):
                 pass
         except Fenced:
             raise self._fenced() from None

@@ -1,0 +1,372 @@
+"""The publishes of one claim: decide, open, write, publish; and the close, after which none can land any more.
+
+A refresh is one publish, a stretch of continuous refresh is many under one claim. The storage is changed by compare-and-set alone
+(`mt_core.model.fence`), so that each step either finds what the step before it left, or sees that somebody else has changed it: a
+newer claim, which ends this one quietly; another writer or a changed source, for which the publish begins again at *open*, at most
+`MAX_RESTARTS` times. What a step finds out is kept here until the next step uses it: the versions of the sources and the scope
+from *decide*, main from *open*, the snapshot from *write*. A step of its own, such as an audit of the staged rows, stands between
+*staged* and *publish*.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from mt_core.errors import (
+    Canceled,
+    EngineError,
+    QueryFailed,
+    SourcesChanged,
+    StorageMissing,
+)
+from mt_core.incremental.strategy import NotApplied, Way
+from mt_core.model.fence import Fenced, RefreshWriter, carried_out
+from mt_core.model.partition import DoubtedPartitions, Scope
+from mt_core.model.run import RefreshRun, RunStatus
+from mt_core.model.storage import (
+    InVain,
+    MetadataChange,
+    StorageMetadata,
+    batch_summary,
+    in_vain_summary,
+    late_summary,
+    publish_name,
+    run_branch,
+    run_summary,
+)
+from mt_core.tables.engine import (
+    Maintenance,
+    RefreshEngine,
+    SourceVector,
+    Staged,
+    Write,
+)
+from mt_core.tables.refresh.change_plan import plan_change, read_summary
+from mt_core.tables.refresh.circles import refuse_closed_circle
+from mt_core.tables.refresh.late_data import late_data
+from mt_core.tables.refresh.outcome import GivenUp, RunEnded, failed, is_of_query, timed_out
+from mt_core.tables.refresh.written_rows import written_rows
+from mt_core.tables.runs.decide import decide, has_same, only_compacted
+from mt_core.tables.runs.ledger import Claimed, Ledger
+from mt_core.tables.runs.losses import losses_of
+from mt_core.tables.services import query_of
+
+MAX_RESTARTS = 3
+Steps = Generator[str, None, None]
+Note = Callable[[Mapping[str, Any]], None]
+GoesOn = Callable[[StorageMetadata], bool]
+
+
+def _never(_metadata: StorageMetadata) -> bool:
+    return False
+
+
+class _Restart(Exception):
+    """The sources or main changed: start again from open."""
+
+
+class Publication:
+    """Publishes rows of the table of a claim, in one thread.
+
+    `publish` and `close` yield the name of every step just before it happens, and end by RunEnded or GivenUp. *note* records
+    facts of the run. The branch of a publish before, with which *goes_on* agrees, needs no other open.
+    """
+
+    def __init__(
+        self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, note: Note, goes_on: GoesOn = _never
+    ) -> None:
+        self.claimed = claimed
+        self._ledger, self._engine, self._note, self._goes_on = ledger, engine, note, goes_on
+        self._table, self._identifier = claimed.table, claimed.table.identifier
+        self.writer = RefreshWriter(
+            number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
+        )
+        # Whether an attempt may have opened, be it by a commit whose answer was lost: then only close excludes later commits.
+        self._opened, self._must_close = False, claimed.run.attempt > 1
+        self._base: str | None = None
+        # The storage as decide or write read it, on which nothing was committed yet: the next swap begins with it.
+        self._known: StorageMetadata | None = None
+        self._vector = SourceVector(sources=())
+        self._scope: Scope = claimed.run.scope
+        # The partitions with late rows that stay behind at the vector; None where that is not known.
+        self._left: Scope | None = None
+        # Those of which that is not known, before it wrote any.
+        self._doubted: DoubtedPartitions | None = None
+        # How what changed is applied to the rows of main as decide read it; None for a recomputation.
+        self.maintenance: Maintenance | None = None
+        self._in_vain: InVain | None = None
+        self._reason, self._restarts = "", 0
+        # What is published next of a run that publishes several times; None for one that does so once.
+        self.batch: int | None = None
+        # As it was at the claim.
+        self._query = query_of(claimed.table.definition)
+
+    @property
+    def way(self) -> Way:
+        """How the rows of the last publish were computed."""
+        return Way.RECOMPUTE if self.maintenance is None else self.maintenance.strategy.way
+
+    def publish(self) -> Steps:
+        """Publish what the table is to show, as the next batch if the run publishes several."""
+        self._opened, self._restarts = False, 0
+        if lost := losses_of(self._run).too_many:
+            raise RunEnded(status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."})
+        if self._run.attempt > 1:
+            yield from self._open()
+        yield from self._decide()
+        while True:
+            try:
+                if not self._opened:
+                    yield from self._open()
+                yield from self._swap_main((yield from self._write()))
+            except _Restart:
+                self._opened, self._restarts = False, self._restarts + 1
+
+    def close(self, end: RunEnded) -> Generator[str, None, RunEnded]:
+        """Make sure that no commit of this run can land any more, and return its end: that of a publish, if one has landed."""
+        # A publish drops the branch, but for that of batches.
+        if self._must_close and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
+            try:
+                yield from self._swap("close", self.writer.close)
+            except RunEnded as published:
+                return published
+            except StorageMissing:
+                pass  # a table that is not there cannot be published to any more
+        return end
+
+    @property
+    def _run(self) -> RefreshRun:
+        return self.claimed.run
+
+    # ------------------------------------------------------------------------------------------------------------- decide
+
+    def _decide(self) -> Steps:
+        yield "decide"
+        if (run := self._ledger.held(self.claimed)) is None:
+            raise GivenUp
+        if run.cancel_requested:
+            self._end_if_withdrawn()
+        self._vector = self._first_vector()
+        metadata = self._engine.metadata.load(self._identifier)
+        with self._cancelable():
+            late = late_data(self.claimed, self._ledger, self._engine, metadata, self._vector)
+        self._left, self._doubted, scope = late.left, late.doubted, self._run.scope.union(late.taken)
+        decision = decide(
+            asked=self._run.asked,
+            scope=scope,
+            vector=self._vector,
+            fingerprint=self._run.fingerprint or "",
+            history=self._engine.metadata.ancestors(metadata),
+            doubted=self._table.doubt is not None,
+        )
+        self.maintenance, how = plan_change(
+            self._ledger.registry, self._engine.changes, self._table, metadata, base=decision.base, vector=self._vector
+        )
+        self._in_vain = None if decision.base is None else decision.base.in_vain
+        self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
+        facts = {"scope": scope, "decision": decision.name, "reason": self._reason, "doubted": late.doubted}
+        self._note({"vector": self._vector.to_json(), **facts})
+        if decision.scope is None:
+            raise RunEnded(status=RunStatus.SKIPPED)
+        self._scope = decision.scope
+        if not self._opened:
+            self._known = metadata
+
+    def _end_if_withdrawn(self) -> None:
+        if self._ledger.withdrawn(self._run.run_id):
+            raise RunEnded(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
+
+    def _first_vector(self) -> SourceVector:
+        """Return what the query would read now; one that cannot be analysed, or reads this table, ends the run."""
+        try:
+            vector = self._engine.sources.read_vector(self._query)
+            refuse_closed_circle(self._ledger.registry, self._engine.sources, self._identifier, vector)
+            return vector
+        except QueryFailed as error:
+            end = failed(error, self._identifier)
+            changes = {**end.changes, "broken": is_of_query(error)}
+            raise RunEnded(status=end.status, changes=changes) from error
+
+    # --------------------------------------------------------------------------------------------------------------- open
+
+    def _open(self) -> Steps:
+        """Fence older claims and make this attempt's branch at main."""
+        if self._known is not None and self._goes_on(self._known):
+            self._base, self._opened = self._known.main, True
+            return
+
+        def change(metadata: StorageMetadata) -> MetadataChange:
+            opened = self.writer.open(metadata)
+            self._base, self._must_close = metadata.main, True
+            self._follow_compactions(metadata)
+            return opened
+
+        yield from self._swap("open", change)
+        self._opened = True
+
+    def _follow_compactions(self, metadata: StorageMetadata) -> None:
+        """Apply what changed to main as it is now, if that was only compacted since it was planned."""
+        planned = self.maintenance
+        if planned is not None and metadata.main is not None and self._has_rows_of(planned.base, metadata):
+            self.maintenance = replace(planned, base=metadata.main)
+
+    def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
+        return metadata.main == snapshot_id or only_compacted(self._engine.metadata.ancestors(metadata), snapshot_id)
+
+    # -------------------------------------------------------------------------------------------------------------- write
+
+    def _write(self) -> Generator[str, None, Staged]:
+        yield "write"
+        staged = self._stage()
+        pinned = self._check_unpinned()
+        yield "staged"
+        self._note({**written_rows(staged.snapshot), "pinned": pinned, "vector": self._vector.to_json()})
+        self._known = staged.metadata
+        return staged
+
+    def _stage(self) -> Staged:
+        try:
+            with self._cancelable():
+                return self._maintained() or self._engine.writes.write(self._rows())
+        except SourcesChanged as error:
+            if self._restarts >= MAX_RESTARTS:
+                raise
+            self._vector, self.maintenance, self._left = self._engine.sources.read_vector(self._query), None, None
+            raise _Restart from error
+
+    @contextmanager
+    def _cancelable(self) -> Iterator[None]:
+        """End the run if its job was cancelled: by its requesters, or since it takes too long."""
+        try:
+            yield
+        except Canceled as error:
+            self._end_if_withdrawn()
+            if self._ledger.is_overdue(self.claimed):
+                raise timed_out(self._run, self._identifier) from error
+            raise
+
+    def _maintained(self) -> Staged | None:
+        """Write what changed; None if main has other rows than it is applied to, or if that fails or does not pay."""
+        if self.maintenance is not None and self.maintenance.base == self._base:
+            try:
+                return self._engine.writes.write(self._rows())
+            except NotApplied as error:
+                self._in_vain = InVain(what=error.what, size=self.maintenance.changes.changed_bytes or 0)
+                self._note({"reason": f"{self._reason}; recomputed: {error}"})
+            except QueryFailed as error:
+                # The rows of a change can fail where all rows do not: a recomputation finds out.
+                self._note({"reason": f"{self._reason}; recomputed since that failed: {error}"})
+        self.maintenance = None
+        return None
+
+    def _rows(self) -> Write:
+        return Write(
+            job_id=self._run.job_id or "",
+            table=self._identifier,
+            branch=self.writer.branch,
+            query=self._query,
+            columns=self._table.definition.columns,
+            vector=self._vector,
+            scope=self._scope,
+            summary=run_summary(
+                run_id=self._run.run_id,
+                scope=self._scope,
+                sources=self._vector.to_json(),
+                fingerprint=self._run.fingerprint,
+                schedule_time=self._run.schedule_time,
+                strategy=None if self._vector.unpinnable else self.way,
+            )
+            | read_summary(self._engine.changes, self._query, self._vector, self._scope, self.maintenance)
+            | batch_summary(self.batch)
+            | late_summary(self._left, None if self._doubted is None else self._doubted.without(self._scope))
+            | in_vain_summary(self._in_vain if self.maintenance is None else None),
+            options={**self._table.dynamic_options, **self._run.options},
+            query_types=self._table.definition.query_types,
+            maintenance=self.maintenance,
+            may_hold=not self._restarts,
+        )
+
+    def _check_unpinned(self) -> bool:
+        """Where versions could not be pinned, check that they did not change; return whether the vector is certain."""
+        if not self._vector.unpinnable:
+            return True
+        after = self._engine.sources.read_vector(self._query)
+        same = has_same(self._vector, after)
+        if same or self._restarts >= MAX_RESTARTS:
+            return same
+        self._vector, self._left = after, None
+        raise _Restart
+
+    # ------------------------------------------------------------------------------------------------------------ publish
+
+    def _swap_main(self, staged: Staged) -> Steps:
+        snapshot_id, held = staged.snapshot.snapshot_id, staged.held
+
+        def change(metadata: StorageMetadata) -> MetadataChange:
+            self.writer.check_open(metadata)
+            self._end_if_withdrawn()
+            if held is not None and metadata is not staged.metadata:
+                raise _Restart
+            branch = self.writer.branch
+            if metadata.branches.get(branch) != (snapshot_id if held is None else self._base):
+                raise EngineError(
+                    f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
+                )
+            # What a compaction has done since open is lost, and its rows are those of the base: it gives way to a refresh.
+            needs_base = not self._scope.whole or self.maintenance is not None
+            if needs_base and not self._has_rows_of(self._base, metadata):
+                if self._restarts >= MAX_RESTARTS:
+                    raise EngineError(
+                        f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "
+                        f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
+                    )
+                raise _Restart
+            goes_on = self.batch is not None
+            return self.writer.publish(metadata, self._publish_name, snapshot_id, held=held, goes_on=goes_on)
+
+        yield from self._swap("publish", change)
+        yield "published"
+        raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
+
+    # --------------------------------------------------------------------------------------------------------------- swap
+
+    def _swap(self, step: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
+        """Carry out a step of the fence, unless the run is published."""
+
+        def unless_published(metadata: StorageMetadata) -> MetadataChange:
+            self._end_if_published(metadata)
+            return change(metadata)
+
+        metadata, known, self._known = self._engine.metadata, self._known, None
+        load, swap = partial(metadata.load, self._identifier), partial(metadata.swap, self._identifier)
+        try:
+            yield from carried_out(str(self._identifier), step, load, unless_published, swap, known=known)
+        except Fenced:
+            raise GivenUp from None
+
+    @property
+    def _publish_name(self) -> str:
+        return publish_name(self._run.run_id, self.batch)
+
+    def _end_if_published(self, metadata: StorageMetadata) -> None:
+        last_run = self.writer.mark_of(metadata.properties).published
+        if last_run != self._publish_name and self._run.attempt == 1:
+            return
+        ours, history = (self._run.run_id, self.batch), self._engine.metadata.ancestors(metadata)
+        snapshot = next((s for s in history if (s.run_id, s.batch) == ours and not s.replace), None)
+        if snapshot is not None:
+            facts = {
+                **written_rows(snapshot),
+                "decision": "refresh",
+                "snapshot_id": snapshot.snapshot_id,
+                "vector": tuple(json.loads(snapshot.sources or "[]")),
+                "fingerprint": snapshot.fingerprint,
+            }
+            raise RunEnded(status=RunStatus.SUCCEEDED, changes=facts)
+        if last_run == self._publish_name:
+            raise RunEnded(status=RunStatus.SUCCEEDED, changes={"decision": "refresh"})

@@ -169,7 +169,10 @@ class StatementEngine(Protocol):
         """Return the operators of changes of data that run as batch; nothing runs. Raises QueryFailed."""
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
-        """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs. Raises QueryFailed, Unsupported."""
+        """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs. Raises QueryFailed, Unsupported.
+
+        One that does need not be analysed for that: its errors may come from what runs or explains it as a stream.
+        """
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str

@@ -16,7 +16,7 @@ class StreamEngine(Protocol):
     """
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
-        """Check the query and return the definition with what is decided now: where its sources begin, and its tables.
+        """Analyse each statement, once, and return the definition with its plan, such as where its sources begin, and its tables.
 
         Nothing runs. Raises Unsupported or QueryFailed, with the position and the way out, and PlanInvalid unless the operators
         take the TTLs of a compiled plan that the definition has.

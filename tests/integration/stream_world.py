@@ -74,6 +74,10 @@ class StreamWorld:
         creations = ConnectorTableStatements(engine=statements, tables=self.connectors)
         assert creations.answer(ReadStatement(text), request) is not None
 
+    def reads_stream(self, text: str) -> bool:
+        statements, request = self._gateway()
+        return statements.reads_stream(request.context, member(text))
+
     def explain(self, *members: StreamMember) -> str:
         statements, request = self._gateway()
         return statements.explain_streams(request.context, members, (), "simple")

@@ -8,8 +8,10 @@ import sqlite3
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from mt_core.errors import (
     ConfigError,
@@ -22,7 +24,9 @@ from mt_core.errors import (
 )
 from mt_core.model.storage import TABLE_ID
 from mt_core.model.stream import OnSourceRewrite, SourceHint, StreamDefinition, StreamMember
+from mt_core.spark.driver.jvm_objects import java_dataset
 from mt_core.spark.driver.spark_driver import SparkDriver
+from mt_core.spark.streams import query
 from mt_core.spark.streams.sources.order import SOURCES
 from tests.integration.stream_world import StreamWorld
 
@@ -368,6 +372,32 @@ def test_what_a_stream_cannot_run_is_refused_with_the_way_out(world: StreamWorld
     world.sql("ALTER TABLE arrivals SET TBLPROPERTIES ('freshtable.table-id' = 'x')")
     assert isinstance(refusal("INSERT INTO arrivals SELECT * FROM flights"), TableProtected)
     assert world.rows() == []
+
+
+def test_a_statement_is_analysed_once_until_its_job_is_created(
+    world: StreamWorld, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world.append("a")
+    world.create("CREATE TABLE ticks (row STRING) WITH ('connector' = 'datagen')")
+    texts = (
+        "INSERT INTO arrivals SELECT * FROM flights",
+        "INSERT INTO arrivals BY NAME SELECT upper(row) AS row FROM flights",
+        "WITH c AS (SELECT row FROM ticks) INSERT INTO arrivals SELECT row FROM c",
+    )
+    parsed = []
+
+    def counted(session: SparkSession, plan: Any) -> Any:
+        if not plan.analyzed():
+            parsed.append(plan)
+        return java_dataset(session, plan)
+
+    monkeypatch.setattr(query, "java_dataset", counted)
+
+    streams = [world.reads_stream(text) for text in texts]
+    world.engine.prepare(world.definition("c", *texts), "a" * 32)
+
+    assert streams == [True, True, True]
+    assert len(parsed) == len(texts)
 
 
 @pytest.mark.slow

@@ -28,7 +28,6 @@ from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
 from mt_core.plans.states import check_policies
 from mt_core.spark.catalogs.lookup import storage_missing
-from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.sink import Check, Sink, SinkAttempt
@@ -143,7 +142,7 @@ class SparkStreams(StreamEngine):
         for written, member, key in zip(definition.members, members, keys, strict=True):
             target = targets.get(member.insert.table)
             if kind_of(target).in_spark:
-                check_columns(session, written.text, self._connectors)
+                check_columns(member, written.text, self._connectors)
             check_changes(display_name(member.insert.table), target, key, member.analysed)
         reads = self._reads(session, members)
         for table in writes:
@@ -386,16 +385,11 @@ def _planned(
         for member in members:
             check_first_rows(member, starts)
         plans = tuple(
-            MemberPlan(columns=given, given=_given(member), materialized=key)
-            for member, given, key in zip(members, columns, kept, strict=True)
+            MemberPlan(columns=taken, given=member.given, materialized=key)
+            for member, taken, key in zip(members, columns, kept, strict=True)
         )
         sources = names_of([member.analysed.plan for member in members])
         return StreamPlan(starts=starts, sources=sources, members=plans), keeps_state
-
-
-def _given(member: MemberQuery) -> tuple[str, ...]:
-    """Return the columns that the query of *member* gives."""
-    return tuple(name for name in member.stream_of(member.analysed).columns if name != ROW_KIND)
 
 
 def _folded(table: TableName) -> TableName:

@@ -55,7 +55,7 @@ class _Written:
 
     def kept(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
         """Return the state of the rows that are kept by the key of the table, if they are."""
-        given = tuple(query.pinned({}).columns) if self.insert.by_name else self.insert.columns or self.stored
+        given = query.given if self.insert.by_name else self.insert.columns or self.stored
         keyed = KeyedInsert(table=self.table, columns=given, keys=self.keys)
         return states_of(materialized_key(keyed, changelog, query.settings), query)
 

@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.base.identifiers import display_name
 from mt_core.errors import Unsupported
-from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
+from mt_core.spark.driver.jvm_objects import class_name, scala_items, scala_sequence, state_of
 from mt_core.spark.queries.views import Names
 
 _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
@@ -21,7 +21,8 @@ _BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
 class Insert:
     """`table` is its full name, or the one part of the name of a temporary table. `columns` are those written after the name.
 
-    `plan` is that of the query, as parsed. A table that is *created* has the columns of the query.
+    `plan` is that of the query, as parsed, and `statement` that of the statement without its clause WITH. A table that is
+    *created* has the columns of the query.
     """
 
     table: tuple[str, ...]
@@ -29,6 +30,12 @@ class Insert:
     by_name: bool
     created: bool = False
     plan: Any = field(repr=False)
+    statement: Any = field(repr=False)
+
+    def of(self, session: SparkSession, query: Any) -> Any:
+        """Return the plan of the statement with the analysed plan *query* as its query."""
+        *others, _ = scala_items(self.statement.children())
+        return self.statement.withNewChildren(scala_sequence(session, [*others, query]))
 
 
 def read_insert(session: SparkSession, text: str) -> Insert:
@@ -40,7 +47,7 @@ def read_insert(session: SparkSession, text: str) -> Insert:
     if class_name(plan) in _CREATIONS:
         parts = tuple(map(str, scala_items(plan.name().nameParts())))
         name = _full_name(session, parts, temporary=False)
-        return Insert(table=name, columns=(), by_name=True, created=True, plan=plan.query())
+        return Insert(table=name, columns=(), by_name=True, created=True, plan=plan.query(), statement=plan)
     common = plan if class_name(plan) == _WITH else None
     statement = plan if common is None else common.child()
     if class_name(statement) != _INSERT or class_name(statement.table()) != "UnresolvedRelation":
@@ -63,6 +70,7 @@ def read_insert(session: SparkSession, text: str) -> Insert:
         columns=tuple(map(str, scala_items(statement.userSpecifiedCols()))),
         by_name=bool(statement.byName()),
         plan=query,
+        statement=statement,
     )
 
 

@@ -16,7 +16,7 @@ from mt_core.errors import QueryFailed, Unsupported
 from mt_core.model.stream import StreamDefinition, StreamMember
 from mt_core.model.stream_plan import Start, StreamPlan
 from mt_core.spark.catalogs.plugins import close_plugins
-from mt_core.spark.connectors.changelog import Changelog
+from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.files.temporary_files import READ_AS_STREAMS, streamed_files
@@ -41,6 +41,7 @@ from mt_core.spark.streams.operators.earlier_releases import leave_to_spark
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_ttls import hinted_views, read_ttls
 from mt_core.spark.streams.operators.watermarks import of_all_rows
+from mt_core.spark.streams.sources.order import names_of
 from mt_core.spark.streams.sources.starts import snapshots_of
 from mt_core.spark.streams.sources.streamed_text import StreamedText, StreamSource, read_sources
 from mt_core.tables.engine import Query
@@ -73,7 +74,15 @@ _STATELESS = (
 )
 
 
-# No slots: `analysed` is kept.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Analysis:
+    """The plan of a query as Spark has it, and its changelog."""
+
+    plan: Any
+    changelog: Changelog
+
+
+# No slots: the analysis is kept.
 @dataclass(frozen=True, kw_only=True)
 class StreamedQuery:
     """A query in its session, and its sources; `settings` are the properties of the session, `ttls` those of a plan."""
@@ -83,10 +92,24 @@ class StreamedQuery:
     settings: Mapping[str, str] = field(default_factory=dict, repr=False)
     ttls: Sequence[Sequence[str]] | None = None
 
-    @cached_property
+    @property
     def analysed(self) -> Changelog:
         """The `changelog` of the query, whose sources have no options of its stream; analysed once."""
-        return self.changelog({})
+        return self._without_options.changelog
+
+    @property
+    def plan(self) -> Any:
+        """The plan of `analysed` as Spark has it, without our operators."""
+        return self._without_options.plan
+
+    @cached_property
+    def given(self) -> tuple[str, ...]:
+        """The columns that the query gives."""
+        return tuple(name for name in self.stream_of(self.analysed).columns if name != ROW_KIND)
+
+    @cached_property
+    def _without_options(self) -> _Analysis:
+        return self._analysis({})
 
     def stream_of(self, changelog: Changelog) -> DataFrame:
         """Return the rows of a `changelog` of the query, the last column of which is `ROW_KIND` if they are not only added."""
@@ -98,6 +121,9 @@ class StreamedQuery:
 
         Raises Unsupported for a subquery that reads one, and for what no operator can do.
         """
+        return self._analysis(options).changelog
+
+    def _analysis(self, options: Mapping[str, Mapping[str, str]]) -> _Analysis:
         try:
             with (
                 active_session(self.session),
@@ -105,7 +131,7 @@ class StreamedQuery:
                 streamed_files(self.session, self.text.files),
                 streamed_rows(self.session, self.text.generated),
             ):
-                return self._changelog(self.text.streaming(options))
+                return self._analysis_of(self.text.streaming(options))
         except SPARK_ERRORS as cause:
             error = translate(cause)
             if isinstance(error, QueryFailed) and error.error_class == _STREAM_IN_SUBQUERY:
@@ -116,15 +142,25 @@ class StreamedQuery:
         """Return the rows of the query at *snapshots* of its sources."""
         return self._frame(self.text.pinned(self.session, snapshots))
 
-    def _changelog(self, text: str) -> Changelog:
+    def is_stream_at(self, snapshots: Mapping[str, str]) -> bool:
+        """Return whether the rows of the query at *snapshots* of its sources are a stream.
+
+        Raises Unsupported for a table whose rows of then have no form in its columns of now.
+        """
+        text = self.text.pinned(self.session, snapshots)
+        # A query whose streams are all tables with a snapshot need not be analysed.
+        return not set(names_of([self.plan])) <= snapshots.keys() and self._frame(text).isStreaming
+
+    def _analysis_of(self, text: str) -> _Analysis:
         parsed = query_of(self.session, text)
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
         ttls = read_ttls(text, parsed, self.settings, self.ttls, hinted_views(self.session, analysed))
         found = with_operators(self.session, analysed, ttls)
-        if not analysed.isStreaming():
-            return found
-        ttls.check()
-        return replace(found, plan=of_all_rows(self.session, found.plan)) if _keeps_state(found.plan) else found
+        if analysed.isStreaming():
+            ttls.check()
+            if _keeps_state(found.plan):
+                found = replace(found, plan=of_all_rows(self.session, found.plan))
+        return _Analysis(plan=analysed, changelog=found)
 
     def _frame(self, text: str) -> DataFrame:
         with active_session(self.session):
@@ -141,10 +177,10 @@ class MemberQuery(StreamedQuery):
     def columns(self) -> tuple[str, ...]:
         """Return the columns of the table that take those of the query, in the order of the query."""
         if self.topic is not None:
-            produced = self.pinned({}).columns
-            return columns_of_insert(self.topic.topic, self.insert.columns, produced, by_name=self.insert.by_name)
+            by_name = self.insert.by_name
+            return columns_of_insert(self.topic.topic, self.insert.columns, self.given, by_name=by_name)
         if self.insert.by_name:
-            return tuple(self.pinned({}).columns)
+            return self.given
         return self.insert.columns or tuple(self.session.table(sql_name(self.insert.table)).columns)
 
 
@@ -259,20 +295,32 @@ def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
 def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None:
     """Raise Unsupported for a query whose first rows would need rows of a stream that has no snapshots."""
     snapshots = snapshots_of(starts)
-    if any(source.name in snapshots for source in member.text.sources) and member.pinned(snapshots).isStreaming:
+    if any(source.name in snapshots for source in member.text.sources) and member.is_stream_at(snapshots):
         raise Unsupported(
             "The query reads a table and a temporary table without end, so its first rows cannot be read; read them in an INSERT "
             "each, or the table as it stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after its name."
         )
 
 
-def check_columns(session: SparkSession, text: str, connectors: ConnectorSource) -> None:
-    """Raise QueryFailed, with the position in the user's text, unless Spark can run an INSERT as a batch."""
-    state = state_of(session)
+def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -> None:
+    """Raise Spark's error unless it can write the columns of the query of *member*, which has that *text*, as a batch.
+
+    A query that cannot be analysed has the position of the error in *text*.
+    """
+    with active_session(member.session):
+        try:
+            query = member.plan
+        except SPARK_ERRORS:
+            _check_analysed(member.session, state_of(member.session).sqlParser().parsePlan(text), connectors)
+            raise
+        _check_analysed(member.session, member.insert.of(member.session, query), connectors)
+
+
+def _check_analysed(session: SparkSession, statement: Any, connectors: ConnectorSource) -> None:
+    """Raise Spark's error unless it can analyse a parsed *statement*; *session* is the active one."""
     skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
-    with active_session(session):
-        plan = ConnectorNames(session, connectors).adapted(state.sqlParser().parsePlan(text))
-        state.executePlan(plan, skip()).assertAnalyzed()
+    adapted = ConnectorNames(session, connectors).adapted(statement)
+    state_of(session).executePlan(adapted, skip()).assertAnalyzed()
 
 
 def _keeps_state(plan: Any) -> bool:

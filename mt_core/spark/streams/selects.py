@@ -50,8 +50,8 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
 
 
 def reads_stream(query: StreamedQuery) -> bool:
-    """Return whether *query* reads a table that is read as a stream."""
-    return bool(query.analysed.plan.isStreaming())
+    """Return whether *query* reads a table that is read as a stream; it is analysed unless its text says so."""
+    return query.text.is_stream or bool(query.plan.isStreaming())
 
 
 class _Frames:

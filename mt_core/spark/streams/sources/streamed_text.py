@@ -72,9 +72,18 @@ Piece = str | Reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedText:
-    """A text, cut where it reads streams, with views in place of their names."""
+    """A text, cut where it reads streams, with views in place of their names.
+
+    With `reads_endless` a temporary table without end is among its relations, which is a stream under its own name.
+    """
 
     pieces: tuple[Piece, ...]
+    reads_endless: bool = False
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether a query with this text is known to read a stream."""
+        return self.reads_endless or any(isinstance(piece, Reading) for piece in self.pieces)
 
     @property
     def sources(self) -> tuple[StreamSource, ...]:
@@ -123,7 +132,8 @@ def read_sources(
     Raises Unsupported for a hint that is no option of a source.
     """
     reader = _Reader(session, {hint.start: hint for hint in hints}, connectors, endless_only)
-    return StreamedText(pieces=tuple(reader.pieces(parse(session, text, plan))))
+    pieces = tuple(reader.pieces(parse(session, text, plan)))
+    return StreamedText(pieces=pieces, reads_endless=reader.reads_endless)
 
 
 class _Reader:
@@ -133,6 +143,7 @@ class _Reader:
         self._endless_only = endless_only
         self._session, self._hints, self._names = session, hints, Names(session)
         self._connectors = ConnectorNames(session, connectors)
+        self.reads_endless = False
 
     def pieces(self, parsed: ParsedQuery) -> Iterator[Piece]:
         yield from self._pieces(parsed, *self._names.current(), ())
@@ -162,7 +173,9 @@ class _Reader:
 
     def _relation(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> StreamSource | View | None:
         """Return the source or the view of that name; None for what is not read as a stream, or is one already."""
-        if len(parts) == 1 and state_of(self._session).catalog().getRawTempView(parts[0]).isDefined():
+        raw = state_of(self._session).catalog().getRawTempView(parts[0]) if len(parts) == 1 else None
+        if raw is not None and raw.isDefined():
+            self.reads_endless |= _is_endless(raw.get())
             return self._names.temporary_view(parts[0]) or self._temporary(parts)
         full = self._names.qualify(parts, catalog, namespace)
         if len(full) < 3 or not self._names.is_catalog(full[0]):
@@ -215,6 +228,11 @@ class _Reader:
             yield f"\n) AS `_v`({', '.join(names)}))"
         if not aliased:
             yield f" AS {quote(view.parts[-1])}"
+
+
+def _is_endless(view: Any) -> bool:
+    """Return whether a temporary view stands for rows without end, rather than for a text."""
+    return view.plan().isDefined() and bool(view.plan().get().isStreaming())
 
 
 def _topic(parts: tuple[str, ...], table: TopicTable | None) -> StreamSource | None:

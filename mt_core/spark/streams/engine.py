@@ -5,82 +5,31 @@ from __future__ import annotations
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.base.identifiers import display_name
-from mt_core.errors import (
-    CatalogUnsupported,
-    DefinitionInvalid,
-    EngineError,
-    MtError,
-    QueryFailed,
-    TableNotFound,
-    Unsupported,
-)
+from mt_core.errors import EngineError, MtError, QueryFailed, Unsupported
 from mt_core.model.stream import StreamDefinition, StreamProgress, TableName
-from mt_core.model.stream_plan import IcebergTarget, MemberPlan, Start, StreamPlan
-from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
 from mt_core.plans.states import check_policies
-from mt_core.spark.catalogs.lookup import storage_missing
-from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.sink import Check, Sink, SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken, StreamFilesMissing
 from mt_core.spark.contexts import SparkContexts
-from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.file_systems import check_file_system
-from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.session_functions import FunctionUncallable
 from mt_core.spark.files.jar_copies import JarCopies
-from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.attempt import StreamAttempt
 from mt_core.spark.streams.checkpoints import Checkpoints
-from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
-from mt_core.spark.streams.member_rows import MemberRows
 from mt_core.spark.streams.needed_files import check_batches, check_files
-from mt_core.spark.streams.operators.earlier_releases import LAYOUT, OPERATORS
-from mt_core.spark.streams.query import (
-    MemberQuery,
-    StreamSessions,
-    check_columns,
-    check_first_rows,
-    check_stateless,
-    check_streamable,
-    sources_of,
-)
-from mt_core.spark.streams.sinks.created_table import check_creation
-from mt_core.spark.streams.sinks.iceberg import target_of
-from mt_core.spark.streams.sinks.kinds import (
-    check_changes,
-    created_by,
-    keys_of,
-    kind_of,
-    sinks_of,
-    targets_with_connector,
-)
-from mt_core.spark.streams.sources.order import SOURCES, names_of, order_of
-from mt_core.spark.streams.sources.starts import start_of
+from mt_core.spark.streams.preparation import PreparedStream, prepared_stream
+from mt_core.spark.streams.query import StreamSessions, check_stateless
+from mt_core.spark.streams.savepoints import savepoint_facts
+from mt_core.spark.streams.sinks.kinds import created_by, sinks_of
 from mt_core.streaming.engine import StreamEngine
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Prepared:
-    """A `definition` with its plan, whose members were analysed in a session of its own.
-
-    In the savepoint that it begins with its sources have the places `order`; None if these are the same.
-    """
-
-    definition: StreamDefinition
-    members: Sequence[MemberQuery]
-    order: Sequence[int] | None = None
 
 
 class SparkStreams(StreamEngine):
@@ -113,7 +62,7 @@ class SparkStreams(StreamEngine):
                 check_file_system(session, definition.restored_from, f"Savepoint {definition.restored_from}")
             prepared = self._prepared(session, definition)
             if any(each.state_ttls is not None for each in definition.members):
-                check_policies([each.state_ttls for each in definition.members], _topology(session, prepared))
+                check_policies([each.state_ttls for each in definition.members], prepared.topology(session))
             self._jars.keep(definition.jars, job_id)
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None:
@@ -123,42 +72,11 @@ class SparkStreams(StreamEngine):
 
     def topology(self, definition: StreamDefinition) -> Topology:
         with self._driver.translating(), self._sessions.passing(definition) as session:
-            return _topology(session, self._prepared(session, definition))
+            return self._prepared(session, definition).topology(session)
 
-    def _prepared(self, session: SparkSession, definition: StreamDefinition) -> _Prepared:
+    def _prepared(self, session: SparkSession, definition: StreamDefinition) -> PreparedStream:
         members = [self._sessions.member(session, member, definition.settings) for member in definition.members]
-        writes = tuple(dict.fromkeys(member.insert.table for member in members))
-        creates = definition.creates is not None and members[0].insert.created
-        targets = targets_with_connector(session, self._connectors, definition.temporary, () if creates else writes)
-        replaces = creates and check_creation(self._catalogs, definition, writes[0])
-        tables = {
-            display_name(table): self._target(table, definition.keeps)
-            for table in writes
-            if table not in targets and not creates
-        }
-        keys = [
-            keys_of(targets.get(each.insert.table), tables.get(display_name(each.insert.table))) for each in members
-        ]
-        for written, member, key in zip(definition.members, members, keys, strict=True):
-            target = targets.get(member.insert.table)
-            if kind_of(target).in_spark:
-                check_columns(member, written.text, self._connectors)
-            check_changes(display_name(member.insert.table), target, key, member.analysed)
-        reads = self._reads(session, members)
-        for table in writes:
-            if _folded(table) in map(_folded, reads):
-                raise Unsupported(
-                    f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
-                    "write another table."
-                )
-        plan, keeps_state = _planned(session, members, keys)
-        plan = replace(plan, sinks=tuple(targets.values()), tables=tables)
-        order = None
-        if definition.restored_from is not None:
-            read = {source.name: source.table for source in sources_of(members)}
-            plan, order = _restored(session, definition.restored_from, plan, read, keeps_state=keeps_state)
-        planned = replace(definition, plan=plan, reads=reads, writes=writes, replaces=replaces)
-        return _Prepared(definition=planned, members=members, order=order)
+        return prepared_stream(session, definition, members, self._catalogs, self._connectors)
 
     def check(self, definition: StreamDefinition) -> None:
         with self._driver.translating(), self._sessions.passing(definition) as session:
@@ -229,7 +147,7 @@ class SparkStreams(StreamEngine):
                         f"Job {job_id} failed in the middle of a batch, and has to finish it first; stop it again later."
                     )
                 self._close(job_id, definition)
-                facts = _savepoint_facts(definition.planned, begun=begun)
+                facts = savepoint_facts(definition.planned, begun=begun)
                 Checkpoints(session).save(definition.checkpoint, folder, facts)
                 return folder
 
@@ -323,133 +241,3 @@ class SparkStreams(StreamEngine):
             catalogs=self._catalogs,
             connectors=self._connectors,
         )
-
-    def _reads(self, session: SparkSession, members: Sequence[MemberQuery]) -> tuple[TableName, ...]:
-        """Return all tables that the members read, as streams or not."""
-        names: dict[TableName, None] = {}
-        with active_session(session):
-            connectors = ConnectorNames(session, self._connectors)
-            for member in members:
-                found: Iterable[TableName | None] = (
-                    *(source.parts for source in member.text.sources),
-                    *(base.parts for base in base_relations(member.analysed.plan)),
-                )
-                names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
-        return tuple(names)
-
-    def _target(self, table: TableName, keeps: str | None) -> IcebergTarget:
-        """Return a table, which may be the materialized one of the id *keeps*.
-
-        Raises TableNotFound, StorageMissing of the materialized table, and Unsupported unless each batch gets into it once.
-        """
-        with suppress(CatalogUnsupported):
-            if len(table) > 2 and table[0] != SESSION_CATALOG:
-                identifier = _identifier(table)
-                found = target_of(self._catalogs, identifier, keeps)
-                if found is None:
-                    raise _no_table(identifier) if keeps is None else storage_missing(identifier)
-                return found
-        raise Unsupported(
-            f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
-            "an Iceberg table of a catalog of type jdbc, such as lake."
-        )
-
-
-def _topology(session: SparkSession, prepared: _Prepared) -> Topology:
-    rows = MemberRows(members=prepared.members, plans=prepared.definition.planned.members)
-    sinks = rows.sinks([member.analysed for member in prepared.members])
-    return Topology(spark_version=str(session.version), operators=tuple(sinks))
-
-
-def _planned(
-    session: SparkSession, members: Sequence[MemberQuery], keys: Sequence[Sequence[str]]
-) -> tuple[StreamPlan, bool]:
-    """Return where the sources of a job begin, which columns its queries give, and whether it keeps state.
-
-    The tables that the members write have the *keys*.
-    """
-    with active_session(session):
-        columns = [member.columns() for member in members]
-        kept = [
-            materialized_key(
-                KeyedInsert(table=member.insert.table, columns=given, keys=key), member.analysed, member.settings
-            )
-            for member, given, key in zip(members, columns, keys, strict=True)
-        ]
-        keeps_state = True in [check_streamable(member) for member in members] or any(kept)
-        starts = {
-            source.name: start_of(source, keeps_state=keeps_state, in_order=any(keys))
-            for source in sources_of(members)
-            if source.table is not None
-        }
-        for member in members:
-            check_first_rows(member, starts)
-        plans = tuple(
-            MemberPlan(columns=taken, given=member.given, materialized=key)
-            for member, taken, key in zip(members, columns, kept, strict=True)
-        )
-        sources = names_of([member.analysed.plan for member in members])
-        return StreamPlan(starts=starts, sources=sources, members=plans), keeps_state
-
-
-def _folded(table: TableName) -> TableName:
-    """Return a name as it is compared: that of a temporary table has no case."""
-    return tuple(map(str.lower, table)) if len(table) == 1 else table
-
-
-def _restored(
-    session: SparkSession,
-    savepoint: str,
-    plan: StreamPlan,
-    tables: Mapping[str, Any],
-    *,
-    keeps_state: bool,
-) -> tuple[StreamPlan, Sequence[int] | None]:
-    """Return the *plan* with what a savepoint decides, for a job that reads *tables*, which are those of Iceberg.
-
-    Beside it: the places that the sources of the job have in the savepoint, None if they are the same.
-    """
-    checkpoints = Checkpoints(session)
-    facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)
-    # A set: the registry keeps no order of names.
-    if facts["starts"].keys() != plan.starts.keys():
-        raise DefinitionInvalid(
-            f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(plan.starts)}."
-        )
-    if layout not in {None, LAYOUT}:
-        raise DefinitionInvalid(
-            f"Savepoint {savepoint} has states of operators in layout {layout}, and this release reads layout {LAYOUT}; start "
-            "the statement without it."
-        )
-    names = list(plan.sources or ())
-    stored = facts.get(SOURCES) or order_of(checkpoints.savepoint_offsets(savepoint), names, tables)
-    order = None
-    if stored != names and sorted(stored) == sorted(names):
-        if keeps_state or len(set(names)) < len(names):
-            raise DefinitionInvalid(
-                f"Savepoint {savepoint} is of a query that reads {', '.join(stored)}, and this one reads them in another order: "
-                f"{', '.join(names)}. Write them in the order of the savepoint, which its state has too."
-            )
-        order = [stored.index(name) for name in names]
-    starts = {name: Start.from_json(body) for name, body in facts["starts"].items()}
-    restored = replace(plan, starts=starts, begun=facts["begun"], own_operators=facts.get(OPERATORS, False))
-    return restored, order
-
-
-def _savepoint_facts(plan: StreamPlan, *, begun: bool) -> dict[str, Any]:
-    """Return what a savepoint says of its job, whose rows up to its starts have been written if it has *begun*."""
-    starts = {name: start.to_json() for name, start in plan.starts.items()}
-    facts = {"starts": starts, "begun": begun, OPERATORS: plan.own_operators}
-    return facts if plan.sources is None else {**facts, SOURCES: list(plan.sources)}
-
-
-def _no_table(table: TableIdentifier) -> TableNotFound:
-    return TableNotFound(
-        f"There is no table {table}; create it by CREATE TABLE, or with the stream that fills it by CREATE TABLE {table} AS "
-        "SELECT ….",
-        table=str(table),
-    )
-
-
-def _identifier(table: TableName) -> TableIdentifier:
-    return TableIdentifier(table[0], table[1:-1], table[-1])

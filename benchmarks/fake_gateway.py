@@ -13,7 +13,7 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from mt_core.app.logs import log_to
@@ -26,7 +26,7 @@ from mt_core.tables.settings import InitialRefresh, ManagerSettings
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.workflow.loader import load_scheduler
 from tests.support.fake_engine import FakeEngine
-from tests.support.gateway.wired import WiredGateway, fake_parts
+from tests.support.gateway.wired import FakeParts, WiredGateway
 
 SOURCE = "lake.default.orders"
 STATEMENT_THREADS = 64
@@ -64,8 +64,15 @@ class FakeSparkGateway(WiredGateway):
         settings = ManagerSettings(
             owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=InitialRefresh.NONE
         )
-        parts = fake_parts(registry, self._engine, scheduler, settings, SystemClock())
-        parts = replace(parts, refresh_threads=setup.workers, statement_threads=STATEMENT_THREADS)
+        parts = FakeParts(
+            registry=registry,
+            engine=self._engine,
+            scheduler=scheduler,
+            settings=settings,
+            clock=SystemClock(),
+            refresh_threads=setup.workers,
+            statement_threads=STATEMENT_THREADS,
+        )
         super().__init__(parts, port=setup.port, tokens=setup.token)
 
     def run(self) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
+from mt_core.app.endpoint_wiring import wire_endpoints
 from mt_core.app.home import Home
 from mt_core.app.lease import RegistryLease, lease_of
 from mt_core.app.settings import (
@@ -25,8 +26,10 @@ from mt_core.app.settings import (
     spools,
     stream_defaults,
 )
+from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
+from mt_core.app.stream_wiring import StreamPorts, StreamServices, wire_streams
+from mt_core.app.table_wiring import TablePorts, TableWork, wire_table_work
 from mt_core.app.tokens import gateway_tokens
-from mt_core.app.wiring import Parts, StreamParts, Wiring
 from mt_core.base.background import BackgroundLoop
 from mt_core.clock import SystemClock
 from mt_core.config import Config
@@ -34,6 +37,7 @@ from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen, listen_at
 from mt_core.jobs.remaining_work import remaining_work
+from mt_core.jobs.store import JobStore
 from mt_core.model.table import MaterializedTable
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
@@ -58,13 +62,14 @@ from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.services import TableServices, query_of
+from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.upkeep.check import check_tables
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tables.workflows.handover import take_over_tables
 from mt_core.workflow.loader import load_scheduler
-from mt_core.workflow.scheduler import WorkflowScheduler
+from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
 
 log = logging.getLogger(__name__)
 RECONCILE_EVERY = timedelta(seconds=30)
@@ -111,19 +116,33 @@ class Gateway:
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
         self._tokens = gateway_tokens(config.tokens, home.token)
-        self._wiring = Wiring(self._parts(config), watch=watch)
-        self.manager, self._tables = self._wiring.manager, self._wiring.tables
+        settings = manager_settings(config)
+        self._job_store = JobStore(
+            self._registry,
+            owner=settings.owner,
+            clock=self._clock,
+            history=config.duration("sql-gateway.job.history"),
+            hooks=job_hooks(config),
+        )
+        self._sessions = self._session_manager(config)
+        self._streams = self._wire_streams(config)
+        self._work = self._wire_tables(config, settings, watch)
+        self._tables, self._owner = self._work.services, self._streams.streams.owner
+        self._served = self._wire_statements(config)
         self._server = self._listening(config)
         lease = lease_of(self._tables.settings.owner, self.url)
         self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
         self._configuration = {key: text for key, text, _source in config.rows()}
-        self._expiry = self._loop("sessions", config.duration(EXPIRE_KEY), self._wiring.sessions.expire_idle)
+        self._expiry = self._loop("sessions", config.duration(EXPIRE_KEY), self._sessions.expire_idle)
         self._jobs = self._loop("jobs", RECONCILE_EVERY, self._settle_jobs)
-        self._hooks = self._loop("job hooks", HOOKS_EVERY, self._wiring.jobs.calls.call_due)
+        self._hooks = self._loop("job hooks", HOOKS_EVERY, self._job_store.calls.call_due)
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
-        self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._wiring.scheduler_watch.look)
+        self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._work.scheduler_watch.look)
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
+        # The owner of detached jobs waits for its next pass itself.
+        self._stream_loop = BackgroundLoop("streams", self._owner.watch, clock=self._clock)
+        self._loops.append(self._stream_loop)
 
     @property
     def url(self) -> str:
@@ -148,19 +167,26 @@ class Gateway:
         self._jobs.attempt()
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
-        self._jars.begin(self._wiring.jobs.jars())
+        self._jars.begin(self._job_store.jars())
         self._function_files.remove_unused(self._functions.needed())
         self._plans.begin()
         self._driver.start()
         self._server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
-        context = self._wiring.scheduler_context(self.url, options=self._scheduler_options, token=token)
-        self._scheduler.open(replace(context, configuration=self._configuration))
+        context = SchedulerContext(
+            options=self._scheduler_options,
+            definitions=self._registry.definitions,
+            clock=self._clock,
+            gateway_url=self.url,
+            token=token,
+            configuration=self._configuration,
+        )
+        self._scheduler.open(context)
         self._scheduler_loop.start()
         self._tables.ledger.recover()
         self._jobs.start()
         self._hooks.start()
-        self._stream_loop().start()
+        self._stream_loop.start()
         self._catalogs.load()
         self._expiry.start()
 
@@ -169,8 +195,8 @@ class Gateway:
         while not self._driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconciler.attempt()
-        self._wiring.workers.start()
-        self._wiring.continuous.start()
+        self._work.workers.start()
+        self._work.continuous.start()
         self._reconciler.start()
         self._maintenance.start()
         self._check.start()
@@ -179,8 +205,8 @@ class Gateway:
         """Refuse new work, let running publishes finish, and release everything; harmless at any stage of the start."""
         for loop in self._loops:
             loop.end()
-        self._wiring.workers.end()
-        self._wiring.continuous.end()
+        self._work.workers.end()
+        self._work.continuous.end()
         # Every step runs, even if one before it failed; the error is raised at the end.
         with ExitStack() as steps:
             steps.callback(self._home.note, url=None, jvm_pid=None)
@@ -188,12 +214,11 @@ class Gateway:
             steps.callback(self._lease.release)
             steps.callback(self._join)
             steps.callback(self._driver.stop)
-            if self._wiring.streams is not None:
-                steps.callback(self._wiring.streams.owner.close)
-            steps.callback(drain, self._wiring.continuous, self._wiring.workers)
+            steps.callback(self._owner.close)
+            steps.callback(drain, self._work.continuous, self._work.workers)
             steps.callback(self._server.stop)
-            steps.callback(self._wiring.executor.close)
-            steps.callback(self._wiring.sessions.close_all)
+            steps.callback(self._served.executor.close)
+            steps.callback(self._sessions.close_all)
             steps.callback(close_scheduler, self._scheduler, self._reconciler, self._scheduler_loop)
 
     # ------------------------------------------------------------------------------------------------------- parts
@@ -221,37 +246,60 @@ class Gateway:
             jars=self._jars,
         )
 
-    def _parts(self, config: Config) -> Parts:
-        return Parts(
-            registry=self._registry,
-            engine=self._engine,
-            statements=self._statements,
-            scheduler=self._scheduler,
-            catalogs=self._catalogs,
-            sessions=SessionManager(
-                engine=self._statements,
-                clock=self._clock,
-                defaults=session_defaults(config),
-                idle_timeout=config.duration("sql-gateway.session.idle-timeout"),
-                max_sessions=config.integer("sql-gateway.session.max-num"),
-                on_close=self._plans.close_session,
-            ),
-            settings=manager_settings(config),
+    def _session_manager(self, config: Config) -> SessionManager:
+        return SessionManager(
+            engine=self._statements,
             clock=self._clock,
-            refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
-            continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
-            job_hooks=job_hooks(config),
-            job_history=config.duration("sql-gateway.job.history"),
-            streams=StreamParts(
+            defaults=session_defaults(config),
+            idle_timeout=config.duration("sql-gateway.session.idle-timeout"),
+            max_sessions=config.integer("sql-gateway.session.max-num"),
+            on_close=self._plans.close_session,
+        )
+
+    def _wire_streams(self, config: Config) -> StreamServices:
+        return wire_streams(
+            StreamPorts(
                 engine=SparkStreams(self._contexts, connectors=self._connector_tables.all, jars=self._jars),
+                statements=self._statements,
+                jobs=self._job_store,
+                clock=self._clock,
                 defaults=stream_defaults(config),
                 # A stream that fails again and again has failed for good: without its functions it waits in place of that.
                 most_running=config.integer("sql-gateway.job.max-concurrent") if self._has_code else 0,
+            )
+        )
+
+    def _wire_tables(self, config: Config, settings: ManagerSettings, watch: Watch | None) -> TableWork:
+        return wire_table_work(
+            TablePorts(
+                registry=self._registry,
+                engine=self._engine,
+                scheduler=self._scheduler,
+                streams=self._streams.keeper,
+                settings=settings,
+                clock=self._clock,
+                refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
+                continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
             ),
-            statement_threads=config.integer("sql-gateway.worker.threads.max"),
-            connector_tables=self._connector_tables,
-            functions=self._functions,
-            plans=self._plans,
+            watch=watch,
+        )
+
+    def _wire_statements(self, config: Config) -> StatementServices:
+        return wire_statements(
+            StatementPorts(
+                engine=self._statements,
+                commands=self._work.manager,
+                runs=self._work.manager.requests,
+                clock=self._clock,
+                cluster_info=self._engine.state.cluster_info,
+                catalogs=self._catalogs,
+                jobs=self._job_store,
+                connector_tables=self._connector_tables,
+                functions=self._functions,
+                streams=self._streams.streams,
+                plans=self._plans,
+                threads=config.integer("sql-gateway.worker.threads.max"),
+            )
         )
 
     def _read_now(self, table: MaterializedTable) -> SourceVector:
@@ -260,7 +308,7 @@ class Gateway:
     def _listening(self, config: Config) -> GatewayServer:
         hosts = config.names("sql-gateway.security.allowed-hosts")
         endpoints = replace(
-            self._wiring.endpoints,
+            wire_endpoints(self._work, self._served, self._sessions, self._plans),
             tokens=self._tokens,
             hosts=hosts,
             versions=api_versions(config),
@@ -283,14 +331,6 @@ class Gateway:
             loop.end()
         return loop
 
-    def _stream_loop(self) -> BackgroundLoop:
-        """Return the loop of the owner of detached jobs, which waits for its next pass itself."""
-        if self._wiring.streams is None:
-            return self._loop("streams", timedelta(0), list)
-        loop = BackgroundLoop("streams", self._wiring.streams.owner.watch, clock=self._clock)
-        self._loops.append(loop)
-        return loop
-
     def _join(self) -> None:
         """Wait for the end of running passes: they need the registry, which is closed next."""
         deadline = time.monotonic() + PASS_END_S
@@ -300,13 +340,12 @@ class Gateway:
 
     def _settle_jobs(self) -> None:
         """End the jobs of gateways that have ended, and log each."""
-        for line in self._wiring.jobs.settle():
+        for line in self._job_store.settle():
             log.info("%s", line, extra={"action": "job_ended"})
 
     def _maintain(self) -> None:
-        if self._wiring.streams is not None:
-            self._wiring.streams.owner.forget_old()
-        self._wiring.jobs.forget_old()
+        self._owner.forget_old()
+        self._job_store.forget_old()
         self._upkeep(maintain, "maintained")
 
     def _upkeep(self, pass_over: Callable[[TableServices], list[str]], action: str) -> None:

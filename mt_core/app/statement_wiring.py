@@ -53,8 +53,8 @@ class StatementPorts:
     jobs: JobStore
     connector_tables: ConnectorTables
     functions: CreatedFunctions
-    streams: Streams | None
-    plans: PlanFiles | None
+    streams: Streams
+    plans: PlanFiles
     threads: int
 
 
@@ -71,8 +71,8 @@ class StatementServices:
 
 def wire_statements(ports: StatementPorts) -> StatementServices:
     """Return the services of statements; nothing is started."""
-    engine, streams = ports.engine, ports.streams
-    jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=streams.owner if streams is not None else None)
+    engine = ports.engine
+    jobs = Jobs(ports.clock, ports.runs, ports.jobs, streams=ports.streams.owner)
     creations = TableCreations(engine, ports.jobs, engine_timeout_s=ENGINE_TIMEOUT_S)
     ports.jobs.hooks.provide(TableCreationHook(creations))
     spark = SparkWork(engine=engine, jobs=jobs, creations=creations, engine_timeout_s=ENGINE_TIMEOUT_S)
@@ -97,7 +97,10 @@ def wire_statements(ports: StatementPorts) -> StatementServices:
 
 def _handlers(ports: StatementPorts, spark: SparkWork) -> StatementHandlers:
     """Return the one table of what performs statements."""
-    engine, requests, detached = ports.engine, CatalogRequests(spark=spark), _detached(ports, spark)
+    engine, requests = ports.engine, CatalogRequests(spark=spark)
+    detached = StreamingStatements(
+        streams=ports.streams, engine=engine, spark=spark, store=ports.jobs, clock=ports.clock
+    )
     connector_tables = ConnectorTableStatements(engine=engine, tables=ports.connector_tables)
     functions = FunctionCommands(engine, ports.functions)
     catalogs = CatalogStatements(engine, spark.jobs, connector_tables, functions)
@@ -115,19 +118,10 @@ def _handlers(ports: StatementPorts, spark: SparkWork) -> StatementHandlers:
             tables.handlers,
             plans.handlers,
             PropertyStatements(hooks=ports.jobs.hooks).handlers,
-            JobStatements(jobs=spark.jobs, detached=detached).handlers(requests),
+            JobStatements(jobs=spark.jobs).handlers(requests, detached),
             requests.handlers(catalogs.answers),
             requests.handlers(CatalogCommands(engine, ports.catalogs).answers),
             requests.handlers(functions.answers),
         ),
         run_set=of_spark.run,
-    )
-
-
-def _detached(ports: StatementPorts, spark: SparkWork) -> StreamingStatements | None:
-    """Return what makes detached jobs of statements, None without an engine for them."""
-    if ports.streams is None:
-        return None
-    return StreamingStatements(
-        streams=ports.streams, engine=ports.engine, spark=spark, store=ports.jobs, clock=ports.clock
     )

@@ -118,8 +118,8 @@ def test_airflow_away_at_create_and_at_drop(breakable_airflow: AirflowStack, gat
     gateway.sql(CREATE.format("daily", DAILY))
     airflow.stop("api-server")
     try:
-        gateway.wiring.scheduler_watch.look()
-        trouble = gateway.wiring.scheduler_watch.trouble()
+        gateway.work.scheduler_watch.look()
+        trouble = gateway.work.scheduler_watch.trouble()
         with pytest.raises(TableNotCreated, match="nothing was kept"):
             gateway.sql(CREATE.format("other", DAILY))
         with pytest.raises(WorkflowError, match="cannot be reached"):
@@ -141,7 +141,7 @@ def test_a_scheduler_that_died_is_named_with_its_last_heartbeat_until_it_runs_ag
     breakable_airflow: AirflowStack, gateway: LiveGateway
 ) -> None:
     airflow = breakable_airflow
-    watch = gateway.wiring.scheduler_watch
+    watch = gateway.work.scheduler_watch
 
     def trouble() -> str:
         watch.look()

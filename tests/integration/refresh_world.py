@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mt_core.app.wiring import wire_tables
+from mt_core.app.table_wiring import wire_tables
 from mt_core.base.identifiers import quote
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun

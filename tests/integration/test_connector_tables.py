@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mt_core.app.statement_wiring import StatementPorts, wire_statements
+from mt_core.app.stream_wiring import wire_streams
 from mt_core.clock import SystemClock
 from mt_core.errors import MtError, QueryFailed, Unsupported
 from mt_core.jobs.store import JobStore
@@ -28,6 +29,9 @@ from mt_core.spark.driver.jvm_objects import state_of
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.statements.spark_statements import SparkStatements
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
+from tests.support.fake_plans import FakePlans
+from tests.support.fake_streams import FakeStreams
+from tests.support.gateway.wired import stream_ports
 from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
@@ -88,6 +92,7 @@ class World:
         self.driver, self.registry = driver, MemoryRegistry(SystemClock())
         self.tables = ConnectorTables(self.registry)
         self.engine = SparkStatements(SparkContexts(driver), connectors=self.tables.all)
+        jobs = JobStore(self.registry, owner="here", clock=SystemClock())
         self.executor = wire_statements(
             StatementPorts(
                 engine=self.engine,
@@ -96,11 +101,11 @@ class World:
                 clock=SystemClock(),
                 cluster_info=dict,
                 catalogs=CreatedCatalogs(self.registry, reserved=catalog_names(driver.settings)),
-                jobs=JobStore(self.registry, owner="here", clock=SystemClock()),
+                jobs=jobs,
                 connector_tables=self.tables,
                 functions=CreatedFunctions(self.registry),
-                streams=None,
-                plans=None,
+                streams=wire_streams(stream_ports(FakeStreams(), self.engine, jobs, SystemClock())).streams,
+                plans=FakePlans(),
                 threads=8,
             )
         ).executor

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mt_core.app.statement_wiring import StatementPorts, wire_statements
+from mt_core.app.stream_wiring import wire_streams
 from mt_core.base.tokens import split_statements
 from mt_core.clock import SystemClock
 from mt_core.jobs.store import JobStore
@@ -24,6 +25,9 @@ from mt_core.spark.statements.spark_statements import SparkStatements
 from mt_core.tables.upkeep.registered import RegisteredTables
 from tests.conftest import START_TIMEOUT_S
 from tests.integration.refresh_world import RefreshWorld
+from tests.support.fake_plans import FakePlans
+from tests.support.fake_streams import FakeStreams
+from tests.support.gateway.wired import stream_ports
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 
@@ -38,6 +42,7 @@ class Scripts:
         world = RefreshWorld(driver, folder, initial_refresh=False)
         catalogs = CreatedCatalogs(world.registry, reserved=catalog_names(driver.settings))
         engine = SparkStatements(SparkContexts(driver, catalogs.settings), tables=RegisteredTables(world.registry))
+        jobs = JobStore(world.registry, owner="scripts", clock=SystemClock())
         self.executor = wire_statements(
             StatementPorts(
                 engine=engine,
@@ -46,11 +51,11 @@ class Scripts:
                 clock=SystemClock(),
                 cluster_info=world.engine.state.cluster_info,
                 catalogs=catalogs,
-                jobs=JobStore(world.registry, owner="scripts", clock=SystemClock()),
+                jobs=jobs,
                 connector_tables=ConnectorTables(world.registry),
                 functions=CreatedFunctions(world.registry),
-                streams=None,
-                plans=None,
+                streams=wire_streams(stream_ports(FakeStreams(), engine, jobs, SystemClock())).streams,
+                plans=FakePlans(),
                 threads=8,
             )
         ).executor

@@ -65,7 +65,7 @@ def test_the_job_statements_need_no_thread_of_the_statements_at_work(roomy_gatew
 @pytest.fixture
 def following(whole: WholeGateway) -> Iterator[WholeGateway]:
     """A gateway that follows the sources of continuous tables."""
-    batches = whole.process.wiring.continuous
+    batches = whole.process.work.continuous
     batches.start()
     yield whole
     batches.stop(10)

@@ -43,7 +43,7 @@ def execute(whole: WholeGateway, statement: str = EXECUTE) -> str:
 
 
 def definition(whole: WholeGateway, job_id: str) -> StreamDefinition:
-    job = whole.process.wiring.jobs.get(job_id)
+    job = whole.process.jobs.get(job_id)
     assert job is not None
     assert job.definition is not None
     return job.definition

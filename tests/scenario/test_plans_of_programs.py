@@ -71,7 +71,7 @@ def test_a_plan_is_executed_in_the_session_that_is_opened_after_a_lost_one(
     plans: WholeGateway, connection: dbapi.Connection
 ) -> None:
     plan = connection.compile_plan(INSERT)
-    plans.process.wiring.sessions.close(connection.client.session)
+    plans.process.sessions.close(connection.client.session)
 
     job_id = plan.execute()
 
@@ -133,7 +133,7 @@ def test_a_file_that_is_not_there_is_an_error_of_the_program(connection: dbapi.C
 def test_a_plan_is_one_of_its_session_alone(plans: WholeGateway) -> None:
     plans.sql(f"COMPILE PLAN 'mine.json' FOR {INSERT}")
     own = plans.http.get(f"/v3/sessions/{plans.client.session}/plans/mine.json")
-    other = plans.process.wiring.sessions.open().handle
+    other = plans.process.sessions.open().handle
 
     refused = plans.http.get(f"/v3/sessions/{other}/plans/mine.json")
 

@@ -114,7 +114,7 @@ def test_a_scheduler_whose_timer_has_ended_is_trouble_before_any_table_is_late(w
     # As if it had been closed behind the gateway's back.
     scheduler.close()
     whole.clock.advance(timedelta(seconds=30))
-    whole.process.wiring.scheduler_watch.look()
+    whole.process.work.scheduler_watch.look()
     code, ill = monitored(whole)
     lines = freshtable(whole, "status").stdout.splitlines()
 

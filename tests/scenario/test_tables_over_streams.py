@@ -24,7 +24,7 @@ KEPT = "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '10' SECOND AS SELEC
 @pytest.fixture
 def job(whole: WholeGateway) -> str:
     """Create the table, let its job begin, and return the id of that."""
-    in_transaction(whole.process.wiring.tables.registry, lambda tx: tx.connector_tables.put(ENDLESS))
+    in_transaction(whole.process.registry, lambda tx: tx.connector_tables.put(ENDLESS))
     whole.perform(KEPT)
     whole.watch_streams()
     return shown(whole)["job id"]

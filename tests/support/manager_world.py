@@ -9,7 +9,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from mt_core.app.wiring import wire_tables
+from mt_core.app.table_wiring import wire_tables
 from mt_core.model.formatter import show_schedule_time
 from mt_core.model.run import RefreshRun
 from mt_core.model.table import MaterializedTable, TableIdentifier

@@ -17,25 +17,24 @@ from mt_core.sql.catalog import DescribeJob, StopJob
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobStatements:
-    """Describes and stops jobs; `detached` stops streams of their own, if there is an engine for them."""
+    """Describes and stops jobs."""
 
     jobs: Jobs
-    detached: StreamingStatements | None = None
 
     @property
     def answers(self) -> Answers:
         return {DescribeJob: self._describe, StopJob: self._stop}
 
-    def handlers(self, requests: CatalogRequests) -> Handlers:
-        handlers = requests.handlers(self.answers)
+    def handlers(self, requests: CatalogRequests, detached: StreamingStatements) -> Handlers:
+        """Return the handlers; *detached* stops streams of their own."""
 
         def stop(task: Task, statement: StopJob) -> None:
-            if self.detached is not None and _is_stream(self.jobs.job(statement.job_id)):
-                task.operation.finish(self.detached.stop(task, statement))
+            if _is_stream(self.jobs.job(statement.job_id)):
+                task.operation.finish(detached.stop(task, statement))
             else:
                 requests.finish(task, statement, answer=self._stop)
 
-        return {**handlers, StopJob: stop}
+        return {**requests.handlers(self.answers), StopJob: stop}
 
     def _describe(self, statement: DescribeJob, request: CatalogRequest) -> OperationResult:
         return content(job_rows([self.jobs.job(statement.job_id)], request, described=True))

@@ -36,15 +36,15 @@ _RESULT = (Column(name="result"),)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanStatements:
-    """Compiles, executes and explains plans, if there are `files` for them.
+    """Compiles, executes and explains plans, which are in `files`.
 
-    `detached` makes jobs of those that read streams, if there is an engine for them; `run_batch` runs statements as batch.
+    `detached` makes jobs of those that read streams; `run_batch` runs statements as batch.
     """
 
-    files: PlanFiles | None
+    files: PlanFiles
     engine: StatementEngine
     spark: SparkWork
-    detached: StreamingStatements | None
+    detached: StreamingStatements
     run_batch: Callable[[Task, Sequence[ReadStatement]], None]
 
     @property
@@ -70,7 +70,7 @@ class PlanStatements:
         """Write the file of a plan, unless it is there and to be kept."""
         uri, session = statement.uri, task.session.handle
         replaces = PlanProperties(task.properties_in_force()).force_recompile
-        if self._files.exists(session, uri):
+        if self.files.exists(session, uri):
             if statement.if_not_exists or statement.execute:
                 return
             if not replaces:
@@ -80,7 +80,7 @@ class PlanStatements:
         members = members_of(written)
         plan = self._compiled(task, (written,) if members is None else members)
         try:
-            self._files.write(session, uri, plan_text(plan), replace=replaces)
+            self.files.write(session, uri, plan_text(plan), replace=replaces)
         except PlanExists:
             # Another statement has written it meanwhile.
             if not (statement.if_not_exists or statement.execute):
@@ -100,7 +100,7 @@ class PlanStatements:
         temporary = texts(task.session.temporary, state)
         members = may_stream(properties, statements) and stream_members(self.engine, context, statements)
         if members:
-            topology = self._streaming.topology(self._streaming.definition(task, tuple(members)))
+            topology = self.detached.topology(self.detached.definition(task, tuple(members)))
         else:
             topology = self._batch_topology(task, statements)
         nodes = topology.nodes
@@ -129,13 +129,13 @@ class PlanStatements:
             return
         definition = self._definition(task, plan, statements)
         with _planning(uri):
-            topology = self._streaming.topology(definition)
+            topology = self.detached.topology(definition)
         self._check(plan, topology, uri)
         default = state_ttl_of(task.properties_in_force().get(STATE_TTL_KEY, "").strip())
         policies = policies_of(plan, topology, default)
         planned = replace(definition, members=tuple(map(_with_policies, definition.members, policies)))
         try:
-            answer = self._streaming.execute(task, statements, planned)
+            answer = self.detached.execute(task, statements, planned)
         except PlanInvalid as error:
             raise error.of(uri) from error
         task.operation.finish(answer)
@@ -160,7 +160,7 @@ class PlanStatements:
                 with self._places.of(task, plan) as there:
                     topology = self._batch_topology(there, statements)
             else:
-                topology = self._streaming.topology(self._definition(task, plan, statements))
+                topology = self.detached.topology(self._definition(task, plan, statements))
             self._check(plan, topology, uri)
         except MtError as error:
             problems = [f"The plan cannot be executed: {error}"]
@@ -168,7 +168,7 @@ class PlanStatements:
 
     def _read(self, task: Task, uri: str) -> CompiledPlan:
         try:
-            plan = read_plan(self._files.read(task.session.handle, uri))
+            plan = read_plan(self.files.read(task.session.handle, uri))
             _check_statements(plan)
         except PlanInvalid as error:
             raise error.of(uri) from error
@@ -182,7 +182,7 @@ class PlanStatements:
 
     def _definition(self, task: Task, plan: CompiledPlan, statements: Sequence[ReadStatement]) -> StreamDefinition:
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
-        definition = self._streaming.definition(task, members)
+        definition = self.detached.definition(task, members)
         temporary = restored(task, plan, self.engine.session_state(task.context()))
         return replace(definition, catalog=plan.catalog, namespace=plan.namespace, temporary=temporary)
 
@@ -193,18 +193,6 @@ class PlanStatements:
     @property
     def _places(self) -> PlanPlaces:
         return PlanPlaces(engine=self.engine)
-
-    @property
-    def _streaming(self) -> StreamingStatements:
-        if self.detached is None:
-            raise Unsupported("This gateway runs no streaming jobs, and the plan is one; compile it in batch mode.")
-        return self.detached
-
-    @property
-    def _files(self) -> PlanFiles:
-        if self.files is None:
-            raise Unsupported("This gateway keeps no compiled plans; send the INSERT itself.")
-        return self.files
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from typing import Any
 import httpx
 
 from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
+from mt_core.app.stream_wiring import wire_streams
 from mt_core.clock import Clock, SystemClock
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
@@ -28,7 +29,10 @@ from mt_core.sessions.refreshes import OperationFinder
 from mt_core.sessions.sessions import SessionManager
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_commands import FakeRuns, FakeTableCommands
+from tests.support.fake_plans import FakePlans
 from tests.support.fake_statements import FakeStatementEngine
+from tests.support.fake_streams import FakeStreams
+from tests.support.gateway.wired import stream_ports
 from tests.support.memory_registry import MemoryRegistry
 
 ALL_THREADS = 64
@@ -102,6 +106,7 @@ def statement_ports(
     engine: FakeStatementEngine, commands: FakeTableCommands, runs: FakeRuns, clock: Clock
 ) -> StatementPorts:
     registry = MemoryRegistry(clock)
+    jobs = JobStore(registry, owner="gateway", clock=clock)
     catalogs = CreatedCatalogs(registry, reserved=("lake", "spark_catalog"))
     engine.shared_catalogs = catalogs.settings
     return StatementPorts(
@@ -111,11 +116,11 @@ def statement_ports(
         clock=clock,
         cluster_info=lambda: CLUSTER,
         catalogs=catalogs,
-        jobs=JobStore(registry, owner="gateway", clock=clock),
+        jobs=jobs,
         connector_tables=ConnectorTables(registry),
         functions=CreatedFunctions(registry),
-        streams=None,
-        plans=None,
+        streams=wire_streams(stream_ports(FakeStreams(), engine, jobs, clock)).streams,
+        plans=FakePlans(),
         threads=ALL_THREADS,
     )
 

@@ -18,7 +18,6 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from mt_core.app.wiring import Parts, StreamParts
 from mt_core.base.rowset import Column, RowSet
 from mt_core.client.http import GatewayClient, ResultPage
 from mt_core.errors import GatewayError
@@ -27,7 +26,6 @@ from mt_core.model.run import OPEN
 from mt_core.model.table import TableIdentifier
 from mt_core.registry.store import SqlRegistry
 from mt_core.sessions.ports import SessionContext, StatementResult
-from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.streaming.owner import StreamOwner
 from mt_core.tables.engine import Write
 from mt_core.tables.runs.ledger import Claimed
@@ -42,7 +40,7 @@ from tests.support.fake_plans import FakePlans
 from tests.support.fake_statements import FakeStatementEngine, Hold
 from tests.support.fake_streams import FakeStreams
 from tests.support.gateway.shared_app import app_of
-from tests.support.gateway.wired import WiredGateway, fake_parts
+from tests.support.gateway.wired import FakeParts, WiredGateway
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 WAIT_S = 60.0
@@ -108,14 +106,21 @@ class WholeGateway:
         self.client = GatewayClient(self.process.server.url)
         self.http = httpx.Client(base_url=self.process.server.url, verify=False)
 
-    def _parts(self) -> Parts:
+    def _parts(self) -> FakeParts:
         settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
         registry, self.statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
-        parts = fake_parts(registry, self.engine, self._scheduler(), settings, self.clock, self.statements)
-        streams = StreamParts(
-            engine=self.streams, defaults=StreamDefaults(checkpoints="memory:/c", savepoints="memory:/s")
+        return FakeParts(
+            registry=registry,
+            engine=self.engine,
+            scheduler=self._scheduler(),
+            settings=settings,
+            clock=self.clock,
+            statements=self.statements,
+            streams=self.streams,
+            plans=self.plans,
+            refresh_threads=WORKERS,
+            statement_threads=4,
         )
-        return replace(parts, refresh_threads=WORKERS, statement_threads=4, streams=streams, plans=self.plans)
 
     def stop(self) -> None:
         self._hang_up()
@@ -131,7 +136,7 @@ class WholeGateway:
     def bury_zombies(self) -> None:
         """Wait until nothing of a killed process is at work any more."""
         for zombie in self._zombies:
-            zombie.wiring.workers.stop(WAIT_S)
+            zombie.work.workers.stop(WAIT_S)
 
     def restart(self) -> None:
         self.stop()
@@ -228,8 +233,7 @@ class WholeGateway:
     @property
     def owner(self) -> StreamOwner:
         """The owner of streaming jobs."""
-        assert self.process.wiring.streams is not None
-        return self.process.wiring.streams.owner
+        return self.process.streams.streams.owner
 
     # -------------------------------------------------------------------------------------------------- what a user does
 

@@ -4,55 +4,70 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 
 from starlette.types import ASGIApp
 
+from mt_core.app.endpoint_wiring import wire_endpoints
 from mt_core.app.lease import RegistryLease, lease_of
-from mt_core.app.wiring import Parts, Wiring
+from mt_core.app.statement_wiring import StatementPorts, wire_statements
+from mt_core.app.stream_wiring import StreamPorts, wire_streams
+from mt_core.app.table_wiring import TablePorts, wire_table_work
 from mt_core.base.access import parse_tokens
 from mt_core.clock import Clock
 from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen
 from mt_core.gateway.services import GatewayServices
+from mt_core.jobs.store import JobStore
+from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
+from mt_core.sessions.catalog.created_functions import CreatedFunctions
+from mt_core.sessions.ports import PlanFiles, StatementEngine
+from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.sessions import SessionManager
+from mt_core.streaming.owner import MOST_RUNNING
 from mt_core.tables.refresh.workers import Watch
 from mt_core.tables.registry import Registry
 from mt_core.tables.settings import ManagerSettings
 from mt_core.tables.upkeep.reconcile import reconcile
 from mt_core.tables.workflows.handover import take_over_tables
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.workflow.scheduler import WorkflowScheduler
+from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
 from tests.support.fake_engine import FakeEngine
+from tests.support.fake_plans import FakePlans
 from tests.support.fake_statements import FakeStatementEngine
+from tests.support.fake_streams import FakeStreams
 from tests.support.registry_steps import begin_process
 
 STOP_S = 10.0
 
 
-def fake_parts(
-    registry: Registry,
-    engine: FakeEngine,
-    scheduler: WorkflowScheduler,
-    settings: ManagerSettings,
-    clock: Clock,
-    statements: FakeStatementEngine | None = None,
-) -> Parts:
-    """Return the parts of a gateway whose Spark is a fake; *statements* answers what is not about materialized tables."""
-    statements = statements or FakeStatementEngine()
-    catalogs = CreatedCatalogs(registry, reserved=("lake", "spark_catalog"))
-    statements.shared_catalogs = catalogs.settings
-    return Parts(
-        registry=registry,
-        engine=engine.roles,
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FakeParts:
+    """The parts of a gateway whose Spark is a fake; `statements` answers what is not about materialized tables."""
+
+    registry: Registry
+    engine: FakeEngine
+    scheduler: WorkflowScheduler
+    settings: ManagerSettings
+    clock: Clock
+    statements: FakeStatementEngine = field(default_factory=FakeStatementEngine)
+    streams: FakeStreams = field(default_factory=FakeStreams)
+    plans: PlanFiles = field(default_factory=FakePlans)
+    refresh_threads: int = 2
+    statement_threads: int = 64
+
+
+def stream_ports(streams: FakeStreams, statements: StatementEngine, jobs: JobStore, clock: Clock) -> StreamPorts:
+    """Return the ports of streams that keep what they need in memory."""
+    return StreamPorts(
+        engine=streams,
         statements=statements,
-        scheduler=scheduler,
-        catalogs=catalogs,
-        sessions=SessionManager(engine=statements, clock=clock),
-        settings=settings,
+        jobs=jobs,
         clock=clock,
+        defaults=StreamDefaults(checkpoints="memory:/c", savepoints="memory:/s"),
+        most_running=MOST_RUNNING,
     )
 
 
@@ -64,19 +79,52 @@ class WiredGateway:
 
     def __init__(
         self,
-        parts: Parts,
+        parts: FakeParts,
         *,
         port: int = 0,
         tokens: str = "",
         app: Callable[[GatewayServices], ASGIApp] = build_app,
         watch: Watch | None = None,
     ) -> None:
-        self._parts, self._tokens = parts, parse_tokens(tokens)
+        self._clock, self._tokens = parts.clock, parse_tokens(tokens)
         self.registry, self.scheduler = parts.registry, parts.scheduler
-        self.wiring = Wiring(parts, watch=watch)
-        self.tables, self.signal, self.sessions = self.wiring.tables, self.wiring.signal, self.wiring.sessions
-        endpoints = replace(self.wiring.endpoints, tokens=self._tokens)
-        self.server = GatewayServer(app(endpoints), listen("127.0.0.1", port))
+        self.catalogs = CreatedCatalogs(parts.registry, reserved=("lake", "spark_catalog"))
+        parts.statements.shared_catalogs = self.catalogs.settings
+        self.sessions = SessionManager(engine=parts.statements, clock=parts.clock)
+        self.jobs = JobStore(parts.registry, owner=parts.settings.owner, clock=parts.clock)
+        self.streams = wire_streams(stream_ports(parts.streams, parts.statements, self.jobs, parts.clock))
+        self.work = wire_table_work(
+            TablePorts(
+                registry=parts.registry,
+                engine=parts.engine.roles,
+                scheduler=parts.scheduler,
+                streams=self.streams.keeper,
+                settings=parts.settings,
+                clock=parts.clock,
+                refresh_threads=parts.refresh_threads,
+                continuous_threads=2,
+            ),
+            watch=watch,
+        )
+        self.tables, self.signal = self.work.services, self.work.services.signal
+        self.statements = wire_statements(
+            StatementPorts(
+                engine=parts.statements,
+                commands=self.work.manager,
+                runs=self.work.manager.requests,
+                clock=parts.clock,
+                cluster_info=parts.engine.roles.state.cluster_info,
+                catalogs=self.catalogs,
+                jobs=self.jobs,
+                connector_tables=ConnectorTables(parts.registry),
+                functions=CreatedFunctions(parts.registry),
+                streams=self.streams.streams,
+                plans=parts.plans,
+                threads=parts.statement_threads,
+            )
+        )
+        endpoints = wire_endpoints(self.work, self.statements, self.sessions, parts.plans)
+        self.server = GatewayServer(app(replace(endpoints, tokens=self._tokens)), listen("127.0.0.1", port))
         lease = lease_of(parts.settings.owner, self.server.url)
         self._lease = RegistryLease(parts.registry, lease, clock=parts.clock, on_lost=_fail)
 
@@ -90,21 +138,21 @@ class WiredGateway:
         take_over_tables(self.tables)
         self.server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
-        self.scheduler.open(self.wiring.scheduler_context(self.url, options=options, token=token))
-        self.wiring.scheduler_watch.look()
+        self.scheduler.open(self._context(options or {}, token))
+        self.work.scheduler_watch.look()
         self.tables.ledger.recover()
-        self.wiring.jobs.settle()
-        self._parts.catalogs.load()
+        self.jobs.settle()
+        self.catalogs.load()
         reconcile(self.tables)
-        self.wiring.workers.start()
+        self.work.workers.start()
 
     def stop(self) -> None:
         """End in the order of the application."""
         self.scheduler.close()
         self.sessions.close_all()
-        self.wiring.executor.close()
+        self.statements.executor.close()
         self.server.stop()
-        self.wiring.workers.stop(STOP_S)
+        self.work.workers.stop(STOP_S)
         self._lease.release()
         self.registry.close()
 
@@ -114,11 +162,22 @@ class WiredGateway:
         # The server's last answers take a moment, which no test has to wait for.
         threading.Thread(target=self.server.stop, daemon=True).start()
         self.scheduler.close()
-        self.wiring.executor.close()
-        self.wiring.workers.stop(0.0)
+        self.statements.executor.close()
+        self.work.workers.stop(0.0)
+
+    def _context(self, options: Mapping[str, str], token: str) -> SchedulerContext:
+        """Return the context of the scheduler, whose options have their defaults unless *options* has them."""
+        defaults = {option.key: option.default or "" for option in self.scheduler.options}
+        return SchedulerContext(
+            options={**defaults, **options},
+            definitions=self.registry.definitions,
+            clock=self._clock,
+            gateway_url=self.url,
+            token=token,
+        )
 
     def _take_registry(self) -> None:
-        if isinstance(self._parts.clock, FakeClock):
+        if isinstance(self._clock, FakeClock):
             # The lease of a clock that jumps would lapse at each jump: this one lasts for the whole test.
             begin_process(self.registry, self.tables.settings.owner)
             return

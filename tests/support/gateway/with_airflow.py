@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from mt_core.clock import SystemClock
@@ -13,7 +12,7 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 from mt_core.tables.upkeep.reconcile import reconcile
 from scheduler_plugins.airflow.scheduler import AirflowScheduler
 from tests.support.fake_engine import FakeEngine
-from tests.support.gateway.wired import WiredGateway, fake_parts
+from tests.support.gateway.wired import FakeParts, WiredGateway
 from tests.support.memory_registry import MemoryRegistry
 
 ANSWER_S = 90.0
@@ -34,8 +33,15 @@ class LiveGateway(WiredGateway):
             initial_refresh=InitialRefresh.NONE,
             observe_wait_s=ANSWER_S,
         )
-        parts = fake_parts(MemoryRegistry(clock), engine, AirflowScheduler(), settings, clock)
-        super().__init__(replace(parts, statement_threads=2), port=port, tokens=f"airflow:refresh:{token}")
+        parts = FakeParts(
+            registry=MemoryRegistry(clock),
+            engine=engine,
+            scheduler=AirflowScheduler(),
+            settings=settings,
+            clock=clock,
+            statement_threads=2,
+        )
+        super().__init__(parts, port=port, tokens=f"airflow:refresh:{token}")
         self.start(options)
 
     def close(self) -> None:
@@ -44,7 +50,7 @@ class LiveGateway(WiredGateway):
     def sql(self, text: str) -> CommandOutcome:
         statement = parse(text)
         assert statement is not None
-        return self.wiring.manager.execute(statement, CONTEXT)  # type: ignore[arg-type]
+        return self.work.manager.execute(statement, CONTEXT)  # type: ignore[arg-type]
 
     def show(self, text: str) -> list[dict[str, Any]]:
         rows = self.sql(text).rows

@@ -1,0 +1,33 @@
+"""The wiring of endpoints: from the services of statements and tables to what a request can ask for."""
+
+from __future__ import annotations
+
+from mt_core import __version__
+from mt_core.app.statement_wiring import StatementServices
+from mt_core.app.table_wiring import TableWork
+from mt_core.gateway.services import GatewayServices, ProductInfo
+from mt_core.sessions.ports import PlanFiles
+from mt_core.sessions.refreshes import OperationFinder
+from mt_core.sessions.sessions import SessionManager
+
+
+def wire_endpoints(
+    tables: TableWork, statements: StatementServices, sessions: SessionManager, plans: PlanFiles
+) -> GatewayServices:
+    """Return the services that all endpoints share, for requests without a token."""
+    engine, requests = tables.services.engine, tables.manager.requests
+    return GatewayServices(
+        sessions=sessions,
+        executor=statements.executor,
+        jobs=statements.jobs,
+        hooks=statements.hooks,
+        names=statements.names,
+        operations=OperationFinder(sessions, requests, engine.state.cluster_info),
+        runs=requests,
+        info=ProductInfo(version=__version__),
+        engine_trouble=engine.state.trouble,
+        engine_note=engine.state.note,
+        scheduler_trouble=tables.scheduler_watch.trouble,
+        published=tables.published,
+        plans=plans,
+    )

@@ -1,0 +1,104 @@
+"""The wiring of tables: from registry, engine, scheduler and clock to the manager, and to what refreshes."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from mt_core.clock import Clock
+from mt_core.keepers.change import ChangeKeeper
+from mt_core.keepers.kinds import KeeperKind, Keepers
+from mt_core.keepers.scheduler_watch import SchedulerWatch
+from mt_core.keepers.workflow import WorkflowKeeper
+from mt_core.streaming.keeper import StreamKeeper
+from mt_core.tables.changes import Signal
+from mt_core.tables.continuous.workers import ContinuousWorkers
+from mt_core.tables.engine import RefreshEngine
+from mt_core.tables.intents import Intents
+from mt_core.tables.manager import TableManager
+from mt_core.tables.refresh.workers import Watch, Workers
+from mt_core.tables.registry import Registry
+from mt_core.tables.runs.ledger import Ledger
+from mt_core.tables.services import TableServices
+from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.workflows.published import PublishedWorkflows
+from mt_core.workflow.scheduler import WorkflowScheduler
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TablePorts:
+    """What refreshes tables, and keeps those over `streams`.
+
+    `refresh_threads` is how many are refreshed in full at a time, `continuous_threads` how many continuously.
+    """
+
+    registry: Registry
+    engine: RefreshEngine
+    scheduler: WorkflowScheduler
+    streams: StreamKeeper
+    settings: ManagerSettings
+    clock: Clock
+    refresh_threads: int
+    continuous_threads: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableWork:
+    """The manager with its services, the workers, the watch over the scheduler, and the workflows that it reads."""
+
+    services: TableServices
+    manager: TableManager
+    workers: Workers
+    continuous: ContinuousWorkers
+    scheduler_watch: SchedulerWatch
+    published: PublishedWorkflows
+
+
+def wire_table_work(ports: TablePorts, *, watch: Watch | None = None) -> TableWork:
+    """Return the work on tables, none of it started; *watch* is called before each step of a refresh."""
+    tables = wire_tables(ports.registry, ports.engine, ports.scheduler, ports.settings, ports.clock)
+    assert isinstance(tables.keeper, Keepers)
+    tables = replace(tables, keeper=tables.keeper.with_streams(ports.streams))
+    return TableWork(
+        services=tables,
+        manager=TableManager(tables),
+        workers=Workers(tables, count=ports.refresh_threads, watch=watch),
+        continuous=ContinuousWorkers(tables, count=ports.continuous_threads, watch=watch),
+        scheduler_watch=SchedulerWatch(ports.scheduler, ports.clock),
+        published=PublishedWorkflows(ports.registry, ports.scheduler.identifier),
+    )
+
+
+def _new_id() -> str:
+    return str(uuid.uuid4())
+
+
+def wire_tables(
+    registry: Registry,
+    engine: RefreshEngine,
+    scheduler: WorkflowScheduler,
+    settings: ManagerSettings,
+    clock: Clock,
+    new_id: Callable[[], str] = _new_id,
+) -> TableServices:
+    """Return the services of commands on materialized tables, over one signal."""
+    signal = Signal()
+    fresh_at: dict[str, datetime] = {}
+    # It refuses the tables over streams until there is a keeper of these.
+    change = ChangeKeeper(fresh_at)
+    return TableServices(
+        registry=registry,
+        engine=engine,
+        keeper=Keepers(
+            {KeeperKind.STREAM: change, KeeperKind.WORKFLOW: WorkflowKeeper(scheduler), KeeperKind.CHANGE: change}
+        ),
+        settings=settings,
+        clock=clock,
+        ledger=Ledger(registry, settings, new_id, clock),
+        intents=Intents(registry, settings, signal),
+        new_id=new_id,
+        signal=signal,
+        fresh_at=fresh_at,
+    )

@@ -1,4 +1,4 @@
-"""A whole gateway in this process: everything wired, started in order, stopped in order."""
+"""A whole gateway in this process: its services started in order, its loops, and all stopped in order."""
 
 from __future__ import annotations
 
@@ -11,24 +11,11 @@ from dataclasses import replace
 from datetime import timedelta
 from functools import partial
 
-from mt_core.app.endpoint_wiring import wire_endpoints
+from mt_core.app.configured_services import ConfiguredServices
 from mt_core.app.home import Home
 from mt_core.app.lease import RegistryLease, lease_of
-from mt_core.app.settings import (
-    EMBEDDED_KEY,
-    api_versions,
-    check_exposure,
-    driver_settings,
-    job_hooks,
-    manager_settings,
-    scheduler_options,
-    session_defaults,
-    spools,
-    stream_defaults,
-)
-from mt_core.app.statement_wiring import StatementPorts, StatementServices, wire_statements
-from mt_core.app.stream_wiring import StreamPorts, StreamServices, wire_streams
-from mt_core.app.table_wiring import TablePorts, TableWork, wire_table_work
+from mt_core.app.settings import EMBEDDED_KEY, api_versions, check_exposure, scheduler_options
+from mt_core.app.spark_parts import SparkParts
 from mt_core.app.tokens import gateway_tokens
 from mt_core.base.background import BackgroundLoop
 from mt_core.clock import SystemClock
@@ -37,36 +24,15 @@ from mt_core.errors import MtError
 from mt_core.gateway.application import build_app
 from mt_core.gateway.http.server import GatewayServer, listen, listen_at
 from mt_core.jobs.remaining_work import remaining_work
-from mt_core.jobs.store import JobStore
-from mt_core.model.table import MaterializedTable
 from mt_core.registry.store import SqlRegistry
-from mt_core.sessions.catalog.connector_tables import ConnectorTables
-from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs
-from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.sessions import SessionManager
-from mt_core.spark.connectors.connector_tables import restore_tables
-from mt_core.spark.contexts import SparkContexts
-from mt_core.spark.driver.conf import DriverSettings, catalog_names
 from mt_core.spark.driver.java import check_java
-from mt_core.spark.driver.spark_driver import SparkDriver
-from mt_core.spark.files.jar_copies import JarCopies
-from mt_core.spark.files.plan_files import StoredPlans
-from mt_core.spark.functions.function_files import FunctionFiles
-from mt_core.spark.functions.function_sync import FunctionSync
-from mt_core.spark.functions.python_code import ModuleReader
-from mt_core.spark.refresh.engine import spark_engine
-from mt_core.spark.statements.spark_statements import SparkStatements
-from mt_core.spark.streams.engine import SparkStreams
 from mt_core.tables.continuous.workers import ContinuousWorkers
-from mt_core.tables.engine import SourceVector
 from mt_core.tables.refresh.workers import Watch, Workers
 from mt_core.tables.registry import in_transaction
-from mt_core.tables.services import TableServices, query_of
-from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.check import check_tables
 from mt_core.tables.upkeep.maintenance import maintain
 from mt_core.tables.upkeep.reconcile import reconcile
-from mt_core.tables.upkeep.registered import RegisteredTables
 from mt_core.tables.workflows.handover import take_over_tables
 from mt_core.workflow.loader import load_scheduler
 from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
@@ -74,7 +40,6 @@ from mt_core.workflow.scheduler import SchedulerContext, WorkflowScheduler
 log = logging.getLogger(__name__)
 RECONCILE_EVERY = timedelta(seconds=30)
 MAINTAIN_EVERY = timedelta(hours=1)
-FUNCTIONS_KEY = "sql-gateway.functions.enabled"
 EXPIRE_KEY = "sql-gateway.session.check-interval"
 HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
@@ -103,37 +68,20 @@ class Gateway:
         self._home, self._clock = home, SystemClock()
         self._loops: list[BackgroundLoop] = []
         self._registry = SqlRegistry.open(config.registry_url.reveal())
-        self._connector_tables, self._jars = ConnectorTables(self._registry), JarCopies(home.jars)
-        self._functions = CreatedFunctions(self._registry, self._read_now)
-        self._function_files = FunctionFiles(home.functions)
-        self._has_code = config.boolean(FUNCTIONS_KEY)
-        self._driver = self._spark(driver_settings(config, home, environ))
-        self._catalogs = CreatedCatalogs(self._registry, reserved=catalog_names(self._driver.settings))
-        self._contexts = SparkContexts(self._driver, self._catalogs.settings)
-        self._engine = spark_engine(self._contexts)
-        self._statements = self._spark_statements(config)
-        self._plans = StoredPlans(self._driver, home.sessions)
+        self._spark = SparkParts(config, home, environ, self._registry, on_launch=self._note_jvm)
         scheduler = load_scheduler(config.text("workflow-scheduler.type"))
         self._scheduler, self._scheduler_options = scheduler(), scheduler_options(config, scheduler)
         self._tokens = gateway_tokens(config.tokens, home.token)
-        settings = manager_settings(config)
-        self._job_store = JobStore(
-            self._registry,
-            owner=settings.owner,
-            clock=self._clock,
-            history=config.duration("sql-gateway.job.history"),
-            hooks=job_hooks(config),
+        self._services = ConfiguredServices(
+            config, self._registry, self._spark, self._scheduler, self._clock, watch=watch
         )
-        self._sessions = self._session_manager(config)
-        self._streams = self._wire_streams(config)
-        self._work = self._wire_tables(config, settings, watch)
-        self._tables, self._owner = self._work.services, self._streams.streams.owner
-        self._served = self._wire_statements(config)
+        self._work, self._tables = self._services.work, self._services.work.services
+        self._job_store, self._owner = self._services.jobs, self._services.streams.streams.owner
         self._server = self._listening(config)
         lease = lease_of(self._tables.settings.owner, self.url)
         self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
         self._configuration = {key: text for key, text, _source in config.rows()}
-        self._expiry = self._loop("sessions", config.duration(EXPIRE_KEY), self._sessions.expire_idle)
+        self._expiry = self._loop("sessions", config.duration(EXPIRE_KEY), self._services.sessions.expire_idle)
         self._jobs = self._loop("jobs", RECONCILE_EVERY, self._settle_jobs)
         self._hooks = self._loop("job hooks", HOOKS_EVERY, self._job_store.calls.call_due)
         self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
@@ -167,10 +115,7 @@ class Gateway:
         self._jobs.attempt()
         # Clients look there for the address whose token they may send; the driver adds its JVM.
         self._home.note(url=self.url, jvm_pid=None)
-        self._jars.begin(self._job_store.jars())
-        self._function_files.remove_unused(self._functions.needed())
-        self._plans.begin()
-        self._driver.start()
+        self._spark.start(self._job_store.jars())
         self._server.start()
         token = self._tokens[-1].secret.reveal() if self._tokens else ""
         context = SchedulerContext(
@@ -187,12 +132,12 @@ class Gateway:
         self._jobs.start()
         self._hooks.start()
         self._stream_loop.start()
-        self._catalogs.load()
+        self._spark.catalogs.load()
         self._expiry.start()
 
     def wait_ready(self) -> None:
         """Wait until Spark runs, then settle what the last process left, and start the workers."""
-        while not self._driver.wait_ready(SPARK_START_S):
+        while not self._spark.driver.wait_ready(SPARK_START_S):
             log.warning("spark is not ready yet", extra={"action": "spark_late"})
         self._reconciler.attempt()
         self._work.workers.start()
@@ -213,106 +158,25 @@ class Gateway:
             steps.callback(self._registry.close)
             steps.callback(self._lease.release)
             steps.callback(self._join)
-            steps.callback(self._driver.stop)
+            steps.callback(self._spark.driver.stop)
             steps.callback(self._owner.close)
             steps.callback(drain, self._work.continuous, self._work.workers)
             steps.callback(self._server.stop)
-            steps.callback(self._served.executor.close)
-            steps.callback(self._sessions.close_all)
+            steps.callback(self._services.statements.executor.close)
+            steps.callback(self._services.sessions.close_all)
             steps.callback(close_scheduler, self._scheduler, self._reconciler, self._scheduler_loop)
 
-    # ------------------------------------------------------------------------------------------------------- parts
-
-    def _spark(self, settings: DriverSettings) -> SparkDriver:
-        return SparkDriver(
-            settings,
-            functions=FunctionSync(
-                self._functions.all,
-                self._function_files,
-                modules=ModuleReader(settings.environ),
-                keep=self._functions.declare,
-                has_code=self._has_code,
-            ),
-            on_launch=lambda pid: self._home.note(url=self.url, jvm_pid=pid),
-            on_session=lambda session: restore_tables(self._driver, session, self._connector_tables.all().values()),
-        )
-
-    def _spark_statements(self, config: Config) -> SparkStatements:
-        return SparkStatements(
-            self._contexts,
-            spools(config, self._home.results),
-            tables=RegisteredTables(self._registry),
-            connectors=self._connector_tables.all,
-            jars=self._jars,
-        )
-
-    def _session_manager(self, config: Config) -> SessionManager:
-        return SessionManager(
-            engine=self._statements,
-            clock=self._clock,
-            defaults=session_defaults(config),
-            idle_timeout=config.duration("sql-gateway.session.idle-timeout"),
-            max_sessions=config.integer("sql-gateway.session.max-num"),
-            on_close=self._plans.close_session,
-        )
-
-    def _wire_streams(self, config: Config) -> StreamServices:
-        return wire_streams(
-            StreamPorts(
-                engine=SparkStreams(self._contexts, connectors=self._connector_tables.all, jars=self._jars),
-                statements=self._statements,
-                jobs=self._job_store,
-                clock=self._clock,
-                defaults=stream_defaults(config),
-                # A stream that fails again and again has failed for good: without its functions it waits in place of that.
-                most_running=config.integer("sql-gateway.job.max-concurrent") if self._has_code else 0,
-            )
-        )
-
-    def _wire_tables(self, config: Config, settings: ManagerSettings, watch: Watch | None) -> TableWork:
-        return wire_table_work(
-            TablePorts(
-                registry=self._registry,
-                engine=self._engine,
-                scheduler=self._scheduler,
-                streams=self._streams.keeper,
-                settings=settings,
-                clock=self._clock,
-                refresh_threads=config.integer("materialized-table.refresh.max-concurrent"),
-                continuous_threads=config.integer("materialized-table.continuous.max-concurrent"),
-            ),
-            watch=watch,
-        )
-
-    def _wire_statements(self, config: Config) -> StatementServices:
-        return wire_statements(
-            StatementPorts(
-                engine=self._statements,
-                commands=self._work.manager,
-                runs=self._work.manager.requests,
-                clock=self._clock,
-                cluster_info=self._engine.state.cluster_info,
-                catalogs=self._catalogs,
-                jobs=self._job_store,
-                connector_tables=self._connector_tables,
-                functions=self._functions,
-                streams=self._streams.streams,
-                plans=self._plans,
-                threads=config.integer("sql-gateway.worker.threads.max"),
-            )
-        )
-
-    def _read_now(self, table: MaterializedTable) -> SourceVector:
-        return self._engine.sources.read_vector(query_of(table.definition))
+    def _note_jvm(self, pid: int) -> None:
+        self._home.note(url=self.url, jvm_pid=pid)
 
     def _listening(self, config: Config) -> GatewayServer:
         hosts = config.names("sql-gateway.security.allowed-hosts")
         endpoints = replace(
-            wire_endpoints(self._work, self._served, self._sessions, self._plans),
+            self._services.endpoints,
             tokens=self._tokens,
             hosts=hosts,
             versions=api_versions(config),
-            engine_trouble=lambda: self._lease.trouble() or self._engine.state.trouble(),
+            engine_trouble=lambda: self._lease.trouble() or self._spark.engine.state.trouble(),
         )
         if config.boolean(EMBEDDED_KEY):
             # The folder is closed to other users, and this process holds it.

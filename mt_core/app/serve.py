@@ -14,12 +14,13 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
 
-from mt_core.app.gateway import FUNCTIONS_KEY, Gateway
+from mt_core.app.gateway import Gateway
 from mt_core.app.home import Home
 from mt_core.app.last_client import LastClient
 from mt_core.app.logs import log_to
 from mt_core.app.process_memory import close_process_memory
 from mt_core.app.settings import EMBEDDED_KEY
+from mt_core.app.spark_parts import FUNCTIONS_KEY
 from mt_core.base.background import BackgroundLoop, start_thread
 from mt_core.clock import SystemClock
 from mt_core.config import Config

@@ -113,7 +113,7 @@ class Relation:
     keys: Sequence[str] = ()
 
 
-class StatementEngine(Protocol):
+class SqlEngine(Protocol):
     """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts and after it is lost."""
 
     def wait_ready(self, timeout_s: float) -> bool:
@@ -127,6 +127,16 @@ class StatementEngine(Protocol):
         Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
         """
 
+    def session_state(self, context: SessionContext) -> SessionState: ...
+
+    def cancel(self, job_id: str) -> None: ...
+
+    def progress(self, job_id: str) -> Progress | None: ...
+
+
+class CreationEngine(SqlEngine, Protocol):
+    """Creates tables of queries, and removes what is left of those that were not published."""
+
     def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
         """Return what a statement that creates or replaces a table of a query may leave behind; nothing runs.
 
@@ -139,10 +149,9 @@ class StatementEngine(Protocol):
         May be repeated, also by another process.
         """
 
-    def session_state(self, context: SessionContext) -> SessionState: ...
 
-    def has_variable(self, context: SessionContext, name: str) -> bool:
-        """Return whether the session has a variable, of a DECLARE VARIABLE, with that name in upper or lower case."""
+class CatalogEngine(SqlEngine, Protocol):
+    """Knows the catalogs of a session, and the columns of their tables and of queries."""
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
         """Return the catalogs that the session can see with their options; `type` is the kind or the class."""
@@ -161,6 +170,36 @@ class StatementEngine(Protocol):
 
     def check_assignable(self, context: SessionContext, produced: StoredColumn, declared: StoredColumn) -> None:
         """Raise DefinitionInvalid unless values of the one column can be stored in the other without a CAST."""
+
+    def load_connector(self, context: SessionContext, connector: str) -> None:
+        """Load the classes that tables with *connector* need; raises ConfigError with the way out where there are none."""
+
+    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
+        """Open a catalog with *settings* as a test, which no session sees; raises QueryFailed or EngineError if that fails."""
+
+
+class FunctionEngine(SqlEngine, Protocol):
+    """Checks and creates functions."""
+
+    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
+        """Return *function* as it is kept: with its files copied, its type, and where the names in its body are looked up.
+
+        `cancel(job_id)` ends the process that loads a module of Python.
+
+        Raises DefinitionInvalid for one that cannot be called, with the reason.
+        """
+
+    def create_temporary_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
+        """Create *function* in the session alone, in place of one of its name, and return it as `check_function` does."""
+
+
+class StatementEngine(CreationEngine, CatalogEngine, FunctionEngine, Protocol):
+    """All that statements ask of the engine: also plans, streams, jars, and what sessions keep."""
+
+    def has_variable(self, context: SessionContext, name: str) -> bool:
+        """Return whether the session has a variable, of a DECLARE VARIABLE, with that name in upper or lower case."""
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
         """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
@@ -191,40 +230,17 @@ class StatementEngine(Protocol):
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         """Create a temporary table whose rows are without end in the session; raises QueryFailed if its name is taken."""
 
-    def load_connector(self, context: SessionContext, connector: str) -> None:
-        """Load the classes that tables with *connector* need; raises ConfigError with the way out where there are none."""
-
     def add_jar(self, context: SessionContext, path: str) -> str:
         """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
 
-    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
-        """Return *function* as it is kept: with its files copied, its type, and where the names in its body are looked up.
-
-        `cancel(job_id)` ends the process that loads a module of Python.
-
-        Raises DefinitionInvalid for one that cannot be called, with the reason.
-        """
-
-    def create_temporary_function(
-        self, context: SessionContext, function: CreatedFunction, *, job_id: str
-    ) -> CreatedFunction:
-        """Create *function* in the session alone, in place of one of its name, and return it as `check_function` does."""
-
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
         """Return the copies of jars that the session has added, which stay as they are when the files are replaced."""
-
-    def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
-        """Open a catalog with *settings* as a test, which no session sees; raises QueryFailed or EngineError if that fails."""
 
     def keeping(self, session_id: str) -> AbstractContextManager[None]:
         """Keep what statements gave a session, such as USE and temporary views, in the block, also if it is closed meanwhile."""
 
     def close_session(self, session_id: str) -> None:
         """Forget what statements gave a session, once nothing keeps it any more."""
-
-    def cancel(self, job_id: str) -> None: ...
-
-    def progress(self, job_id: str) -> Progress | None: ...
 
 
 class PlanFiles(Protocol):

@@ -13,7 +13,7 @@ from mt_core.errors import DefinitionInvalid, EngineUnavailable, MtError
 from mt_core.model.catalog import CreatedCatalog
 from mt_core.sessions.catalog.created_catalogs import CreatedCatalogs, already_there
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import CatalogEngine
 from mt_core.sessions.statements.catalog_requests import Answers
 from mt_core.sessions.statements.listings import INFO, CatalogRequest, names_only
 from mt_core.sql import catalog as sql
@@ -24,7 +24,7 @@ from mt_core.sql.connectors.catalog_options import catalog_settings
 class CatalogCommands:
     """Performs commands on catalogs; all sessions share those that statements create, and the registry keeps them."""
 
-    engine: StatementEngine
+    engine: CatalogEngine
     shared: CreatedCatalogs
 
     @property

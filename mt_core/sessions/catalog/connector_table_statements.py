@@ -13,7 +13,7 @@ from mt_core.errors import DefinitionInvalid, MtError, QueryFailed, RegistryErro
 from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable
 from mt_core.sessions.catalog.connector_tables import ConnectorTables
 from mt_core.sessions.operations.operation import DONE, OperationResult
-from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sessions.ports import CatalogEngine, SessionContext
 from mt_core.sessions.statements.listings import CatalogRequest
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
 from mt_core.sql.cursor import TokenCursor
@@ -29,7 +29,7 @@ _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 class ConnectorTableStatements:
     """Performs them: a row of the registry, a view in the catalog of the table, and the table itself in Spark's own catalog."""
 
-    engine: StatementEngine
+    engine: CatalogEngine
     tables: ConnectorTables
 
     def concern(self, read: ReadStatement) -> bool:

@@ -12,7 +12,7 @@ from mt_core.model.function import CreatedFunction, FunctionKind, FunctionLangua
 from mt_core.model.new_names import check_new_name
 from mt_core.sessions.catalog.created_functions import CreatedFunctions, in_place_of, taken
 from mt_core.sessions.operations.operation import DONE, OperationResult, content
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import FunctionEngine
 from mt_core.sessions.statements.catalog_requests import Answers
 from mt_core.sessions.statements.listings import INFO, MOST, CatalogRequest, names_only
 from mt_core.sessions.temporary_objects import TemporaryObject, created
@@ -24,7 +24,7 @@ from mt_core.sql.parser import ReadStatement
 class FunctionCommands:
     """Performs commands on functions; all sessions share those that are not temporary, and the registry keeps them."""
 
-    engine: StatementEngine
+    engine: FunctionEngine
     shared: CreatedFunctions
 
     @property

@@ -10,7 +10,7 @@ from enum import StrEnum
 from mt_core.base.identifiers import sql_name
 from mt_core.errors import MtError
 from mt_core.sessions.catalog.created_functions import CreatedFunctions
-from mt_core.sessions.ports import StatementEngine
+from mt_core.sessions.ports import CatalogEngine
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.listings import texts_of
 from mt_core.sql.statements import Name
@@ -43,7 +43,7 @@ class SessionNames:
     sessions.
     """
 
-    engine: StatementEngine
+    engine: CatalogEngine
     session: Session
     shared: CreatedFunctions
     system: list[str]

@@ -15,7 +15,7 @@ from mt_core.errors import DefinitionInvalid, EngineError, QueryFailed
 from mt_core.model.job import Job, JobHook
 from mt_core.model.stream import StreamState
 from mt_core.sessions.operations.jobs import Jobs
-from mt_core.sessions.ports import ResultRows, SessionContext, StatementEngine
+from mt_core.sessions.ports import CatalogEngine, ResultRows, SessionContext
 from mt_core.sessions.properties.property_values import session_zone
 from mt_core.sessions.session import Session
 from mt_core.sql.catalog import Shown, ShowObjects, ShowPartitions
@@ -81,7 +81,7 @@ class CatalogRequest:
 class Listings:
     """Performs SHOW; *is_table* says of a view whether it stands for a table, which SHOW VIEWS does not list."""
 
-    engine: StatementEngine
+    engine: CatalogEngine
     jobs: Jobs
     is_table: Callable[[Name, SessionContext], bool]
 

@@ -15,7 +15,7 @@ from mt_core.jobs.store import JobStore
 from mt_core.model.job import Job, JobEvent, JobHook
 from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.sessions.operations.operation import POLL_S
-from mt_core.sessions.ports import SessionContext, StatementEngine, StatementResult
+from mt_core.sessions.ports import CreationEngine, SessionContext, StatementResult
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class TableCreations:
     A lost engine is waited for up to *engine_timeout_s*, so that what it left can be removed.
     """
 
-    def __init__(self, engine: StatementEngine, store: JobStore, *, engine_timeout_s: float) -> None:
+    def __init__(self, engine: CreationEngine, store: JobStore, *, engine_timeout_s: float) -> None:
         self._engine, self._store, self._engine_timeout_s = engine, store, engine_timeout_s
         self._lock = threading.Lock()
         self._jobs: dict[tuple[str, ...], str] = {}

@@ -7,7 +7,7 @@ from dataclasses import replace
 from mt_core.base.identifiers import quote, sql_name
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.model.stream import StreamMember
-from mt_core.sessions.ports import SessionContext, StatementEngine
+from mt_core.sessions.ports import CatalogEngine, SessionContext
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement
 from mt_core.sql.flink.columns_of_query import overrides, select_list
 from mt_core.sql.parser import ReadStatement
@@ -15,7 +15,7 @@ from mt_core.sql.parser import ReadStatement
 _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 
-def in_spark(read: ReadStatement, engine: StatementEngine, context: SessionContext) -> tuple[str, ...]:
+def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
     """Return the texts for Spark: the translation of a statement in Flink's syntax, the text itself of any other.
 
     Raises DefinitionInvalid for a table that its catalog would store as something else.
@@ -32,7 +32,7 @@ def in_spark(read: ReadStatement, engine: StatementEngine, context: SessionConte
             return (read.text,)
 
 
-def member_in_spark(read: ReadStatement, engine: StatementEngine, context: SessionContext) -> StreamMember:
+def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> StreamMember:
     """Return CREATE or REPLACE TABLE … AS as one text for Spark, with the hints of its query at their places there.
 
     Raises what `in_spark` raises.
@@ -46,7 +46,7 @@ def member_in_spark(read: ReadStatement, engine: StatementEngine, context: Sessi
     return StreamMember(text=text, hints=hints)
 
 
-def _with_columns(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> str:
+def _with_columns(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> str:
     """Add the query of a table with a list of columns; raises DefinitionInvalid for one that it cannot be stored in."""
     produced = engine.query_columns(context, table.query)
     for query_column, column in overrides(table.columns, produced):
@@ -56,7 +56,7 @@ def _with_columns(table: CreateConnectorTable, engine: StatementEngine, context:
     return f"{table.spark_sql} AS SELECT {items} FROM ({table.query.strip()}\n)"
 
 
-def _with_keys(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> tuple[str, ...]:
+def _with_keys(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
     """Add the primary key, which Iceberg calls identifier fields, and sets on existing tables only."""
     if not table.keys:
         return (table.spark_sql,)
@@ -71,7 +71,7 @@ def _with_keys(table: CreateConnectorTable, engine: StatementEngine, context: Se
     return (table.spark_sql, f"ALTER TABLE {sql_name(table.name)} SET IDENTIFIER FIELDS {keys}")
 
 
-def _check_catalog(table: CreateConnectorTable, engine: StatementEngine, context: SessionContext) -> None:
+def _check_catalog(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> None:
     if table.connector == "iceberg" or not (table.connector or table.keys):
         return
     catalogs, name = engine.catalogs(context), table.name

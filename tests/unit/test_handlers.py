@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import dataclasses
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from types import NoneType
 from typing import get_args
 
@@ -40,8 +40,10 @@ class World:
 
 
 @pytest.fixture
-def world() -> World:
-    return World()
+def world() -> Iterator[World]:
+    world = World()
+    yield world
+    world.services.executor.close()
 
 
 def facts() -> set[type]:
@@ -74,6 +76,8 @@ def test_a_statement_that_is_refused_before_its_turn_changes_no_temporary_object
     [view] = world.session.temporary
 
     refused = world.run("CREATE TEMPORARY VIEW v AS SELECT 2", {"sql-gateway.worker.threads.max": "1"})
+    # Its turn comes after its end.
+    world.run("SELECT 1")
 
     assert refused.error is not None
     assert world.session.temporary == (view,)

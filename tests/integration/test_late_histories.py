@@ -62,7 +62,7 @@ class LateHistory:
             run = world.create(name, query, clauses=BY_DAY.format(random.choice(LAYOUTS)))
             assert run.status is RunStatus.SUCCEEDED, run.error
             table = world.table(name)
-            warnings = late_warnings(world.engine, table.identifier, table.definition)
+            warnings = late_warnings(world.engine.changes, table.identifier, table.definition)
             assert bool(warnings) == (name == NEVER_KNOWN), warnings
 
     def day(self) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from mt_core.errors import Unsupported
 from mt_core.model.stream import StreamMember
 from mt_core.sessions.operations.operation import OperationKind, Work
 from mt_core.sessions.ports import SessionContext, StatementEngine
@@ -23,12 +22,11 @@ TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingMode:
-    """Runs the statements of sessions in streaming mode that read streams; `detached` makes jobs of those that write, if there is
-    an engine for them."""
+    """Runs the statements of sessions in streaming mode that read streams; `detached` makes jobs of those that write."""
 
     engine: StatementEngine
     spark: SparkWork
-    detached: StreamingStatements | None
+    detached: StreamingStatements
 
     def run(self, task: Task, statements: Sequence[ReadStatement]) -> bool:
         """Run *statements*, one query or the members of a job, as a stream, and return whether they are one.
@@ -49,7 +47,7 @@ class StreamingMode:
         if statements[0].type == SELECT:
             self.spark.follow(task, statements[0], members[0])
         else:
-            operation.finish(self._detached.submit(task, statements))
+            operation.finish(self.detached.submit(task, statements))
         return True
 
     def _create(self, task: Task, statement: ReadStatement, member: StreamMember) -> bool:
@@ -57,14 +55,8 @@ class StreamingMode:
         operation = task.operation
         reservation = self.engine.reserve(task.context(), member.text, job_id=operation.planned_job_id)
         if reservation is not None:
-            operation.finish(self._detached.create(task, statement, member, reservation))
+            operation.finish(self.detached.create(task, statement, member, reservation))
         return reservation is not None
-
-    @property
-    def _detached(self) -> StreamingStatements:
-        if self.detached is None:
-            raise Unsupported("This gateway runs no streaming jobs; SET 'execution.runtime-mode' = 'batch'.")
-        return self.detached
 
 
 def stream_members(

@@ -205,8 +205,8 @@ then reads the facts again and retries; only the log shows them.
 
 
 def _error_row(cls: type[MtError]) -> str:
-    first = (cls.__doc__ or "").partition("\n")[0]
-    meaning = "A fault of the gateway itself." if cls is MtError else first
+    summary = " ".join((cls.__doc__ or "").partition("\n\n")[0].split())
+    meaning = "A fault of the gateway itself." if cls is MtError else summary
     return f"| `{cls.code}` | {cls.http_status} | {meaning} | {WAYS_OUT[cls.code]} |\n"
 
 

@@ -3,15 +3,34 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+import tomllib
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from tests.architecture.long_functions import long_functions
 
 ROOT = Path(__file__).resolve().parents[2]
 PACKAGES = ("mt_core", "scheduler_plugins", "tests/support")
 MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 CORE = ("model", "sql", "workflow", "tables", "sessions")
 MOST_ARGUMENTS = 6
+MOST_FILES = 20
+# Folders with more files, and why.
+LARGE_FOLDERS = {
+    "mt_core/client": "to be divided into folders",
+    "mt_core/client/terminal": "to be divided into folders",
+    "mt_core/model": "a module for each kind of fact, which its readers find by its name",
+    "mt_core/sessions/statements": "to be divided into folders",
+    "mt_core/spark/streams/operators": "to be divided into folders",
+}
+# What the linter refuses by number, by its rules.
+LIMITS = {
+    "C901": ("mccabe", "max-complexity", 10),
+    "PLR0913": ("pylint", "max-args", MOST_ARGUMENTS),
+}
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
 # Threads that must outlive what they do: statements, requests, ticks, refreshes.
 MAY_CATCH_ALL = {
@@ -73,6 +92,47 @@ def test_no_function_takes_many_arguments() -> None:
 def arguments_of(function: Function) -> int:
     arguments = [*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs]
     return len([each for each in arguments if each.arg not in ("self", "cls")])
+
+
+def test_the_linter_has_our_limits_in_all_packages() -> None:
+    root, dags = linter(ROOT / "pyproject.toml"), linter(ROOT / "dags" / "pyproject.toml")
+    lint = root["lint"]
+
+    assert {"E", *LIMITS} <= set(lint["select"])
+    assert {rule: lint[tool][key] for rule, (tool, key, _) in LIMITS.items()} == {
+        rule: limit for rule, (_, _, limit) in LIMITS.items()
+    }
+    assert dags["extend"] == "../pyproject.toml"
+    assert dags["lint"].keys() == {"per-file-ignores"}
+    assert [rule for rule in exempted(root) | exempted(dags) if rule.startswith(("E", "C", "PL"))] == ["EM101", "EM102"]
+
+
+def linter(settings: Path) -> Mapping[str, Any]:
+    found: Mapping[str, Any] = tomllib.loads(settings.read_text(encoding="utf-8"))["tool"]["ruff"]
+    return found
+
+
+def exempted(settings: Mapping[str, Any]) -> dict[str, None]:
+    """Return the rules that do not hold everywhere."""
+    per_file = settings["lint"].get("per-file-ignores", {}).values()
+    return dict.fromkeys([*settings["lint"].get("ignore", ()), *(rule for rules in per_file for rule in rules)])
+
+
+def test_a_folder_has_at_most_20_files_side_by_side() -> None:
+    counts = Counter(name_of(path.parent) for path in MODULES if name_of(path).startswith("mt_core/"))
+
+    assert {folder for folder, count in counts.items() if count > MOST_FILES} == LARGE_FOLDERS.keys()
+
+
+def test_functions_over_50_lines_are_listed_longest_first(tmp_path: Path) -> None:
+    module = tmp_path / "module.py"
+    bodies = {"short": 49, "long": 50, "longer": 60}
+    module.write_text("".join(f"def {name}():\n" + "    pass\n" * lines for name, lines in bodies.items()))
+
+    assert [(lines, place.rpartition(" ")[2]) for lines, place in long_functions([module])] == [
+        (61, "longer"),
+        (51, "long"),
+    ]
 
 
 def test_no_module_is_a_drawer_for_anything() -> None:

@@ -3,24 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import pytest
 
 from mt_core.spark.incremental.row_images import MOST_COMPARED, SMALL, are_few
-
-
-@dataclass(frozen=True, kw_only=True)
-class Task:
-    """A task of a scan of Iceberg's, and its file."""
-
-    rows: int
-
-    def file(self) -> Task:
-        return self
-
-    def recordCount(self) -> int:  # noqa: N802 - Iceberg's
-        return self.rows
 
 
 @pytest.mark.parametrize(
@@ -36,4 +22,4 @@ class Task:
 def test_files_are_held_if_neither_their_bytes_nor_their_rows_are_many(
     size: int | None, rows: Sequence[int], few: bool
 ) -> None:
-    assert are_few(size, [Task(rows=each) for each in rows]) is few
+    assert are_few(size, sum(rows)) is few

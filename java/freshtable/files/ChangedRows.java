@@ -4,6 +4,8 @@ import freshtable.inline.Rows;
 import java.io.IOException;
 import java.util.ArrayList;
 import java.util.List;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.spark.SparkSchemaUtil;
 import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
@@ -27,14 +29,14 @@ public final class ChangedRows {
   }
 
   /**
-   * Returns rows that make the rows of the first files those of the second ones: the last column, of the
+   * Returns rows that make the rows of the first files of a table those of the second ones: the last column, of the
    * given name, has -1 for a row that goes and 1 for one that comes.
    *
    * <p>Null if a file cannot be read, or stores a column in a way of its own, or more than {@code most} rows would go and come.
    */
-  public static Rows of(List<OpenedFile> before, List<OpenedFile> after, StructType columns, int[] ids, String sign, int most)
-      throws IOException {
-    WholeFiles whole = new WholeFiles(columns, ids);
+  public static Rows of(Table table, List<OpenedFile> before, List<OpenedFile> after, String sign, int most) throws IOException {
+    StructType columns = SparkSchemaUtil.convert(table.schema());
+    WholeFiles whole = new WholeFiles(columns, OpenedFiles.ids(table, columns));
     List<List<HeldColumn>> sides = ReadingThreads.all(List.of(() -> held(whole, before), () -> held(whole, after)));
     ChangedRows changed = new ChangedRows(columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), most);
     return sides != null && changed.compare(sides.get(0), sides.get(1)) ? changed.rows : null;

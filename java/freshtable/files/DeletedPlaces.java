@@ -7,6 +7,10 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.stream.LongStream;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.FileFormat;
+import org.apache.iceberg.io.FileIO;
 import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.hadoop.ParquetFileReader;
 import org.apache.parquet.hadoop.metadata.ParquetMetadata;
@@ -19,7 +23,7 @@ import org.apache.spark.unsafe.types.UTF8String;
  * The places of deleted rows that files of position deletes have: each is read once for all files with such rows, and those of small
  * ones, which never change, are kept for the next lookups.
  */
-public final class DeletedPlaces {
+final class DeletedPlaces {
   private static final StructType COLUMNS =
       new StructType().add("file_path", DataTypes.StringType).add("pos", DataTypes.LongType);
   /** The ids that Iceberg gives to the columns of such a file. */
@@ -34,31 +38,30 @@ public final class DeletedPlaces {
   private static final Map<String, Map<UTF8String, long[]>> KEPT = new LinkedHashMap<>(16, 0.75f, true);
   private static int kept;
 
-  private final Object io;
+  private final FileIO io;
   private final Map<String, Applied> applied = new LinkedHashMap<>();
 
   /** A file of deletes, and the files of data to which it applies by their locations. */
   private record Applied(OpenedFile deletes, Map<UTF8String, OpenedFile> files) {}
 
-  /** Files that an object of Iceberg's FileIO opens. */
-  public DeletedPlaces(Object io) {
+  DeletedPlaces(FileIO io) {
     this.io = io;
   }
 
   /**
-   * Takes the files of deletes, each one of Iceberg's DeleteFile, that apply to a file of data.
+   * Takes the files of deletes that apply to a file of data.
    *
    * <p>Returns false, and takes none, if one of them is not read here.
    */
-  public boolean add(List<?> deletes, String location, OpenedFile file) {
-    for (Object each : deletes) {
-      if (!"POSITION_DELETES".equals(told(each, "content")) || !"PARQUET".equals(told(each, "format"))) {
+  boolean add(List<DeleteFile> deletes, String location, OpenedFile file) {
+    for (DeleteFile each : deletes) {
+      if (each.content() != FileContent.POSITION_DELETES || each.format() != FileFormat.PARQUET) {
         return false;
       }
     }
-    for (Object each : deletes) {
+    for (DeleteFile each : deletes) {
       applied
-          .computeIfAbsent(told(each, "location"), place -> new Applied(opened(each), new HashMap<>()))
+          .computeIfAbsent(each.location(), place -> new Applied(new OpenedFile(io.newInputFile(each)), new HashMap<>()))
           .files()
           .put(UTF8String.fromString(location), file);
     }
@@ -66,12 +69,12 @@ public final class DeletedPlaces {
   }
 
   /** Returns how many files of deletes were taken. */
-  public int count() {
+  int count() {
     return applied.size();
   }
 
   /** Gives the files of data the places in the files of deletes; returns false if one cannot be read here. */
-  public boolean give() {
+  boolean give() {
     ReadingThreads.Reading<Boolean> work =
         () -> {
           for (Applied each : applied.values()) {
@@ -82,19 +85,6 @@ public final class DeletedPlaces {
           return true;
         };
     return applied.isEmpty() || ReadingThreads.all(List.of(work)) != null;
-  }
-
-  private static String told(Object deletes, String name) {
-    return OpenedFile.called(deletes, "org.apache.iceberg.ContentFile", name).toString();
-  }
-
-  private OpenedFile opened(Object deletes) {
-    try {
-      Class<?>[] parameter = {OpenedFile.typeOf(io, "org.apache.iceberg.DeleteFile")};
-      return new OpenedFile(OpenedFile.called(io, "org.apache.iceberg.io.FileIO", "newInputFile", parameter, deletes));
-    } catch (ClassNotFoundException cause) {
-      throw new IllegalStateException(cause);
-    }
   }
 
   private static boolean give(OpenedFile deletes, Map<UTF8String, OpenedFile> files) throws IOException {

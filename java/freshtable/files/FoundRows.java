@@ -8,6 +8,7 @@ import java.util.Iterator;
 import java.util.List;
 import java.util.concurrent.atomic.AtomicLong;
 import java.util.stream.IntStream;
+import org.apache.iceberg.Table;
 import org.apache.parquet.ParquetReadOptions;
 import org.apache.parquet.filter2.compat.FilterCompat;
 import org.apache.parquet.filter2.predicate.FilterApi;
@@ -53,15 +54,15 @@ public final class FoundRows {
   }
 
   /**
-   * Returns the rows of which each of the first columns has one of the values that the same column of {@code values} has; they may be
-   * more where values cannot be compared here.
+   * Returns the rows in files of a table of which each of the first columns has one of the values that the same column of
+   * {@code values} has; they may be more where values cannot be compared here.
    *
    * <p>Two columns follow the given ones: where the row's file is, and the row's place in it. Null if a file cannot be
    * read, or stores a column in a way of its own, more rows than {@code mostRead} had to be read, or more than {@code most} were found.
    */
-  public static Rows of(List<OpenedFile> files, StructType columns, int[] ids, Rows values, int most, long mostRead)
+  public static Rows of(Table table, List<OpenedFile> files, StructType columns, Rows values, int most, long mostRead)
       throws IOException {
-    FoundRows lookup = new FoundRows(columns, ids, WantedValues.all(values), most, mostRead);
+    FoundRows lookup = new FoundRows(columns, OpenedFiles.ids(table, columns), WantedValues.all(values), most, mostRead);
     List<List<Object[]>> rows =
         ReadingThreads.all(
             IntStream.range(0, files.size())

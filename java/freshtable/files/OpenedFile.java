@@ -1,9 +1,6 @@
 package freshtable.files;
 
 import java.io.IOException;
-import java.io.InputStream;
-import java.io.UncheckedIOException;
-import java.lang.reflect.InvocationTargetException;
 import java.util.BitSet;
 import java.util.function.LongConsumer;
 import org.apache.hadoop.conf.Configuration;
@@ -15,18 +12,14 @@ import org.apache.parquet.io.DelegatingSeekableInputStream;
 import org.apache.parquet.io.InputFile;
 import org.apache.parquet.io.SeekableInputStream;
 
-/**
- * A Parquet file of an Iceberg table, and the places of its rows that are deleted: it takes them from Iceberg's index of deletes.
- *
- * <p>The file is one of Iceberg's InputFile, whose classes are not there when this is compiled.
- */
+/** A Parquet file of an Iceberg table, and the places of its rows that are deleted: it takes them from Iceberg's index of deletes. */
 public final class OpenedFile implements InputFile, LongConsumer {
   private static final Configuration CONFIGURATION = new Configuration();
 
-  private final Object file;
+  private final org.apache.iceberg.io.InputFile file;
   private final BitSet deleted = new BitSet();
 
-  public OpenedFile(Object file) {
+  OpenedFile(org.apache.iceberg.io.InputFile file) {
     this.file = file;
   }
 
@@ -42,7 +35,7 @@ public final class OpenedFile implements InputFile, LongConsumer {
 
   /** Returns where the file is: no other file of a table was ever there. */
   String location() {
-    return (String) called(file, "org.apache.iceberg.io.InputFile", "location");
+    return file.location();
   }
 
   /** Returns options to read the file by; a caller adds the rows that it does not need. */
@@ -68,54 +61,31 @@ public final class OpenedFile implements InputFile, LongConsumer {
 
   @Override
   public long getLength() {
-    return (Long) called(file, "org.apache.iceberg.io.InputFile", "getLength");
+    return file.getLength();
   }
 
   @Override
   public SeekableInputStream newStream() {
-    InputStream stream = (InputStream) called(file, "org.apache.iceberg.io.InputFile", "newStream");
-    return new Stream(stream);
-  }
-
-  /** Calls a method of one of Iceberg's types, which has no parameters. */
-  static Object called(Object target, String type, String name) {
-    return called(target, type, name, new Class<?>[0]);
-  }
-
-  /** Calls a method of one of Iceberg's types with parameters of the given ones. */
-  static Object called(Object target, String type, String name, Class<?>[] parameters, Object... arguments) {
-    try {
-      return typeOf(target, type).getMethod(name, parameters).invoke(target, arguments);
-    } catch (InvocationTargetException cause) {
-      throw new UncheckedIOException(new IOException(cause.getCause()));
-    } catch (ReflectiveOperationException cause) {
-      throw new IllegalStateException(cause);
-    }
-  }
-
-  /** Returns one of Iceberg's types by its name, which is loaded as the class of an object is. */
-  static Class<?> typeOf(Object target, String name) throws ClassNotFoundException {
-    return target.getClass().getClassLoader().loadClass(name);
+    return new Stream(file.newStream());
   }
 
   /** Iceberg's stream as one of Parquet's. */
   private static final class Stream extends DelegatingSeekableInputStream {
-    private static final String TYPE = "org.apache.iceberg.io.SeekableInputStream";
-    private final InputStream stream;
+    private final org.apache.iceberg.io.SeekableInputStream stream;
 
-    Stream(InputStream stream) {
+    Stream(org.apache.iceberg.io.SeekableInputStream stream) {
       super(stream);
       this.stream = stream;
     }
 
     @Override
-    public long getPos() {
-      return (Long) called(stream, TYPE, "getPos");
+    public long getPos() throws IOException {
+      return stream.getPos();
     }
 
     @Override
-    public void seek(long place) {
-      called(stream, TYPE, "seek", new Class<?>[] {long.class}, place);
+    public void seek(long place) throws IOException {
+      stream.seek(place);
     }
   }
 }

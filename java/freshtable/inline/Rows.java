@@ -7,6 +7,7 @@ import java.nio.channels.Channels;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
+import java.util.Collections;
 import java.util.Iterator;
 import java.util.List;
 import org.apache.arrow.memory.BufferAllocator;
@@ -98,9 +99,9 @@ public final class Rows implements Iterable<InternalRow> {
     return given;
   }
 
-  /** Returns the rows as those of Iceberg's writers. */
-  public InternalRow[] array() {
-    return rows.toArray(InternalRow[]::new);
+  /** Returns the rows, for Iceberg's writers. */
+  public List<InternalRow> list() {
+    return Collections.unmodifiableList(rows);
   }
 
   /** Returns the rows as a relation of Spark's. */

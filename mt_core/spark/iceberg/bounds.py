@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from typing import Any
 
 from pyarrow import compute
@@ -49,18 +48,10 @@ class Bound:
             found = f"{name} IN ({', '.join(listed)})"
         return f"({name} IS NULL OR {found})" if None in values else found
 
-    def fits(self, schema: Any) -> bool:
-        """Return whether the column has the type in a schema of Iceberg as well."""
-        type_ = str(schema.caseInsensitiveFindField(self.column).type())
-        return type_.replace(" ", "") == _NAMES.get(self.type, self.type)
-
-    def expression(self, expressions: Any) -> Any:
-        """Return the same for a scan of Iceberg, made by its class Expressions."""
-        low, high = (str(end) if isinstance(end, date) else end for end in (self.low, self.high))
-        between = getattr(expressions, "and")(
-            expressions.greaterThanOrEqual(self.column, low), expressions.lessThanOrEqual(self.column, high)
-        )
-        return getattr(expressions, "or")(expressions.isNull(self.column), between)
+    def in_iceberg(self) -> dict[str, str | int]:
+        """Return the bound in JSON with the type in Iceberg's words."""
+        low, high = (end if isinstance(end, int) else str(end) for end in (self.low, self.high))
+        return {"column": self.column, "type": _NAMES.get(self.type, self.type), "low": low, "high": high}
 
 
 def named_values(values: Computed, columns: Sequence[str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,10 +12,11 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 
 from mt_core.base.identifiers import quote
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.iceberg.manifests import has_few_manifests, this_thread
+from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.written_files import FileWriter
 
 _BRANCH_SELECTOR = "branch_"
+_MANIFESTS = "freshtable.iceberg.Manifests"
 
 
 @dataclass(kw_only=True)
@@ -62,13 +64,6 @@ class BranchCommit:
 
     def make(self, update: Any, *, removes: bool = False) -> None:
         """Carry out *update*, which Iceberg's table has begun and which has all its files; it *removes* some, or only adds."""
-        update.toBranch(self.branch)
-        for key, value in self.summary.items():
-            update.set(key, value)
-        # Whoever waits for another thread sees up to 10 ms later that it is done, four times in a commit.
-        if not removes or has_few_manifests(self.session, self.table.currentSnapshot()):
-            update.scanManifestsWith(this_thread(self.session))
-        if self.holds:
-            self.held = update.apply()
-        else:
-            update.commit()
+        self.held = own_class(self.session, _MANIFESTS).update(
+            self.table, update, self.branch, json.dumps(dict(self.summary)), removes, self.holds
+        )

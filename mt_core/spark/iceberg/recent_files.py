@@ -6,6 +6,7 @@ larger ones.
 
 from __future__ import annotations
 
+import json
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,9 +19,9 @@ from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from mt_core.model.storage import COPIED
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.driver.jvm_objects import java_list, static_member
+from mt_core.spark.driver.jvm_objects import own_class, static_member
 from mt_core.spark.iceberg.computed_rows import Computed
-from mt_core.spark.iceberg.written_files import FileWriter
+from mt_core.spark.iceberg.written_files import WRITTEN_FILES, FileWriter
 
 MOST_RECENT = 5_000
 """Rows, and places of rows that went, up to which they are written again with each change."""
@@ -98,7 +99,7 @@ class RecentFilesOfTables:
 
 
 def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None) -> RecentFiles:
-    """Add rows that *come*, an array of the JVM, and deletes of the places of rows *gone* to *update*; return their files.
+    """Add rows that *come*, a list of the JVM, and deletes of the places of rows *gone* to *update*; return their files.
 
     The files *before* are replaced if there is room in them, or if they are gathered. *gone* has no places if it has no rows.
     """
@@ -106,10 +107,10 @@ def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: Rece
     places = gone.select(_PLACES.names).cast(_PLACES) if gone.num_rows else _PLACES.empty_table()
     replaced = () if before is None else before.replaced(len(come), places.num_rows)
     rows, places = _together(session, update, replaced, places)
-    rows.addAll(java_list(session, come))
+    rows.addAll(come)
     data = deletes = None
     if rows.size():
-        data = writer.data_file(rows.toArray())
+        data = writer.data_file(rows)
         update.addRows(data)
     if places.num_rows:
         places = places.sort_by([(FILE, "ascending"), (POSITION, "ascending")])
@@ -131,11 +132,11 @@ def _together(session: SparkSession, update: Any, replaced: Sequence[RecentFiles
     """Take the files *replaced* out by *update*; return a list of their rows that stay, and all places."""
     rows = static_member(session, "java.util.ArrayList")()
     for files in replaced:
-        stay = static_member(session, "java.util.ArrayList")(files.rows)
+        stay = files.rows
         if files.data is not None:
             own = compute.equal(places[FILE], files.data.location())
-            for position in sorted(places.filter(own)[POSITION].to_pylist(), reverse=True):
-                del stay[position]
+            gone = places.filter(own)[POSITION].to_pylist()
+            stay = own_class(session, WRITTEN_FILES).without(stay, json.dumps(gone))
             places = places.filter(compute.invert(own))
             update.removeRows(files.data)
         if files.deletes is not None:

@@ -178,7 +178,7 @@ def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None
     here = written_here(commit, rows)
     if here is None:
         return None
-    return [commit.files.data_file(here.array())] if rows.count() else []
+    return [commit.files.data_file(here.list())] if rows.count() else []
 
 
 def _is_empty(commit: BranchCommit) -> bool:

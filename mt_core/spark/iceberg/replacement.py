@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
 from dataclasses import dataclass
-from typing import Any
 from uuid import uuid4
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql.functions import col, lit
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import kept_apart, same
-from mt_core.spark.driver.jvm_objects import java_class, java_map, state_of, static_member
+from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.bounds import bounds_of, condition_of
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import Computed, computed
 from mt_core.spark.iceberg.temporary_views import temporary_view
+
+_COMMANDS = "freshtable.iceberg.Commands"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,24 +69,4 @@ class Replacement:
                 f"MERGE INTO {commit.sql} AS q USING {view} AS k ON {matches} "
                 f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND k.{mark} THEN INSERT ({given}) VALUES ({values})"
             )
-            run_command(session, state_of(session).sqlParser().parsePlan(text), commit.summary)
-
-
-def run_command(session: SparkSession, command: Any, summary: Mapping[str, str]) -> None:
-    """Run a command whose snapshot has *summary*: Iceberg takes it from the thread that commits, as long as a Java call lasts."""
-    gateway: Any = session.sparkContext._gateway
-    dataset, spark_session, plan = (
-        java_class(session, f"org.apache.spark.sql.{name}")
-        for name in ("classic.Dataset", "classic.SparkSession", "catalyst.plans.logical.LogicalPlan")
-    )
-    plans = gateway.new_array(static_member(session, "java.lang.Class"), 1)
-    plans[0] = plan
-    signature = static_member(session, "java.lang.invoke.MethodType.methodType")(dataset, spark_session, plans)
-    lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
-    method = lookup.findStatic(dataset, "ofRows", signature).bindTo(session._jsparkSession).bindTo(command)
-    call = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")(
-        java_class(session, "java.util.concurrent.Callable"), method
-    )
-    static_member(session, "org.apache.iceberg.spark.CommitMetadata.withCommitProperties")(
-        java_map(session, summary), call, java_class(session, "java.lang.Exception")
-    )
+            own_class(session, _COMMANDS).sql(session._jsparkSession, text, json.dumps(dict(commit.summary)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,19 +14,18 @@ from pyspark.sql.window import Window
 
 from mt_core.base.identifiers import quote
 from mt_core.incremental.delta import apart_from, same
-from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.bounds import Bound, bounds_of
 from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept, nothing
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
-from mt_core.spark.iceberg.manifests import has_few_manifests, this_thread
 from mt_core.spark.iceberg.opened_files import (
     FILE,
     POSITION,
     OpenedFiles,
     is_partitioned,
 )
-from mt_core.spark.iceberg.staged_files import SourceRows, are_read_here, planned_tasks, source_rows, staged
+from mt_core.spark.iceberg.staged_files import SCAN_TASKS, SourceRows, extent_of, source_rows, staged
 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
@@ -57,7 +57,7 @@ class TableAt:
 def all_rows(session: SparkSession, at: TableAt) -> SourceRows | Computed | None:
     """Return the rows of a table; None if they are more than one thread reads."""
     tasks = _tasks(session, at, [])
-    if not are_read_here(tasks):
+    if not extent_of(session, tasks).is_read_here:
         return None
     return source_rows(session, at.table, tasks) if tasks else nothing(session, stored_schema(session, at.table))
 
@@ -71,9 +71,7 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
     Spark the exchanges of a join and of a window.
     """
     none = wanted.rows.few and not wanted.rows.count()
-    schema = at.table.schema()
-    bounds = [] if none else [bound for bound in bounds_of(wanted.rows, wanted.keys) if bound.fits(schema)]
-    tasks = [] if none else _tasks(session, at, bounds)
+    tasks = None if none else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))
     if not tasks:
         return nothing(session, wanted.rows.schema)
     here = found_here(session, at.table, tasks, columns, wanted)
@@ -88,18 +86,14 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
         return at_hand(joined, joined.toArrow()) if wanted.single and wanted.rows.few else kept(joined)
 
 
-def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> list[Any]:
-    scan = at.table.newScan().useSnapshot(int(at.snapshot)).caseSensitive(False)
-    if has_few_manifests(session, at.table.snapshot(int(at.snapshot))):
-        scan = scan.planWith(this_thread(session))
-    expressions = static_member(session, "org.apache.iceberg.expressions.Expressions")
-    for bound in bounds:
-        scan = scan.filter(bound.expression(expressions))
-    return planned_tasks(session, scan)
+def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> Any:
+    """Return the tasks that read rows within *bounds*, as a list of the JVM."""
+    given = json.dumps([bound.in_iceberg() for bound in bounds])
+    return own_class(session, SCAN_TASKS).within(at.table, int(at.snapshot), given)
 
 
 def found_here(
-    session: SparkSession, table: Any, tasks: Sequence[Any], columns: Sequence[str], wanted: Wanted
+    session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
 ) -> Computed | None:
     """Return what `touched_rows` does of the files of *tasks* without a job; None if that takes one."""
     if wanted.rows.java is None:
@@ -119,7 +113,7 @@ def found_here(
 
 
 def _looked_up(
-    session: SparkSession, table: Any, tasks: Sequence[Any], columns: Sequence[str], wanted: Wanted
+    session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
 ) -> Computed | None:
     """Return rows, those with the wanted values among them, with FILE and POSITION; None if they are not found by page indexes."""
     if is_partitioned(table):
@@ -133,9 +127,9 @@ def _looked_up(
     return None if files is None else files.found(given, wanted.rows.select(wanted.keys), MOST_READ)
 
 
-def _read(session: SparkSession, table: Any, tasks: Sequence[Any], columns: Sequence[str]) -> SourceRows | None:
+def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str]) -> SourceRows | None:
     """Return the rows of *tasks* with their PLACE; None if they are many."""
-    if not are_read_here(tasks):
+    if not extent_of(session, tasks).is_read_here:
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
     place = PLACE if is_partitioned(table) else PLACE[:-1]

@@ -55,7 +55,7 @@ def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Spark's internal rows, in arrays of the JVM, of the keys that go and the rows that come in one partition."""
+    """Spark's internal rows, in lists of the JVM, of the keys that go and the rows that come in one partition."""
 
     values: Values
     gone: Any

@@ -3,53 +3,67 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import java_function, java_items, json_of
-from mt_core.spark.iceberg.staged_files import planned
+from mt_core.spark.driver.jvm_objects import own_class
+from mt_core.spark.iceberg.staged_files import SCAN_TASKS, Extent, planned_tasks
 from mt_core.spark.incremental.known_changes import Known
 from mt_core.spark.queries.lineage import Shape, shape_of
 
 MOST_FILES = 1000
 """Files of a snapshot up to which two of them are compared."""
-_EQUALITY_DELETES = "EQUALITY_DELETES"
-_Deletes = frozenset[tuple[str, int | None]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedDelete:
+    """A delete file, or the part of one at `offset`, with the number of rows that it has; it may be by `equality`."""
+
+    location: str
+    offset: int | None
+    rows: int
+    equality: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFile:
-    """A data file of a snapshot with the delete files that apply to it, and Iceberg's task that reads both."""
+    """A data file of a snapshot with the delete files that apply to it, and the place of the task that reads both."""
+
+    place: int
+    size: int
+    rows: int
+    deletes: frozenset[ScannedDelete]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScannedFiles:
+    """The files of a snapshot by their location, and Iceberg's tasks that read them, a list of the JVM."""
 
     tasks: Any
-    index: int
-    deletes: _Deletes
-
-    @property
-    def task(self) -> Any:
-        return self.tasks.get(self.index)
+    files: Mapping[str, ScannedFile]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDifference:
     """The files that one snapshot has and another has not, or has with other deletes.
 
-    `size` is in bytes. `rows` is the number of rows that can differ; None if files were rewritten, which also have rows that stay.
+    `old` and `new` are the tasks that read them, lists of the JVM; `extent` is that of both. `rows` is the number of rows that
+    can differ; None if files were rewritten, which also have rows that stay.
     """
 
-    old: tuple[Any, ...]
-    new: tuple[Any, ...]
-    size: int
+    old: Any
+    new: Any
+    extent: Extent
     rows: int | None
 
 
 # A run asks for a difference when it decides, and again when it writes; then runs of other tables that read the same source do.
 _differences: Known[FileDifference] = Known(16)
 # The next change of a source begins at the version at which the last one ended.
-_listings: Known[dict[str, ScannedFile]] = Known(8)
+_listings: Known[ScannedFiles] = Known(8)
 
 
 def files_between(session: SparkSession, table: Any, old: str, new: str) -> FileDifference | str:
@@ -61,25 +75,34 @@ def files_between(session: SparkSession, table: Any, old: str, new: str) -> File
     before, after = (_files_of(session, table, shape, snapshot) for snapshot in (old, new))
     if before is None or after is None:
         return f"it has more than {MOST_FILES} files"
-    difference = _between(before, after)
+    difference = _between(session, before, after)
     _differences.keep(difference, session, shape, old, new)
     return difference
 
 
-def _between(before: Mapping[str, ScannedFile], after: Mapping[str, ScannedFile]) -> FileDifference:
-    gone = {name: each for name, each in before.items() if name not in after or after[name].deletes != each.deletes}
-    come = {name: each for name, each in after.items() if name not in before or before[name].deletes != each.deletes}
-    earlier, later = (tuple(each.task for each in files.values()) for files in (gone, come))
+def _between(session: SparkSession, before: ScannedFiles, after: ScannedFiles) -> FileDifference:
+    gone, come = _others(before.files, after.files), _others(after.files, before.files)
+    files = [*gone.values(), *come.values()]
     return FileDifference(
-        old=earlier,
-        new=later,
-        size=sum(task.sizeBytes() for task in (*earlier, *later)),
+        old=_tasks(session, before, gone),
+        new=_tasks(session, after, come),
+        extent=Extent(files=len(files), size=sum(each.size for each in files), rows=sum(each.rows for each in files)),
         rows=_rows(gone, come),
     )
 
 
-def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) -> dict[str, ScannedFile] | None:
-    """Return the files of a snapshot by their location; None if there are too many."""
+def _others(files: Mapping[str, ScannedFile], than: Mapping[str, ScannedFile]) -> dict[str, ScannedFile]:
+    """Return those of *files* that are not the same in others."""
+    return {name: each for name, each in files.items() if name not in than or than[name].deletes != each.deletes}
+
+
+def _tasks(session: SparkSession, listing: ScannedFiles, files: Mapping[str, ScannedFile]) -> Any:
+    places = json.dumps([each.place for each in files.values()])
+    return own_class(session, SCAN_TASKS).chosen(listing.tasks, places)
+
+
+def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) -> ScannedFiles | None:
+    """Return the files of a snapshot; None if there are too many."""
     files = _listings.of(session, shape, snapshot)
     if files is None:
         files = _listed(session, table, snapshot)
@@ -88,36 +111,26 @@ def _files_of(session: SparkSession, table: Any, shape: Shape, snapshot: str) ->
     return files
 
 
-def _listed(session: SparkSession, table: Any, snapshot: str) -> dict[str, ScannedFile] | None:
+def _listed(session: SparkSession, table: Any, snapshot: str) -> ScannedFiles | None:
     summary = table.snapshot(int(snapshot)).summary()
     if int(summary.get("total-data-files") or 0) > MOST_FILES:
         return None
-    tasks = planned(session, table.newScan().useSnapshot(int(snapshot)))
-    locations = _of_each(
-        session, tasks, "org.apache.iceberg.ContentScanTask.file", "org.apache.iceberg.ContentFile.location"
-    )
-    if len(locations) > MOST_FILES:
+    tasks = planned_tasks(session, table.newScan().useSnapshot(int(snapshot)))
+    if len(tasks) > MOST_FILES:
         return None
-    files = _of_each(session, tasks, "org.apache.iceberg.ScanTask.filesCount")
-    return {
-        location: ScannedFile(
-            tasks=tasks, index=index, deletes=frozenset() if files[index] == 1 else _deletes(tasks.get(index))
+    files = {
+        each["location"]: ScannedFile(
+            place=place,
+            size=each["size"],
+            rows=each["rows"],
+            deletes=frozenset(
+                ScannedDelete(location=location, offset=offset, rows=rows, equality=equality)
+                for location, offset, rows, equality in each["deletes"]
+            ),
         )
-        for index, location in enumerate(locations)
+        for place, each in enumerate(json.loads(own_class(session, SCAN_TASKS).facts(tasks)))
     }
-
-
-def _of_each(session: SparkSession, tasks: Any, *methods: str) -> list[Any]:
-    """Return what *methods*, the next of what the one before gives, give for each task; all come with one answer."""
-    stream = tasks.stream()
-    for method in methods:
-        stream = stream.map(java_function(session, method))
-    found: list[Any] = json.loads(json_of(session, stream.toList()))
-    return found
-
-
-def _deletes(task: Any) -> _Deletes:
-    return frozenset((each.location(), each.contentOffset()) for each in java_items(task.deletes()))
+    return ScannedFiles(tasks=tasks, files=files)
 
 
 def _rows(gone: Mapping[str, ScannedFile], come: Mapping[str, ScannedFile]) -> int | None:
@@ -125,17 +138,8 @@ def _rows(gone: Mapping[str, ScannedFile], come: Mapping[str, ScannedFile]) -> i
     rewritten = gone.keys() - come.keys(), come.keys() - gone.keys()
     if all(rewritten):
         return None
-    files = sum(each.task.file().recordCount() for each in _only(gone, come))
-    deletes: dict[tuple[str, int | None], Any] = {}
-    for name in gone.keys() & come.keys():
-        differing = gone[name].deletes ^ come[name].deletes
-        for task in (gone[name].task, come[name].task):
-            found = {(each.location(), each.contentOffset()): each for each in java_items(task.deletes())}
-            deletes |= {key: each for key, each in found.items() if key in differing}
-    if any(str(each.content()) == _EQUALITY_DELETES for each in deletes.values()):
+    deletes = {each for name in gone.keys() & come.keys() for each in gone[name].deletes ^ come[name].deletes}
+    if any(each.equality for each in deletes):
         return None
-    return int(files + sum(each.recordCount() for each in deletes.values()))
-
-
-def _only(gone: Mapping[str, ScannedFile], come: Mapping[str, ScannedFile]) -> Iterable[ScannedFile]:
-    return (each for name, each in (*gone.items(), *come.items()) if (name in gone) != (name in come))
+    files = {**gone, **come}
+    return sum(files[name].rows for names in rewritten for name in names) + sum(each.rows for each in deletes)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,7 +20,7 @@ from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed, kept, noth
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.opened_files import OpenedFiles
-from mt_core.spark.iceberg.staged_files import are_read_here, source_rows, staged
+from mt_core.spark.iceberg.staged_files import source_rows, staged
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.file_difference import FileDifference, files_between
 from mt_core.spark.incremental.known_changes import Known
@@ -91,7 +91,7 @@ def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: s
         # Spark cannot plan a view over staged files: what reads them is computed here.
         if net is None:
             rows = signed(before, after)
-            net = kept(netted(rows.coalesce(1) if is_small(files.size) else rows))
+            net = kept(netted(rows.coalesce(1) if is_small(files.extent.size) else rows))
     if net.few and net.size <= MOST_KEPT:
         _nets.keep(net, session, shape, old, new)
     return net
@@ -104,12 +104,10 @@ def _compared(session: SparkSession, table: Any, files: FileDifference) -> Compu
         return PLANS.run(
             session, None, "changed", lambda at: netted(session.table(at["changed"])), {"changed": changed}
         )
-    if not are_read_here([*files.old, *files.new]):
+    if not files.extent.is_read_here:
         return None
     none = nothing(session, stored_schema(session, table))
-    before, after = (
-        source_rows(session, table, tasks) if tasks else none for tasks in (list(files.old), list(files.new))
-    )
+    before, after = (source_rows(session, table, tasks) if tasks else none for tasks in (files.old, files.new))
     return PLANS.run(
         session,
         None,
@@ -121,14 +119,14 @@ def _compared(session: SparkSession, table: Any, files: FileDifference) -> Compu
 
 def _by_place(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
     """Return rows by which files differ whose writer has kept the order of rows; None if a file is not read so."""
-    if not are_few(files.size, (*files.old, *files.new)):
+    if not are_few(files.extent.size, files.extent.rows):
         return None
     before, after = (OpenedFiles.of(session, table, tasks) for tasks in (files.old, files.new))
     return None if before is None or after is None else before.changed_to(after, COPIES, MOST_LOCAL)
 
 
 @contextmanager
-def _rows_of(session: SparkSession, source: Source, tasks: Sequence[Any]) -> Iterator[DataFrame]:
+def _rows_of(session: SparkSession, source: Source, tasks: Any) -> Iterator[DataFrame]:
     if not tasks:
         yield session.table(sql_name(source.parts)).limit(0)
         return
@@ -141,9 +139,9 @@ def is_small(size: int | None) -> bool:
     return size is not None and size <= SMALL
 
 
-def are_few(size: int | None, tasks: Iterable[Any]) -> bool:
-    """Return whether the files of *tasks*, of so many bytes, have so few rows that this process holds them: many may be small."""
-    return is_small(size) and sum(int(task.file().recordCount()) for task in tasks) <= MOST_COMPARED
+def are_few(size: int | None, rows: int) -> bool:
+    """Return whether files of so many bytes have so few *rows* that this process holds them: many may be small."""
+    return is_small(size) and rows <= MOST_COMPARED
 
 
 def signed(before: DataFrame, after: DataFrame, copies: str = COPIES) -> DataFrame:

@@ -15,7 +15,7 @@ from mt_core.spark.iceberg.staged_files import (
     MOST_BYTES,
     MOST_ROWS,
     SourceRows,
-    are_read_here,
+    extent_of,
     planned_tasks,
     source_rows,
 )
@@ -91,4 +91,4 @@ def _appended(session: SparkSession, lineage: Lineage, source: Source, old: str,
             return None
         scan = source.table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
         tasks = planned_tasks(session, scan)
-        return source_rows(session, source.table, tasks) if tasks and are_read_here(tasks) else None
+        return source_rows(session, source.table, tasks) if tasks and extent_of(session, tasks).is_read_here else None

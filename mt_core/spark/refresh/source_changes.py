@@ -150,8 +150,8 @@ class SourceLogs(ChangeReader):
         difference = reason or files_between(self._spark.driver.session, table, old, new)
         if isinstance(difference, str):
             return replace(change, kind=ChangeKind.UNKNOWN, rows=None, size=None, reason=difference)
-        kind = ChangeKind.ROWS if difference.old or difference.new else ChangeKind.COMPACTION
-        return replace(change, kind=kind, rows=difference.rows, size=difference.size)
+        kind = ChangeKind.ROWS if difference.extent.files else ChangeKind.COMPACTION
+        return replace(change, kind=kind, rows=difference.rows, size=difference.extent.size)
 
     def _log(self, table: Any, old: str, new: str) -> dict[str, Commit]:
         """Return the commits from *new* down to *old*, and *old* itself if it is live."""

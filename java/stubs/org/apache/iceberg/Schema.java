@@ -1,5 +1,6 @@
 package org.apache.iceberg;
 
+import java.util.Collection;
 import java.util.List;
 import org.apache.iceberg.types.Types;
 
@@ -12,6 +13,18 @@ public class Schema {
   }
 
   public List<Types.NestedField> columns() {
+    throw new UnsupportedOperationException();
+  }
+
+  public Types.NestedField findField(String name) {
+    throw new UnsupportedOperationException();
+  }
+
+  public Types.NestedField caseInsensitiveFindField(String name) {
+    throw new UnsupportedOperationException();
+  }
+
+  public Schema select(Collection<String> names) {
     throw new UnsupportedOperationException();
   }
 }

@@ -1,4 +1,8 @@
 package org.apache.iceberg;
 
+import java.util.Map;
+
 /** What Iceberg's interface has that ours are compiled against. */
-public interface Snapshot {}
+public interface Snapshot {
+  Map<String, String> summary();
+}

@@ -1,14 +1,29 @@
 package org.apache.iceberg;
 
+import java.util.Map;
 import java.util.UUID;
+import org.apache.iceberg.encryption.EncryptionManager;
+import org.apache.iceberg.io.FileIO;
 
 /** What Iceberg's interface has that ours are compiled against. */
 public interface Table {
   void refresh();
 
+  TableScan newScan();
+
   Schema schema();
 
+  PartitionSpec spec();
+
+  Map<String, String> properties();
+
   Snapshot currentSnapshot();
+
+  Snapshot snapshot(long snapshotId);
+
+  FileIO io();
+
+  EncryptionManager encryption();
 
   default UUID uuid() {
     throw new UnsupportedOperationException();

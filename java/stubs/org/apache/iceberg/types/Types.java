@@ -8,7 +8,15 @@ public class Types {
   public static final class NestedField {
     private NestedField() {}
 
+    public int fieldId() {
+      throw new UnsupportedOperationException();
+    }
+
     public String name() {
+      throw new UnsupportedOperationException();
+    }
+
+    public Type type() {
       throw new UnsupportedOperationException();
     }
   }

@@ -1,0 +1,63 @@
+package freshtable.iceberg;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.core.type.TypeReference;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import java.util.Map;
+import java.util.concurrent.ExecutorService;
+import java.util.stream.Stream;
+import org.apache.iceberg.Snapshot;
+import org.apache.iceberg.SnapshotUpdate;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
+
+/**
+ * Manifests that the calling thread reads: of few it takes less time than Iceberg's threads take to begin, and a thread that waits for
+ * others sees up to 10 ms later that they are done.
+ */
+public final class Manifests {
+  /** Manifests up to which the calling thread reads them. */
+  private static final int MOST = 32;
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private Manifests() {}
+
+  /**
+   * Carries out a change of a table that has all its files: its snapshot is the next one of a branch, with a summary from a JSON object.
+   *
+   * <p>Returns the snapshot without committing it if the change is held, else null.
+   */
+  public static Snapshot update(
+      Table table, SnapshotUpdate<?> change, String branch, String summary, boolean removes, boolean holds)
+      throws JsonProcessingException {
+    change.toBranch(branch);
+    JSON.readValue(summary, new TypeReference<Map<String, String>>() {}).forEach(change::set);
+    if (!removes || areFew(table.currentSnapshot())) {
+      change.scanManifestsWith(thisThread());
+    }
+    if (holds) {
+      return change.apply();
+    }
+    change.commit();
+    return null;
+  }
+
+  /** Returns a scan of a table at a snapshot. */
+  static TableScan scan(Table table, long snapshot) {
+    TableScan scan = table.newScan().useSnapshot(snapshot);
+    return areFew(table.snapshot(snapshot)) ? scan.planWith(thisThread()) : scan;
+  }
+
+  private static ExecutorService thisThread() {
+    return MoreExecutors.newDirectExecutorService();
+  }
+
+  /** Returns whether the summary of a snapshot says that it has few manifests. */
+  private static boolean areFew(Snapshot snapshot) {
+    Map<String, String> summary = snapshot == null ? Map.of() : snapshot.summary();
+    String kept = summary.get("manifests-kept");
+    String created = summary.get("manifests-created");
+    return kept != null && created != null && Stream.of(kept, created).mapToLong(Long::parseLong).sum() <= MOST;
+  }
+}

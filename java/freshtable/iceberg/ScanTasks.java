@@ -1,0 +1,139 @@
+package freshtable.iceberg;
+
+import com.fasterxml.jackson.core.JsonProcessingException;
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.ObjectMapper;
+import freshtable.inline.SourceRows;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.List;
+import java.util.Map;
+import java.util.UUID;
+import org.apache.iceberg.DeleteFile;
+import org.apache.iceberg.FileContent;
+import org.apache.iceberg.FileScanTask;
+import org.apache.iceberg.Scan;
+import org.apache.iceberg.Table;
+import org.apache.iceberg.TableScan;
+import org.apache.iceberg.expressions.Expression;
+import org.apache.iceberg.expressions.Expressions;
+import org.apache.iceberg.io.CloseableIterable;
+import org.apache.iceberg.spark.ScanTaskSetManager;
+import org.apache.iceberg.spark.SparkSchemaUtil;
+import org.apache.iceberg.spark.SparkTableCache;
+import org.apache.iceberg.spark.source.SparkRewriteTable;
+import org.apache.spark.sql.classic.SparkSession;
+import org.apache.spark.sql.types.StructType;
+
+/** Tasks of a scan, each of which reads a data file with the delete files that apply to it. */
+public final class ScanTasks {
+  private static final ObjectMapper JSON = new ObjectMapper();
+
+  private ScanTasks() {}
+
+  /** Returns the tasks of a scan. */
+  public static List<FileScanTask> planned(Scan<?, FileScanTask, ?> scan) throws IOException {
+    List<FileScanTask> tasks = new ArrayList<>();
+    try (CloseableIterable<FileScanTask> files = scan.planFiles()) {
+      files.forEach(tasks::add);
+    }
+    return tasks;
+  }
+
+  /**
+   * Returns the tasks that read what a table has at a snapshot within bounds, a JSON array.
+   *
+   * <p>Each bound has the name of a column, its type in Iceberg's words, and the lowest and the highest of its values, which may be NULL
+   * too; it does not count where the table has another type.
+   */
+  public static List<FileScanTask> within(Table table, long snapshot, String bounds) throws IOException {
+    TableScan scan = Manifests.scan(table, snapshot).caseSensitive(false);
+    for (JsonNode bound : JSON.readTree(bounds)) {
+      String column = bound.get("column").asText();
+      String type = table.schema().caseInsensitiveFindField(column).type().toString().replace(" ", "");
+      if (type.equals(bound.get("type").asText())) {
+        scan = scan.filter(within(column, value(bound.get("low")), value(bound.get("high"))));
+      }
+    }
+    return planned(scan);
+  }
+
+  private static Expression within(String column, Object low, Object high) {
+    Expression between = Expressions.and(Expressions.greaterThanOrEqual(column, low), Expressions.lessThanOrEqual(column, high));
+    return Expressions.or(Expressions.isNull(column), between);
+  }
+
+  private static Object value(JsonNode end) {
+    return end.isNumber() ? (Object) end.asLong() : end.asText();
+  }
+
+  /** Returns some of the tasks, by their places in a JSON array. */
+  public static List<FileScanTask> chosen(List<FileScanTask> tasks, String places) throws JsonProcessingException {
+    return new ArrayList<>(Arrays.stream(JSON.readValue(places, int[].class)).mapToObj(tasks::get).toList());
+  }
+
+  /** Returns the number of files that tasks read, their bytes and their rows, as a JSON array. */
+  public static String extent(List<FileScanTask> tasks) throws JsonProcessingException {
+    return JSON.writeValueAsString(
+        new long[] {
+          tasks.size(),
+          tasks.stream().mapToLong(FileScanTask::sizeBytes).sum(),
+          tasks.stream().mapToLong(task -> task.file().recordCount()).sum()
+        });
+  }
+
+  /** Returns for each task where its file is, with its bytes, its rows and its deletes, as JSON. */
+  public static String facts(List<FileScanTask> tasks) throws JsonProcessingException {
+    return JSON.writeValueAsString(
+        tasks.stream()
+            .map(
+                task ->
+                    Map.of(
+                        "location",
+                        task.file().location(),
+                        "size",
+                        task.sizeBytes(),
+                        "rows",
+                        task.file().recordCount(),
+                        "deletes",
+                        task.deletes().stream().map(ScanTasks::facts).toList()))
+            .toList());
+  }
+
+  private static List<Object> facts(DeleteFile file) {
+    boolean equality = file.content() == FileContent.EQUALITY_DELETES;
+    return Arrays.asList(file.location(), file.contentOffset(), file.recordCount(), equality);
+  }
+
+  /** Returns the rows that tasks, of which there is at least one, read of a table: some columns, which may be metadata, null: all. */
+  public static SourceRows rows(SparkSession session, Table table, List<FileScanTask> tasks, StructType columns) {
+    String name = staged(table, tasks);
+    try {
+      // Of a table with row lineage, the readers would give its columns as well.
+      StructType read = columns == null ? SparkSchemaUtil.convert(table.schema()) : columns;
+      return SourceRows.of(session, new SparkRewriteTable(table, name), read);
+    } finally {
+      ScanTaskSetManager.get().removeTasks(table, name);
+    }
+  }
+
+  /** Returns a name under which Spark loads what tasks read of a table, until {@code unstage}. */
+  public static String stage(Table table, List<FileScanTask> tasks) {
+    String name = staged(table, tasks);
+    SparkTableCache.get().add(name, table);
+    return name;
+  }
+
+  /** Ends what {@code stage} began. */
+  public static void unstage(Table table, String name) {
+    SparkTableCache.get().remove(name);
+    ScanTaskSetManager.get().removeTasks(table, name);
+  }
+
+  private static String staged(Table table, List<FileScanTask> tasks) {
+    String name = UUID.randomUUID().toString();
+    ScanTaskSetManager.get().stageTasks(table, name, tasks);
+    return name;
+  }
+}

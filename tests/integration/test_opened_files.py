@@ -15,7 +15,7 @@ from pyarrow import array, compute
 from pyarrow.parquet import ParquetFile
 
 from mt_core.base.identifiers import quote
-from mt_core.spark.driver.jvm_objects import java_function, static_member, texts
+from mt_core.spark.driver.jvm_objects import static_member, texts
 from mt_core.spark.iceberg import opened_files, staged_files
 from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept
 from mt_core.spark.iceberg.opened_files import OpenedFiles
@@ -26,6 +26,7 @@ from mt_core.spark.incremental.row_images import netted
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.gateway.own_process import wait_until
+from tests.support.jvm_functions import java_function
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 

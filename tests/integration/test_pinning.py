@@ -15,10 +15,10 @@ from mt_core.model.partition import WHOLE
 from mt_core.model.storage import MetadataChange
 from mt_core.model.table import TableIdentifier
 from mt_core.spark.contexts import SparkContexts
-from mt_core.spark.driver.jvm_objects import java_function, json_of, own_object, static_member
+from mt_core.spark.driver.jvm_objects import own_class, static_member
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries import source_versions
-from mt_core.spark.queries.glances import NO_ANSWER, read, refreshed
+from mt_core.spark.queries.glances import LIMIT_MS, NO_ANSWER, READS, outcomes, refreshed
 from mt_core.spark.refresh.engine import spark_engine
 from mt_core.tables.engine import (
     Query,
@@ -28,6 +28,7 @@ from mt_core.tables.engine import (
     Write,
 )
 from mt_core.tables.runs.decide import has_same
+from tests.support.jvm_functions import java_function
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
@@ -353,9 +354,9 @@ def test_sources_at_tags_are_waited_for_together(pins: Pins, monkeypatch: pytest
     queries = [pins.query(text) for text in (*tags, "SELECT id FROM orders")]
     asked = list[int]()
 
-    def counted(session: SparkSession, tables: Sequence[Any], wait_ms: int, *, fresh: bool) -> Any:
+    def counted(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Any:
         asked.append(len(tables))
-        return refreshed(session, tables, wait_ms, fresh=fresh)
+        return refreshed(session, tables, wait_ms)
 
     pins.engine.sources.look(queries)
     monkeypatch.setattr(source_versions, "refreshed", counted)
@@ -367,6 +368,12 @@ def test_sources_at_tags_are_waited_for_together(pins: Pins, monkeypatch: pytest
 
     assert asked == [2, 2]
     assert [before != after for before, after in zip(first, second, strict=True)] == [False, True, True]
+
+
+def read(
+    session: SparkSession, objects: Any, function: Any, wait_ms: int, *, fresh: bool = False
+) -> Sequence[str | UnreadSources]:
+    return outcomes(own_class(session, READS).of(objects, function, wait_ms, LIMIT_MS, fresh))
 
 
 def test_a_source_that_does_not_answer_holds_up_no_other_and_is_not_read_twice(pins: Pins) -> None:
@@ -397,13 +404,12 @@ def test_a_source_that_does_not_answer_within_the_limit_says_so_and_is_interrupt
     take = java_function(session, "java.util.concurrent.BlockingQueue.take")
     objects = static_member(session, "java.util.ArrayList")()
     objects.add(static_member(session, "java.util.concurrent.LinkedBlockingQueue")())
-    reads = own_object(session, "freshtable.driver.LimitedReads")
-    assert reads is not None
+    reads = own_class(session, READS)
 
-    first = second = json.loads(json_of(session, reads.of(objects, take, 10, 0, False)))
+    first = second = json.loads(reads.of(objects, take, 10, 0, False))
     deadline = time.monotonic() + 60
     while second == first and time.monotonic() < deadline:
-        second = json.loads(json_of(session, reads.of(objects, take, 10, 0, False)))
+        second = json.loads(reads.of(objects, take, 10, 0, False))
 
     assert first == [[None, f"{NO_ANSWER} 0 seconds"]]
     assert "InterruptedException" in second[0][1]

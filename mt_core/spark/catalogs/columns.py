@@ -13,9 +13,9 @@ from mt_core.base.identifiers import display_name, quote
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.table import Column
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import static_member
+from mt_core.spark.driver.jvm_objects import own_class
 
-_CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
+SCHEMAS = "freshtable.iceberg.Schemas"
 
 
 def sql_type(data_type: DataType) -> str:
@@ -34,31 +34,47 @@ def sql_type(data_type: DataType) -> str:
 
 def columns_of(java_struct: Any) -> tuple[Column, ...]:
     """Return the columns of a Java StructType; all of them nullable, as the result of a query may be."""
-    fields = StructType.fromJson(json.loads(java_struct.json())).fields
+    return columns_in(json.loads(java_struct.json()))
+
+
+def columns_in(schema: dict[str, Any]) -> tuple[Column, ...]:
+    """Return the columns of a struct in Spark's JSON, otherwise as `columns_of`."""
+    fields = StructType.fromJson(schema).fields
     return tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in fields)
 
 
-def java_type(session: SparkSession, column: Column) -> Any:
-    """Return Spark's Java type of a column; raises DefinitionInvalid for text that is no type."""
+def iceberg_columns(session: SparkSession, schema: Any) -> tuple[Column, ...]:
+    """Return the columns of Iceberg's *schema*, otherwise as `columns_of`."""
+    return columns_in(json.loads(own_class(session, SCHEMAS).struct(schema)))
+
+
+def iceberg_fields(session: SparkSession, schema: Any) -> list[dict[str, Any]]:
+    """Return the columns of Iceberg's *schema*, in their order, as the Iceberg specification writes them in JSON."""
+    fields: list[dict[str, Any]] = json.loads(own_class(session, SCHEMAS).json(schema))["fields"]
+    return fields
+
+
+def _type_json(session: SparkSession, column: Column) -> str:
+    """Return Spark's JSON of the type of a column; raises DefinitionInvalid for text that is no type."""
     try:
-        return static_member(session, "org.apache.spark.sql.types.DataType.fromDDL")(column.type)
+        return str(own_class(session, SCHEMAS).typeJson(column.type))
     except SPARK_ERRORS as cause:
         raise DefinitionInvalid(f"Column {column.name}: {column.type} is not a type that Spark knows.") from cause
 
 
 def iceberg_type(session: SparkSession, column: Column) -> Any:
     """Return Iceberg's type of a column; raises DefinitionInvalid for a type that Iceberg cannot store."""
-    spark_type = java_type(session, column)
+    spark_type = _type_json(session, column)
     refusal = DefinitionInvalid(
         f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
         f"CAST it in the query, for example CAST({quote(column.name)} AS STRING)."
     )
     try:
-        converted = static_member(session, _CONVERT)(spark_type)
+        converted = own_class(session, SCHEMAS).type(spark_type)
     except SPARK_ERRORS as cause:
         raise refusal from cause
     # Iceberg accepts these in a schema, and then refuses every row.
-    if not _takes_rows(json.loads(spark_type.json())):
+    if not _takes_rows(json.loads(spark_type)):
         raise refusal
     return converted
 
@@ -79,29 +95,27 @@ def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
         "fields": [
             {
                 "name": column.name,
-                "type": json.loads(java_type(session, column).json()),
+                "type": json.loads(_type_json(session, column)),
                 "nullable": column.nullable,
                 "metadata": {"comment": column.comment} if column.comment else {},
             }
             for column in columns
         ],
     }
-    spark_type = static_member(session, "org.apache.spark.sql.types.DataType.fromJson")(json.dumps(struct))
-    return static_member(session, _CONVERT)(spark_type)
+    return own_class(session, SCHEMAS).ofStruct(json.dumps(struct))
 
 
 def stored_type(session: SparkSession, column: Column) -> str:
     """Return the type that a stored column has: int for TINYINT and SMALLINT, string for CHAR and VARCHAR."""
-    stored = static_member(session, _CONVERT)(iceberg_type(session, column))
-    field = {"name": column.name, "type": json.loads(stored.json()), "nullable": True, "metadata": {}}
+    stored = json.loads(own_class(session, SCHEMAS).stored(iceberg_type(session, column)))
+    field = {"name": column.name, "type": stored, "nullable": True, "metadata": {}}
     return sql_type(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
 
 
 def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
     """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST (ANSI store assignment)."""
-    source, target = java_type(session, produced), java_type(session, declared)
-    can_assign = static_member(session, "org.apache.spark.sql.catalyst.expressions.Cast.canANSIStoreAssign")
-    if not source.equals(target) and not can_assign(source, target):
+    types = _type_json(session, produced), _type_json(session, declared)
+    if not own_class(session, SCHEMAS).isAssignable(*types):
         raise DefinitionInvalid(
             f"Column {declared.name} is declared {declared.type.upper()}, its query gives {produced.type.upper()}, which is "
             f"not stored as that; CAST({produced.name} AS {declared.type.upper()}) in the query."

@@ -62,52 +62,6 @@ def static_value(session: SparkSession, path: str) -> Any:
     return _once(session, f"{path}()", make)
 
 
-def java_function(session: SparkSession, path: str) -> Any:
-    """Return a Java Function of the method at *path*, which has no parameters, for objects of its class; from a cache."""
-
-    def make() -> Any:
-        lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
-        handle = lookup.unreflect(_method(session, path))
-        implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
-        return implement(java_class(session, "java.util.function.Function"), handle)
-
-    return _once(session, f"{path}(_)", make)
-
-
-def chained_function(session: SparkSession, first: str, then: str) -> Any:
-    """Return a Java Function of the method at *first*, and that at *then* of what it returns; from a cache."""
-    functions = java_function(session, first), java_function(session, then)
-    return _once(session, f"{first}(_).{then}", lambda: functions[0].andThen(functions[1]))
-
-
-def bound_function(
-    session: SparkSession, path: str, parameter: str, target: Any, *, interface: str = "java.util.function.Function"
-) -> Any:
-    """Return a Java Function, or another *interface* of one method, of the method at *path* of *target*.
-
-    The method has one parameter, of the class *parameter*.
-    """
-    declaring, _, name = path.rpartition(".")
-    types = _array(session, "java.lang.Class", [java_class(session, parameter)])
-    lookup = static_member(session, "java.lang.invoke.MethodHandles.publicLookup")()
-    handle = lookup.unreflect(java_class(session, declaring).getMethod(name, types)).bindTo(target)
-    implement = static_member(session, "java.lang.invoke.MethodHandleProxies.asInterfaceInstance")
-    return implement(java_class(session, interface), handle)
-
-
-def call_as(session: SparkSession, path: str, parameter: str, target: Any, argument: Any) -> Any:
-    """Call the method at *path* with one parameter of the class *parameter*, in place of which py4j calls another of its name."""
-
-    def make() -> Any:
-        declaring, _, name = path.rpartition(".")
-        return java_class(session, declaring).getMethod(
-            name, _array(session, "java.lang.Class", [java_class(session, parameter)])
-        )
-
-    method = _once(session, f"{path}({parameter})", make)
-    return method.invoke(target, _array(session, "java.lang.Object", [argument]))
-
-
 def java_class(session: SparkSession, name: str) -> Any:
     """Return Java's own object of a class, from a cache."""
 
@@ -128,11 +82,6 @@ def own_class(session: SparkSession, path: str) -> Any:
         return static_member(session, path)
 
     return _once(session, f"{path}?", make)
-
-
-def own_object(session: SparkSession, path: str) -> Any:
-    """Return an object of our class at *path*, one for all."""
-    return _once(session, f"{path}()", own_class(session, path))
 
 
 def java_dataset(session: SparkSession, plan: Any) -> Any:
@@ -194,18 +143,6 @@ def text_map(session: SparkSession, java: Any) -> dict[str, str]:
     """Return a Java map of texts, which all come with one answer."""
     found: dict[str, str] = json.loads(json_of(session, java))
     return found
-
-
-def java_list(session: SparkSession, array: Any) -> Any:
-    """Return the objects of a Java array as a list."""
-    sequence = static_member(session, "scala.runtime.ScalaRunTime.genericWrapArray")(array)
-    return static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(sequence)
-
-
-def texts_of_each(session: SparkSession, array: Any, path: str) -> list[str]:
-    """Return what the method at *path* gives for each object of a Java array; all texts come with one answer."""
-    items = java_list(session, array)
-    return texts(session, items.stream().map(java_function(session, path)).toList())
 
 
 def spark_identifier(session: SparkSession, parts: Sequence[str]) -> Any:

@@ -29,7 +29,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from mt_core.spark.driver.jvm_objects import own_class, static_member
+from mt_core.spark.catalogs.columns import SCHEMAS
+from mt_core.spark.driver.jvm_objects import own_class
 
 MOST_SENT = 4 * 1024 * 1024
 """Bytes of rows up to which they go to the JVM by one call, as text in base 64."""
@@ -54,8 +55,7 @@ def columns_of(java: Any) -> StructType:
 
 def stored_schema(session: SparkSession, table: Any) -> StructType:
     """Return the columns of Iceberg's *table* as Spark has them."""
-    schema = static_member(session, "org.apache.iceberg.spark.SparkSchemaUtil.convert")(table.schema())
-    return columns_of(schema)
+    return StructType.fromJson(json.loads(own_class(session, SCHEMAS).struct(table.schema())))
 
 
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:

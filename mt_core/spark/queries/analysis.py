@@ -41,7 +41,7 @@ def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
                 f"The query gives two columns named {column.name}; give one of them another name with AS."
             )
         names_before.add(column.name.lower())
-    sources = frozenset(base.parts for base in base_relations(analysed) if base.parts is not None)
+    sources = frozenset(base.parts for base in base_relations(session, analysed) if base.parts is not None)
     starless = _without_stars(session, text, columns)
     return AnalysedQuery(
         columns=columns,

@@ -6,11 +6,11 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
-from mt_core.spark.driver.jvm_objects import bound_function, java_class, static_member
+from mt_core.spark.driver.jvm_objects import own_class
 
 MOST_UNHEARD = 1000
 """Commits that wait to be heard of; further ones are found when the tables are looked at."""
-_EVENTS = "org.apache.iceberg.events"
+_COMMITS = "freshtable.queries.Commits"
 
 
 class Commits:
@@ -24,19 +24,12 @@ class Commits:
 
         The thread of the commit waits for nobody, and this one asks the JVM for nothing while it waits.
         """
-        millis = static_member(session, "java.util.concurrent.TimeUnit.MILLISECONDS")
-        event = self._queue(session).poll(round(timeout_s * 1000), millis)
-        return None if event is None else str(event.tableName())
+        table = self._listener(session).next(round(timeout_s * 1000))
+        return None if table is None else str(table)
 
-    def _queue(self, session: SparkSession) -> Any:
-        """Return the queue that takes the commits of the JVM; it takes them from the first call on."""
+    def _listener(self, session: SparkSession) -> Any:
+        """Return what hears of the commits of the JVM, from the first call on."""
         jvm = session._jvm
         if self._heard is None or self._heard[0] is not jvm:
-            queue = static_member(session, "java.util.concurrent.LinkedBlockingQueue")(MOST_UNHEARD)
-            listener = bound_function(
-                session, "java.util.Queue.offer", "java.lang.Object", queue, interface=f"{_EVENTS}.Listener"
-            )
-            event = java_class(session, f"{_EVENTS}.CreateSnapshotEvent")
-            static_member(session, f"{_EVENTS}.Listeners.register")(listener, event)
-            self._heard = jvm, queue
+            self._heard = jvm, own_class(session, _COMMITS).listening(MOST_UNHEARD)
         return self._heard[1]

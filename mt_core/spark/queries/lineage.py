@@ -17,9 +17,8 @@ from mt_core.incremental.read_columns import read_attributes
 from mt_core.model.function import CreatedFunction, FunctionLanguage
 from mt_core.model.table import Column
 from mt_core.sessions.catalog.created_functions import calls
-from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.catalogs.columns import columns_of, iceberg_fields
 from mt_core.spark.driver.failures import SPARK_ERRORS
-from mt_core.spark.driver.jvm_objects import static_member
 from mt_core.spark.functions.function_sync import deterministic_functions, functions_of
 from mt_core.spark.queries.determinism import unstable_literal, unstable_reason
 from mt_core.spark.queries.plan_json import json_of
@@ -120,13 +119,6 @@ def text_of(pieces: Iterable[Piece], relations: Mapping[str, str]) -> str:
     return "".join(texts)
 
 
-def fields_of(session: SparkSession, schema: Any) -> list[dict[str, Any]]:
-    """Return the columns of an Iceberg schema, in their order, as the Iceberg specification writes them in JSON."""
-    text = static_member(session, "org.apache.iceberg.SchemaParser.toJson")(schema)
-    fields: list[dict[str, Any]] = json.loads(str(text))["fields"]
-    return fields
-
-
 def _digest(fields: Iterable[Mapping[str, Any]], names: Iterable[str]) -> str:
     types = {each["name"]: [each["id"], each["type"]] for each in fields}
     read = {name: types.get(name) for name in names}
@@ -152,7 +144,7 @@ class LineageReader:
         once = inlined(parsed)
         if once is not None and self._gives(once, columns_of(analysed.schema())):
             parsed = parse(self._session, once)
-        bases = base_relations(analysed)
+        bases = base_relations(self._session, analysed)
         self._bases = {base.parts: base for base in bases if base.parts is not None}
         pieces = tuple(self._pieces(parsed, *self._names.current(), ()))
         in_text = {source.parts for source in self._sources.values()}
@@ -179,11 +171,11 @@ class LineageReader:
         """Return the hash of what the query reads of each table, by the table's name."""
         read, names = read_attributes(json.loads(plan)), defaultdict[tuple[str, ...], set[str]](set)
         for base in bases:
-            if base.parts is not None and base.leaf is not None:
-                names[base.parts] |= {name for attribute, name in base.columns().items() if attribute in read}
+            if base.parts is not None:
+                names[base.parts] |= {name for attribute, name in base.columns.items() if attribute in read}
         tables = ((source, source.table) for source in sources if source.table is not None)
         return {
-            source.name: _digest(fields_of(self._session, table.schema()), names[source.parts])
+            source.name: _digest(iceberg_fields(self._session, table.schema()), names[source.parts])
             for source, table in tables
         }
 
@@ -303,7 +295,7 @@ class LineageReader:
             rewritten = self._analysed(text)
         except SPARK_ERRORS:
             return "its relations cannot be replaced in the text"
-        relations = {base.parts for base in base_relations(rewritten)} - {None}
+        relations = {base.parts for base in base_relations(self._session, rewritten)} - {None}
         if columns_of(rewritten.schema()) != columns_of(analysed.schema()) or relations != set(self._bases):
             return "with its views expanded the query gives other columns"
         return None

@@ -14,13 +14,11 @@ from pyspark.sql import SparkSession
 
 from mt_core.base.identifiers import quote, sql_name
 from mt_core.model.storage import EMPTY
-from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import static_member
-from mt_core.spark.queries.lineage import Lineage, Source, fields_of
+from mt_core.spark.catalogs.columns import iceberg_columns, iceberg_fields
+from mt_core.spark.queries.lineage import Lineage, Source
 
 MOST_PLAIN = 1000
 """Snapshots that a lineage keeps as known."""
-_CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 
 
 def relation_at(session: SparkSession, lineage: Lineage, source: Source, snapshot: str) -> str | None:
@@ -52,10 +50,10 @@ def is_query(relation: str) -> bool:
 
 
 def _with_columns_of_now(session: SparkSession, schema: Any, before: Any, at: str) -> str | None:
-    now, then = fields_of(session, schema), fields_of(session, before)
+    now, then = iceberg_fields(session, schema), iceberg_fields(session, before)
     if [_facts(each) for each in now] == [_facts(each) for each in then]:
         return at
-    types = {each.name: each.type for each in columns_of(static_member(session, _CONVERT)(schema))}
+    types = {each.name: each.type for each in iceberg_columns(session, schema)}
     known = {each["id"]: each for each in then}
     items = [_item(each, known.get(each["id"]), types[each["name"]]) for each in now]
     return None if None in items else f"(SELECT {', '.join(map(str, items))} FROM {at})"

@@ -20,12 +20,13 @@ from mt_core.incremental.changes import appends_nothing
 from mt_core.model.storage import COLUMNS, COMMITTED, EMPTY, PIN, SCHEMA
 from mt_core.spark.catalogs.columns import columns_of
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
-from mt_core.spark.driver.jvm_objects import active_session, static_member
+from mt_core.spark.driver.jvm_objects import active_session, own_class
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts
 from mt_core.spark.queries.glances import (
     LIMIT_MS,
     NO_ANSWER,
+    READS,
     WAIT_MS,
     Glances,
     current_versions,
@@ -110,7 +111,7 @@ class SourceVersions:
     def _moving_versions(self, sources: Mapping[str, Source]) -> dict[str, str | UnreadSources]:
         """Return what changes with the rows of each of the sources, which are not plain."""
         tables = [source.table for source in sources.values()]
-        outcomes = refreshed(self._driver.session, tables, WAIT_MS, fresh=False) if tables else ()
+        outcomes = refreshed(self._driver.session, tables, WAIT_MS) if tables else ()
         return {
             name: self._moving_version(source) if failed is None else failed
             for (name, source), failed in zip(sources.items(), outcomes, strict=True)
@@ -142,10 +143,12 @@ class SourceVersions:
         if not lineage.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return UnreadSources(reason="")
         try:
-            (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS, fresh=False)
+            (failed,) = refreshed(self._driver.session, [source.table], WAIT_MS)
             if failed is not None:
                 return failed
-            return self._moving_version(source) if source.name in lineage.moving else snapshot_of(source.table)
+            if source.name in lineage.moving:
+                return self._moving_version(source)
+            return snapshot_of(self._driver.session, source.table)
         finally:
             lineage.lock.release()
 
@@ -264,7 +267,7 @@ class SourceVersions:
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _refresh(self, lineage: Lineage) -> dict[str, dict[str, Any]]:
-        """Bring the sources to their current metadata, and return what TableVersions reads there, by the names of the sources.
+        """Bring the sources to their current metadata, and return their versions there, by the names of the sources.
 
         Raises EngineError if one does not answer, _Outdated if it fails.
         """
@@ -337,13 +340,8 @@ class SourceVersions:
         """Return what changes with the rows of a source that is not plain, as of the table's last refresh."""
         if source.travel is not None and source.travel.isdigit():
             return source.travel
-        branch_or_tag = None if source.travel is None else source.table.refs().get(source.travel)
-        if branch_or_tag is not None:
-            return str(branch_or_tag.snapshotId())
         # The location of the metadata changes with every commit to any branch.
-        return str(
-            static_member(self._driver.session, "org.apache.iceberg.TableUtil.metadataFileLocation")(source.table)
-        )
+        return str(own_class(self._driver.session, READS).moving(source.table, source.travel))
 
     def _definition_versions(self, query: Query, lineage: Lineage) -> list[SourceVersion]:
         """Return the versions of views and functions, which are hashes of their texts."""
@@ -433,8 +431,8 @@ def _last_row_change(session: SparkSession, table: Any, snapshot: dict[str, Any]
     Snapshots are in the form that Iceberg stores them in.
     """
     while _keeps_rows(snapshot) and "parent-snapshot-id" in snapshot:
-        parent = table.snapshot(snapshot["parent-snapshot-id"])
+        parent = own_class(session, READS).stored(table, snapshot["parent-snapshot-id"])
         if parent is None:
             break
-        snapshot = json.loads(str(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(parent)))
+        snapshot = json.loads(parent)
     return snapshot

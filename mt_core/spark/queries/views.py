@@ -6,27 +6,16 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from mt_core.model.table import Column
-from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.catalogs.columns import columns_in
 from mt_core.spark.driver.conf import SESSION_CATALOG
-from mt_core.spark.driver.jvm_objects import (
-    java_class,
-    java_strings,
-    scala_items,
-    spark_identifier,
-    state_of,
-    static_member,
-    texts,
-    texts_of_each,
-)
+from mt_core.spark.driver.jvm_objects import own_class, state_of
 from mt_core.spark.functions.function_sync import functions_of
 
-_CATALOGS = "org.apache.spark.sql.connector.catalog"
-_NAME = f"{_CATALOGS}.Identifier.name"
+_NAMES = "freshtable.queries.Names"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,7 +51,7 @@ class Names:
     """The names that a session can use: the full name of an unqualified one, and the object of a full one."""
 
     def __init__(self, session: SparkSession) -> None:
-        self._session = session
+        self._session, self._java = session, own_class(session, _NAMES)
         self._manager = state_of(session).catalogManager()
 
     def current(self) -> tuple[str, tuple[str, ...]]:
@@ -92,25 +81,11 @@ class Names:
         """Return the view of that full name, None for the name of anything else."""
         if len(parts) < 3:
             return None
-        plugin = self._manager.catalog(parts[0])
-        if self._has_views(plugin):
-            identifier = spark_identifier(self._session, parts[1:])
-            return _catalog_view(parts, plugin.loadView(identifier)) if plugin.viewExists(identifier) else None
-        if parts[0] != SESSION_CATALOG or len(parts) != 3:
-            return None
-        catalog = state_of(self._session).catalog()
-        database = static_member(self._session, "scala.Option.apply")(parts[1])
-        identifier = static_member(self._session, "org.apache.spark.sql.catalyst.TableIdentifier")(parts[2], database)
-        table = catalog.getTableRawMetadata(identifier) if catalog.tableExists(identifier) else None
-        is_view = table is not None and table.tableType().name() == "VIEW"
-        return _session_catalog_view(parts, table) if is_view else None
+        return _view(parts, self._java.view(self._session._jsparkSession, json.dumps(parts)))
 
     def temporary_view(self, name: str) -> View | None:
         """Return the temporary view of that name, None for the name of anything else, and of a view without a query."""
-        view = state_of(self._session).catalog().getRawTempView(name)
-        if not view.isDefined() or not view.get().tableMeta().viewText().isDefined():
-            return None
-        return _session_catalog_view((name,), view.get().tableMeta())
+        return _view((name,), self._java.temporaryView(self._session._jsparkSession, name))
 
     def relations(self, namespace: Sequence[str]) -> list[str]:
         """Return the tables and views of *namespace*, empty: of the current one, and the temporary views.
@@ -119,13 +94,9 @@ class Names:
         tables in such a catalog.
         """
         catalog, levels = self.current() if not namespace else self._split(tuple(namespace))
-        plugin, within = self._manager.catalog(catalog), java_strings(self._session, levels)
-        table_catalog = static_member(self._session, f"{_CATALOGS}.CatalogV2Implicits.CatalogHelper")(plugin)
-        names = texts_of_each(self._session, table_catalog.asTableCatalog().listTables(within), _NAME)
-        if self._has_views(plugin):
-            names += texts_of_each(self._session, plugin.listViews(within), _NAME)
-            as_java = static_member(self._session, "scala.jdk.javaapi.CollectionConverters.asJava")
-            names += texts(self._session, as_java(state_of(self._session).catalog().getTempViewNames()))
+        names: list[str] = json.loads(
+            self._java.relations(self._session._jsparkSession, json.dumps([catalog, *levels]))
+        )
         return names
 
     def _split(self, namespace: tuple[str, ...]) -> tuple[str, tuple[str, ...]]:
@@ -134,15 +105,11 @@ class Names:
             return namespace[0], namespace[1:]
         return str(self._manager.currentCatalog().name()), namespace
 
-    def _has_views(self, plugin: Any) -> bool:
-        return bool(java_class(self._session, f"{_CATALOGS}.ViewCatalog").isInstance(plugin))
-
     def relation_exists(self, parts: tuple[str, ...]) -> bool:
         """Return whether a table or view of that full name exists."""
         if self.view(parts) is not None:
             return True
-        plugin = self._manager.catalog(parts[0])
-        return bool(plugin.tableExists(spark_identifier(self._session, parts[1:])))
+        return bool(self._java.tableExists(self._session._jsparkSession, json.dumps(parts)))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
         """Return the full name of a function that is not built in, one part for one of all sessions; None for one of Spark's."""
@@ -150,11 +117,7 @@ class Names:
         if len(parts) == 1:
             if parts[0].lower() in functions_of(self._session):
                 return (parts[0].lower(),)
-            functions = state_of(self._session).catalog()
-            is_built_in = (
-                functions.lookupBuiltinOrTempFunction(parts[0]).isDefined()
-                or functions.lookupBuiltinOrTempTableFunction(parts[0]).isDefined()
-            )
+            is_built_in = bool(self._java.isBuiltIn(self._session._jsparkSession, parts[0]))
             return None if is_built_in else (catalog, *namespace, *parts)
         qualified = self.qualify(parts, catalog, namespace)
         # Iceberg's catalogs bring functions such as bucket() in the namespace system; `system.builtin` is Spark's own.
@@ -167,32 +130,22 @@ class Names:
             created = functions_of(self._session).get(parts[0])
             return text if created is None else created.digest
         if parts[0] == SESSION_CATALOG and len(parts) == 3:
-            catalog = state_of(self._session).catalog().externalCatalog()
-            if catalog.functionExists(parts[1], parts[2]):
-                text = str(catalog.getFunction(parts[1], parts[2]).toString())
+            text = self._java.function(self._session._jsparkSession, *parts[1:]) or text
         return sha256(text.encode()).hexdigest()[:32]
 
 
-def _catalog_view(parts: tuple[str, ...], view: Any) -> View:
+def _view(parts: tuple[str, ...], facts: str | None) -> View | None:
+    if facts is None:
+        return None
+    found = json.loads(facts)
+    # Spark keeps no catalog of a view that an old release created.
+    catalog, *namespace = (parts[:-1] or ("",)) if found["catalog"] is None else (found["catalog"], *found["namespace"])
     return View(
         parts=parts,
-        text=view.query(),
-        catalog=view.currentCatalog() or parts[0],
-        namespace=tuple(str(level) for level in view.currentNamespace()),
-        columns=columns_of(view.schema()),
-    )
-
-
-def _session_catalog_view(parts: tuple[str, ...], table: Any) -> View:
-    catalog, *namespace = tuple(map(str, scala_items(table.viewCatalogAndNamespace()))) or parts[:-1] or ("",)
-    settings = table.viewSQLConfigs()
-    keys = map(str, scala_items(settings.keys().toSeq()))
-    return View(
-        parts=parts,
-        text=table.viewText().get(),
+        text=found["text"],
         catalog=catalog,
         namespace=tuple(namespace),
-        columns=columns_of(table.schema()),
-        query_columns=tuple(map(str, scala_items(table.viewQueryColumnNames()))),
-        settings=tuple(sorted((key, str(settings.apply(key))) for key in keys)),
+        columns=columns_in(found["schema"]),
+        query_columns=tuple(found.get("query_columns", ())),
+        settings=tuple(sorted(found.get("settings", {}).items())),
     )

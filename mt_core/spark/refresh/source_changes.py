@@ -21,7 +21,7 @@ from mt_core.incremental.delta import numbered, readings
 from mt_core.incremental.shape import QueryShape
 from mt_core.model.storage import COLUMNS, EMPTY, PIN, SCHEMA
 from mt_core.model.table import Column
-from mt_core.spark.catalogs.columns import columns_of
+from mt_core.spark.catalogs.columns import iceberg_columns
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import SPARK_ERRORS
 from mt_core.spark.driver.jvm_objects import active_session, static_member
@@ -34,7 +34,6 @@ from mt_core.tables.engine import ChangeReader, Query, ShapedQuery, SourceChange
 
 MOST_COMMITS = 1000
 _Understood = tuple[QueryShape, tuple[Column, ...]]
-_CONVERT = "org.apache.iceberg.spark.SparkSchemaUtil.convert"
 _PARSER = "org.apache.iceberg.SnapshotParser"
 
 
@@ -138,7 +137,7 @@ class SourceLogs(ChangeReader):
 
     def _row_change(self, change: SourceChange, table: Any, old: str, new: str) -> SourceChange:
         """Return a change of rows with its size, which is read from the files that differ."""
-        columns = columns_of(static_member(self._spark.driver.session, _CONVERT)(table.schema()))
+        columns = iceberg_columns(self._spark.driver.session, table.schema())
         reason = next(
             (
                 f"values of column {each.name} cannot be compared"

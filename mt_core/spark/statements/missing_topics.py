@@ -59,7 +59,7 @@ def _topics_read(session: SparkSession, text: str, source: ConnectorSource) -> s
             topics = match["topics"]
             table = temporary.get(topics, "")
             if leaf.catalogTable().isDefined():
-                [base] = base_relations(leaf)
+                [base] = base_relations(session, leaf)
                 table = display_name(names.public_name(base.parts or ()))
             found.add(f"{topics} of table {table}" if table else topics)
         return found

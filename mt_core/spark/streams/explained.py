@@ -116,7 +116,7 @@ def _sources(
         else:
             yield f"Source {source.name}: {_connector(source, names)}"
     streamed = {source.parts for source in query.text.sources}
-    for parts in _as_they_stand(changelog, names):
+    for parts in _as_they_stand(session, changelog, names):
         if parts not in streamed:
             yield f"Table {display_name(parts)}: as it stands at each batch"
 
@@ -145,8 +145,10 @@ def _start(start: Start, table: object) -> str:
     return f"the {rows} {plural(rows, 'row')} of snapshot {start.snapshot} first, then what is appended after it"
 
 
-def _as_they_stand(changelog: Changelog, names: ConnectorNames) -> Iterable[tuple[str, ...]]:
-    found = (names.public_name(base.parts) for base in base_relations(changelog.plan) if base.parts is not None)
+def _as_they_stand(session: SparkSession, changelog: Changelog, names: ConnectorNames) -> Iterable[tuple[str, ...]]:
+    found = (
+        names.public_name(base.parts) for base in base_relations(session, changelog.plan) if base.parts is not None
+    )
     return dict.fromkeys(found)
 
 

@@ -134,7 +134,7 @@ def _reads(session: SparkSession, members: Sequence[MemberQuery], source: Connec
         for member in members:
             found: Iterable[TableName | None] = (
                 *(source.parts for source in member.text.sources),
-                *(base.parts for base in base_relations(member.analysed.plan)),
+                *(base.parts for base in base_relations(session, member.analysed.plan)),
             )
             names |= dict.fromkeys(connectors.public_name(parts) for parts in found if parts is not None)
     return tuple(names)

@@ -8,8 +8,8 @@ from pyspark.sql import SparkSession
 
 from mt_core.base.identifiers import display_name, quote, sql_name
 from mt_core.errors import Unsupported
-from mt_core.spark.catalogs.columns import columns_of
-from mt_core.spark.driver.jvm_objects import java_items, static_member
+from mt_core.spark.catalogs.columns import iceberg_columns
+from mt_core.spark.driver.jvm_objects import java_items
 
 
 def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapshot_id: str) -> str | None:
@@ -23,7 +23,7 @@ def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapsho
     if snapshot is None or snapshot.schemaId() is None or int(snapshot.schemaId()) == int(schema.schemaId()):
         return None
     before = table.schemas().get(snapshot.schemaId())
-    types = columns_of(static_member(session, "org.apache.iceberg.spark.SparkSchemaUtil.convert")(schema))
+    types = iceberg_columns(session, schema)
     columns = [
         f"{_value(parts, field, before.findField(field.fieldId()), column.type)} AS {quote(column.name)}"
         for field, column in zip(java_items(schema.columns()), types, strict=True)

@@ -2,6 +2,7 @@ package org.apache.iceberg;
 
 import java.util.Collection;
 import java.util.List;
+import java.util.Set;
 import org.apache.iceberg.types.Types;
 
 /** What Iceberg's class has that ours are compiled against. */
@@ -21,6 +22,10 @@ public class Schema {
   }
 
   public Types.NestedField caseInsensitiveFindField(String name) {
+    throw new UnsupportedOperationException();
+  }
+
+  public Set<String> identifierFieldNames() {
     throw new UnsupportedOperationException();
   }
 

@@ -21,6 +21,8 @@ public interface Table {
 
   Snapshot snapshot(long snapshotId);
 
+  Map<String, SnapshotRef> refs();
+
   FileIO io();
 
   EncryptionManager encryption();

@@ -35,6 +35,10 @@ public class TableMetadata {
     throw new UnsupportedOperationException();
   }
 
+  public String metadataFileLocation() {
+    throw new UnsupportedOperationException();
+  }
+
   /** What Iceberg's class has that ours are compiled against. */
   public static class Builder {
     private Builder() {}

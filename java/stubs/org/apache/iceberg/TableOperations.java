@@ -1,4 +1,6 @@
 package org.apache.iceberg;
 
 /** What Iceberg's interface has that ours are compiled against. */
-public interface TableOperations {}
+public interface TableOperations {
+  TableMetadata refresh();
+}

@@ -1,4 +1,6 @@
-"""With a thousand tables in a real Airflow: how soon does it show a change, what does it cost, and is a tick on time?"""
+"""With a thousand tables in a real Airflow: how soon does it show a change, what does it cost,
+and is a tick on time?
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,7 @@ def measure() -> Iterator[Finding]:
         yield from _refreshes(both)
 
 
-# -------------------------------------------------------------------------------------------------------------- changes
+# ---------------------------------------------------------------------------------------------------- changes
 
 
 def _changes(both: Stage) -> Finding:
@@ -66,8 +68,9 @@ def _changes(both: Stage) -> Finding:
             _under("SHOW MATERIALIZED TABLES, p50", SHOW_S, read.median),
         ],
         notes=[
-            "A statement returns when Airflow shows the change; Airflow was asked after each whether that is so. "
-            f"{CREATES} CREATE, {ALTERS} ALTER and {DROPS} DROP, one after the other. Nothing is filled: no refresh is waited for.",
+            "A statement returns when Airflow shows the change; Airflow was asked after each whether "
+            f"that is so. {CREATES} CREATE, {ALTERS} ALTER and {DROPS} DROP, one after the other. "
+            "Nothing is filled: no refresh is waited for.",
         ],
     )
 
@@ -101,7 +104,7 @@ def _is_altered(dag: dict[str, object]) -> bool:
     return _is_scheduled(dag) and str(dag["timetable_summary"]).startswith("every 91 DAY")
 
 
-# ----------------------------------------------------------------------------------------------------------------- cost
+# ------------------------------------------------------------------------------------------------------- cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +119,8 @@ class Window:
 def _cost(both: Stage, shown_s: float) -> Finding:
     quiet = _window(both, [], QUIET_S)
     parsing = _window(both, list(both.parsed())[:PARSED_FILES])
-    # Two windows, two unknowns. How many parses fall into a minute is chance; in the long run each file has its share.
+    # Two windows, two unknowns. How many parses fall into a minute is chance;
+    # in the long run each file has its share.
     parse_s = (parsing.busy_s * quiet.lasted_s - quiet.busy_s * parsing.lasted_s) / (
         parsing.parses * quiet.lasted_s - quiet.parses * parsing.lasted_s
     )
@@ -132,11 +136,16 @@ def _cost(both: Stage, shown_s: float) -> Finding:
                 show(quiet.busy_s),
             ],
             ["processor time of the parse of a file", show(parse_s)],
-            [f"processor time in the long run, each file parsed every {ROUND_S} s", f"{100 * load:.1f} % of a core"],
+            [
+                f"processor time in the long run, each file parsed every {ROUND_S} s",
+                f"{100 * load:.1f} % of a core",
+            ],
             ["DAGs in a file, fewest to most", f"{in_files[0]} to {in_files[-1]}"],
         ],
         targets=[
-            Target(asked=f"under {100 * BUSY:.0f} % of a core", measured=f"{100 * load:.1f} %", met=load < BUSY),
+            Target(
+                asked=f"under {100 * BUSY:.0f} % of a core", measured=f"{100 * load:.1f} %", met=load < BUSY
+            ),
             Target(
                 asked=f"at most {PER_FILE} DAGs in a file",
                 measured=f"{in_files[-1]}, in {len(in_files)} files",
@@ -148,7 +157,9 @@ def _cost(both: Stage, shown_s: float) -> Finding:
 
 
 def _window(both: Stage, asked: Sequence[str], longest_s: float = SOON_S) -> Window:
-    """Look for *longest_s*; when files are *asked* for, have them parsed one after the other, for no longer than that takes."""
+    """Look for *longest_s*; when files are *asked* for, have them parsed one after the other,
+    for no longer than that takes.
+    """
     before, begun, known, left = both.processor_s(), time.monotonic(), both.parsed(), list(asked)
     waiting, parses = "", 0
     while time.monotonic() - begun < longest_s and (left or waiting or not asked):
@@ -163,7 +174,7 @@ def _window(both: Stage, asked: Sequence[str], longest_s: float = SOON_S) -> Win
     return Window(lasted_s=time.monotonic() - begun, busy_s=both.processor_s() - before, parses=parses)
 
 
-# ------------------------------------------------------------------------------------------------------------ refreshes
+# -------------------------------------------------------------------------------------------------- refreshes
 
 
 def _refreshes(both: Stage) -> Iterator[Finding]:
@@ -211,9 +222,9 @@ def _ticks(runs: Sequence[Run]) -> Finding:
         ],
         targets=[_under("tick to refresh request, p99", TICK_S, late.percentile(99))],
         notes=[
-            f"Periods of {SHORTEST_S} to {SHORTEST_S + TICKING - 1} s spread the ticks. From the grid point to the instant at "
-            "which the gateway's ledger has the run: Airflow's scheduler, its executor, the start of the task's process, and "
-            f"ours. {os.cpu_count()} cores are shared by all.",
+            f"Periods of {SHORTEST_S} to {SHORTEST_S + TICKING - 1} s spread the ticks. From the grid point "
+            "to the instant at which the gateway's ledger has the run: Airflow's scheduler, its executor, "
+            f"the start of the task's process, and ours. {os.cpu_count()} cores are shared by all.",
         ],
     )
 
@@ -249,7 +260,9 @@ def _reliability(both: Stage) -> Finding:
                 met=starts == len(tasks),
             ),
         ],
-        notes=[f"{WORKERS} workers of the gateway, whose fake of Spark takes {show(REFRESH_S)} for a refresh."],
+        notes=[
+            f"{WORKERS} workers of the gateway, whose fake of Spark takes {show(REFRESH_S)} for a refresh."
+        ],
     )
 
 
@@ -266,7 +279,12 @@ def _startup(both: Stage) -> Finding:
         columns=["", "p50 (min to max)", "p99"],
         rows=[[name, each.shown(), show(each.percentile(99))] for name, each in parts.items()],
         targets=[_under("bundle and factory, p50", STARTUP_S, total)],
-        notes=[f"As Airflow itself says in the logs of {len(startups)} tasks (bundle_prepare_ms, dag_file_parse_ms)."],
+        notes=[
+            (
+                f"As Airflow itself says in the logs of {len(startups)} tasks "
+                "(bundle_prepare_ms, dag_file_parse_ms)."
+            )
+        ],
     )
 
 

@@ -1,4 +1,6 @@
-"""A real Airflow beside a gateway whose Spark is a fake, with a thousand tables present: what the benchmark `airflow` looks at."""
+"""A real Airflow beside a gateway whose Spark is a fake, with a thousand tables present:
+what the benchmark `airflow` looks at.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,10 @@ class Stage:
         """Return what each task said in its log about its start."""
         logs = (self.airflow.settings.home / "logs").glob("dag_id=*/run_id=*/task_id=*/*.log")
         lines = [
-            json.loads(line) for log in logs for line in log.read_text().splitlines() if "bundle_prepare_ms" in line
+            json.loads(line)
+            for log in logs
+            for line in log.read_text().splitlines()
+            if "bundle_prepare_ms" in line
         ]
         return [
             Startup(bundle_s=line["bundle_prepare_ms"] / 1000, parse_s=line["dag_file_parse_ms"] / 1000)
@@ -141,7 +146,9 @@ def stage(setup: Setup) -> Iterator[tuple[Stage, float]]:
 
 @contextmanager
 def _database() -> Iterator[str]:
-    """Yield the URL of a PostgreSQL server of our own: SQLite locks out all but one of Airflow's processes."""
+    """Yield the URL of a PostgreSQL server of our own:
+    SQLite locks out all but one of Airflow's processes.
+    """
     # Not inside another temporary folder, which is closed to the account that the server runs under.
     folder = Path(mkdtemp(prefix="freshtable-bench-postgres-"))
     try:
@@ -158,7 +165,12 @@ def _settings(home: Path, gateway_url: str, database_url: str) -> AirflowSetting
         "PYTHONPATH": str(ROOT / "dags"),
     }
     return AirflowSettings(
-        home=home, port=free_port(), gateway_url=gateway_url, token=TOKEN, database_url=database_url, more=more
+        home=home,
+        port=free_port(),
+        gateway_url=gateway_url,
+        token=TOKEN,
+        database_url=database_url,
+        more=more,
     )
 
 

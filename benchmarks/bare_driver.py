@@ -1,4 +1,6 @@
-"""A driver of Spark without a gateway: with the gateway's jars, and a catalog of its own in a folder that is removed at the end."""
+"""A driver of Spark without a gateway: with the gateway's jars, and a catalog of its own in a folder
+that is removed at the end.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A bare SparkSession with the gateway's jars and catalog; the benchmark `startup` starts it in a process of its own."""
+"""A bare SparkSession with the gateway's jars and catalog;
+the benchmark `startup` starts it in a process of its own.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""What does a batch of 100 rows cost over 500 batches, with upkeep counted in, and what do readers of the table pay meanwhile?"""
+"""What does a batch of 100 rows cost over 500 batches, with upkeep counted in,
+and what do readers of the table pay meanwhile?
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ from benchmarks.sampling import Samples, show, timed
 BATCHES, ROWS_EACH, KEYS = 500, 100, 1_000_000
 SOURCE = "lake.default.events"
 PACE_S = 0.55
-# Commits between two looks at what the batches took, of which a table keeps few, and at how long a reader takes.
+# Commits between two looks at what the batches took, of which a table keeps few,
+# and at how long a reader takes.
 LOOK_EVERY = 20
 WARM_UP = 20
 READS = 3
@@ -69,8 +72,8 @@ def measure() -> Iterator[Finding]:
     """Yield a table for each way to keep one."""
     with embedded_gateway() as gateway:
         gateway.spark.sql(
-            f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, CAST(id AS INT) AS customer, pmod(hash(id), 1000) AS amount "
-            f"FROM range({KEYS})"
+            f"CREATE TABLE {SOURCE} USING iceberg AS "
+            f"SELECT id, CAST(id AS INT) AS customer, pmod(hash(id), 1000) AS amount FROM range({KEYS})"
         )
         for kept in CASES:
             yield _finding(gateway, kept)
@@ -86,7 +89,14 @@ def _finding(gateway: Embedded, kept: Kept) -> Finding:
         title=f"Batches of {ROWS_EACH} rows into a table of {KEYS:,}: {kept.name.replace('_', ' ')}",
         columns=["batches", "a batch", "upkeep", "full overwrite", "a reader", "after compaction"],
         rows=[
-            [str(len(taken.batches)), batch.shown(), show(upkeep), show(overwrite), reads.shown(), show(compacted)],
+            [
+                str(len(taken.batches)),
+                batch.shown(),
+                show(upkeep),
+                show(overwrite),
+                reads.shown(),
+                show(compacted),
+            ],
         ],
         targets=[
             Target(
@@ -101,10 +111,11 @@ def _finding(gateway: Embedded, kept: Kept) -> Finding:
             ),
         ],
         notes=[
-            f"Median (min to max). A commit each {show(PACE_S)} until {BATCHES} batches have published, of which the first "
-            f"{WARM_UP} do not count. Upkeep: the time of all compactions over the number of batches.",
-            f"A reader computes two aggregates over the whole table, after each {LOOK_EVERY} commits, median of {READS}; after "
-            "compaction: after `rewrite_data_files` of all files.",
+            f"Median (min to max). A commit each {show(PACE_S)} until {BATCHES} batches have published, "
+            f"of which the first {WARM_UP} do not count. "
+            "Upkeep: the time of all compactions over the number of batches.",
+            f"A reader computes two aggregates over the whole table, after each {LOOK_EVERY} commits, "
+            f"median of {READS}; after compaction: after `rewrite_data_files` of all files.",
         ],
     )
 
@@ -120,7 +131,8 @@ def _kept(gateway: Embedded, kept: Kept) -> Taken:
     while len(taken.batches) < BATCHES:
         begun = time.monotonic()
         gateway.spark.sql(
-            f"INSERT INTO {SOURCE} SELECT {KEYS} + id, CAST(pmod(hash(id, {commits}), {KEYS}) AS INT), id FROM range({ROWS_EACH})"
+            f"INSERT INTO {SOURCE} SELECT {KEYS} + id, CAST(pmod(hash(id, {commits}), {KEYS}) AS INT), id "
+            f"FROM range({ROWS_EACH})"
         )
         commits += 1
         time.sleep(max(0.0, PACE_S - (time.monotonic() - begun)))
@@ -153,7 +165,9 @@ def _upkeep(gateway: Embedded, kept: Kept) -> float:
 def _compacted(gateway: Embedded, kept: Kept) -> float:
     """Return how long a reader takes of the table as a compaction of all its files leaves it."""
     options = "map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
-    gateway.spark.sql(f"CALL lake.system.rewrite_data_files(table => 'default.{kept.name}', options => {options})")
+    gateway.spark.sql(
+        f"CALL lake.system.rewrite_data_files(table => 'default.{kept.name}', options => {options})"
+    )
     return _read(gateway, kept)
 
 

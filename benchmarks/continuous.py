@@ -1,4 +1,6 @@
-"""How long after a commit does a table show it: a continuous refresh, and a hand-written streaming job on the same source."""
+"""How long after a commit does a table show it: a continuous refresh, and a hand-written streaming job
+on the same source.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ Keeping = Callable[[str], AbstractContextManager[None]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A query, how a table says how many rows of the source it shows, and the MERGE of a streaming job for it."""
+    """A query, how a table says how many rows of the source it shows, and the MERGE of a streaming job
+    for it.
+    """
 
     name: str
     text: str
@@ -59,7 +63,8 @@ def measure() -> Iterator[Finding]:
     """Yield the table of lags."""
     with embedded_gateway() as gateway, TemporaryDirectory(prefix="freshtable-bench-") as folder:
         gateway.spark.sql(
-            f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, {GROUPS}) AS device, id AS value FROM range({ROWS_BEFORE})"
+            f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, {GROUPS}) AS device, id AS value "
+            f"FROM range({ROWS_BEFORE})"
         )
         rows, targets = [], []
         for query in QUERIES:
@@ -73,13 +78,20 @@ def measure() -> Iterator[Finding]:
                 for number, (name, kept) in enumerate(keepers.items())
             }
             ours, slow, fast = lags.values()
-            rows += [[query.name, name, show(taken.median), show(taken.percentile(99))] for name, taken in lags.items()]
+            rows += [
+                [query.name, name, show(taken.median), show(taken.percentile(99))]
+                for name, taken in lags.items()
+            ]
             targets.append(
                 Target(
-                    asked=f"p50 at most {MOST_AT_1S} of the job with trigger 1 s, and p99 not above it; p50 not above that of "
-                    "the job with trigger 0 s",
-                    measured=f"{query.name}: {ours.median / slow.median:.2f} and {ours.percentile(99) / slow.percentile(99):.2f}; "
-                    f"{ours.median / fast.median:.2f}",
+                    asked=(
+                        f"p50 at most {MOST_AT_1S} of the job with trigger 1 s, and p99 not above it; "
+                        "p50 not above that of the job with trigger 0 s"
+                    ),
+                    measured=(
+                        f"{query.name}: {ours.median / slow.median:.2f} and "
+                        f"{ours.percentile(99) / slow.percentile(99):.2f}; {ours.median / fast.median:.2f}"
+                    ),
                     met=ours.median <= MOST_AT_1S * slow.median
                     and ours.percentile(99) <= slow.percentile(99)
                     and ours.median <= fast.median,
@@ -91,9 +103,13 @@ def measure() -> Iterator[Finding]:
             rows=rows,
             targets=targets,
             notes=[
-                "From the commit of the source to that of the first version of the table that shows it, as both logs have "
-                f"them; {COMMITS} commits each after {WARM_UP} others, one keeper at a time, all in one JVM.",
-                "The streaming job is foreachBatch with INSERT or MERGE; p99 of so few commits is the greatest.",
+                "From the commit of the source to that of the first version of the table that shows it, "
+                f"as both logs have them; {COMMITS} commits each after {WARM_UP} others, "
+                "one keeper at a time, all in one JVM.",
+                (
+                    "The streaming job is foreachBatch with INSERT or MERGE; "
+                    "p99 of so few commits is the greatest."
+                ),
             ],
         )
 
@@ -110,7 +126,9 @@ def _continuous(gateway: Embedded, query: Query, target: str) -> Iterator[None]:
 def _streaming(gateway: Embedded, query: Query, folder: str, trigger: str, target: str) -> Iterator[None]:
     spark = gateway.spark
     spark.sql(f"CREATE TABLE {target} USING iceberg AS {query.text}")
-    start = spark.sql(f"SELECT max_by(snapshot_id, committed_at), max(committed_at) FROM {SOURCE}.snapshots").head()
+    start = spark.sql(
+        f"SELECT max_by(snapshot_id, committed_at), max(committed_at) FROM {SOURCE}.snapshots"
+    ).head()
     assert start is not None
 
     def write(batch: DataFrame, number: int) -> None:
@@ -138,23 +156,30 @@ def _lags(gateway: Embedded, query: Query, name: str, kept: Keeping) -> Samples:
         for number in range(WARM_UP + COMMITS):
             begun = time.monotonic()
             gateway.spark.sql(
-                f"INSERT INTO {SOURCE} SELECT {ROWS_BEFORE} + id, pmod(id * 7, {GROUPS}), id FROM range({ROWS_EACH})"
+                f"INSERT INTO {SOURCE} SELECT {ROWS_BEFORE} + id, pmod(id * 7, {GROUPS}), id "
+                f"FROM range({ROWS_EACH})"
             )
             wait_out_of_step(begun, number)
         wanted = _shown(gateway, SOURCE, "count(*)")[-1][1]
         deadline = time.monotonic() + LONGEST_WAIT_S
-        while gateway.spark.sql(f"SELECT {query.counted} FROM {target}").head()[0] < wanted:  # type: ignore[index]
+        counting = f"SELECT {query.counted} FROM {target}"
+        while gateway.spark.sql(counting).head()[0] < wanted:  # type: ignore[index]
             assert time.monotonic() < deadline, f"{target} does not show all rows"
             time.sleep(0.5)
     commits = _shown(gateway, SOURCE, "count(*)")[-COMMITS:]
     shown = _shown(gateway, target, query.counted)
-    return Samples([next(at for at, rows in shown if rows >= count) - committed for committed, count in commits])
+    return Samples(
+        [next(at for at, rows in shown if rows >= count) - committed for committed, count in commits]
+    )
 
 
 def _shown(gateway: Embedded, table: str, counted: str) -> Sequence[tuple[float, int]]:
-    """Return when each version of a table became current (seconds), and how many rows of the source it shows."""
+    """Return when each version of a table became current (seconds), and how many rows
+    of the source it shows.
+    """
+    counting = f"SELECT {counted} FROM {table} VERSION AS OF {{}}"
     log = gateway.spark.sql(f"SELECT made_current_at, snapshot_id FROM {table}.history ORDER BY 1").collect()
     return [
-        (at.timestamp(), gateway.spark.sql(f"SELECT {counted} FROM {table} VERSION AS OF {snapshot}").head()[0] or 0)  # type: ignore[index]
+        (at.timestamp(), gateway.spark.sql(counting.format(snapshot)).head()[0] or 0)
         for at, snapshot in log[-2 * (WARM_UP + COMMITS) :]
     ]

@@ -29,7 +29,10 @@ def measure() -> Iterator[Finding]:
         rows=[["spark.sql(…)", bare.shown()], ["gateway + client", ours.shown()]],
         targets=[Target(asked=f"at most {MOST} of Spark's own", measured=f"{ratio:.2f}", met=ratio <= MOST)],
         notes=[
-            f"{ROUNDS} rounds after {WARM_UP}, in turns; who begins changes. The tables are dropped between the rounds."
+            (
+                f"{ROUNDS} rounds after {WARM_UP}, in turns; who begins changes. "
+                "The tables are dropped between the rounds."
+            )
         ],
     )
 

@@ -57,7 +57,9 @@ class Embedded:
         return pages
 
     def refresh(self, refresh: Refresh) -> tuple[str, Mapping[str, Any]]:
-        """Refresh a table through the endpoint; return the run's id and what it tells of itself once it is FINISHED."""
+        """Refresh a table through the endpoint; return the run's id and what it tells of itself
+        once it is FINISHED.
+        """
         run_id = self.client.refresh(refresh)
         page = next(self.client.pages(run_id))
         return run_id, page.run or {}

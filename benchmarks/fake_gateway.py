@@ -1,6 +1,8 @@
-"""A gateway whose Spark is a fake, in a process of its own; started by the benchmarks `scheduler` and `airflow`.
+"""A gateway whose Spark is a fake, in a process of its own;
+started by the benchmarks `scheduler` and `airflow`.
 
-Everything else is as in production: HTTP server, manager, workers, registry on SQLite, reconciler, log, and the scheduler.
+Everything else is as in production: HTTP server, manager, workers, registry on SQLite, reconciler,
+log, and the scheduler.
 """
 
 from __future__ import annotations
@@ -39,7 +41,10 @@ WRITES = "writes.txt"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
-    """What the gateway is started with. *new_data* gives the source new rows all the time, so that no refresh is skipped."""
+    """What the gateway is started with.
+
+    *new_data* gives the source new rows all the time, so that no refresh is skipped.
+    """
 
     scheduler: str = "memory"
     options: Mapping[str, str] = field(default_factory=dict)
@@ -60,7 +65,10 @@ class FakeSparkGateway(WiredGateway):
         self._engine = FakeEngine()
         self._engine.on_write = self._write
         self._engine.create_source(SOURCE, [{"ds": "2026-03-01", "amount": 1}])
-        registry, scheduler = SqlRegistry.open(f"sqlite:///{folder}/registry.db"), load_scheduler(setup.scheduler)()
+        registry, scheduler = (
+            SqlRegistry.open(f"sqlite:///{folder}/registry.db"),
+            load_scheduler(setup.scheduler)(),
+        )
         settings = ManagerSettings(
             owner=str(uuid.uuid4()), scheduler_type=setup.scheduler, initial_refresh=InitialRefresh.NONE
         )
@@ -117,7 +125,9 @@ def started(folder: Path, setup: Setup) -> Iterator[tuple[str, subprocess.Popen[
         assert process.stdout is not None
         url = process.stdout.readline().strip()
         if not url:
-            raise ChildProcessError("The gateway with a fake engine did not start; what it said stands above.")
+            raise ChildProcessError(
+                "The gateway with a fake engine did not start; what it said stands above."
+            )
         yield url, process
     finally:
         process.kill()

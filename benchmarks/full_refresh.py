@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from benchmarks.embedded import Embedded, embedded_gateway
 from benchmarks.report import Finding, Target
@@ -17,8 +18,9 @@ SELECT id, pmod(hash(id, 1), 20) AS region, pmod(hash(id, 2), 50) AS product, pm
        pmod(hash(id, 4), 5) AS channel, pmod(hash(id, 5), 2) AS returned, pmod(xxhash64(id), 100000) AS amount
 FROM range({ROWS})"""
 QUERIES = {
-    "group by 5 columns": """SELECT region, product, month, channel, returned, count(*) AS sales, sum(amount) AS amount,
-        max(id) AS latest FROM lake.default.events GROUP BY region, product, month, channel, returned""",
+    "group by 5 columns": """SELECT region, product, month, channel, returned,
+        count(*) AS sales, sum(amount) AS amount, max(id) AS latest
+        FROM lake.default.events GROUP BY region, product, month, channel, returned""",
     "every row": "SELECT id, region, product, month, amount FROM lake.default.events",
 }
 
@@ -36,8 +38,8 @@ def _large(gateway: Embedded) -> Finding:
         create(gateway, f"large_{number}", query)
         taken = in_turns(
             {
-                "bare": lambda number=number, query=query: overwrite(gateway, f"large_{number}", query),  # type: ignore[misc]
-                "ours": lambda number=number: refresh(gateway, f"large_{number}"),  # type: ignore[misc]
+                "bare": partial(overwrite, gateway, f"large_{number}", query),
+                "ours": partial(refresh, gateway, f"large_{number}"),
             },
             ROUNDS,
         )
@@ -49,7 +51,10 @@ def _large(gateway: Embedded) -> Finding:
         rows=rows,
         targets=targets,
         notes=[
-            f"Median (min to max) of {ROUNDS} rounds, both in one JVM in turns; the refresh goes through HTTP and the ledger."
+            (
+                f"Median (min to max) of {ROUNDS} rounds, both in one JVM in turns; "
+                "the refresh goes through HTTP and the ledger."
+            )
         ],
     )
 
@@ -70,8 +75,12 @@ def _target(name: str, ours: Samples, bare: Samples) -> Target:
 
 
 def create(gateway: Embedded, name: str, query: str) -> None:
-    """Make the materialized table and, with the same columns, the table which the bare statement overwrites."""
-    gateway.sql(f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '7' DAY REFRESH_MODE = FULL AS {query}")
+    """Make the materialized table and, with the same columns, the table which the bare
+    statement overwrites.
+    """
+    gateway.sql(
+        f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '7' DAY REFRESH_MODE = FULL AS {query}"
+    )
     gateway.spark.sql(f"CREATE TABLE lake.default.bare_{name} USING iceberg AS {query}")
 
 

@@ -1,4 +1,6 @@
-"""How long do the gateway's calls take, how many statements a second can it take, and how often must a client poll?"""
+"""How long do the gateway's calls take, how many statements a second can it take,
+and how often must a client poll?
+"""
 
 from __future__ import annotations
 
@@ -69,8 +71,8 @@ def _calls(gateway: Running, spark: SparkSession) -> Finding:
             ),
         ],
         notes=[
-            f"{ROUNDS} rounds in turns, on one connection. The gateway and its JVM are processes of their own; bare Spark runs in "
-            "the client's process, with the same jars and catalog.",
+            f"{ROUNDS} rounds in turns, on one connection. The gateway and its JVM are processes of their "
+            "own; bare Spark runs in the client's process, with the same jars and catalog.",
         ],
     )
 
@@ -106,10 +108,15 @@ def _crowd(gateway: Running) -> Finding:
             ["processor time of the client, a statement", show((time.process_time() - own) / len(taken))],
         ],
         targets=[
-            Target(asked=f"{RATE} statements a second or more", measured=f"{rate:.0f} a second", met=rate >= RATE)
+            Target(
+                asked=f"{RATE} statements a second or more", measured=f"{rate:.0f} a second", met=rate >= RATE
+            )
         ],
         notes=[
-            f"{len(taken):,} statements; the client is one process, and shares the machine's cores with the gateway."
+            (
+                f"{len(taken):,} statements; the client is one process, and shares the machine's "
+                "cores with the gateway."
+            )
         ],
     )
 
@@ -123,14 +130,18 @@ def _polls(gateway: Running) -> Finding:
         title="A client that asks for a slow result again as soon as it is told that there is none yet",
         columns=["", "value"],
         rows=[["the query took", show(lasted)], ["pages that were not ready", str(polls[0])]],
-        targets=[Target(asked=f"at most {POLLS:.0f} a second", measured=f"{rate:.1f} a second", met=rate <= POLLS)],
+        targets=[
+            Target(asked=f"at most {POLLS:.0f} a second", measured=f"{rate:.1f} a second", met=rate <= POLLS)
+        ],
         notes=["Flink's SQL client asks in the same way."],
     )
 
 
 def _at_most(name: str, limit_s: float, samples: Samples) -> Target:
     return Target(
-        asked=f"{name} with p50 under {show(limit_s)}", measured=show(samples.median), met=samples.median < limit_s
+        asked=f"{name} with p50 under {show(limit_s)}",
+        measured=show(samples.median),
+        met=samples.median < limit_s,
     )
 
 

@@ -1,4 +1,6 @@
-"""What does a refresh cost that applies a change of a ten-thousandth to a tenth of its source, beside a recomputation?"""
+"""What does a refresh cost that applies a change of a ten-thousandth to a tenth of its source,
+beside a recomputation?
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ class Query:
     most: float
 
 
-PROJECTION = Query(name="projection", text=f"SELECT id, customer, amount * 2 AS doubled FROM {SOURCE}", most=0.1)
+PROJECTION = Query(
+    name="projection", text=f"SELECT id, customer, amount * 2 AS doubled FROM {SOURCE}", most=0.1
+)
 AGGREGATE = Query(
     name="aggregate",
     text=f"SELECT customer, count(*) AS sales, sum(amount) AS amount FROM {SOURCE} GROUP BY customer",
@@ -46,7 +50,10 @@ JOIN = Query(
 )
 DISTINCT = Query(
     name="count distinct",
-    text=f"SELECT customer, count(DISTINCT product) AS products, avg(amount) AS mean FROM {SOURCE} GROUP BY customer",
+    text=(
+        "SELECT customer, count(DISTINCT product) AS products, avg(amount) AS mean "
+        f"FROM {SOURCE} GROUP BY customer"
+    ),
     most=0.25,
 )
 
@@ -72,7 +79,9 @@ def _append(rows: int) -> str:
 
 # The ids of one file lie together, those of each customer in all files.
 CHANGES = (
-    Change(name="0.01 % appended", rounds=3, queries=(PROJECTION, AGGREGATE, JOIN), text=_append(ROWS // 10_000)),
+    Change(
+        name="0.01 % appended", rounds=3, queries=(PROJECTION, AGGREGATE, JOIN), text=_append(ROWS // 10_000)
+    ),
     Change(
         name="0.1 % appended",
         rounds=7,
@@ -84,7 +93,10 @@ CHANGES = (
         name="0.1 % updated in one file",
         rounds=7,
         queries=(PROJECTION, AGGREGATE),
-        text=f"UPDATE {SOURCE} SET amount = amount + 1 WHERE id BETWEEN {{low}} AND {{low}} + {ROWS // 1_000 - 1}",
+        text=(
+            f"UPDATE {SOURCE} SET amount = amount + 1 "
+            f"WHERE id BETWEEN {{low}} AND {{low}} + {ROWS // 1_000 - 1}"
+        ),
         limited=True,
         most=0.3,
     ),
@@ -101,7 +113,9 @@ CHANGES = (
 
 @dataclass(slots=True)
 class Taken:
-    """What the refreshes of one query took after one kind of change, by strategy, and the ways that they took."""
+    """What the refreshes of one query took after one kind of change, by strategy,
+    and the ways that they took.
+    """
 
     seconds: dict[str, list[float]] = field(default_factory=dict)
     ways: dict[str, list[str]] = field(default_factory=dict)
@@ -124,8 +138,8 @@ def measure() -> Iterator[Finding]:
             f"FROM range(0, {ROWS}, 1, {FILES})"
         )
         gateway.spark.sql(
-            f"CREATE TABLE {DIMENSION} USING iceberg AS SELECT CAST(id AS INT) AS customer, pmod(id, 50) AS region "
-            f"FROM range({KEYS})"
+            f"CREATE TABLE {DIMENSION} USING iceberg AS "
+            f"SELECT CAST(id AS INT) AS customer, pmod(id, 50) AS region FROM range({KEYS})"
         )
         known: set[str] = set()
         for change in CHANGES:
@@ -149,7 +163,9 @@ def _table(query: Query, strategy: str) -> str:
 
 
 def _rounds(gateway: Embedded, change: Change) -> Mapping[str, Taken]:
-    """Change the source, and refresh the tables of each query in turns; the first round brings all to one version."""
+    """Change the source, and refresh the tables of each query in turns;
+    the first round brings all to one version.
+    """
     taken = {query.name: Taken() for query in change.queries}
     for number in range(-1, change.rounds):
         if number >= 0:
@@ -200,7 +216,9 @@ def _finding(change: Change, taken: Mapping[str, Taken]) -> Finding:
             most = change.most or query.most
             targets.append(
                 Target(
-                    asked=f"at most {most} of a recomputation, and auto at most {MOST_OF_BETTER} of the better",
+                    asked=(
+                        f"at most {most} of a recomputation, and auto at most {MOST_OF_BETTER} of the better"
+                    ),
                     measured=f"{query.name}: {ratio:.2f}, {found.settled():.2f}",
                     met=ratio <= most and found.settled() <= MOST_OF_BETTER,
                 )
@@ -211,8 +229,12 @@ def _finding(change: Change, taken: Mapping[str, Taken]) -> Finding:
         rows=rows,
         targets=targets,
         notes=[
-            f"Median (min to max) of {change.rounds} rounds, each a change and a periodic refresh of three tables in turns, "
+            f"Median (min to max) of {change.rounds} rounds, "
+            "each a change and a periodic refresh of three tables in turns, "
             f"through HTTP and the ledger; {FILES} files, {KEYS:,} keys that each file holds.",
-            "auto / better: the median of auto from its third run on, over the lesser of the other two medians.",
+            (
+                "auto / better: the median of auto from its third run on, "
+                "over the lesser of the other two medians."
+            ),
         ],
     )

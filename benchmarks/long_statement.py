@@ -38,7 +38,9 @@ def measure() -> Iterator[Finding]:
             ["its POST alone, from start to answer", show(statistics.median(posts))],
         ],
         targets=[
-            Target(asked=f"at most {show(TARGET_S)} beyond Spark's", measured=show(added), met=added <= TARGET_S),
+            Target(
+                asked=f"at most {show(TARGET_S)} beyond Spark's", measured=show(added), met=added <= TARGET_S
+            ),
         ],
         notes=[f"Medians of {ROUNDS} rounds; client and gateway are in the process that is measured."],
     )

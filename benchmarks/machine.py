@@ -31,7 +31,8 @@ class Machine:
             "measured": f"{datetime.now(UTC):%Y-%m-%d %H:%M} UTC, Freshtable {__version__}",
             "cores": f"{os.cpu_count()} ({_processor()})",
             "memory": f"{psutil.virtual_memory().total / 2**30:.0f} GiB",
-            "load average before": ", ".join(f"{load:.2f}" for load in os.getloadavg()) + " (1, 5, 15 minutes)",
+            "load average before": ", ".join(f"{load:.2f}" for load in os.getloadavg())
+            + " (1, 5, 15 minutes)",
             "system": platform.platform(terse=True),
             "Python": platform.python_version(),
             "Java": _java(),
@@ -54,6 +55,8 @@ def _processor() -> str:
 
 
 def _java() -> str:
-    told = subprocess.run([check_java(os.environ), "-version"], capture_output=True, text=True, check=False).stderr
+    told = subprocess.run(
+        [check_java(os.environ), "-version"], capture_output=True, text=True, check=False
+    ).stderr
     found = re.search(r'version "([^"]+)"', told)
     return found[1] if found else "unknown"

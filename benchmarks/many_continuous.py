@@ -1,4 +1,6 @@
-"""What do many continuous tables cost while nothing changes, and how many keep their freshness while all sources change?"""
+"""What do many continuous tables cost while nothing changes, and how many keep their freshness
+while all sources change?
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,13 @@ def measure() -> Iterator[Finding]:
         for tables, freshness_s in ACTIVE:
             lags = _lags(gateway, tables, freshness_s)
             rows.append(
-                [f"{tables} tables", f"{freshness_s} s", show(lags.median), show(lags.percentile(99)), show(lags.worst)]
+                [
+                    f"{tables} tables",
+                    f"{freshness_s} s",
+                    show(lags.median),
+                    show(lags.percentile(99)),
+                    show(lags.worst),
+                ]
             )
             targets.append(
                 Target(
@@ -50,15 +58,18 @@ def measure() -> Iterator[Finding]:
             rows=rows,
             targets=targets,
             notes=[
-                "From each commit of 10 rows to that of the first version of the table that shows it; each source gets one a "
-                f"period of the freshness, from a writer in the same JVM; the last {PERIODS} of {WARM_UP + PERIODS} count.",
+                "From each commit of 10 rows to that of the first version of the table that shows it; "
+                "each source gets one a period of the freshness, from a writer in the same JVM; "
+                f"the last {PERIODS} of {WARM_UP + PERIODS} count.",
             ],
         )
 
 
 def _sources(gateway: Embedded, numbers: Sequence[int]) -> None:
     for number in numbers:
-        gateway.spark.sql(f"CREATE TABLE lake.default.source_{number} USING iceberg AS SELECT id FROM range(100)")
+        gateway.spark.sql(
+            f"CREATE TABLE lake.default.source_{number} USING iceberg AS SELECT id FROM range(100)"
+        )
 
 
 def _create(gateway: Embedded, tables: Sequence[tuple[str, int, int]]) -> None:
@@ -70,7 +81,8 @@ def _create(gateway: Embedded, tables: Sequence[tuple[str, int, int]]) -> None:
         if not hasattr(local, "client"):
             local.client = GatewayClient(gateway.client.url)
         operation = local.client.execute(
-            f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '{freshness_s}' SECOND AS SELECT id FROM source_{source}"
+            f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '{freshness_s}' SECOND AS SELECT id "
+            f"FROM source_{source}"
         )
         list(local.client.pages(operation))
 
@@ -128,6 +140,7 @@ def _lags_of(gateway: Embedded, source: str, table: str) -> list[float]:
 def _rows_after(gateway: Embedded, table: str) -> list[tuple[float, int]]:
     """Return when each version of a table was committed (seconds), and how many rows it has."""
     log = gateway.spark.sql(
-        f"SELECT committed_at, CAST(summary['total-records'] AS BIGINT) FROM lake.default.{table}.snapshots ORDER BY 1"
+        "SELECT committed_at, CAST(summary['total-records'] AS BIGINT) "
+        f"FROM lake.default.{table}.snapshots ORDER BY 1"
     )
     return [(at.timestamp(), rows or 0) for at, rows in log.collect()]

@@ -27,7 +27,10 @@ KEPT = {
     "FROM (SELECT *, now() AS p FROM clicks)) WHERE rn = 1",
     "aggregate": "SELECT k, count(*) AS n FROM clicks GROUP BY k",
     "join": "SELECT l.k FROM clicks AS l JOIN clicks AS r ON l.k = r.k",
-    "top 3": "SELECT k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn FROM clicks) WHERE rn <= 3",
+    "top 3": (
+        "SELECT k FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY k) AS rn "
+        "FROM clicks) WHERE rn <= 3"
+    ),
 }
 _STREAMING = "org.apache.spark.sql.execution.streaming"
 
@@ -48,18 +51,30 @@ def measure() -> Iterator[Finding]:
         ]
         yield Finding(
             title=f"State after an hour of {ROWS_A_MINUTE:,} rows a minute, each with a key of its own",
-            columns=["operator", "TTL", "rows after 20 min", "rows after 60 min", "in memory and files after 60 min"],
+            columns=[
+                "operator",
+                "TTL",
+                "rows after 20 min",
+                "rows after 60 min",
+                "in memory and files after 60 min",
+            ],
             rows=rows,
             notes=[
-                f"{MINUTES} batches by a clock that goes on by a minute between two. A row of the join is kept on both sides. "
+                f"{MINUTES} batches by a clock that goes on by a minute between two. "
+                "A row of the join is kept on both sides. "
                 "What has expired is removed by the batch after: of ten minutes eleven batches are there.",
-                "In memory and files: what RocksDB says of its memory and its files, which it compacts in its own time.",
+                (
+                    "In memory and files: what RocksDB says of its memory and its files, "
+                    "which it compacts in its own time."
+                ),
             ],
         )
 
 
 def _kept(spark: SparkSession, text: str, ttl: timedelta, checkpoint: Path) -> Sequence[str]:
-    """Return how many rows the operators of a query keep after a third of the hour and at its end, and how much that is."""
+    """Return how many rows the operators of a query keep after a third of the hour and at its end,
+    and how much that is.
+    """
     option = static_member(spark, "scala.Option.empty")
     source = static_member(spark, f"{_STREAMING}.runtime.MemoryStream")(
         0, spark._jsparkSession, option(), static_member(spark, "org.apache.spark.sql.Encoders.STRING")()

@@ -32,25 +32,32 @@ LONGEST_RUN_S = 300.0
 ROCKSDB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 SUMMED = "SELECT k, count(*) AS n, sum(v) AS s FROM numbers GROUP BY k"
 FIRST = (
-    "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn FROM (SELECT *, now() AS p FROM numbers)) "
-    "WHERE rn = 1"
+    "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn "
+    "FROM (SELECT *, now() AS p FROM numbers)) WHERE rn = 1"
 )
 JOINED_ROWS = 200_000
 SIDE = f"FROM numbers WHERE v < {JOINED_ROWS}"
 # Each row has one match, mostly in another batch.
-JOINED = f"SELECT a.k, b.v FROM (SELECT * {SIDE}) AS a JOIN (SELECT pmod(v * 7919, {JOINED_ROWS}) AS w, v {SIDE}) AS b ON a.v = b.w"
+JOINED = (
+    f"SELECT a.k, b.v FROM (SELECT * {SIDE}) AS a "
+    f"JOIN (SELECT pmod(v * 7919, {JOINED_ROWS}) AS w, v {SIDE}) AS b ON a.v = b.w"
+)
 LAST = FIRST.replace("ORDER BY p)", "ORDER BY p DESC)")
 LIMITED = f"SELECT k, v FROM numbers LIMIT {ROWS // 2}"
 SORTED = "SELECT k, v FROM numbers ORDER BY v DESC LIMIT 100"
 DISTINCT = "SELECT DISTINCT k FROM numbers"
 NORMALIZED = "SELECT k, v FROM upserts"
 LOOKED_UP = f"SELECT region, n FROM ({SUMMED}) AS x JOIN regions AS r ON pmod(x.k, 100) = r.number"
-TOP = "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn FROM numbers) WHERE rn <= 3"
+TOP = (
+    "SELECT k, v FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY v DESC) AS rn "
+    "FROM numbers) WHERE rn <= 3"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """A statement that ours run, what Spark runs for the same in its output mode, and the least part of its *rows* a second.
+    """A statement that ours run, what Spark runs for the same in its output mode,
+    and the least part of its *rows* a second.
 
     There is no native one for what Spark cannot run, and nothing asked for without *least*.
     """
@@ -68,7 +75,9 @@ class Compared:
 
 
 COMPARED = (
-    Compared("aggregate", SUMMED, lambda rows: rows.groupBy("k").agg({"*": "count", "v": "sum"}), "update", 0.6),
+    Compared(
+        "aggregate", SUMMED, lambda rows: rows.groupBy("k").agg({"*": "count", "v": "sum"}), "update", 0.6
+    ),
     Compared("deduplicate", FIRST, lambda rows: rows.dropDuplicates(["k"]), "append", 0.8),
     Compared("join", JOINED, lambda rows: rows.sparkSession.sql(JOINED), "append", 0.8, 2 * JOINED_ROWS),
     Compared("last row", LAST),
@@ -97,7 +106,9 @@ def _measured(spark: SparkSession, folder: Path) -> Finding:
         for each in COMPARED:
             for side in each.sides:
                 with _stream(spark, folder) as stream:
-                    frame = _ours(spark, each) if side == "ours" or each.native is None else each.native(stream)
+                    frame = (
+                        _ours(spark, each) if side == "ours" or each.native is None else each.native(stream)
+                    )
                     mode = "append" if side == "ours" else each.mode
                     seconds = _seconds(frame, mode, folder / f"{each.name}-{side}-{turn + 1}")
                 taken[each.name, side] += [seconds] if turn >= 0 else []
@@ -132,11 +143,12 @@ def _measured(spark: SparkSession, folder: Path) -> Finding:
             if each.least
         ],
         notes=[
-            f"Medians of {TURNS} turns after one that warms up, from the start of the stream to its end, in one JVM. All state is "
-            "in RocksDB. That of ours has a TTL of one hour, and Spark's has none.",
+            f"Medians of {TURNS} turns after one that warms up, from the start of the stream to its end, "
+            "in one JVM. All state is in RocksDB. That of ours has a TTL of one hour, and Spark's has none.",
             f"The join has {JOINED_ROWS:,} rows on either side, each with a match of its own.",
-            "Spark's aggregate is in update mode, and gives no row that takes back what it gave. It has no last row, no top 3, no "
-            "sorted limit, no upserts and no lookup of rows that change. A tenth of the upserts removes the row of its key.",
+            "Spark's aggregate is in update mode, and gives no row that takes back what it gave. "
+            "It has no last row, no top 3, no sorted limit, no upserts and no lookup of rows that change. "
+            "A tenth of the upserts removes the row of its key.",
         ],
     )
 
@@ -153,14 +165,18 @@ def _stream(spark: SparkSession, folder: Path) -> Iterator[DataFrame]:
     kind = expr(f"CAST(IF(v % 10 = 0, {RowKind.DELETE.code}, {RowKind.INSERT.code}) AS TINYINT)")
     marked = stream.select("k", "v", kind.alias(ROW_KIND, metadata={UPSERT_KEYS: ["k"]}))
     marked.select("k", "v").createOrReplaceTempView("upserts")
-    spark.range(100).selectExpr("id AS number", "CONCAT('region ', id) AS region").createOrReplaceTempView("regions")
+    spark.range(100).selectExpr("id AS number", "CONCAT('region ', id) AS region").createOrReplaceTempView(
+        "regions"
+    )
     with active_session(spark):
         yield stream
 
 
 def _ours(spark: SparkSession, compared: Compared) -> DataFrame:
     analysed: Any = spark.sql(compared.ours)._jdf.queryExecution().analyzed()
-    return DataFrame(java_dataset(spark, with_operators(spark, analysed, StateTtls(operator_policy(TTL))).plan), spark)
+    return DataFrame(
+        java_dataset(spark, with_operators(spark, analysed, StateTtls(operator_policy(TTL))).plan), spark
+    )
 
 
 def _seconds(rows: DataFrame, mode: str, checkpoint: Path) -> float:

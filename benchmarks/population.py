@@ -12,7 +12,14 @@ from typing import Any
 
 from mt_core.keepers.workflow import schedule_of
 from mt_core.model.freshness import FIRST_INSTANT, Freshness
-from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.model.table import (
+    Column,
+    MaterializedTable,
+    RefreshMode,
+    RefreshStatus,
+    TableDefinition,
+    TableIdentifier,
+)
 from mt_core.registry.rows import definition_row, row_of
 from mt_core.registry.store import SqlRegistry
 from mt_core.workflow.definitions import WorkflowDefinition
@@ -27,8 +34,8 @@ DAG_ID_PREFIX = "mt__"
 def due_at(instant: datetime) -> Freshness:
     """Return the freshness whose grid has its one point of this century at *instant*, a whole second.
 
-    Tables of one freshness tick together, so this is how many of them are made to tick at chosen instants: such a grid is
-    counted from 1970-01-05 in steps of some 56 years.
+    Tables of one freshness tick together, so this is how many of them are made to tick at chosen instants:
+    such a grid is counted from 1970-01-05 in steps of some 56 years.
     """
     return Freshness(int(instant.timestamp()) - FIRST_INSTANT, "SECOND")
 
@@ -66,7 +73,9 @@ class Population:
 
     def create_quiet(self, count: int) -> None:
         """Add tables whose workflows are DAGs of an Airflow, and which are not due while anybody measures."""
-        tables = [_table(number, QUIET, created=datetime.now(UTC), scheduler="airflow") for number in range(count)]
+        tables = [
+            _table(number, QUIET, created=datetime.now(UTC), scheduler="airflow") for number in range(count)
+        ]
         self._insert("materialized_tables", map(row_of, tables))
         self._insert("workflow_definitions", map(_workflow_row, tables))
 
@@ -88,7 +97,8 @@ class Population:
     def runs(self, since: datetime) -> list[Run]:
         """Return the periodic runs accepted since then, in that order."""
         statement = (
-            "SELECT requested_at, schedule_time FROM runs WHERE kind = 'PERIODIC' AND requested_at >= ? ORDER BY seq"
+            "SELECT requested_at, schedule_time FROM runs "
+            "WHERE kind = 'PERIODIC' AND requested_at >= ? ORDER BY seq"
         )
         with sqlite3.connect(self._file) as database:
             found = database.execute(statement, (_text(since),)).fetchall()

@@ -1,4 +1,6 @@
-"""How fast do a million rows come through HTTP, as Arrow and as JSON, and how much memory does a long result take?"""
+"""How fast do a million rows come through HTTP, as Arrow and as JSON, and how much memory does
+a long result take?
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ MEBIBYTE = 2**20
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Memory:
-    """Resident bytes of the gateway's Python and of its JVM: before, and at most meanwhile; and how long it took."""
+    """Resident bytes of the gateway's Python and of its JVM: before, and at most meanwhile;
+    and how long it took.
+    """
 
     before: tuple[int, int]
     most: tuple[int, int]
@@ -46,7 +50,7 @@ def measure() -> Iterator[Finding]:
         yield _memories(gateway)
 
 
-# --------------------------------------------------------------------------------------------------------------- rates
+# ------------------------------------------------------------------------------------------------------ rates
 
 
 def _rates(gateway: Embedded) -> Finding:
@@ -72,9 +76,13 @@ def _rates(gateway: Embedded) -> Finding:
             _target("JSON", samples["JSON through HTTP"], JSON_TARGET),
         ],
         notes=[
-            f"Median (min to max) of {ROUNDS} rounds in turns, from POST of the statement to the last page. The client is a "
-            "process of its own that counts bytes and reads nothing but where the next page is.",
-            f"The query has {PARTITIONS} partitions; JSON pages have 5,000 rows, Arrow pages 262,144 at most.",
+            f"Median (min to max) of {ROUNDS} rounds in turns, from POST of the statement to the last page. "
+            "The client is a process of its own that counts bytes and reads nothing but "
+            "where the next page is.",
+            (
+                f"The query has {PARTITIONS} partitions; JSON pages have 5,000 rows, "
+                "Arrow pages 262,144 at most."
+            ),
         ],
     )
 
@@ -101,12 +109,15 @@ def _target(name: str, samples: Samples, asked: int) -> Target:
     return Target(asked=f"{asked:,} rows/s", measured=f"{name}: {rate:,.0f} rows/s", met=rate >= asked)
 
 
-# -------------------------------------------------------------------------------------------------------------- memory
+# ----------------------------------------------------------------------------------------------------- memory
 
 
 def _memories(gateway: Embedded) -> Finding:
     query = QUERY.format(rows=LONG, partitions=PARTITIONS * 10)
-    found = {name: _memory(gateway, query, accept) for name, accept in (("Arrow", ARROW), ("JSON", "application/json"))}
+    found = {
+        name: _memory(gateway, query, accept)
+        for name, accept in (("Arrow", ARROW), ("JSON", "application/json"))
+    }
     return Finding(
         title=f"Resident memory while {LONG:,} rows are paged",
         columns=["form", "Python before", "Python at most", "JVM before", "JVM at most", "rows/s"],
@@ -157,7 +168,7 @@ def _watched(processes: tuple[psutil.Process, psutil.Process]) -> Iterator[tuple
         watcher.join()
 
 
-# --------------------------------------------------------------------------------------------------------- the client
+# ------------------------------------------------------------------------------------------------- the client
 
 
 def read_all(url: str, accept: str, statement: str) -> float:
@@ -165,7 +176,9 @@ def read_all(url: str, accept: str, statement: str) -> float:
     with httpx.Client(base_url=url, timeout=600, headers={"Accept": accept}) as http:
         session = http.post("/v3/sessions", json={}).json()["sessionHandle"]
         begun = time.perf_counter()
-        answer = http.post(f"/v3/sessions/{session}/statements", json={"statement": statement}).raise_for_status()
+        answer = http.post(
+            f"/v3/sessions/{session}/statements", json={"statement": statement}
+        ).raise_for_status()
         uri: str | None = f"/v3/sessions/{session}/operations/{answer.json()['operationHandle']}/result/0"
         while uri is not None:
             uri = _next(http.get(uri).raise_for_status())
@@ -177,7 +190,8 @@ def read_all(url: str, accept: str, statement: str) -> float:
 def _next(page: httpx.Response) -> str | None:
     if page.headers["content-type"] == ARROW:
         return page.headers.get("freshtable-next-result-uri")
-    # It is the last member of the page; to read the rows takes the client longer than the gateway needs to write them.
+    # It is the last member of the page; to read the rows takes the client longer than the gateway
+    # needs to write them.
     tail = page.content[-300:].decode("utf-8", "replace").rpartition('"nextResultUri":"')
     return tail[2].partition('"')[0] if tail[1] else None
 

@@ -42,7 +42,8 @@ def show(seconds: float) -> str:
 
 
 def wait_out_of_step(begun: float, number: int) -> None:
-    """Wait until 1 to 2 s after *begun*, so that the events of a row meet all phases of what goes on once a second.
+    """Wait until 1 to 2 s after *begun*, so that the events of a row meet all phases of what goes
+    on once a second.
 
     Events in step with it would all wait equally long, as chance has it.
     """
@@ -56,8 +57,13 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - begun
 
 
-def in_turns(contenders: Mapping[str, Callable[[], object]], rounds: int, *, warm_up: int = 1) -> dict[str, Samples]:
-    """Time every contender once a round; who begins changes from round to round. *warm_up* rounds are not counted."""
+def in_turns(
+    contenders: Mapping[str, Callable[[], object]], rounds: int, *, warm_up: int = 1
+) -> dict[str, Samples]:
+    """Time every contender once a round; who begins changes from round to round.
+
+    *warm_up* rounds are not counted.
+    """
     taken: dict[str, list[float]] = {name: [] for name in contenders}
     names = list(contenders)
     for number in range(warm_up + rounds):

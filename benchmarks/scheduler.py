@@ -1,4 +1,6 @@
-"""Does the memory scheduler keep 10,000 workflows on time, through a storm and a restart, while its gateway stays answerable?"""
+"""Does the memory scheduler keep 10,000 workflows on time, through a storm and a restart,
+while its gateway stays answerable?
+"""
 
 from __future__ import annotations
 
@@ -63,13 +65,15 @@ def measure() -> Iterator[Finding]:
         yield from _storm_and_restart(Path(folder))
 
 
-# ---------------------------------------------------------------------------------------------------------------- even
+# ------------------------------------------------------------------------------------------------------- even
 
 
 def _even(folder: Path) -> Finding:
     population = Population(folder)
     start = _soon()
-    population.create([start + timedelta(seconds=number * SPREAD_S // WORKFLOWS) for number in range(WORKFLOWS)])
+    population.create(
+        [start + timedelta(seconds=number * SPREAD_S // WORKFLOWS) for number in range(WORKFLOWS)]
+    )
     with _gateway(folder) as gateway:
         _refuse_late(start)
         _sleep_until(start)
@@ -97,14 +101,18 @@ def _even(folder: Path) -> Finding:
             )
         ],
         notes=[
-            f"Lateness: from the grid point to the instant at which the ledger has the run. Grids have whole seconds, so "
-            f"{WORKFLOWS // SPREAD_S} or {WORKFLOWS // SPREAD_S + 1} workflows are due together each second.",
-            f"The gateway's two workers carry refreshes out meanwhile, with a fake engine that takes {show(WRITE_S)} for a write.",
+            "Lateness: from the grid point to the instant at which the ledger has the run. "
+            f"Grids have whole seconds, so {WORKFLOWS // SPREAD_S} or {WORKFLOWS // SPREAD_S + 1} workflows "
+            "are due together each second.",
+            (
+                "The gateway's two workers carry refreshes out meanwhile, "
+                f"with a fake engine that takes {show(WRITE_S)} for a write."
+            ),
         ],
     )
 
 
-# --------------------------------------------------------------------------------------------------- storm and restart
+# ------------------------------------------------------------------------------------------ storm and restart
 
 
 def _storm_and_restart(folder: Path) -> Iterator[Finding]:
@@ -137,7 +145,10 @@ def _storm(runs: Sequence[Run], answers: dict[str, list[float]], memory: str) ->
     for kind, seconds in answers.items():
         shown = Samples(seconds)
         rows.append(
-            [f"{kind}: p50 / p99 / worst", " / ".join(map(show, (shown.median, shown.percentile(99), shown.worst)))]
+            [
+                f"{kind}: p50 / p99 / worst",
+                " / ".join(map(show, (shown.median, shown.percentile(99), shown.worst))),
+            ]
         )
     rows.append(["memory of the gateway's process", memory])
     return Finding(
@@ -153,8 +164,8 @@ def _storm(runs: Sequence[Run], answers: dict[str, list[float]], memory: str) ->
             ),
         ],
         notes=[
-            "One request a tick, over HTTP, from the scheduler in the gateway's own process. The other client is a process of "
-            "its own, with a request in flight all the time but for pauses of 50 ms.",
+            "One request a tick, over HTTP, from the scheduler in the gateway's own process. The other "
+            "client is a process of its own, with a request in flight all the time but for pauses of 50 ms.",
             "SHOW REFRESHES is a whole statement: three requests, timed as one.",
         ],
     )
@@ -182,12 +193,15 @@ def _restart(runs: Sequence[Run], gateway: Running) -> Finding:
             ),
         ],
         notes=[
-            "A tick that waited for its turn in the registry may be counted with the next second's: 20 % are allowed for."
+            (
+                "A tick that waited for its turn in the registry may be counted with the next second's: "
+                "20 % are allowed for."
+            )
         ],
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- helpers
+# ---------------------------------------------------------------------------------------------------- helpers
 
 
 def _soon() -> datetime:
@@ -198,7 +212,9 @@ def _soon() -> datetime:
 
 def _refuse_late(start: datetime) -> None:
     if datetime.now(UTC) >= start:
-        raise TimeoutError("The gateway with a fake engine started too late; the machine is too busy to measure.")
+        raise TimeoutError(
+            "The gateway with a fake engine started too late; the machine is too busy to measure."
+        )
 
 
 def _sleep_until(instant: datetime) -> None:
@@ -222,7 +238,9 @@ def _wait_accepted(population: Population, since: datetime, count: int) -> None:
 
 @contextmanager
 def _asking(client: GatewayClient, start: datetime) -> Iterator[dict[str, list[float]]]:
-    """Ask the gateway this and that in turn from *start* to the end of the block; yield how long the answers take."""
+    """Ask the gateway this and that in turn from *start* to the end of the block;
+    yield how long the answers take.
+    """
     taken: dict[str, list[float]] = {kind: [] for kind in KINDS}
     ended = threading.Event()
     work = {

@@ -1,4 +1,6 @@
-"""How long does a person wait for `freshtable sql`: for its prompt, for a word to be completed, for the first screen of rows?"""
+"""How long does a person wait for `freshtable sql`: for its prompt, for a word to be completed,
+for the first screen of rows?
+"""
 
 from __future__ import annotations
 
@@ -54,12 +56,17 @@ def measure() -> Iterator[Finding]:
 
 @contextmanager
 def _gateway() -> Iterator[Gateway]:
-    """A gateway in this process whose engine has its answers ready: a thousand tables, and a query of a million rows."""
+    """A gateway in this process whose engine has its answers ready: a thousand tables,
+    and a query of a million rows.
+    """
     with httpx.Client() as http, statement_gateway(http, max_sessions=100) as gateway:
         names = [[f"t_{number:04}"] for number in range(TABLES)]
         rows = [[number, f"city {number % 1000}"] for number in range(ROWS)]
         columns = (Column(name="n", type=INT), Column(name="city", type=STRING))
-        tables, many = RowSet(columns=(Column(name="table name"),), rows=names), RowSet(columns=columns, rows=rows)
+        tables, many = (
+            RowSet(columns=(Column(name="table name"),), rows=names),
+            RowSet(columns=columns, rows=rows),
+        )
         gateway.engine.answers["SHOW TABLES"] = StatementResult(is_query=False, rows=tables)
         gateway.engine.answers[MANY] = StatementResult(is_query=True, rows=many)
         # The rows of the fake are no work of a gateway: its collector of garbage leaves them alone.
@@ -94,14 +101,22 @@ def _waits(gateway: Gateway, environ: dict[str, str]) -> Finding:
             ["the same first page by GatewayClient", bare.shown(), ""],
         ],
         targets=[
-            Target(asked="start to prompt within 0.5 s", measured=starts.shown(), met=starts.median <= ASKED_START_S),
+            Target(
+                asked="start to prompt within 0.5 s",
+                measured=starts.shown(),
+                met=starts.median <= ASKED_START_S,
+            ),
             Target(asked="99 % of completions within 50 ms", measured=show(worst), met=worst <= ASKED_KEY_S),
-            Target(asked="first screen within bare page + 150 ms", measured=show(over), met=over <= ASKED_SCREEN_S),
+            Target(
+                asked="first screen within bare page + 150 ms",
+                measured=show(over),
+                met=over <= ASKED_SCREEN_S,
+            ),
         ],
         notes=[
-            f"Median (min to max) of {STARTS} starts, {WORDS} words and {SCREENS} results, from the key to the text on a pseudo "
-            "terminal. The engine is a fake whose answers are ready, in the process that measures: what Spark and a catalog take "
-            "comes on top.",
+            f"Median (min to max) of {STARTS} starts, {WORDS} words and {SCREENS} results, "
+            "from the key to the text on a pseudo terminal. The engine is a fake whose answers are ready, "
+            "in the process that measures: what Spark and a catalog take comes on top.",
         ],
     )
 
@@ -126,7 +141,9 @@ def _start_and_leave(environ: dict[str, str]) -> None:
 
 
 def _words(terminal: ScreenTerminal) -> tuple[Samples, Samples]:
-    """Return how long the key before a name takes, for which the gateway is asked, and a letter, for which it is not."""
+    """Return how long the key before a name takes, for which the gateway is asked, and a letter,
+    for which it is not.
+    """
     asked, known = list[float](), list[float]()
     for number in range(WORDS):
         begun = f"SELECT {number:03} FROM"
@@ -172,10 +189,13 @@ def _first_batch(client: GatewayClient, statement: str) -> None:
 
 
 def _large(environ: dict[str, str]) -> Finding:
-    """Return how long the first screen of a large table takes on a real Spark, of which the query reads every row."""
+    """Return how long the first screen of a large table takes on a real Spark,
+    of which the query reads every row.
+    """
     with embedded_gateway() as gateway:
         gateway.sql(
-            f"CREATE TABLE {LARGE} AS SELECT id AS n, concat('city ', id % 1000) AS city FROM range({LARGE_ROWS})"
+            f"CREATE TABLE {LARGE} AS SELECT id AS n, concat('city ', id % 1000) AS city "
+            f"FROM range({LARGE_ROWS})"
         )
         statement = f"SELECT n, city FROM {LARGE}"
         screens, bare = list[float](), list[float]()
@@ -184,7 +204,10 @@ def _large(environ: dict[str, str]) -> Finding:
             GatewayClient(gateway.client.url, exact=True) as client,
         ):
             for number in range(LARGE_WARM_UP + SCREENS):
-                first, screen = timed(lambda: _first_batch(client, statement)), _first_screen(terminal, statement)
+                first, screen = (
+                    timed(lambda: _first_batch(client, statement)),
+                    _first_screen(terminal, statement),
+                )
                 if number >= LARGE_WARM_UP:
                     bare.append(first)
                     screens.append(screen)
@@ -197,10 +220,17 @@ def _large(environ: dict[str, str]) -> Finding:
             ["the same first page by GatewayClient", Samples(bare).shown()],
         ],
         targets=[
-            Target(asked="first screen within bare page + 150 ms", measured=show(over), met=over <= ASKED_SCREEN_S)
+            Target(
+                asked="first screen within bare page + 150 ms",
+                measured=show(over),
+                met=over <= ASKED_SCREEN_S,
+            )
         ],
         notes=[
-            f"Median (min to max) of {SCREENS} results in turns, after {LARGE_WARM_UP}, on a Spark with its default heap."
+            (
+                f"Median (min to max) of {SCREENS} results in turns, after {LARGE_WARM_UP}, "
+                "on a Spark with its default heap."
+            )
         ],
     )
 

@@ -1,4 +1,6 @@
-"""How long does a gateway take to answer, and to be ready, compared with a bare SparkSession on the same jars?"""
+"""How long does a gateway take to answer, and to be ready, compared with a bare SparkSession
+on the same jars?
+"""
 
 from __future__ import annotations
 
@@ -58,9 +60,12 @@ def measure() -> Iterator[Finding]:
             Target(asked="first answer within 2 s", measured=answers.shown(), met=answers.median <= TARGET_S),
         ],
         notes=[
-            f"Median (min to max) of {ROUNDS} starts of fresh processes on empty homes, in turns, from the start of the process.",
-            "Ready: the gateway has its catalog, scheduler and workers; the bare session has run its first statement on "
-            "the same catalog. Memory is resident, right after.",
+            (
+                f"Median (min to max) of {ROUNDS} starts of fresh processes on empty homes, in turns, "
+                "from the start of the process."
+            ),
+            "Ready: the gateway has its catalog, scheduler and workers; the bare session has run its first "
+            "statement on the same catalog. Memory is resident, right after.",
         ],
     )
 

@@ -1,4 +1,6 @@
-"""What does a small result cost through gateway and client, compared with the same `spark.sql(...)` in process?"""
+"""What does a small result cost through gateway and client, compared with the same `spark.sql(...)`
+in process?
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ NAMESPACE = "lake.bench"
 TABLE = f"{NAMESPACE}.thousand"
 PREPARE = (
     f"CREATE NAMESPACE IF NOT EXISTS {NAMESPACE}",
-    f"CREATE TABLE {TABLE} USING iceberg AS SELECT id, id * 2 AS twice, CAST(id AS STRING) AS text FROM range(0, 1000, 1, 1)",
+    (
+        f"CREATE TABLE {TABLE} USING iceberg AS SELECT id, id * 2 AS twice, CAST(id AS STRING) AS text "
+        "FROM range(0, 1000, 1, 1)"
+    ),
 )
 LOCAL_RATIO = 0.6
 ROWS_MORE_S = 0.003
@@ -75,10 +80,17 @@ def measure() -> Iterator[Finding]:
         rows=[_row(case.name, each["bare"], each["ours"]) for case, each in taken],
         targets=[case.target(case.name, each["bare"], each["ours"]) for case, each in taken],
         notes=[
-            f"Median (min to max) of {ROUNDS} rounds in turns. Through the gateway: POST the statement, GET its pages as JSON, "
-            "DELETE the operation. The gateway and its JVM are processes of their own; bare Spark runs in the client's process.",
-            "Rows that Spark has once a statement is planned need no Spark job through the gateway; bare, toArrow() runs one.",
-            f"{TABLE} is an Iceberg table of one file. SHOW TABLES through the gateway lists views too, as Flink's does.",
+            f"Median (min to max) of {ROUNDS} rounds in turns. "
+            "Through the gateway: POST the statement, GET its pages as JSON, DELETE the operation. "
+            "The gateway and its JVM are processes of their own; bare Spark runs in the client's process.",
+            (
+                "Rows that Spark has once a statement is planned need no Spark job through the gateway; "
+                "bare, toArrow() runs one."
+            ),
+            (
+                f"{TABLE} is an Iceberg table of one file. "
+                "SHOW TABLES through the gateway lists views too, as Flink's does."
+            ),
         ],
     )
 

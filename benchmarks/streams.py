@@ -1,5 +1,5 @@
-"""How soon does the sink of a streaming INSERT show a commit of its source, how many rows a second does it take, beside a
-hand-written streaming job, and what do idle jobs cost?"""
+"""How soon does the sink of a streaming INSERT show a commit of its source,
+how many rows a second does it take, beside a hand-written streaming job, and what do idle jobs cost?"""
 
 from __future__ import annotations
 
@@ -45,7 +45,8 @@ def measure() -> Iterator[Finding]:
 def _measured(driver: SparkDriver, folder: str) -> Finding:
     spark = driver.new_session()
     spark.sql(
-        f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value FROM range({ROWS_BEFORE})"
+        f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value "
+        f"FROM range({ROWS_BEFORE})"
     )
     keepers: dict[str, Keeping] = {
         "streaming INSERT": partial(_ours, driver, spark, folder),
@@ -56,12 +57,18 @@ def _measured(driver: SparkDriver, folder: str) -> Finding:
     for turn in range(-1, TURNS):
         for number, (name, kept) in enumerate(keepers.items()):
             taken = _lags(
-                spark, f"lake.default.sink_{number}_{turn + 1}", kept, WARM_UP if turn < 0 else WARM_UP + COMMITS
+                spark,
+                f"lake.default.sink_{number}_{turn + 1}",
+                kept,
+                WARM_UP if turn < 0 else WARM_UP + COMMITS,
             )
             lags[name] += taken if turn >= 0 else []
     ours, other = map(Samples, lags.values())
     return Finding(
-        title=f"Commit to row in the sink of a stream: {ROWS_EACH} rows every 1 to 2 s, trigger {INTERVAL_MS} ms",
+        title=(
+            f"Commit to row in the sink of a stream: {ROWS_EACH} rows every 1 to 2 s, "
+            f"trigger {INTERVAL_MS} ms"
+        ),
         columns=["stream", "p50", "p99"],
         rows=[
             [name, show(taken.median), show(taken.percentile(99))]
@@ -70,14 +77,20 @@ def _measured(driver: SparkDriver, folder: str) -> Finding:
         targets=[
             Target(
                 asked=f"p50 and p99 at most {MOST} of the hand-written job",
-                measured=f"{ours.median / other.median:.2f} and {ours.percentile(99) / other.percentile(99):.2f}",
+                measured=(
+                    f"{ours.median / other.median:.2f} and {ours.percentile(99) / other.percentile(99):.2f}"
+                ),
                 met=ours.median <= MOST * other.median and ours.percentile(99) <= MOST * other.percentile(99),
             )
         ],
         notes=[
-            "From the commit of the source to the commit that makes its rows visible, as both logs have them; one stream at a "
-            f"time, all in one JVM, {TURNS} turns of {COMMITS} commits each after {WARM_UP} others; p99 of so few is the greatest.",
-            "The hand-written job appends each batch to the table, and would write one twice after a failure.",
+            "From the commit of the source to the commit that makes its rows visible, "
+            "as both logs have them; one stream at a time, all in one JVM, "
+            f"{TURNS} turns of {COMMITS} commits each after {WARM_UP} others; p99 of so few is the greatest.",
+            (
+                "The hand-written job appends each batch to the table, "
+                "and would write one twice after a failure."
+            ),
         ],
     )
 
@@ -85,7 +98,8 @@ def _measured(driver: SparkDriver, folder: str) -> Finding:
 def _throughput(driver: SparkDriver, folder: str) -> Finding:
     spark = driver.new_session()
     spark.sql(
-        f"CREATE TABLE {STAGED} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value FROM range({LARGE_ROWS})"
+        f"CREATE TABLE {STAGED} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value "
+        f"FROM range({LARGE_ROWS})"
     )
     keepers: dict[str, Keeping] = {
         "streaming INSERT": partial(_ours, driver, spark, folder, interval_ms=LARGE_INTERVAL_MS),
@@ -98,7 +112,10 @@ def _throughput(driver: SparkDriver, folder: str) -> Finding:
             taken[name] += lags if turn >= 0 else []
     ours, other = (LARGE_ROWS / Samples(lags).median for lags in taken.values())
     return Finding(
-        title=f"Rows a second of a stream that has fallen behind: commits of {LARGE_ROWS:,} rows, trigger {LARGE_INTERVAL_MS} ms",
+        title=(
+            f"Rows a second of a stream that has fallen behind: commits of {LARGE_ROWS:,} rows, "
+            f"trigger {LARGE_INTERVAL_MS} ms"
+        ),
         columns=["stream", "rows a second"],
         rows=[[name, f"{rows:,.0f}"] for name, rows in zip(keepers, (ours, other), strict=True)],
         targets=[
@@ -109,8 +126,8 @@ def _throughput(driver: SparkDriver, folder: str) -> Finding:
             )
         ],
         notes=[
-            f"From the commit of the source to the commit of the sink; the median of {TURNS * LARGE_COMMITS} commits, one at a "
-            f"time, after {LARGE_COMMITS} that warm up.",
+            "From the commit of the source to the commit of the sink; the median of "
+            f"{TURNS * LARGE_COMMITS} commits, one at a time, after {LARGE_COMMITS} that warm up.",
         ],
     )
 
@@ -119,7 +136,8 @@ def _large_lags(spark: SparkSession, target: str, kept: Keeping) -> list[float]:
     """Return how long each of some large commits took to show."""
     spark.sql(f"DROP TABLE {SOURCE} PURGE")
     spark.sql(
-        f"CREATE TABLE {SOURCE} USING iceberg AS SELECT id, pmod(id, 100) AS device, id AS value FROM range(1000)"
+        f"CREATE TABLE {SOURCE} USING iceberg AS "
+        "SELECT id, pmod(id, 100) AS device, id AS value FROM range(1000)"
     )
     with kept(target):
         _wait(spark, target)
@@ -149,15 +167,26 @@ def _idle(driver: SparkDriver, folder: str) -> Finding:
     for job_id, definition in jobs:
         engine.stop(job_id, definition)
     return Finding(
-        title=f"{IDLE_JOBS} streaming jobs, {IDLE_WITH_STATE} of them with state, whose source has nothing new",
+        title=(
+            f"{IDLE_JOBS} streaming jobs, {IDLE_WITH_STATE} of them with state, whose source has nothing new"
+        ),
         columns=["", "value"],
         rows=[["of a core", f"{share:.1%}"]],
-        targets=[Target(asked=f"under {MOST_IDLE:.0%} of a core", measured=f"{share:.1%}", met=share < MOST_IDLE)],
-        notes=[f"Processor time of Python and of its JVM in {IDLE_S:.0f} s; trigger {INTERVAL_MS} ms, the default."],
+        targets=[
+            Target(asked=f"under {MOST_IDLE:.0%} of a core", measured=f"{share:.1%}", met=share < MOST_IDLE)
+        ],
+        notes=[
+            (
+                f"Processor time of Python and of its JVM in {IDLE_S:.0f} s; "
+                f"trigger {INTERVAL_MS} ms, the default."
+            )
+        ],
     )
 
 
-def _idle_job(spark: SparkSession, engine: SparkStreams, folder: str, number: int) -> tuple[str, StreamDefinition]:
+def _idle_job(
+    spark: SparkSession, engine: SparkStreams, folder: str, number: int
+) -> tuple[str, StreamDefinition]:
     target, source = f"lake.default.idle_{number}", CLICKS
     spark.sql(f"CREATE TABLE {target} (id BIGINT, at TIMESTAMP) USING iceberg")
     if number < IDLE_WITH_STATE:
@@ -198,7 +227,9 @@ def _ours(
 
 
 @contextmanager
-def _by_hand(spark: SparkSession, folder: str, target: str, *, interval_ms: int = INTERVAL_MS) -> Iterator[None]:
+def _by_hand(
+    spark: SparkSession, folder: str, target: str, *, interval_ms: int = INTERVAL_MS
+) -> Iterator[None]:
     _create(spark, target)
     spark.sql(f"INSERT INTO {target} {QUERY}")
     start = spark.sql(f"SELECT max(committed_at) FROM {SOURCE}.snapshots").head()
@@ -225,7 +256,9 @@ def _create(spark: SparkSession, target: str) -> None:
 
 
 def _lags(spark: SparkSession, target: str, kept: Keeping, commits: int) -> list[float]:
-    """Return how long each commit but the first ones took to show, by whatever *kept* does while its block runs."""
+    """Return how long each commit but the first ones took to show, by whatever *kept* does
+    while its block runs.
+    """
     with kept(target):
         _wait(spark, target)
         for number in range(commits):
@@ -250,7 +283,7 @@ def _wait(spark: SparkSession, target: str) -> None:
 def _shown(spark: SparkSession, table: str) -> list[tuple[float, int]]:
     """Return when each version of a table became current (seconds), and how many rows it has."""
     log = spark.sql(
-        f"SELECT h.made_current_at, coalesce(CAST(s.summary['total-records'] AS BIGINT), 0) FROM {table}.history AS h "
-        f"JOIN {table}.snapshots AS s ON h.snapshot_id = s.snapshot_id ORDER BY 1"
+        "SELECT h.made_current_at, coalesce(CAST(s.summary['total-records'] AS BIGINT), 0) "
+        f"FROM {table}.history AS h JOIN {table}.snapshots AS s ON h.snapshot_id = s.snapshot_id ORDER BY 1"
     ).collect()
     return [(row[0].timestamp(), row[1]) for row in log] or [(0.0, 0)]

@@ -57,8 +57,9 @@ def measure() -> Iterator[Finding]:
             )
         ],
         notes=[
-            f"Median (min to max) of {ROUNDS} rounds, {LARGE_ROUNDS} for the large result, in turns; each server has a JVM of its "
-            f"own. Both drivers give every row as a Python tuple; PyHive fetches {FETCH_ROWS:,} at a time, which suits it best.",
+            f"Median (min to max) of {ROUNDS} rounds, {LARGE_ROUNDS} for the large result, in turns; "
+            "each server has a JVM of its own. Both drivers give every row as a Python tuple; "
+            f"PyHive fetches {FETCH_ROWS:,} at a time, which suits it best.",
         ],
     )
 
@@ -110,13 +111,21 @@ def _command(folder: Path, port: int) -> list[str]:
         "spark.ui.enabled": "false",
         "spark.driver.memory": "4g",
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
-        "spark.hadoop.javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={folder}/metastore;create=true",
+        "spark.hadoop.javax.jdo.option.ConnectionURL": (
+            f"jdbc:derby:;databaseName={folder}/metastore;create=true"
+        ),
         "spark.hadoop.hive.server2.authentication": "NOSASL",
         "spark.hadoop.hive.server2.thrift.port": str(port),
         "spark.hadoop.hive.server2.thrift.bind.host": "127.0.0.1",
     }
     options = [part for key, value in conf.items() for part in ("--conf", f"{key}={value}")]
-    return [str(Path(pyspark.__file__).parent / "bin" / "spark-submit"), *options, "--class", SERVER, "spark-internal"]
+    return [
+        str(Path(pyspark.__file__).parent / "bin" / "spark-submit"),
+        *options,
+        "--class",
+        SERVER,
+        "spark-internal",
+    ]
 
 
 def _wait_for(port: int, process: subprocess.Popen[bytes]) -> None:

@@ -28,13 +28,20 @@ def measure() -> Iterator[Finding]:
     """Yield the table of unchanged refreshes."""
     with embedded_gateway() as gateway:
         for number in range(3):
-            gateway.spark.sql(f"CREATE TABLE lake.default.source_{number} USING iceberg AS SELECT id FROM range(1000)")
+            gateway.spark.sql(
+                f"CREATE TABLE lake.default.source_{number} USING iceberg AS SELECT id FROM range(1000)"
+            )
         rows, targets = [], []
         for name, query in TABLES.items():
-            gateway.sql(f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '7' DAY REFRESH_MODE = FULL AS {query}")
+            gateway.sql(
+                f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '7' DAY "
+                f"REFRESH_MODE = FULL AS {query}"
+            )
             samples, bare, jobs = _sampled(gateway, name)
             ratio = samples.median / bare.median
-            rows.append([name, samples.shown(), show(samples.percentile(99)), bare.shown(), f"{ratio:.2f}", str(jobs)])
+            rows.append(
+                [name, samples.shown(), show(samples.percentile(99)), bare.shown(), f"{ratio:.2f}", str(jobs)]
+            )
             targets.append(_target(name, samples, jobs))
             if name == "one_source":
                 targets.append(_bare_target(name, ratio))
@@ -44,15 +51,23 @@ def measure() -> Iterator[Finding]:
         rows=rows,
         targets=targets,
         notes=[
-            f"Median (min to max) of {REQUESTS} periodic requests: POST to the refresh endpoint, then its result, which waits.",
-            f"In turns with them `{BARE_QUERY}` in the same Spark, its rows as Arrow. The jobs are of as many requests alone.",
+            (
+                f"Median (min to max) of {REQUESTS} periodic requests: POST to the refresh endpoint, "
+                "then its result, which waits."
+            ),
+            (
+                f"In turns with them `{BARE_QUERY}` in the same Spark, its rows as Arrow. "
+                "The jobs are of as many requests alone."
+            ),
             "Client and gateway share one Python process here, and with it the interpreter lock.",
         ],
     )
 
 
 def _sampled(gateway: Embedded, name: str) -> tuple[Samples, Samples, int]:
-    """Return the times of the requests, those of the bare query, and how many Spark jobs as many requests started before."""
+    """Return the times of the requests, those of the bare query, and how many Spark jobs
+    as many requests started before.
+    """
     refresh = Refresh(
         identifier=f"lake.default.{name}",
         is_periodic=True,
@@ -68,7 +83,9 @@ def _sampled(gateway: Embedded, name: str) -> tuple[Samples, Samples, int]:
         skip()
     jobs = gateway.spark_jobs() - before
     # The bare query starts jobs of its own, so those of the requests are counted before.
-    taken = in_turns({SKIP: skip, BARE: lambda: gateway.spark.sql(BARE_QUERY).toArrow()}, REQUESTS, warm_up=WARM_UP)
+    taken = in_turns(
+        {SKIP: skip, BARE: lambda: gateway.spark.sql(BARE_QUERY).toArrow()}, REQUESTS, warm_up=WARM_UP
+    )
     return taken[SKIP], taken[BARE], jobs
 
 
@@ -82,5 +99,7 @@ def _target(name: str, samples: Samples, jobs: int) -> Target:
 
 def _bare_target(name: str, ratio: float) -> Target:
     return Target(
-        asked=f"at most {MOST_OF_BARE} of a {BARE}", measured=f"{name}: {ratio:.2f}", met=ratio <= MOST_OF_BARE
+        asked=f"at most {MOST_OF_BARE} of a {BARE}",
+        measured=f"{name}: {ratio:.2f}",
+        met=ratio <= MOST_OF_BARE,
     )

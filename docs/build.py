@@ -37,47 +37,94 @@ WAYS_OUT: Mapping[str, str] = {
     "CONFIG_INVALID": "Correct the setting that the message names; [settings](settings.md) lists them all.",
     "HOME_LOCKED": "Use the gateway that the message names, stop it, or choose another folder with `--home`.",
     "REGISTRY_IN_USE": "Use the gateway that the message names, stop it, or set another `registry.url`.",
-    "PORT_IN_USE": "Stop what listens there, or choose another `sql-gateway.endpoint.rest.port` (0: any free one).",
+    "PORT_IN_USE": (
+        "Stop what listens there, or choose another `sql-gateway.endpoint.rest.port` (0: any free one)."
+    ),
     "JAVA_MISSING": "Install a JDK 17 or newer and set `JAVA_HOME`, or put `java` on the `PATH`.",
-    "PLUGIN_INVALID": "Install the plug-in that `workflow-scheduler.type` names, or uninstall one of the two that claim it.",
+    "PLUGIN_INVALID": (
+        "Install the plug-in that `workflow-scheduler.type` names, or uninstall one of the two that claim it."
+    ),
     "SQL_SYNTAX": "Correct the text at the line and column of the message; [SQL](sql.md) has the grammar.",
     "DEFINITION_INVALID": "Correct the column, option, interval or partition that the message names.",
-    "CATALOG_UNSUPPORTED": "Create the table in a catalog that can hold it, such as `lake`; its sources can be in any catalog.",
+    "CATALOG_UNSUPPORTED": (
+        "Create the table in a catalog that can hold it, such as `lake`; its sources can be in any catalog."
+    ),
     "REQUEST_INVALID": "Correct the field or parameter that the message names.",
     "UNSUPPORTED": "Do as the message says, such as adding `REFRESH_MODE = FULL`.",
     "PLAN_INVALID": "Correct the place of the file that the message names, or compile the plan again.",
-    "PLAN_NOT_FOUND": "Check the path; a relative one begins in the folder of the session, which ends with it.",
+    "PLAN_NOT_FOUND": (
+        "Check the path; a relative one begins in the folder of the session, which ends with it."
+    ),
     "PLAN_EXISTS": "Delete the file, write `IF NOT EXISTS`, or `SET 'table.plan.force-recompile' = 'true'`.",
     "TABLE_NOT_FOUND": "Check the name; `SHOW MATERIALIZED TABLES IN namespace` lists all.",
-    "TABLE_PROTECTED": "Use the statement that the message names: only its own statements change a materialized table.",
+    "TABLE_PROTECTED": (
+        "Use the statement that the message names: only its own statements change a materialized table."
+    ),
     "NOT_MATERIALIZED_TABLE": "Use the statement for ordinary tables and views.",
-    "TABLE_EXISTS": "Choose another name, DROP the object that has it, or use `CREATE OR ALTER` for a materialized table.",
+    "TABLE_EXISTS": (
+        "Choose another name, DROP the object that has it, or use `CREATE OR ALTER` for a materialized table."
+    ),
     "TABLE_NOT_CREATED": "Correct what the message names and repeat CREATE: it kept nothing.",
     "TABLE_GONE": "Discard the request: it was for a table that was dropped. Schedulers must not retry it.",
     "TABLE_INITIALIZING": "Repeat the request after the seconds of `Retry-After`, or DROP the table.",
-    "SCHEDULER_NOT_USED": "Set `workflow-scheduler.type` to that scheduler, or remove what requests them (in Airflow, the bundle).",
-    "TABLE_BUSY": "Repeat the statement when the command that the message names has ended; DROP never has to wait.",
-    "ILLEGAL_STATUS": "Look at the status with `DESCRIBE EXTENDED`; the [tables of statuses](statuses.md) say what works when.",
+    "SCHEDULER_NOT_USED": (
+        "Set `workflow-scheduler.type` to that scheduler, or remove what requests them "
+        "(in Airflow, the bundle)."
+    ),
+    "TABLE_BUSY": (
+        "Repeat the statement when the command that the message names has ended; DROP never has to wait."
+    ),
+    "ILLEGAL_STATUS": (
+        "Look at the status with `DESCRIBE EXTENDED`; "
+        "the [tables of statuses](statuses.md) say what works when."
+    ),
     "REQUEST_KEY_REUSED": "Send a different key with each request, such as the table with the schedule time.",
     "INCOMPARABLE": "Do as the message says: refresh the table, or leave out what it names.",
-    "REFRESH_FAILED": "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`.",
-    "QUERY_BROKEN": "Restore the column or table that the message names, or change the query with `ALTER … AS`.",
+    "REFRESH_FAILED": (
+        "Read the reason in the message or in `SHOW REFRESHES`, correct it, and `ALTER … REFRESH`."
+    ),
+    "QUERY_BROKEN": (
+        "Restore the column or table that the message names, or change the query with `ALTER … AS`."
+    ),
     "QUERY_FAILED": "Correct the query at the position that the message names.",
     "CANCELED": "None is needed: a client requested it. Repeat the statement if that was a mistake.",
-    "STATEMENT_TIMED_OUT": "Give the statement more time: its `executionTimeout`, or `SET 'execution.timeout'` in the session.",
-    "CLUSTER_LOST": "Make sure that the cluster of `spark.master` runs and has free cores; accepted refreshes then continue.",
-    "ENGINE_UNAVAILABLE": "Repeat the request after the seconds of `Retry-After`; accepted refreshes continue when Spark runs.",
-    "ENGINE_FAILED": "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can be repeated.",
-    "STORAGE_MISSING": "`ALTER MATERIALIZED TABLE … RESUME` recreates the storage and fills it; or DROP the table.",
-    "WORKFLOW_FAILED": "Make sure that the scheduler can be reached and allows the operation, then repeat the statement.",
+    "STATEMENT_TIMED_OUT": (
+        "Give the statement more time: its `executionTimeout`, or `SET 'execution.timeout'` in the session."
+    ),
+    "CLUSTER_LOST": (
+        "Make sure that the cluster of `spark.master` runs and has free cores; "
+        "accepted refreshes then continue."
+    ),
+    "ENGINE_UNAVAILABLE": (
+        "Repeat the request after the seconds of `Retry-After`; accepted refreshes continue when Spark runs."
+    ),
+    "ENGINE_FAILED": (
+        "Read the cause in the message and in `<home>/logs/spark.log`; a refresh can be repeated."
+    ),
+    "STORAGE_MISSING": (
+        "`ALTER MATERIALIZED TABLE … RESUME` recreates the storage and fills it; or DROP the table."
+    ),
+    "WORKFLOW_FAILED": (
+        "Make sure that the scheduler can be reached and allows the operation, then repeat the statement."
+    ),
     "DISK_FULL": "Make room on the disk of the registry; the gateway then goes on by itself.",
-    "REGISTRY_FAILED": "Make sure that the registry's database can be reached and has room, then repeat the statement.",
-    "SESSION_NOT_FOUND": "Open a new session: this one was closed, or expired; the refreshes that it started continue.",
+    "REGISTRY_FAILED": (
+        "Make sure that the registry's database can be reached and has room, then repeat the statement."
+    ),
+    "SESSION_NOT_FOUND": (
+        "Open a new session: this one was closed, or expired; the refreshes that it started continue."
+    ),
     "SESSION_LIMIT": "Close sessions that are not used, or raise `sql-gateway.session.max-num`.",
     "GATEWAY_BUSY": "Repeat the request after the seconds of `Retry-After`, or send it in smaller parts.",
     "OPERATION_NOT_FOUND": "Check the handle: the operation was closed, or belongs to another session.",
-    "GATEWAY_FAILED": "Make sure that the gateway runs at the URL of the message; `freshtable sql --gateway URL` names another.",
-    "SESSION_LOST": "Repeat the statements that the message names. A client raises this error when it has opened a new session.",
+    "GATEWAY_FAILED": (
+        "Make sure that the gateway runs at the URL of the message; "
+        "`freshtable sql --gateway URL` names another."
+    ),
+    "SESSION_LOST": (
+        "Repeat the statements that the message names. "
+        "A client raises this error when it has opened a new session."
+    ),
 }
 
 
@@ -88,7 +135,8 @@ def pages() -> dict[Path, str]:
         docs / "settings.md": settings_page(),
         docs / "errors.md": errors_page(),
         docs / "statuses.md": statuses_page(),
-        docs / "public-names.md": NOTICE + public_names_page(documents, [key for key, _, _ in scheduler_options()]),
+        docs / "public-names.md": NOTICE
+        + public_names_page(documents, [key for key, _, _ in scheduler_options()]),
         **{
             docs / "openapi" / f"{name}.json": json.dumps(document, indent=2, ensure_ascii=False) + "\n"
             for name, document in documents.items()
@@ -96,11 +144,13 @@ def pages() -> dict[Path, str]:
     }
 
 
-# ------------------------------------------------------------------------------------------------------------- OpenAPI
+# ---------------------------------------------------------------------------------------------------- OpenAPI
 
 
 def openapi_documents() -> Mapping[str, dict[str, Any]]:
-    """Return the document that the gateway serves for each version, by the version's prefix without its slash."""
+    """Return the document that the gateway serves for each version, by the version's prefix
+    without its slash.
+    """
     nothing = cast("Any", None)
     services = GatewayServices(
         sessions=nothing,
@@ -115,7 +165,7 @@ def openapi_documents() -> Mapping[str, dict[str, Any]]:
     return {name.strip("/"): document for name, document in documents(services).items() if name}
 
 
-# ------------------------------------------------------------------------------------------------------------ settings
+# --------------------------------------------------------------------------------------------------- settings
 
 
 def settings_page() -> str:
@@ -123,17 +173,19 @@ def settings_page() -> str:
     rows = "".join(f"| `{key}` | {default} | {meaning} |\n" for key, default, meaning in scheduler_options())
     return f"""{NOTICE}# Settings
 
-The gateway works without any. It reads, and each overrides those before it: the default, a YAML file (`freshtable gateway -c FILE`,
-flat or nested keys), the environment, `-D key=value`, and `--home` for `freshtable.home`. It refuses an unknown key and suggests
-the nearest one. Secrets print as `***` everywhere.
+The gateway works without any. It reads, and each overrides those before it: the default, a YAML file
+(`freshtable gateway -c FILE`, flat or nested keys), the environment, `-D key=value`, and `--home` for
+`freshtable.home`. It refuses an unknown key and suggests the nearest one. Secrets print as `***` everywhere.
 
 {settings_markdown()}
 The gateway passes keys that begin with `spark.` to Spark unchanged.
 
-Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`, sizes as `64 mb`, `2 gb` or a number of bytes.
+Durations are written as `500 ms`, `10 s`, `30 min`, `1 h` or `7 d`, sizes as `64 mb`, `2 gb` or a number of
+bytes.
 
-The variable `FRESHTABLE_SPARK_JARS` names the folder of the Spark jars (default: `freshtable/jars` in `$XDG_CACHE_HOME`,
-else in `~/.cache`). For `freshtable sql`, `FRESHTABLE_GATEWAY` is the URL of the gateway and `FRESHTABLE_TOKEN` the bearer token.
+The variable `FRESHTABLE_SPARK_JARS` names the folder of the Spark jars (default: `freshtable/jars` in
+`$XDG_CACHE_HOME`, else in `~/.cache`). For `freshtable sql`, `FRESHTABLE_GATEWAY` is the URL of the gateway
+and `FRESHTABLE_TOKEN` the bearer token.
 
 ## Options of schedulers
 
@@ -149,15 +201,19 @@ def scheduler_options() -> Iterator[tuple[str, str, str]]:
     for identifier in BUNDLED_SCHEDULERS:
         [scheduler] = importlib.import_module(f"scheduler_plugins.{identifier}").mt_workflow_schedulers()
         for option in scheduler.options:
-            default = "must be set" if option.default is None else f"`{option.default}`" if option.default else ""
+            default = (
+                "must be set" if option.default is None else f"`{option.default}`" if option.default else ""
+            )
             yield f"workflow-scheduler.{identifier}.{option.key}", default, option.help
 
 
-# -------------------------------------------------------------------------------------------------------------- errors
+# ----------------------------------------------------------------------------------------------------- errors
 
 
 def error_classes() -> list[type[MtError]]:
-    """Return MtError and every subclass of it in any module of ours that a user can meet, parents before children."""
+    """Return MtError and every subclass of it in any module of ours that a user can meet,
+    parents before children.
+    """
     for module in pkgutil.walk_packages(mt_core.__path__, "mt_core."):
         if not module.name.startswith(NOT_IMPORTED):
             importlib.import_module(module.name)
@@ -181,7 +237,8 @@ def errors_page() -> str:
     rows = "".join(_error_row(cls) for cls in error_classes())
     return f"""{NOTICE}# Errors
 
-On the command line an error is a message on stderr, with exit code 1. It says what is wrong, on which object, and the way out:
+On the command line an error is a message on stderr, with exit code 1. It says what is wrong, on which object,
+and the way out:
 
 ```
 $ freshtable sql -e "SHOW MATERIALIZED TABLES IN nowhere"
@@ -189,18 +246,19 @@ Error: Statement 1 (SHOW MATERIALIZED TABLES IN nowhere) failed: Namespace lake.
 SHOW DATABASES IN lake lists those there are.
 ```
 
-Programs read the code of an error, which the gateway's answers have in the header `Freshtable-Error`. *HTTP status* is the
-status of the refresh endpoint's answers; the other endpoints answer as Flink's gateway does: 400 for a parameter that cannot
-be used, 500 for any other error, with its text in `errors` (see [REST](rest.md)).
+Programs read the code of an error, which the gateway's answers have in the header `Freshtable-Error`. *HTTP
+status* is the status of the refresh endpoint's answers; the other endpoints answer as Flink's gateway does:
+400 for a parameter that cannot be used, 500 for any other error, with its text in `errors` (see
+[REST](rest.md)).
 
 | code | HTTP status | meaning | way out |
 |---|---|---|---|
 {rows}
-Four more codes come from the HTTP layer alone: `UNAUTHORIZED` (401: the bearer token is missing or wrong), `FORBIDDEN` (403: the
-role of the token does not allow it, or the request comes from a web page of another site or by a name that is not this
-machine's), `NOT_FOUND` (404: no such endpoint) and `REQUEST_TIMEOUT` (408: the body stopped arriving).
-`COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and `REVISION_CONFLICT` are signals inside the gateway, which
-then reads the facts again and retries; only the log shows them.
+Four more codes come from the HTTP layer alone: `UNAUTHORIZED` (401: the bearer token is missing or wrong),
+`FORBIDDEN` (403: the role of the token does not allow it, or the request comes from a web page of another
+site or by a name that is not this machine's), `NOT_FOUND` (404: no such endpoint) and `REQUEST_TIMEOUT` (408:
+the body stopped arriving). `COMMIT_CONFLICT`, `COMMIT_UNKNOWN`, `SOURCES_CHANGED` and `REVISION_CONFLICT` are
+signals inside the gateway, which then reads the facts again and retries; only the log shows them.
 """
 
 
@@ -210,7 +268,7 @@ def _error_row(cls: type[MtError]) -> str:
     return f"| `{cls.code}` | {cls.http_status} | {meaning} | {WAYS_OUT[cls.code]} |\n"
 
 
-# ------------------------------------------------------------------------------------------------------------ statuses
+# --------------------------------------------------------------------------------------------------- statuses
 
 
 def statuses_page() -> str:
@@ -234,9 +292,10 @@ def statuses_page() -> str:
 {_transitions(operation.TRANSITIONS)}
 ## Which statement works in which status
 
-*yes*: the statement succeeds. *busy*: it waits up to 5 seconds for the other command, then fails with `TABLE_BUSY`. *soon*: it
-fails with `TABLE_INITIALIZING`. *no*: it fails with `ILLEGAL_STATUS`, because the table has that status already. *lost*: it fails
-with `STORAGE_MISSING`. *taken*: it fails with `TABLE_EXISTS`. A statement that fails changes nothing.
+*yes*: the statement succeeds. *busy*: it waits up to 5 seconds for the other command, then fails with
+`TABLE_BUSY`. *soon*: it fails with `TABLE_INITIALIZING`. *no*: it fails with `ILLEGAL_STATUS`, because the
+table has that status already. *lost*: it fails with `STORAGE_MISSING`. *taken*: it fails with `TABLE_EXISTS`.
+A statement that fails changes nothing.
 
 {_outcomes()}
 A periodic refresh of a SUSPENDED table succeeds: the ledger records it as SKIPPED, "suspended".
@@ -263,7 +322,11 @@ def _outcomes() -> str:
         "without_workflow": "workflow removed",
         "without_storage": "storage removed",
     }
-    titles = {"periodic": "periodic refresh (REST)", "manual": "manual refresh (REST)", "ALTER AS": "ALTER … AS"}
+    titles = {
+        "periodic": "periodic refresh (REST)",
+        "manual": "manual refresh (REST)",
+        "ALTER AS": "ALTER … AS",
+    }
     columns = [state.__name__ for state in STATES]
     lines = ["| statement | " + " | ".join(chosen.values()) + " |", "|---" * (len(chosen) + 1) + "|"]
     for statement, outcomes in EXPECTED.items():

@@ -32,7 +32,9 @@ def main() -> int:
 
 
 def drawn(output: str) -> str:
-    """Return the SVG of the demo's *output* from its table on: what comes before and after names folders of the machine."""
+    """Return the SVG of the demo's *output* from its table on:
+    what comes before and after names folders of the machine.
+    """
     lines = output.splitlines()
     first = next(number for number, line in enumerate(lines) if TITLE in line)
     last = max(number for number, line in enumerate(lines) if "verified" in line)

@@ -42,29 +42,33 @@ OURS = ("mt_core.", "scheduler_plugins.")
 
 
 def public_names_page(documents: Mapping[str, Mapping[str, Any]], scheduler_options: Iterable[str]) -> str:
-    """Return the page without its notice, from the OpenAPI documents by version and the options of bundled schedulers."""
+    """Return the page without its notice, from the OpenAPI documents by version and the options
+    of bundled schedulers.
+    """
+    modules = "".join(_module(module) for module in _modules())
     return f"""# Public names
 
-These names stay as they are, or the changelog says so: what a program may import, settings, endpoints, statements,
-commands and entry points. Everything else may change at any time.
+These names stay as they are, or the changelog says so: what a program may import, settings, endpoints,
+statements, commands and entry points. Everything else may change at any time.
 
 ## Imports
 
-A class is listed with the parameters of its constructor, where it has one of its own, and with its public members. The
-parameters of a dataclass are attributes too. Members of a base class that is listed, or another library's, are not repeated.
-A parameter with `=` has a default.
+A class is listed with the parameters of its constructor, where it has one of its own, and with its public
+members. The parameters of a dataclass are attributes too. Members of a base class that is listed, or another
+library's, are not repeated. A parameter with `=` has a default.
 
-{"".join(_module(module) for module in _modules())}A scheduler may also import `mt_core.model`, for the types of the facts that it
-receives.
+{modules}A scheduler may also import `mt_core.model`, for the types of the facts that it receives.
 
 ## Settings
 
-[Settings](settings.md) says what each means, and its environment variable. Keys that begin with `spark.` go to Spark.
+[Settings](settings.md) says what each means, and its environment variable. Keys that begin with `spark.` go
+to Spark.
 
 {_bullets([*(setting.key for setting in SETTINGS), *scheduler_options])}
 ## REST
 
-[REST](rest.md) says what each does, [openapi/](openapi) what it takes and answers. The paths of version 4 also exist without `/v4`.
+[REST](rest.md) says what each does, [openapi/](openapi) what it takes and answers. The paths of version 4
+also exist without `/v4`.
 
 | endpoint | versions |
 |---|---|
@@ -73,9 +77,9 @@ receives.
 
 ## SQL statements
 
-[SQL](sql.md) has the grammar. A statement begins with the words of one row; any other text goes to Spark. The type is the
-one of FLIP-91's draft; types without words are those of statements that Spark reads. Some statements are refused, with the
-way out.
+[SQL](sql.md) has the grammar. A statement begins with the words of one row; any other text goes to Spark. The
+type is the one of FLIP-91's draft; types without words are those of statements that Spark reads. Some
+statements are refused, with the way out.
 
 | type | statements |
 |---|---|
@@ -86,8 +90,8 @@ way out.
 ## Entry points
 
 {"".join(_entry_points())}
-A distribution offers a workflow scheduler in the group `mt_core`, under its `workflow-scheduler.type`: the module has the hook
-`mt_workflow_schedulers()` ([how to](how-to/write-a-scheduler.md)).
+A distribution offers a workflow scheduler in the group `mt_core`, under its `workflow-scheduler.type`: the
+module has the hook `mt_workflow_schedulers()` ([how to](how-to/write-a-scheduler.md)).
 """
 
 
@@ -95,14 +99,16 @@ def _bullets(texts: Iterable[str]) -> str:
     return "".join(f"- `{text}`\n" for text in texts)
 
 
-# ------------------------------------------------------------------------------------------------------------- imports
+# ---------------------------------------------------------------------------------------------------- imports
 
 
 def _modules() -> Iterator[ModuleType]:
     for name in PUBLIC:
         module = importlib.import_module(name)
         inner = [each.name for each in pkgutil.iter_modules(getattr(module, "__path__", []), f"{name}.")]
-        yield from map(importlib.import_module, inner) if inner and not hasattr(module, "__all__") else [module]
+        yield from (
+            map(importlib.import_module, inner) if inner and not hasattr(module, "__all__") else [module]
+        )
 
 
 def _module(module: ModuleType) -> str:
@@ -120,7 +126,9 @@ def _names(module: ModuleType) -> list[str]:
             names.append(node.name)
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            names += [each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)]
+            names += [
+                each.id for target in targets for each in ast.walk(target) if isinstance(each, ast.Name)
+            ]
     hidden = {"log", *(name for name, value in vars(module).items() if isinstance(value, TypeVar))}
     return [each for each in names if not each.startswith("_") and each not in hidden]
 
@@ -133,24 +141,32 @@ def _entry(name: str, value: Any) -> str:
     own = inspect.isfunction(vars(value).get("__init__"))
     bases = ", ".join(f"`{each.__name__}`" for each in value.__bases__ if each in _listed())
     members = ", ".join(f"`{member}`" for member in _members(value))
-    text = f"`{name}{_parameters(value.__init__) if own else ''}`" + (f", subclass of {bases}" if bases else "")
+    text = f"`{name}{_parameters(value.__init__) if own else ''}`" + (
+        f", subclass of {bases}" if bases else ""
+    )
     return f"{text}: {members}" if members else text
 
 
 def _wrapped(text: str) -> str:
     indent = "  " if text.startswith("- ") else ""
-    return textwrap.fill(text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+    return textwrap.fill(
+        text, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )
 
 
 @functools.cache
 def _listed() -> frozenset[type]:
     """Return the classes of this project that are on the page themselves."""
     values = (getattr(module, name) for module in _modules() for name in _names(module))
-    return frozenset(value for value in values if inspect.isclass(value) and value.__module__.startswith(OURS))
+    return frozenset(
+        value for value in values if inspect.isclass(value) and value.__module__.startswith(OURS)
+    )
 
 
 def _parameters(function: Any) -> str:
-    """Return the names of a function's parameters in parentheses, without *self*; `=` after those that have a default."""
+    """Return the names of a function's parameters in parentheses, without *self*;
+    `=` after those that have a default.
+    """
     texts, keyword_only = [], False
     for each in inspect.signature(function).parameters.values():
         if each.name in {"self", "cls"}:
@@ -164,7 +180,9 @@ def _parameters(function: Any) -> str:
 
 
 def _members(cls: type) -> list[str]:
-    """Return the public members of a class in the order of their names, without those of base classes that users know."""
+    """Return the public members of a class in the order of their names, without those of base classes
+    that users know.
+    """
     inherited: set[str] = set()
     members: dict[str, str] = {}
     for base in reversed(cls.__mro__):
@@ -173,7 +191,9 @@ def _members(cls: type) -> list[str]:
         else:
             inherited |= _own(base).keys()
     fields = vars(cls).get("__dataclass_fields__", {})
-    return [f"{name}{members[name]}" for name in sorted(members.keys() - inherited - fields.keys(), key=str.lower)]
+    return [
+        f"{name}{members[name]}" for name in sorted(members.keys() - inherited - fields.keys(), key=str.lower)
+    ]
 
 
 def _own(cls: type) -> dict[str, str]:
@@ -196,11 +216,13 @@ def _attributes(cls: type) -> list[str]:
     return [
         node.attr
         for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store) and ast.unparse(node.value) == "self"
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and ast.unparse(node.value) == "self"
     ]
 
 
-# ---------------------------------------------------------------------------------------------------------- REST and SQL
+# ----------------------------------------------------------------------------------------------- REST and SQL
 
 
 def _endpoints(documents: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
@@ -221,14 +243,16 @@ def _statements() -> Iterator[str]:
     words: dict[str, dict[str, None]] = {}
     for kind in KINDS:
         further = (
-            each for each in kind.readers if not any(f"{phrase} ".startswith(f"{each} ") for phrase in kind.phrases)
+            each
+            for each in kind.readers
+            if not any(f"{phrase} ".startswith(f"{each} ") for phrase in kind.phrases)
         )
         words.setdefault(kind.type, {}).update(dict.fromkeys([*kind.phrases, *further]))
     for type_, texts in words.items():
         yield f"| `{type_}` | {', '.join(f'`{text}`' for text in texts)} |\n"
 
 
-# --------------------------------------------------------------------------------------------- commands and entry points
+# ---------------------------------------------------------------------------------- commands and entry points
 
 
 def _commands() -> Iterator[str]:

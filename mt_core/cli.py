@@ -50,22 +50,27 @@ def _show_version(requested: bool) -> None:
 def main(
     context: typer.Context,
     version: Annotated[
-        bool, typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True)
+        bool,
+        typer.Option("--version", help="Show the version and exit.", callback=_show_version, is_eager=True),
     ] = False,
 ) -> None:
     """Materialized tables that keep themselves fresh, on Spark and Iceberg."""
     if context.invoked_subcommand == "sql":
-        # What is loaded stays: looking through it for garbage, again and again, would take a tenth of the client's start.
+        # What is loaded stays: looking through it for garbage, again and again,
+        # would take a tenth of the client's start.
         gc.set_threshold(OBJECTS_PER_COLLECTION)
 
 
 @app.command()
 @taking(SqlOptions)
 def sql(options: SqlOptions) -> None:
-    """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error; on a terminal, at a prompt."""
+    """Run SQL statements on a gateway: from -e, a file or standard input, up to the first error;
+    on a terminal, at a prompt.
+    """
     import os
 
-    # httpx loads a command line of its own, with all of pygments, where its packages are installed: a sixth of the client's start.
+    # httpx loads a command line of its own, with all of pygments, where its packages are installed:
+    # a sixth of the client's start.
     sys.modules.setdefault("httpx._main", None)  # type: ignore[arg-type]
 
     from mt_core.terminal.run import run_sql
@@ -82,10 +87,13 @@ def gateway(
     context: typer.Context,
     config: ConfigFile = None,
     settings: Annotated[
-        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A setting; may be given several times.")
+        list[str] | None,
+        typer.Option("-D", metavar="KEY=VALUE", help="A setting; may be given several times."),
     ] = None,
     home: HomeFolder = None,
-    verbose: Annotated[bool, typer.Option("-v", "--verbose", help="Print every log event on stderr.")] = False,
+    verbose: Annotated[
+        bool, typer.Option("-v", "--verbose", help="Print every log event on stderr.")
+    ] = False,
     without_functions: Annotated[
         bool, typer.Option("--without-functions", help="Run no code of functions; streaming jobs wait.")
     ] = False,
@@ -154,9 +162,13 @@ def demo(
 @app.command()
 def doctor(
     home: Annotated[Path | None, typer.Option(help="The home folder; default ./.freshtable.")] = None,
-    config: Annotated[Path | None, typer.Option("-c", "--config", help="The gateway's YAML file of settings.")] = None,
+    config: Annotated[
+        Path | None, typer.Option("-c", "--config", help="The gateway's YAML file of settings.")
+    ] = None,
 ) -> None:
-    """Check what a gateway needs here: a line each, and for a problem the command that mends it; exit 0 if there is none."""
+    """Check what a gateway needs here: a line each, and for a problem the command that mends it;
+    exit 0 if there is none.
+    """
     import os
 
     from mt_core.base.extras import requiring
@@ -181,7 +193,9 @@ def doctor(
 
 @app.command()
 def init(
-    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path("freshtable.yaml"),
+    output: Annotated[Path, typer.Option("-o", "--output", help="The file to write.")] = Path(
+        "freshtable.yaml"
+    ),
     home: Annotated[str, typer.Option(help="The home folder that is offered.")] = "./.freshtable",
     defaults: Annotated[bool, typer.Option("--yes", help="Ask nothing, and take the defaults.")] = False,
 ) -> None:
@@ -198,7 +212,9 @@ def init(
     except MtError as error:
         typer.echo(f"Error: {error}", err=True)
         raise typer.Exit(2) from error
-    _say(f"{output} is written. Check it: freshtable doctor -c {output}; start: freshtable gateway -c {output}")
+    _say(
+        f"{output} is written. Check it: freshtable doctor -c {output}; start: freshtable gateway -c {output}"
+    )
 
 
 def _ask(text: str, default: str) -> str:
@@ -208,7 +224,9 @@ def _ask(text: str, default: str) -> str:
 @app.command()
 @taking(StatusOptions)
 def status(options: StatusOptions) -> None:
-    """Say whether gateways answer, which tables are late or fail, and which jobs failed; exit 1 if anything is wrong."""
+    """Say whether gateways answer, which tables are late or fail, and which jobs failed;
+    exit 1 if anything is wrong.
+    """
     from mt_core.clock import SystemClock
     from mt_core.errors import MtError
     from mt_core.setup.status_run import run_status
@@ -224,7 +242,9 @@ def status(options: StatusOptions) -> None:
 def add_jars(
     connector: Annotated[str, typer.Argument(help="The connector, such as kafka.")],
 ) -> None:
-    """Fetch the jars of a connector for the gateways of this machine; a gateway that runs needs no restart."""
+    """Fetch the jars of a connector for the gateways of this machine;
+    a gateway that runs needs no restart.
+    """
     import os
 
     from mt_core.errors import MtError
@@ -243,7 +263,9 @@ def diff_plans(
     before: Annotated[Path, typer.Argument(help="The file of a plan.")],
     after: Annotated[Path, typer.Argument(help="The file of another.")],
 ) -> None:
-    """Print what differs in two compiled plans, a line each; exit 0 if nothing does, 1 if they differ, 2 on an error."""
+    """Print what differs in two compiled plans, a line each; exit 0 if nothing does, 1 if they differ,
+    2 on an error.
+    """
     from mt_core.errors import MtError
     from mt_core.plans.differences import differences
 

@@ -1,8 +1,9 @@
 """The clock, which is passed to whatever needs the time, so that tests can set it.
 
-The machine's clock can be put ahead or back by any amount, by its administrator, by NTP, or when a virtual machine goes on after a
-pause. So what is compared within one process is measured by `elapsed`, which no jump changes, and `now` is for instants that others
-see, or that are stored. Those are compared with care: an instant of a clock that was ahead may lie far in the future.
+The machine's clock can be put ahead or back by any amount, by its administrator, by NTP, or when a virtual
+machine goes on after a pause. So what is compared within one process is measured by `elapsed`, which no
+jump changes, and `now` is for instants that others see, or that are stored. Those are compared with care:
+an instant of a clock that was ahead may lie far in the future.
 """
 
 from __future__ import annotations
@@ -29,7 +30,9 @@ class Clock(ABC):
 
     @abstractmethod
     def elapsed(self) -> timedelta:
-        """Return the time since some instant before this process began, whatever happens to the machine's clock."""
+        """Return the time since some instant before this process began,
+        whatever happens to the machine's clock.
+        """
 
     @abstractmethod
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
@@ -43,7 +46,10 @@ class Clock(ABC):
         return self.wait_until(self.now() + max(time, timedelta(0)), event)
 
     def surely(self) -> datetime:
-        """Return an instant that has come for sure: the present, but for a jump ahead since a day ago. For what deletes by age."""
+        """Return an instant that has come for sure: the present, but for a jump ahead since a day ago.
+
+        For what deletes by age.
+        """
         elapsed = self._note()
         return min(self.now(), *(now + (elapsed - then) for now, then in tuple(self._readings)))
 

@@ -41,8 +41,9 @@
     ├── OperationNotFound         no such operation, or it was closed
     └── GatewayError              the gateway answered a client with an error, or not at all
 
-`code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh endpoint answers.
-Errors of an `internal` class make the gateway read again and retry; one that reaches a user has its parent's code.
+`code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh
+endpoint answers. Errors of an `internal` class make the gateway read again and retry; one that reaches a
+user has its parent's code.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ Fact = str | int
 class MtError(Exception):
     """The root of all errors: a message that names the object and the way out, and *facts* for programs.
 
-    Facts are what an error is about: `table`, `key` and `value` of an option, `line` and `column`. The message is made from
-    them once; code reads `facts`, never the message.
+    Facts are what an error is about: `table`, `key` and `value` of an option, `line` and `column`.
+    The message is made from them once; code reads `facts`, never the message.
     """
 
     code = "INTERNAL"
@@ -147,7 +148,9 @@ class SchedulerNotUsed(MtError):
 
 
 class Unsupported(MtError):
-    """The gateway recognizes the statement or option and does not support it; the message names the way out."""
+    """The gateway recognizes the statement or option and does not support it;
+    the message names the way out.
+    """
 
     code = "UNSUPPORTED"
     http_status = 400
@@ -240,7 +243,9 @@ class RefreshFailed(MtError):
 
 
 class QueryBroken(RefreshFailed):
-    """Spark can no longer resolve the query of a refresh, or the query no longer fits its table; each refresh would fail."""
+    """Spark can no longer resolve the query of a refresh, or the query no longer fits its table;
+    each refresh would fail.
+    """
 
     code = "QUERY_BROKEN"
 
@@ -248,7 +253,8 @@ class QueryBroken(RefreshFailed):
 class QueryFailed(MtError):
     """Spark refused or failed a query.
 
-    `error_class` and `sqlstate` are Spark's; what Spark does not report, such as `line` and `position`, is None.
+    `error_class` and `sqlstate` are Spark's; what Spark does not report, such as `line` and `position`,
+    is None.
     """
 
     code = "QUERY_FAILED"
@@ -273,7 +279,9 @@ class QueryFailed(MtError):
 
     def reworded(self, message: str, *, line: int | None = None, position: int | None = None) -> QueryFailed:
         """Return an error of the same class with another message, and a position in another text."""
-        return QueryFailed(message, error_class=self.error_class, sqlstate=self.sqlstate, line=line, position=position)
+        return QueryFailed(
+            message, error_class=self.error_class, sqlstate=self.sqlstate, line=line, position=position
+        )
 
 
 class Canceled(MtError):
@@ -293,7 +301,8 @@ class StatementTimedOut(MtError):
 class EngineUnavailable(MtError):
     """Spark is starting, or restarting after its process ended.
 
-    `alone` is True for work that was in the process when that ended, if no other work was: nothing else can be the cause.
+    `alone` is True for work that was in the process when that ended, if no other work was:
+    nothing else can be the cause.
     """
 
     code = "ENGINE_UNAVAILABLE"
@@ -306,7 +315,9 @@ class EngineUnavailable(MtError):
 
 
 class ClusterLost(EngineUnavailable):
-    """Spark's cluster accepted no work for too long; the gateway restarts Spark until the cluster accepts work."""
+    """Spark's cluster accepted no work for too long; the gateway restarts Spark
+    until the cluster accepts work.
+    """
 
     code = "CLUSTER_LOST"
 
@@ -368,7 +379,8 @@ class RevisionConflict(RegistryError):
 class FactUnreadable(RegistryError):
     """A row of the registry cannot be read: another release wrote it, or it is damaged.
 
-    `columns` are those of its columns that are not in its body, `position` is its place among the rows that were read with it.
+    `columns` are those of its columns that are not in its body, `position` is its place among the rows
+    that were read with it.
     """
 
     internal = True
@@ -412,13 +424,17 @@ class GatewayError(MtError):
 
     code = "GATEWAY_FAILED"
 
-    def __init__(self, message: str, *, code: str | None = None, facts: Mapping[str, Fact] | None = None) -> None:
+    def __init__(
+        self, message: str, *, code: str | None = None, facts: Mapping[str, Fact] | None = None
+    ) -> None:
         super().__init__(message, **(facts or {}))
         self.code = code or self.code
 
 
 class SessionLost(GatewayError):
-    """A client's session has ended on the gateway; `changes` are the statements whose effect is lost with it."""
+    """A client's session has ended on the gateway; `changes` are the statements whose effect is lost
+    with it.
+    """
 
     code = "SESSION_LOST"
 

@@ -1,7 +1,7 @@
 """An archive of the classes that Spark loads, with which the many JVMs of the tests start in less time.
 
-Run as a module it makes the archive of this Spark and this Java, unless there is one. Without it, or with another Spark or Java
-than it was made with, a JVM loads its classes as ever.
+Run as a module it makes the archive of this Spark and this Java, unless there is one.
+Without it, or with another Spark or Java than it was made with, a JVM loads its classes as ever.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ from pathlib import Path
 
 from mt_core.spark.driver.jars import cache_dir
 
-# Without its slow compiler a JVM keeps 48 MB of code, which Spark fills in minutes; a fifth of the time then goes to sweeping it.
-# With little room for classes it collects all garbage again and again while they are loaded.
+# Without its slow compiler a JVM keeps 48 MB of code, which Spark fills in minutes; a fifth of the
+# time then goes to sweeping it. With little room for classes it collects all garbage again and again
+# while they are loaded.
 ROOM = "-XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 SMALL_JVM = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ROOM}"
 DUMP_S = 300
@@ -39,12 +40,17 @@ def archive() -> Path:
     """Return where the archive of this Spark and this Java is, or would be."""
     spark, release = find_spec("pyspark"), _java().parents[1] / "release"
     assert spark is not None
-    made_of = f"{version('pyspark')} {spark.origin} {release} {release.stat().st_mtime_ns if release.exists() else 0}"
+    made_of = (
+        f"{version('pyspark')} {spark.origin} {release} "
+        f"{release.stat().st_mtime_ns if release.exists() else 0}"
+    )
     return cache_dir(os.environ) / "classes" / f"{hashlib.sha256(made_of.encode()).hexdigest()[:16]}.jsa"
 
 
 def jvm_options() -> str:
-    """Return the options of a JVM that is small, starts fast, and says nothing of an archive that it cannot use."""
+    """Return the options of a JVM that is small, starts fast, and says nothing of an archive
+    that it cannot use.
+    """
     return f"{SMALL_JVM} -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:class+path=off"
 
 

@@ -24,20 +24,27 @@ if TYPE_CHECKING:
 START_TIMEOUT_S = 180
 # After so long a slow test hangs, whatever else the machine does.
 SLOW_S = 900
-CHECKPOINT_FILES = "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+CHECKPOINT_FILES = (
+    "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
+)
 _databases = count(1)
-# No test fails for the time that an example took: machines are slow at times. Where CI is set, all runs draw the same examples.
+# No test fails for the time that an example took: machines are slow at times.
+# Where CI is set, all runs draw the same examples.
 settings.register_profile("freshtable", deadline=None)
 settings.load_profile("freshtable")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--catalog-url", default="", help="Database of the Spark catalog; empty: SQLite in a new folder.")
+    parser.addoption(
+        "--catalog-url", default="", help="Database of the Spark catalog; empty: SQLite in a new folder."
+    )
     parser.addoption(
         "--stack",
         choices=("auto", "compose", "local"),
         default=os.environ.get("FRESHTABLE_STACK", "auto"),
-        help="Where the tests' Airflow runs: in containers, in processes of this machine, or wherever it can.",
+        help=(
+            "Where the tests' Airflow runs: in containers, in processes of this machine, or wherever it can."
+        ),
     )
 
 
@@ -53,9 +60,13 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the modules that take longest begin first: no process is left with a long one when the others are done."""
+    """Let the modules that take longest begin first: no process is left with a long one
+    when the others are done.
+    """
     for item in items:
-        if item.get_closest_marker("timeout") is None and any(map(item.get_closest_marker, ("slow", "kills"))):
+        if item.get_closest_marker("timeout") is None and any(
+            map(item.get_closest_marker, ("slow", "kills"))
+        ):
             item.add_marker(pytest.mark.timeout(SLOW_S))
     items[:] = longest_first(items)
 
@@ -94,7 +105,9 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
 
 
 @pytest.fixture(scope="session")
-def started_driver(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Iterator[SparkDriver]:
+def started_driver(
+    tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Iterator[SparkDriver]:
     """One real Spark for the whole test session."""
     from mt_core.spark.driver.conf import DriverSettings
     from mt_core.spark.driver.jars import default_jars_dir
@@ -143,7 +156,9 @@ def module_driver(started_driver: SparkDriver) -> SparkDriver:
 
 @pytest.fixture
 def spark_driver(started_driver: SparkDriver) -> Iterator[SparkDriver]:
-    """The driver, ready again if a test before has killed its JVM; whatever a test has left running ends with it."""
+    """The driver, ready again if a test before has killed its JVM;
+    whatever a test has left running ends with it.
+    """
     yield _ready(started_driver)
     if started_driver.answers():
         started_driver.session.sparkContext.cancelAllJobs()

@@ -1,4 +1,5 @@
-"""How long each module of tests took: where several processes share the modules, the longest ones begin first.
+"""How long each module of tests took: where several processes share the modules,
+the longest ones begin first.
 
 Each run of a target leaves the seconds of its tests in `build/tests`. Run as a module this writes them to
 `durations.json`, which is committed: the order needs no exact figures, only the long modules at the front.
@@ -25,7 +26,9 @@ CLIENTS = ("tests/integration/flink_client/", "tests/integration/test_client_on_
 
 
 def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests in an order in which the units that took longest come first, each whole and in its own order."""
+    """Return the tests in an order in which the units that took longest come first,
+    each whole and in its own order.
+    """
     known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
     taken: dict[str, int] = defaultdict(int)
     for module, seconds in known.items():
@@ -34,13 +37,17 @@ def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def unit(test: str) -> str:
-    """Return the name of what one process runs as a whole: the module of a test, or all modules of clients."""
+    """Return the name of what one process runs as a whole: the module of a test,
+    or all modules of clients.
+    """
     module = test.partition("::")[0]
     return "clients" if module.startswith(CLIENTS) else module
 
 
 def main() -> int:
-    """Write the seconds of the modules in the last results to the file; those of modules that did not run stay."""
+    """Write the seconds of the modules in the last results to the file;
+    those of modules that did not run stay.
+    """
     known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
     taken: dict[str, float] = defaultdict(float)
     # Tests with Airflow run in one process, in an order of their own.
@@ -54,9 +61,15 @@ def main() -> int:
 
 
 def _of_class(name: str) -> str:
-    """Return the module in which pytest ran the tests of a dotted name, which ends with their class if they have one."""
+    """Return the module in which pytest ran the tests of a dotted name, which ends with their class
+    if they have one.
+    """
     parts = name.split(".")
-    return next("/".join(parts[:end]) + ".py" for end in range(1, len(parts) + 1) if parts[end - 1].startswith("test_"))
+    return next(
+        "/".join(parts[:end]) + ".py"
+        for end in range(1, len(parts) + 1)
+        if parts[end - 1].startswith("test_")
+    )
 
 
 if __name__ == "__main__":

@@ -18,26 +18,36 @@ from typing import Any
 import psycopg
 
 START_S = 90
-FAST = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", "shared_buffers=32MB", "max_connections=100")
+FAST = (
+    "fsync=off",
+    "synchronous_commit=off",
+    "full_page_writes=off",
+    "shared_buffers=32MB",
+    "max_connections=100",
+)
 
 
 def find_binaries() -> Path | None:
-    """Return the folder with initdb and postgres: the system's, else those of the package pgserver, else None."""
+    """Return the folder with initdb and postgres: the system's, else those of the package pgserver,
+    else None.
+    """
     initdb = shutil.which("initdb")
     candidates = [Path(initdb).resolve().parent] if initdb else []
     candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
     spec = find_spec("pgserver")
     if spec is not None and spec.origin is not None:
         candidates.append(Path(spec.origin).parent / "pginstall" / "bin")
-    return next((each for each in candidates if (each / "initdb").exists() and (each / "postgres").exists()), None)
+    return next(
+        (each for each in candidates if (each / "initdb").exists() and (each / "postgres").exists()), None
+    )
 
 
 @contextmanager
 def start_postgres(folder: Path) -> Iterator[str]:
     """Run a server with its files in *folder* and yield the URL of its database `postgres`.
 
-    PostgreSQL refuses to be root: root runs it as nobody, who must be able to reach *folder*. Raises FileNotFoundError when
-    there are no binaries.
+    PostgreSQL refuses to be root: root runs it as nobody, who must be able to reach *folder*.
+    Raises FileNotFoundError when there are no binaries.
     """
     binaries = find_binaries()
     if binaries is None:
@@ -45,9 +55,16 @@ def start_postgres(folder: Path) -> Iterator[str]:
     account = _account(folder)
     port, log = _free_port(), folder / "postgres.log"
     initdb = [binaries / "initdb", "-D", folder / "data", "-U", "freshtable", "-A", "trust", "-E", "UTF8"]
-    subprocess.run([*initdb, "--locale=C.UTF-8", "--no-sync"], check=True, capture_output=True, cwd=folder, **account)
+    subprocess.run(
+        [*initdb, "--locale=C.UTF-8", "--no-sync"], check=True, capture_output=True, cwd=folder, **account
+    )
     settings = [*FAST, f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories="]
-    command = [binaries / "postgres", "-D", folder / "data", *(part for each in settings for part in ("-c", each))]
+    command = [
+        binaries / "postgres",
+        "-D",
+        folder / "data",
+        *(part for each in settings for part in ("-c", each)),
+    ]
     with log.open("wb") as output:
         server = subprocess.Popen(command, stdout=output, stderr=output, cwd=folder, **account)
         try:

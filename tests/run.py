@@ -1,10 +1,10 @@
 """The targets of the Makefile that run tests: `python -m tests.run TARGET [ASKED ...]`.
 
-Tests that need an Airflow mostly wait for its clock, so all others run beside them. Those run in two processes,
-each with a Spark that the modules share. One process runs a module as a whole, and the modules that took longest
-(`tests/durations.json`) begin first, so that none is left over at the end. The targets that one command of make
-asks for (`make check test test-slow`) have their tests in one such run, with the last of them: each run has to
-collect the tests and to start its Sparks, and leaves a core idle at its end.
+Tests that need an Airflow mostly wait for its clock, so all others run beside them. Those run in two
+processes, each with a Spark that the modules share. One process runs a module as a whole, and the modules
+that took longest (`tests/durations.json`) begin first, so that none is left over at the end. The targets that
+one command of make asks for (`make check test test-slow`) have their tests in one such run, with the last of
+them: each run has to collect the tests and to start its Sparks, and leaves a core idle at its end.
 """
 
 from __future__ import annotations
@@ -31,15 +31,17 @@ BIN = Path(PYTHON).parent
 AIRFLOW_PYTHON = ".venv-airflow/bin/python"
 # The tests wait for processes, clocks and kills a quarter of their time.
 WORKERS = os.environ.get("WORKERS", "2")
-# The fast tests wait for each other's threads and for pauses, but for no JVM: one more fills what they leave of the cores.
+# The fast tests wait for each other's threads and for pauses, but for no JVM:
+# one more fills what they leave of the cores.
 FAST_WORKERS = os.environ.get("FAST_WORKERS", "3")
 FAST = "not spark and not postgres and not flink and not airflow and not processes and not slow and not kills"
 # What each target runs; `check` has the fast ones among those of `test`.
 SELECTED = {"test": "not slow and not kills", "test-slow": "slow and not kills", "test-kills": "kills"}
 DEEP = (
-    "random or generated or maintained or killed or dialect or model or many_refreshes or any_request or whatever_happens"
-    " or engine_contract or histories or affected_rows or upserts or protection or tables_of_queries or sources_of_others"
-    " or keyed_sinks or operator_policies or operator_types or connector_streams or postgres_catalog or chains"
+    "random or generated or maintained or killed or dialect or model or many_refreshes or any_request "
+    "or whatever_happens or engine_contract or histories or affected_rows or upserts or protection or "
+    "tables_of_queries or sources_of_others or keyed_sinks or operator_policies or operator_types or "
+    "connector_streams or postgres_catalog or chains"
 )
 PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
 # To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.
@@ -57,7 +59,9 @@ class Part:
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the target *arguments[0]* of a command that asks for the targets *arguments[1:]*; return its exit code."""
+    """Run the target *arguments[0]* of a command that asks for the targets *arguments[1:]*;
+    return its exit code.
+    """
     target, asked = arguments[0], arguments[1:]
     if target == "test" and "test-slow" in asked:
         say("The tests of `test` run with those of `test-slow`.")
@@ -68,7 +72,10 @@ def main(arguments: Sequence[str]) -> int:
 def first(target: str) -> Part:
     """Return what comes before the parts of a target: what is cheap to find, or what its tests share."""
     if target == "check":
-        ruff = [[f"{BIN}/ruff", "format", "--check", "--quiet", "."], [f"{BIN}/ruff", "check", "--quiet", "."]]
+        ruff = [
+            [f"{BIN}/ruff", "format", "--check", "--quiet", "."],
+            [f"{BIN}/ruff", "check", "--quiet", "."],
+        ]
         return Part(name="format and lint", commands=ruff)
     shared = ["tests.class_archive", "tests.integration.flink_client.jars"]
     shared += ["tests.integration.kafka_broker"] if target != "test" else []
@@ -79,7 +86,10 @@ def parts(target: str, asked: Sequence[str]) -> list[Part]:
     """Return the parts of a target, which run beside each other."""
     match target:
         case "check":
-            return [Part(name="fast tests", commands=[fast_tests()]), Part(name="types and imports", commands=types())]
+            return [
+                Part(name="fast tests", commands=[fast_tests()]),
+                Part(name="types and imports", commands=types()),
+            ]
         case "test-deep":
             deep = pytest(target, "(slow or kills or postgres) and not airflow", "-k", DEEP)
             return [Part(name="deep tests", commands=[deep])]
@@ -103,7 +113,9 @@ def selection(target: str, asked: Sequence[str]) -> str:
 
 
 def pytest(name: str, expression: str, *more: str) -> list[str]:
-    """Return the command that runs the tests of an expression, and writes how long each took to the results *name*."""
+    """Return the command that runs the tests of an expression, and writes how long each took
+    to the results *name*.
+    """
     results = f"--junitxml={RESULTS / name}.xml"
     return [PYTHON, "-m", "pytest", "-q", "-m", expression, *more, results, "--durations", "20"]
 
@@ -122,12 +134,21 @@ def types() -> list[Sequence[str]]:
 
 
 def of_dags() -> list[Sequence[str]]:
-    mypy = [f"{BIN}/mypy", "--python-executable", AIRFLOW_PYTHON, "--allow-untyped-calls", "dags/freshtable_airflow"]
+    mypy = [
+        f"{BIN}/mypy",
+        "--python-executable",
+        AIRFLOW_PYTHON,
+        "--allow-untyped-calls",
+        "dags/freshtable_airflow",
+    ]
     return [[AIRFLOW_PYTHON, "-m", "pytest", "-q", "dags/tests"], mypy]
 
 
 def beside(*parts: Part) -> int:
-    """Run the parts at once; those after the first show what they said when all have ended. Return 0 if none failed."""
+    """Run the parts at once; those after the first show what they said when all have ended.
+
+    Return 0 if none failed.
+    """
     busy_before = _busy_s()
     with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(parts)) as threads, _no_child_left():
         outputs = [None, *(Path(folder, part.name) for part in parts[1:])]
@@ -139,10 +160,15 @@ def beside(*parts: Part) -> int:
 
 
 def run(part: Part, output: Path | None = None) -> int:
-    """Run the commands of a part one after the other, also after one that fails; say to *output* how long they took."""
+    """Run the commands of a part one after the other, also after one that fails;
+    say to *output* how long they took.
+    """
     start = time.monotonic()
     with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as said:
-        codes = [subprocess.run(command, stdout=said, stderr=subprocess.STDOUT).returncode for command in part.commands]
+        codes = [
+            subprocess.run(command, stdout=said, stderr=subprocess.STDOUT).returncode
+            for command in part.commands
+        ]
         say(f"{part.name} took {time.monotonic() - start:.0f} s", said)
     return next(filter(None, codes), 0)
 
@@ -164,7 +190,9 @@ def _no_child_left() -> Iterator[None]:
 
 
 def _busy_s() -> float:
-    """Return for how many seconds the cores of this machine have been busy, all of them together, whoever had them."""
+    """Return for how many seconds the cores of this machine have been busy, all of them together,
+    whoever had them.
+    """
     times = psutil.cpu_times()
     return times.user + times.nice + times.system
 

@@ -1,1 +1,3 @@
-"""What runs inside Airflow: a DAG for every materialized table, and the task that has the gateway refresh it."""
+"""What runs inside Airflow: a DAG for every materialized table, and the task
+that has the gateway refresh it.
+"""

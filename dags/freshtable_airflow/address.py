@@ -66,7 +66,9 @@ class GatewayAddress:
                 context.load_cert_chain(self.client_cert, self.client_key or None)
         except OSError as cause:
             files = ", ".join(file for file in (self.ca_file, self.client_cert, self.client_key) if file)
-            raise GatewayRefused(f"The connection's certificate files cannot be used ({files}): {cause}") from cause
+            raise GatewayRefused(
+                f"The connection's certificate files cannot be used ({files}): {cause}"
+            ) from cause
         if not check:
             context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         return context

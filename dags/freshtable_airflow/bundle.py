@@ -1,6 +1,7 @@
 """The DAG bundle: a file for each of the gateway's shards, with a DAG for each of its materialized tables.
 
-It runs in Airflow's dag-processor and in every worker, and has no versions: a task refreshes the table as it is now.
+It runs in Airflow's dag-processor and in every worker, and has no versions:
+a task refreshes the table as it is now.
 """
 
 from __future__ import annotations
@@ -29,15 +30,17 @@ from freshtable_airflow.factory import DagSettings
 from freshtable_airflow.loader import load_file
 
 load_file(globals(), __file__, {number}, {settings!r})
-{statements}'''
+{statements}'''  # noqa: E501
 # So many characters of a statement stand in the file: Airflow stores the file once for each of its DAGs.
 LONGEST_STATEMENT = 4000
 
 
 class GatewayDagBundle(BaseDagBundle):
-    """Configured in `[dag_processor] dag_bundle_config_list`; the URL and the token may come from the connection as well.
+    """Configured in `[dag_processor] dag_bundle_config_list`;
+    the URL and the token may come from the connection as well.
 
-    `gateway` is the gateway's URL, `token` its token, `dag_id_prefix` must be the prefix that the gateway is configured with.
+    `gateway` is the gateway's URL, `token` its token, `dag_id_prefix` must be the prefix
+    that the gateway is configured with.
     """
 
     supports_versioning = False
@@ -65,17 +68,21 @@ class GatewayDagBundle(BaseDagBundle):
         return None
 
     def initialize(self) -> None:
-        """Write the files of all shards, even if the gateway has never answered; in a task, update its own shard only."""
+        """Write the files of all shards, even if the gateway has never answered;
+        in a task, update its own shard only.
+        """
         dag_id = get_parsing_context().dag_id
         number = self._cache.shard_with(dag_id) if dag_id else None
         self._bring_up_to_date(range(SHARDS) if number is None else [number])
         super().initialize()
 
     def refresh(self) -> None:
-        """Update all files, and touch, once, those written a little while ago that have not been parsed since.
+        """Update all files, and touch, once, those written a little while ago that have not been
+        parsed since.
 
-        Airflow drops a change, or the gateway's request, that meets a parse of the same file: the parse has read what was there
-        before, and counts as later than the change. Without this the change would wait for the next full round.
+        Airflow drops a change, or the gateway's request, that meets a parse of the same file: the parse has
+        read what was there before, and counts as later than the change. Without this the change would wait
+        for the next full round.
         """
         self._bring_up_to_date(range(SHARDS))
         settled = time.monotonic() - SETTLED_S
@@ -94,7 +101,8 @@ class GatewayDagBundle(BaseDagBundle):
         changed = {number: text for number, text in texts.items() if _read(self._file(number)) != text}
         if not changed:
             return
-        # A file that is rewritten is parsed again: of several processes that notice the same change only one does it.
+        # A file that is rewritten is parsed again: of several processes that notice the same change
+        # only one does it.
         with self.lock():
             for number, text in changed.items():
                 if _read(self._file(number)) != text:
@@ -108,7 +116,8 @@ class GatewayDagBundle(BaseDagBundle):
 def _comment(body: Any) -> str:
     """Return the statement of a table as a comment, for people who read the code of its DAG.
 
-    Users of the gateway wrote it, and Airflow runs the file: every line of it is a comment, of printable characters.
+    Users of the gateway wrote it, and Airflow runs the file: every line of it is a comment,
+    of printable characters.
     """
     text = str(body.get("definition") or "") if isinstance(body, dict) else ""
     if len(text) > LONGEST_STATEMENT:

@@ -16,7 +16,10 @@ SHARD, PARSED, PROBLEM = "shard_{:02d}.json", "parsed_{:02d}.txt", "problem.txt"
 
 
 class ShardCache:
-    """Files of one folder. Each is replaced as a whole, so that readers see an old one or a new one; safe between processes."""
+    """Files of one folder.
+
+    Each is replaced as a whole, so that readers see an old one or a new one; safe between processes.
+    """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder

@@ -1,7 +1,7 @@
 """Conversations with the gateway: its requests and how their answers are read, over any transport.
 
-A conversation is a generator that yields requests and is sent responses, so that the operator, which blocks, and the trigger,
-which must not, hold the same ones.
+A conversation is a generator that yields requests and is sent responses, so that the operator, which blocks,
+and the trigger, which must not, hold the same ones.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ from freshtable_airflow.run_status import Outcome, Progress, partitions_line
 SESSION_NAME = "airflow"
 SESSIONS = "/v3/sessions"
 SESSION_LOST = "SESSION_NOT_FOUND"
-# A refresh whose query can no longer be analysed: the next one fails in the same way until the query or a source changes.
+# A refresh whose query can no longer be analysed: the next one fails in the same way until the query
+# or a source changes.
 HOPELESS = "QUERY_BROKEN"
 NOT_CANCELABLE = frozenset({"ILLEGAL_STATUS", "OPERATION_NOT_FOUND"})
 T = TypeVar("T")
@@ -67,7 +68,9 @@ def begin_refresh(request: RefreshRequest, init_config: Mapping[str, str]) -> Co
 
 def open_session(init_config: Mapping[str, str]) -> Conversation[str]:
     """Return the handle of a new session with these properties."""
-    response = yield HttpRequest("POST", SESSIONS, {"sessionName": SESSION_NAME, "properties": dict(init_config)})
+    response = yield HttpRequest(
+        "POST", SESSIONS, {"sessionName": SESSION_NAME, "properties": dict(init_config)}
+    )
     return str(_read(response, "Opening a session")["sessionHandle"])
 
 
@@ -83,7 +86,9 @@ def get_progress(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
 
 
 def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
-    """Return the outcome of a run that has ended; raises RefreshFailed with the gateway's reason if it failed."""
+    """Return the outcome of a run that has ended; raises RefreshFailed with the gateway's reason
+    if it failed.
+    """
     run, response = yield from _ask_about(run, "GET", "result/0")
     if response.is_error:
         error = ErrorResponse.of(response)
@@ -104,12 +109,18 @@ def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
 def _ask_about(
     run: RunAddress, method: str, path: str, json: Mapping[str, Any] | None = None
 ) -> Conversation[tuple[RunAddress, httpx.Response]]:
-    """Send a request about the run, and once more in a new session if the gateway no longer has this one: a run outlives it."""
+    """Send a request about the run, and once more in a new session if the gateway no longer has this one:
+    a run outlives it.
+    """
     attempt = {"Freshtable-Attempt": str(run.attempt)} if json is not None else {}
-    response = yield HttpRequest(method, f"{SESSIONS}/{run.session}/operations/{run.handle}/{path}", json, attempt)
+    response = yield HttpRequest(
+        method, f"{SESSIONS}/{run.session}/operations/{run.handle}/{path}", json, attempt
+    )
     if response.is_error and response.headers.get("Freshtable-Error") == SESSION_LOST:
         run = replace(run, session=(yield from open_session(run.init_config)))
-        response = yield HttpRequest(method, f"{SESSIONS}/{run.session}/operations/{run.handle}/{path}", json, attempt)
+        response = yield HttpRequest(
+            method, f"{SESSIONS}/{run.session}/operations/{run.handle}/{path}", json, attempt
+        )
     return run, response
 
 

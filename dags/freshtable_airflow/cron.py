@@ -1,8 +1,8 @@
 """The schedule times of a cron expression in a zone. Pure, and point for point the gateway's own.
 
-croniter computes on the wall clock, without a zone: with aware times it runs `30 2 * * *` twice when the clock is put back. A local
-time that is skipped means the first instant after the gap; one that occurs twice counts once, the first time, unless the hour
-field begins with `*`. The gateway has checked the expression.
+croniter computes on the wall clock, without a zone: with aware times it runs `30 2 * * *` twice when the
+clock is put back. A local time that is skipped means the first instant after the gap; one that occurs twice
+counts once, the first time, unless the hour field begins with `*`. The gateway has checked the expression.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ class CronGrid:
         shown = instants_at(wall, self.zone)
         if len(shown) == 1 or not self._takes_both:
             return point
-        # The local times of this hour come again. In its first course that is from its beginning on, at most its length ago.
+        # The local times of this hour come again. In its first course that is from its beginning on,
+        # at most its length ago.
         first, second = shown
         local = _local_after(self.expression, wall if instant >= second else wall - (second - first))
         while local <= wall and len(instants_at(local, self.zone)) == 1:
@@ -72,7 +73,9 @@ class CronGrid:
 
 
 def cron_grid_of(expression: str, zone: str) -> CronGrid:
-    """Return the grid of an expression in the IANA zone *zone*; raises ValueError naming what does not fit."""
+    """Return the grid of an expression in the IANA zone *zone*;
+    raises ValueError naming what does not fit.
+    """
     named = zone_named(zone)
     try:
         if len(expression.split(" ")) != FIELDS:

@@ -17,7 +17,9 @@ INTERVAL_VERSION, EXPRESSION_VERSION = 2, 3
 
 @dataclass(frozen=True)
 class Workflow:
-    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id, `cadence` how often it runs, in words."""
+    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id,
+    `cadence` how often it runs, in words.
+    """
 
     name: str
     workflow_id: str
@@ -35,7 +37,9 @@ class Workflow:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Workflow:
-        """Return the workflow of a served definition; raises DefinitionBroken naming the field that is wrong."""
+        """Return the workflow of a served definition; raises DefinitionBroken naming the field
+        that is wrong.
+        """
         try:
             return cls(
                 name=_text(body, "name"),
@@ -59,7 +63,9 @@ class Workflow:
 
 
 def _timetable(body: Mapping[str, Any]) -> Timetable:
-    """Return the timetable of the served schedule; gateways of the release before had no grid in `schedule`, but in `freshness`."""
+    """Return the timetable of the served schedule; gateways of the release before had no grid in `schedule`,
+    but in `freshness`.
+    """
     schedule = body["schedule"]
     version = schedule.get("version", 1)
     if version == EXPRESSION_VERSION:
@@ -68,8 +74,8 @@ def _timetable(body: Mapping[str, Any]) -> Timetable:
         )
     if version not in (1, INTERVAL_VERSION):
         raise DefinitionBroken(
-            f"schedule: version {version} is newer than this freshtable-airflow; upgrade the package in Airflow "
-            "and restart its components."
+            f"schedule: version {version} is newer than this freshtable-airflow; "
+            "upgrade the package in Airflow and restart its components."
         )
     if version == INTERVAL_VERSION and schedule["anchor"] != FIRST_MONDAY.isoformat():
         raise DefinitionBroken(f"schedule: the anchor {schedule['anchor']} is not {FIRST_MONDAY}.")

@@ -11,12 +11,14 @@ from freshtable_airflow.errors import FreshtableError, GatewayRefused, GatewayUn
 
 UNAUTHORIZED = 401
 PASSWORD = (
-    "the password of the Airflow connection (freshtable_default, unless another was chosen) must be one of the gateway's "
-    "tokens. The gateway says: "
+    "the password of the Airflow connection (freshtable_default, unless another was chosen) must be one of "
+    "the gateway's tokens. The gateway says: "
 )
 GONE = 410
 # Codes whose HTTP status is 500 on endpoints that Flink's clients use too; a repeat does not help.
-PERMANENT = frozenset({"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"})
+PERMANENT = frozenset(
+    {"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"}
+)
 RETRYABLE = frozenset({408, 425, 429})
 
 
@@ -47,12 +49,16 @@ class ErrorResponse:
         """Return the error that the response to *what* means for a task."""
         if self.status == GONE:
             return TableDropped(
-                f"{what}: the table was dropped, or re-created, since this DAG was written, and the DAG will be removed "
-                f"at the next update from the gateway; there is nothing left to refresh. The gateway says: {self.text}",
+                f"{what}: the table was dropped, or re-created, since this DAG was written, "
+                "and the DAG will be removed at the next update from the gateway; "
+                f"there is nothing left to refresh. The gateway says: {self.text}",
                 code=self.code,
             )
         way_out = PASSWORD if self.status == UNAUTHORIZED else ""
-        message = f"{what} was refused with {self.status}{f' {self.code}' if self.code else ''}: {way_out}{self.text}"
+        message = (
+            f"{what} was refused with {self.status}{f' {self.code}' if self.code else ''}: "
+            f"{way_out}{self.text}"
+        )
         is_permanent = self.status < 500 and self.status not in RETRYABLE and self.code != "SESSION_NOT_FOUND"
         if self.code in PERMANENT or is_permanent:
             return GatewayRefused(message, code=self.code)
@@ -60,7 +66,9 @@ class ErrorResponse:
 
 
 def _text(body: dict[str, Any]) -> str:
-    """Return the message of a body without `error`: what follows the last `Caused by:`, without the class name."""
+    """Return the message of a body without `error`: what follows the last `Caused by:`,
+    without the class name.
+    """
     errors = body.get("errors")
     last = str(errors[-1]) if isinstance(errors, list) and errors else ""
     _, separator, cause = last.rpartition("Caused by: ")

@@ -28,11 +28,13 @@ RETRY_DELAY = timedelta(seconds=30)
 RETRY_DELAY_GROWTH = 4.0
 LONGEST_RETRY_DELAY = timedelta(minutes=10)
 FORCE_HELP = (
-    'Refresh even if no source has changed since the last time. In a backfill: the configuration {"force": true}.'
+    "Refresh even if no source has changed since the last time. "
+    'In a backfill: the configuration {"force": true}.'
 )
 PERIOD_HELP = (
-    "A run refreshes the period that ends at its date: of a table by day, the run (or backfill) of the 19th at 00:00 refreshes "
-    "the partition of the 18th. What has not changed is skipped, unless the run is triggered with *force*."
+    "A run refreshes the period that ends at its date: of a table by day, "
+    "the run (or backfill) of the 19th at 00:00 refreshes the partition of the 18th. "
+    "What has not changed is skipped, unless the run is triggered with *force*."
 )
 
 
@@ -45,9 +47,11 @@ class DagSettings:
 
 
 def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
-    """Return the DAG of a served definition; any error in it is raised here, not when Airflow stores the file's DAGs.
+    """Return the DAG of a served definition; any error in it is raised here,
+    not when Airflow stores the file's DAGs.
 
-    It has no start date: with one, Airflow would run a past tick at once, or a backfill from before it would do nothing.
+    It has no start date: with one, Airflow would run a past tick at once,
+    or a backfill from before it would do nothing.
     """
     workflow = Workflow.of(body)
     dag = DAG(
@@ -74,11 +78,13 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
 
 
 def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
-    """Return the anchor of a shard: a DAG that always exists, so that the gateway finds the shard's file, and never runs.
+    """Return the anchor of a shard: a DAG that always exists, so that the gateway finds the shard's file,
+    and never runs.
 
-    Its documentation says which definitions of its shard are broken, and whether the gateway answers. Its timetable is one of
-    ours, so that an api-server without the plug-in cannot show it, which the gateway notices at its start. By the *state* in its
-    description the gateway sees which changes Airflow has parsed: the time of a parse, which may have begun before them, does not.
+    Its documentation says which definitions of its shard are broken, and whether the gateway answers.
+    Its timetable is one of ours, so that an api-server without the plug-in cannot show it, which the gateway
+    notices at its start. By the *state* in its description the gateway sees which changes Airflow has parsed:
+    the time of a parse, which may have begun before them, does not.
     """
     lines = "\n".join(f"- {problem}" for problem in problems)
     dag_id = f"{settings.dag_id_prefix}shard_{number:02d}"

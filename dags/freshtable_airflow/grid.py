@@ -37,19 +37,24 @@ class _CalendarGrid:
 
     def _index(self, instant: datetime) -> int:
         """Return the number of the last point that is not later than *instant*."""
-        # Where the clock is put back over midnight, the point of the next day comes before the end of this one.
+        # Where the clock is put back over midnight, the point of the next day comes before
+        # the end of this one.
         index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
         while self._point(index) > instant:
             index -= 1
         return index
 
     def _point(self, index: int) -> datetime:
-        return instant_at(datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone)
+        return instant_at(
+            datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone
+        )
 
 
 @dataclass(frozen=True)
 class _WallClockGrid:
-    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05; one that divides a day counts from midnight too."""
+    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05;
+    one that divides a day counts from midnight too.
+    """
 
     step: int
     zone: ZoneInfo
@@ -87,10 +92,16 @@ Grid = _CalendarGrid | _WallClockGrid
 
 
 def grid_of(amount: int, unit: str, zone: str) -> Grid:
-    """Return the grid of the freshness in the IANA zone *zone*; raises ValueError naming what does not fit."""
+    """Return the grid of the freshness in the IANA zone *zone*;
+    raises ValueError naming what does not fit.
+    """
     if unit not in UNIT_SECONDS:
         raise ValueError(f"The unit {unit} is not known; use one of {', '.join(UNIT_SECONDS)}.")
-    if isinstance(amount, bool) or not isinstance(amount, int) or not 0 < amount * UNIT_SECONDS[unit] <= LONGEST_S:
+    if (
+        isinstance(amount, bool)
+        or not isinstance(amount, int)
+        or not 0 < amount * UNIT_SECONDS[unit] <= LONGEST_S
+    ):
         raise ValueError(
             f"An interval of {amount!r} {unit} has no grid; use a whole number from 1 second to 36500 days."
         )

@@ -1,6 +1,7 @@
 """The loader: fills a DAG file's globals with the DAGs of shards.
 
-Where bundles cannot be configured, a file in the DAGs folder with these two lines does (it is a DAG file of Airflow):
+Where bundles cannot be configured, a file in the DAGs folder with these two lines does
+(it is a DAG file of Airflow):
 
     from freshtable_airflow.loader import load
     load(globals(), gateway="http://freshtable.example.com:8083")
@@ -32,9 +33,11 @@ def load(
     settings: DagSettings = DagSettings(),  # noqa: B008 (frozen)
     shards: Iterable[int] = range(SHARDS),
 ) -> None:
-    """Put the DAGs of the gateway's tables into *namespace*; the URL and the token may come from the connection as well.
+    """Put the DAGs of the gateway's tables into *namespace*;
+    the URL and the token may come from the connection as well.
 
-    Several files with a part of the shards each are parsed side by side: worth it from a few hundred tables on.
+    Several files with a part of the shards each are parsed side by side:
+    worth it from a few hundred tables on.
     """
     choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=settings.freshtable_conn_id)
     owner = sha256(f"{choice.gateway} {choice.freshtable_conn_id}".encode()).hexdigest()[:16]
@@ -49,7 +52,9 @@ def load(
 
 
 def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settings: DagSettings) -> None:
-    """Put the DAGs of a shard and its anchor into *namespace*; in a task, only the DAG that the task belongs to."""
+    """Put the DAGs of a shard and its anchor into *namespace*;
+    in a task, only the DAG that the task belongs to.
+    """
     wanted = get_parsing_context().dag_id
     problems = [cache.problem] if cache.problem else []
     shard = cache.read(number)
@@ -59,7 +64,8 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
             continue
         try:
             namespace[name] = dag_of(body, settings)
-        except Exception as error:  # noqa: BLE001 (an error in one definition must not keep the others from getting DAGs)
+        # An error in one definition must not keep the others from getting DAGs.
+        except Exception as error:  # noqa: BLE001
             problems.append(f"`{name}`: {type(error).__name__}: {error}")
     anchor = anchor_of(number, settings, problems, state=shard.state)
     if wanted in (None, anchor.dag_id):
@@ -67,7 +73,9 @@ def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settin
 
 
 def load_file(namespace: dict[str, Any], file: str, number: int, settings: DagSettings) -> None:
-    """Do so for a file that the bundle wrote, whose shards are beside its folder; note in the cache that it was parsed."""
+    """Do so for a file that the bundle wrote, whose shards are beside its folder;
+    note in the cache that it was parsed.
+    """
     cache = ShardCache(Path(file).resolve().parents[1] / "definitions")
     # A change from here on may have been read or not; it counts as not read.
     state = cache.state(number)

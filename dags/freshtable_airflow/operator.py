@@ -32,8 +32,9 @@ from freshtable_airflow.zone import wall_clock
 FORCE = "force"
 FINISHED = "FINISHED"
 CANCELED = "CANCELED"
-# Airflow can mark a task failed that is resumed seconds after it was deferred. So the task itself waits for short refreshes,
-# and the trigger reports one that ends soon after that a little later; its rows are published at once nevertheless.
+# Airflow can mark a task failed that is resumed seconds after it was deferred. So the task itself waits
+# for short refreshes, and the trigger reports one that ends soon after that a little later; its rows are
+# published at once nevertheless.
 GRACE_S = 15.0
 SETTLE_S = 10.0
 POLL_INTERVAL_S = 3.0
@@ -43,10 +44,11 @@ PATIENCE_S = 300.0
 class RefreshMaterializedTableOperator(BaseOperator):
     """Refreshes *table* for the run's schedule time, or exactly *partitions* of it when they are given.
 
-    A retry finds the run of the try before; a cleared task begins a new one. *zone* is the table's time zone. *deadline*, or
-    `execution_timeout`, is how long the whole refresh may take before it is cancelled. With *force* the table is refreshed even
-    if its sources are unchanged. The result has `decision`, `reason`, `partitions`, `rows` and `snapshot`; if nothing was written,
-    because nothing had changed, the outlets get no event.
+    A retry finds the run of the try before; a cleared task begins a new one. *zone* is the table's time zone.
+    *deadline*, or `execution_timeout`, is how long the whole refresh may take before it is cancelled.
+    With *force* the table is refreshed even if its sources are unchanged. The result has `decision`,
+    `reason`, `partitions`, `rows` and `snapshot`; if nothing was written, because nothing had changed,
+    the outlets get no event.
     """
 
     template_fields: Sequence[str] = ("table", "partitions", "dynamic_options", "execution_config")
@@ -85,7 +87,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         self.poll_interval_s, self.patience_s = poll_interval_s, patience_s
         self._run: RunAddress | None = None
 
-    # ------------------------------------------------------------------------------------------------- what Airflow calls
+    # ------------------------------------------------------------------------------------- what Airflow calls
 
     def execute(self, context: Context) -> dict[str, Any]:
         until = time.time() + self.deadline.total_seconds() if self.deadline else None
@@ -126,7 +128,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
             answer = f"not cancelled: {error}"
         self.log.info("The task was ended by hand: refresh of %s %s", self.table, answer)
 
-    # ----------------------------------------------------------------------------------------------------------- its steps
+    # ---------------------------------------------------------------------------------------------- its steps
 
     def _begin(self, gateway: Gateway, context: Context) -> RunAddress:
         dag_run, task_instance = context["dag_run"], context["ti"]
@@ -147,7 +149,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
         if request.partitions:
             scope = f"partitions {request.partitions}"
         forced = ", forced" if request.force else ""
-        self.log.info("Requesting the refresh of %s, %s%s, attempt %d.", self.table, scope, forced, request.attempt)
+        self.log.info(
+            "Requesting the refresh of %s, %s%s, attempt %d.", self.table, scope, forced, request.attempt
+        )
         try:
             run = gateway.hold(begin_refresh(request, self.init_config))
         except GatewayRefused as error:
@@ -160,7 +164,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
         return self.force
 
     def _watch(self, gateway: Gateway, until: float | None) -> str:
-        """Return how the run ended: its status, "late" past the deadline, or "" if the trigger has to watch it from here."""
+        """Return how the run ended: its status, "late" past the deadline, or "" if the trigger has
+        to watch it from here.
+        """
         assert self._run is not None
         grace = time.time() + self.grace_s if self.deferrable else None
         ends = [end for end in (grace, until) if end is not None]
@@ -181,7 +187,9 @@ class RefreshMaterializedTableOperator(BaseOperator):
         try:
             if end == "late":
                 run, answer = gateway.hold(cancel(run))
-                raise AirflowException(f"The refresh of {run.table} took longer than {self.deadline}: {answer}.")
+                raise AirflowException(
+                    f"The refresh of {run.table} took longer than {self.deadline}: {answer}."
+                )
             if end == CANCELED:
                 raise AirflowFailException(
                     f"The refresh of {run.table} was cancelled at the gateway, run {run.handle}."
@@ -199,7 +207,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
         self.log.info("Refresh of %s %s: %s.", run.table, end, outcome.line)
         result = {**asdict(outcome), "run": run.handle}
         if outcome.decision != "refresh":
-            # Airflow sends an event for each outlet that the task has when it ends, even if nothing was written.
+            # Airflow sends an event for each outlet that the task has when it ends,
+            # even if nothing was written.
             self.outlets = []
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = dict(result)
@@ -207,8 +216,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
 
 class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
-    """The task of a table's own DAG. It renders no template: users of the gateway wrote its fields, and have no right to read
-    connections and variables of Airflow, which templates can."""
+    """The task of a table's own DAG. It renders no template: users of the gateway wrote its fields,
+    and have no right to read connections and variables of Airflow, which templates can."""
 
     template_fields: Sequence[str] = ()
 

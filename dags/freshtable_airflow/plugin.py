@@ -11,4 +11,5 @@ class FreshtablePlugin(AirflowPlugin):
     """Registered by the entry point `airflow.plugins`."""
 
     name = "freshtable"
-    timetables = [CronTimetable, ExpressionTimetable, GridTimetable]  # noqa: RUF012 (the base class declares a plain list)
+    # The base class declares a plain list.
+    timetables = [CronTimetable, ExpressionTimetable, GridTimetable]  # noqa: RUF012

@@ -6,7 +6,9 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's description; if it violated Airflow's schema, every Airflow command would fail."""
+    """Return the provider's description; if it violated Airflow's schema,
+    every Airflow command would fail.
+    """
     return {
         "package-name": "freshtable-airflow",
         "name": "Freshtable",
@@ -22,9 +24,15 @@ def get_provider_info() -> dict[str, Any]:
                     "placeholders": {"host": "https://freshtable.example.com:8083"},
                 },
                 "conn-fields": {
-                    "verify_tls": {"label": "Verify TLS", "schema": {"type": ["boolean", "null"], "default": True}},
+                    "verify_tls": {
+                        "label": "Verify TLS",
+                        "schema": {"type": ["boolean", "null"], "default": True},
+                    },
                     "ca_file": {"label": "CA file", "schema": {"type": ["string", "null"]}},
-                    "client_cert": {"label": "Client certificate file", "schema": {"type": ["string", "null"]}},
+                    "client_cert": {
+                        "label": "Client certificate file",
+                        "schema": {"type": ["string", "null"]},
+                    },
                     "client_key": {"label": "Client key file", "schema": {"type": ["string", "null"]}},
                 },
             }

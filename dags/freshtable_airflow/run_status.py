@@ -44,7 +44,9 @@ class Progress:
 
 
 def partitions_line(body: Mapping[str, Any]) -> str:
-    """Return, for a log, the partitions that an answer of the gateway names; "" where it does not list them."""
+    """Return, for a log, the partitions that an answer of the gateway names;
+    "" where it does not list them.
+    """
     if "partitions" not in body:
         return ""
     partitions = body["partitions"]
@@ -60,8 +62,8 @@ def partitions_line(body: Mapping[str, Any]) -> str:
 class Outcome:
     """The outcome of a finished run; `rows` and `snapshot` are None where the gateway does not report them.
 
-    Any `decision` but "refresh" wrote nothing, because nothing had changed; `partitions` are those that it refreshed, as text
-    for a log.
+    Any `decision` but "refresh" wrote nothing, because nothing had changed;
+    `partitions` are those that it refreshed, as text for a log.
     """
 
     decision: str

@@ -13,13 +13,16 @@ from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 
 SHARDS = 32
 VERSION = 1
-# The DAG processor does nothing else during the request: better to keep an old definition for a while than to block it.
+# The DAG processor does nothing else during the request: better to keep an old definition
+# for a while than to block it.
 TIMEOUT = httpx.Timeout(10.0, connect=3.0)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The definitions of a shard and their ETag; `state` is the gateway's own version of them, "" from one that sends none."""
+    """The definitions of a shard and their ETag; `state` is the gateway's own version of them,
+    "" from one that sends none.
+    """
 
     etag: str
     workflows: Sequence[Mapping[str, Any]]
@@ -32,8 +35,8 @@ class Shard:
             raise GatewayRefused(f"{url} answers no workflow definitions; is that the URL of a gateway?")
         if body.get("version") != VERSION:
             raise GatewayRefused(
-                f"{url} answers definitions of version {body.get('version')}; this freshtable-airflow reads version {VERSION}: "
-                "upgrade the package in Airflow and restart its components."
+                f"{url} answers definitions of version {body.get('version')}; this freshtable-airflow reads "
+                f"version {VERSION}: upgrade the package in Airflow and restart its components."
             )
         return cls(etag=etag, workflows=body["workflows"], state=str(body.get("state") or ""))
 

@@ -30,22 +30,30 @@ class GatewayChoice:
     freshtable_conn_id: str = DEFAULT_CONNECTION
 
     def address(self) -> GatewayAddress:
-        """Return where the gateway is; raises GatewayRefused if neither the configuration nor the connection says so."""
+        """Return where the gateway is; raises GatewayRefused if neither the configuration nor
+        the connection says so.
+        """
         try:
             address = FreshtableHook(self.freshtable_conn_id).address
         except (AirflowNotFoundException, GatewayRefused) as cause:
             if not self.gateway:
                 raise GatewayRefused(
-                    f"Where is the gateway? Give `gateway`, or make the connection {self.freshtable_conn_id}: {cause}"
+                    "Where is the gateway? Give `gateway`, or make the connection "
+                    f"{self.freshtable_conn_id}: {cause}"
                 ) from cause
             address = GatewayAddress(url=self.gateway)
-        return replace(address, url=self.gateway.rstrip("/") or address.url, token=self.token or address.token)
+        return replace(
+            address, url=self.gateway.rstrip("/") or address.url, token=self.token or address.token
+        )
 
 
 def pull_shards(choice: GatewayChoice, cache: ShardCache, numbers: Iterable[int]) -> None:
-    """Bring shards of the cache up to date. An error is logged and noted in the cache, and what the cache has stays.
+    """Bring shards of the cache up to date.
 
-    If the gateway says that it uses another scheduler, the DAGs of its tables are removed; a running task still ends its refresh.
+    An error is logged and noted in the cache, and what the cache has stays.
+
+    If the gateway says that it uses another scheduler, the DAGs of its tables are removed;
+    a running task still ends its refresh.
     """
     problem = ""
     numbers = list(numbers)

@@ -1,8 +1,8 @@
 """Timetables: the schedule of a materialized table in the form that Airflow uses.
 
-A timetable has the time since when its table exists. Airflow requests the next run at every parse while a DAG has no run, so a
-timetable that counted from now would lose the first tick if the scheduler was down at that time; and a backfill counts as a run,
-after which the newest point of the past would run as well.
+A timetable has the time since when its table exists. Airflow requests the next run at every parse while a DAG
+has no run, so a timetable that counted from now would lose the first tick if the scheduler was down at that
+time; and a backfill counts as a run, after which the newest point of the past would run as well.
 """
 
 from __future__ import annotations
@@ -33,12 +33,17 @@ FORMER_CRONS = {
 
 
 def plan(
-    grid: Grid | CronGrid, since: datetime, last: DataInterval | None, restriction: TimeRestriction, now: datetime
+    grid: Grid | CronGrid,
+    since: datetime,
+    last: DataInterval | None,
+    restriction: TimeRestriction,
+    now: datetime,
 ) -> pendulum.DateTime | None:
     """Return the point to run next, or None if it is later than the restriction's end.
 
-    Nothing runs at once on creation, no point from before *since* is caught up, of several missed points the newest is;
-    a backfill, which asks with `catchup`, gets every point of its range, also those from before the table was created.
+    Nothing runs at once on creation, no point from before *since* is caught up, of several missed points
+    the newest is; a backfill, which asks with `catchup`, gets every point of its range, also those from
+    before the table was created.
     """
     earliest = restriction.earliest
     if last is not None:
@@ -57,7 +62,9 @@ def plan(
 
 
 class _TableTimetable(Timetable):
-    """What the timetables of tables have in common: runs at the points of a grid, none before the instant *since*."""
+    """What the timetables of tables have in common: runs at the points of a grid,
+    none before the instant *since*.
+    """
 
     since: str | None
 
@@ -81,12 +88,15 @@ class _TableTimetable(Timetable):
     ) -> DagRunInfo | None:
         if self.since is None:
             return None
-        point = plan(self.grid(), _instant(self.since), last_automated_data_interval, restriction, pendulum.now("UTC"))
+        point = plan(
+            self.grid(), _instant(self.since), last_automated_data_interval, restriction, pendulum.now("UTC")
+        )
         return None if point is None else DagRunInfo.exact(point)
 
 
 class GridTimetable(_TableTimetable):
-    """Every so many units on the grid that a table's freshness has in its zone; with no `since` it is never due.
+    """Every so many units on the grid that a table's freshness has in its zone;
+    with no `since` it is never due.
 
     `cron` is the label that people read in place of the interval; no point is computed from it.
     """
@@ -106,10 +116,15 @@ class GridTimetable(_TableTimetable):
 
     @property
     def summary(self) -> str:
-        """The schedule as Airflow's lists show it, with whole seconds; the gateway compares it with the schedule it serves."""
+        """The schedule as Airflow's lists show it, with whole seconds;
+        the gateway compares it with the schedule it serves.
+        """
         if self.since is None:
             return "never"
-        return f"{self.cron or f'every {self.amount} {self.unit}'} ({self.zone}) since {_FRACTION.sub('', self.since)}"
+        return (
+            f"{self.cron or f'every {self.amount} {self.unit}'} ({self.zone}) since "
+            f"{_FRACTION.sub('', self.since)}"
+        )
 
     def serialize(self) -> dict[str, Any]:
         grid = {"amount": self.amount, "unit": self.unit, "timezone": self.zone, "since": self.since}
@@ -119,7 +134,11 @@ class GridTimetable(_TableTimetable):
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
         return cls(
-            data["amount"], data["unit"], timezone=data["timezone"], since=data["since"], cron=data.get("cron", "")
+            data["amount"],
+            data["unit"],
+            timezone=data["timezone"],
+            since=data["since"],
+            cron=data.get("cron", ""),
         )
 
     def grid(self) -> Grid:
@@ -135,7 +154,9 @@ class ExpressionTimetable(_TableTimetable):
 
     @property
     def summary(self) -> str:
-        """The schedule as Airflow's lists show it, with whole seconds; the gateway compares it with the schedule it serves."""
+        """The schedule as Airflow's lists show it, with whole seconds;
+        the gateway compares it with the schedule it serves.
+        """
         return f"{self.expression} ({self.zone}) since {_FRACTION.sub('', self.since or '')}"
 
     def serialize(self) -> dict[str, Any]:
@@ -152,15 +173,17 @@ class ExpressionTimetable(_TableTimetable):
 class CronTimetable(Timetable):
     """What an earlier release stored in Airflow for a schedule of version 1. Nothing creates it today.
 
-    Airflow's scheduler reads it after an upgrade, until it has parsed the files of the DAGs once; the release after this one
-    can do without it.
+    Airflow's scheduler reads it after an upgrade, until it has parsed the files of the DAGs once;
+    the release after this one can do without it.
     """
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
         """Return the grid of the stored cron."""
         amount, unit = FORMER_CRONS[data["expression"]]
-        return GridTimetable(amount, unit, timezone=data["timezone"], since=data["since"], cron=data["expression"])
+        return GridTimetable(
+            amount, unit, timezone=data["timezone"], since=data["since"], cron=data["expression"]
+        )
 
 
 def _instant(text: str) -> datetime:

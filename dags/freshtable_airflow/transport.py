@@ -29,7 +29,9 @@ class Gateway:
     def __enter__(self) -> Gateway:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None
+    ) -> None:
         self._client.close()
 
     def hold(self, conversation: Conversation[T]) -> T:
@@ -46,7 +48,9 @@ class Gateway:
                 move = partial(next, conversation)
                 continue
             try:
-                response = self._client.request(step.method, step.path, json=step.json, headers=dict(step.headers))
+                response = self._client.request(
+                    step.method, step.path, json=step.json, headers=dict(step.headers)
+                )
                 move = partial(conversation.send, response)
             except httpx.HTTPError as cause:
                 move = partial(conversation.throw, _unreachable(self._url, cause))
@@ -91,8 +95,8 @@ class AsyncGateway:
 
 def _unreachable(url: str, cause: httpx.HTTPError) -> GatewayUnavailable:
     error = GatewayUnavailable(
-        f"The gateway at {url} cannot be reached: {type(cause).__name__}: {cause}. Is it running, and is the host of the "
-        "connection right?"
+        f"The gateway at {url} cannot be reached: {type(cause).__name__}: {cause}. "
+        "Is it running, and is the host of the connection right?"
     )
     error.__cause__ = cause
     return error

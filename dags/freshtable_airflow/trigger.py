@@ -23,7 +23,8 @@ CANCEL_TRIES = 3
 class RefreshTrigger(BaseTrigger):
     """Fires when the run has ended, when its deadline has passed, or when the gateway was away for too long.
 
-    The deadline is kept here because Airflow's own ends a deferred task without notice, and Spark would work on.
+    The deadline is kept here because Airflow's own ends a deferred task without notice,
+    and Spark would work on.
     """
 
     def __init__(self, *, run: dict[str, Any], freshtable_conn_id: str, terms: dict[str, Any]) -> None:
@@ -42,13 +43,16 @@ class RefreshTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         event = await self._watched()
-        # Airflow notices late that a task has deferred itself. If it is resumed before that, Airflow marks it failed.
+        # Airflow notices late that a task has deferred itself. If it is resumed before that,
+        # Airflow marks it failed.
         await asyncio.sleep(max(0.0, self.terms.not_before - time.time()))
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:
         """Cancel the run: a user failed, cleared or ended the task, or deleted its DAG."""
-        self.log.info("The task was ended by hand: refresh of %s %s", self.watched.table, await self._cancel())
+        self.log.info(
+            "The task was ended by hand: refresh of %s %s", self.watched.table, await self._cancel()
+        )
         with suppress(FreshtableError):
             async with await self.hook.aget_conn() as gateway:
                 await gateway.hold(close_session(self.watched))
@@ -57,7 +61,9 @@ class RefreshTrigger(BaseTrigger):
         """Return the event: how the watch ended, and the run with the session to use next."""
         try:
             async with await self.hook.aget_conn() as gateway:
-                self.watched, progress = await gateway.hold(watch(self.watched, self.terms, self._log_progress))
+                self.watched, progress = await gateway.hold(
+                    watch(self.watched, self.terms, self._log_progress)
+                )
         except GatewayRefused as error:
             return self._event("refused", str(error))
         except FreshtableError as error:
@@ -66,7 +72,10 @@ class RefreshTrigger(BaseTrigger):
             return self._event(progress.status)
         overdue_s = time.time() - (self.terms.until or 0)
         self.log.warning(
-            "Past its deadline by %.0f s: refresh of %s %s", overdue_s, self.watched.table, await self._cancel()
+            "Past its deadline by %.0f s: refresh of %s %s",
+            overdue_s,
+            self.watched.table,
+            await self._cancel(),
         )
         return self._event("late")
 
@@ -74,7 +83,9 @@ class RefreshTrigger(BaseTrigger):
         return {"end": end, "problem": problem, "run": asdict(self.watched)}
 
     async def _cancel(self) -> str:
-        """Return the run's status, or why it was not cancelled; tries a few times while the gateway is away."""
+        """Return the run's status, or why it was not cancelled;
+        tries a few times while the gateway is away.
+        """
         answer = ""
         for _ in range(CANCEL_TRIES):
             try:

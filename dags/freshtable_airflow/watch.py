@@ -18,8 +18,9 @@ UNKNOWN = Progress(status="UNKNOWN")
 
 @dataclass(frozen=True)
 class Terms:
-    """How a run is watched: until when (seconds since 1970; None: to its end), at most every `poll_interval_s`, and how long
-    the gateway may be away before the watch ends. The trigger reports nothing before `not_before` (seconds since 1970)."""
+    """How a run is watched: until when (seconds since 1970; None: to its end), at most every
+    `poll_interval_s`, and how long the gateway may be away before the watch ends. The trigger reports nothing
+    before `not_before` (seconds since 1970)."""
 
     until: float | None
     poll_interval_s: float
@@ -27,8 +28,12 @@ class Terms:
     not_before: float = 0.0
 
 
-def watch(run: RunAddress, terms: Terms, log: Callable[[str], None]) -> Conversation[tuple[RunAddress, Progress]]:
-    """Return the run's last progress, not ended if the time was up before; raises GatewayUnavailable and GatewayRefused."""
+def watch(
+    run: RunAddress, terms: Terms, log: Callable[[str], None]
+) -> Conversation[tuple[RunAddress, Progress]]:
+    """Return the run's last progress, not ended if the time was up before;
+    raises GatewayUnavailable and GatewayRefused.
+    """
     wait_s, logged, lost_at = min(FIRST_WAIT_S, terms.poll_interval_s), "", None
     while True:
         try:

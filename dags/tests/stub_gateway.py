@@ -1,4 +1,6 @@
-"""A gateway for tests: the calls that Airflow makes, over real HTTP, with runs that end when the test says so."""
+"""A gateway for tests: the calls that Airflow makes, over real HTTP, with runs that end
+when the test says so.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class Answer:
 
 def refusal(status: int, code: str, text: str) -> Answer:
     cause = f"Caused by: Error: {text}\n\tat x(y.py:1)"
-    block = f"<Exception on server side:\nSqlGatewayException: no\n{cause}\n\nEnd of exception on server side>"
+    block = (
+        f"<Exception on server side:\nSqlGatewayException: no\n{cause}\n\nEnd of exception on server side>"
+    )
     return Answer(status, {"errors": ["Internal server error.", block]}, {"Freshtable-Error": code})
 
 
@@ -61,7 +65,9 @@ def refusal_with_facts(status: int, code: str, text: str) -> Answer:
     """As gateways answer that send the error itself beside Flink's `errors`."""
     error = {"code": code, "message": text, "facts": {}}
     return Answer(
-        status, {"errors": ["Internal server error.", "see error"], "error": error}, {"Freshtable-Error": code}
+        status,
+        {"errors": ["Internal server error.", "see error"], "error": error},
+        {"Freshtable-Error": code},
     )
 
 
@@ -73,7 +79,9 @@ def definition(
     zone: str = "Europe/Berlin",
     **changes: Any,
 ) -> dict[str, Any]:
-    """Return a workflow definition as the gateway serves it; *cron* "" is an interval that cron cannot say."""
+    """Return a workflow definition as the gateway serves it;
+    *cron* "" is an interval that cron cannot say.
+    """
     amount, unit = every
     return {
         "name": f"mt__{identifier}",
@@ -106,7 +114,9 @@ def shard_of(body: Mapping[str, Any]) -> int:
 
 
 class StubGateway:
-    """Serves on a free port of loopback within `with`; everything may be changed from the test's thread meanwhile."""
+    """Serves on a free port of loopback within `with`; everything may be changed from the test's
+    thread meanwhile.
+    """
 
     def __init__(self, *, looks: int | None = 1, host: str = "127.0.0.1", port: int = 0) -> None:
         self.looks = looks
@@ -145,14 +155,16 @@ class StubGateway:
         self.url = f"http://127.0.0.1:{self._server.server_port}"
 
     def __enter__(self) -> StubGateway:
-        threading.Thread(target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True
+        ).start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
 
-    # ------------------------------------------------------------------------------------------------- what tests ask
+    # ----------------------------------------------------------------------------------------- what tests ask
 
     def asked(self, method: str, ending: str) -> list[Call]:
         with self.changed:
@@ -172,7 +184,7 @@ class StubGateway:
             run.status, run.problem = status, problem
             self.changed.notify_all()
 
-    # --------------------------------------------------------------------------------------------------------- answers
+    # ------------------------------------------------------------------------------------------------ answers
 
     def serve(self, handler: BaseHTTPRequestHandler) -> None:
         size = int(handler.headers.get("Content-Length") or 0)
@@ -198,7 +210,9 @@ class StubGateway:
             return refusal(503, "ENGINE_UNAVAILABLE", "The gateway is starting.")
         if call.headers.get("Authorization", call.headers.get("authorization")) != f"Bearer {TOKEN}":
             return Answer(
-                401, {"errors": ["Unauthorized: this gateway asks for a token."]}, {"Freshtable-Error": "UNAUTHORIZED"}
+                401,
+                {"errors": ["Unauthorized: this gateway asks for a token."]},
+                {"Freshtable-Error": "UNAUTHORIZED"},
             )
         parts = call.path.strip("/").split("/")
         if parts[:4] == ["v3", "workflows", "airflow", "shards"]:
@@ -213,7 +227,13 @@ class StubGateway:
 
     def _shard(self, number: int, call: Call) -> Answer:
         found = [each for each in self.definitions if shard_of(each) == number]
-        body = {"version": self.version, "scheduler": "airflow", "shard": number, "shards": SHARDS, "workflows": found}
+        body = {
+            "version": self.version,
+            "scheduler": "airflow",
+            "shard": number,
+            "shards": SHARDS,
+            "workflows": found,
+        }
         etag = f'"{sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()[:32]}"'
         given = call.headers.get("If-None-Match", call.headers.get("if-none-match"))
         return Answer(304, None, {"ETag": etag}) if given == etag else Answer(200, body, {"ETag": etag})
@@ -221,7 +241,9 @@ class StubGateway:
     def _in_session(self, session: str, rest: list[str], call: Call) -> Answer:
         if session not in self.sessions:
             return refusal(
-                404 if rest[-1:] == ["refresh"] else 500, "SESSION_NOT_FOUND", f"Session {session} is not open."
+                404 if rest[-1:] == ["refresh"] else 500,
+                "SESSION_NOT_FOUND",
+                f"Session {session} is not open.",
             )
         if not rest:
             self.sessions.discard(session)
@@ -261,7 +283,9 @@ class StubGateway:
     def _cancel(self, run: StubRun, call: Call) -> Answer:
         headers = {name.lower(): value for name, value in call.headers.items()}
         if run.status in ENDED:
-            return refusal(500, "ILLEGAL_STATUS", f"Operation {run.handle} is {run.status} and cannot become CANCELED.")
+            return refusal(
+                500, "ILLEGAL_STATUS", f"Operation {run.handle} is {run.status} and cannot become CANCELED."
+            )
         if int(headers.get("freshtable-attempt", run.attempt)) >= run.attempt:
             run.status = "CANCELED"
         return Answer(200, {"status": run.status})
@@ -269,5 +293,10 @@ class StubGateway:
     def _result(self, run: StubRun) -> Answer:
         if run.status != "FINISHED":
             return refusal(500, self.failure, run.problem or f"Operation {run.handle} is {run.status}.")
-        told = {"reason": "lake.sales.orders changed", "rows": 42, "snapshot": "7171", "partitions": self.partitions}
+        told = {
+            "reason": "lake.sales.orders changed",
+            "rows": 42,
+            "snapshot": "7171",
+            "partitions": self.partitions,
+        }
         return Answer(200, {"resultType": "PAYLOAD", "run": {"decision": self.decision, **told}})

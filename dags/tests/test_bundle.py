@@ -110,7 +110,8 @@ def test_what_has_not_changed_is_not_sent_again(stub: StubGateway) -> None:
 
     assert changed_files(found, before) == set()
     assert [
-        bool(call.headers.get("If-None-Match", call.headers.get("if-none-match"))) for call in stub.calls[calls:]
+        bool(call.headers.get("If-None-Match", call.headers.get("if-none-match")))
+        for call in stub.calls[calls:]
     ] == [True] * 32
 
 
@@ -131,7 +132,9 @@ def test_a_changed_file_is_touched_once_more_as_airflow_may_have_missed_it(
     assert changed_files(found, between) == set()
 
 
-def test_a_changed_file_that_was_parsed_since_is_left_alone(stub: StubGateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_changed_file_that_was_parsed_since_is_left_alone(
+    stub: StubGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     stub.definitions = [definition("lake.a")]
     found = bundle(gateway=stub.url)
     found.initialize()
@@ -248,7 +251,9 @@ def test_a_task_asks_for_its_own_shard_only(stub: StubGateway, monkeypatch: pyte
 
     bundle(gateway=stub.url).initialize()
 
-    assert [call.path.rpartition("/")[2] for call in stub.calls[calls:]] == [str(shard_of(stub.definitions[1]))]
+    assert [call.path.rpartition("/")[2] for call in stub.calls[calls:]] == [
+        str(shard_of(stub.definitions[1]))
+    ]
 
 
 def test_a_task_on_a_machine_that_has_not_seen_its_table_yet_asks_for_all(

@@ -52,7 +52,12 @@ def test_a_definition_becomes_a_dag_as_the_scheduler_needs_it() -> None:
     assert dag.tags == {"freshtable", "materialized-table"}
     assert (dag.params["force"], dag.params.get_param("force").schema["type"]) == (False, "boolean")
     assert dag.timetable.summary == "0 0 * * * (Europe/Berlin) since 2026-11-01T12:00:00+00:00"
-    assert (dag.start_date, dag.catchup, dag.max_active_runs, dag.is_paused_upon_creation) == (None, False, 1, True)
+    assert (dag.start_date, dag.catchup, dag.max_active_runs, dag.is_paused_upon_creation) == (
+        None,
+        False,
+        1,
+        True,
+    )
     assert "CREATE MATERIALIZED TABLE lake.sales.daily" in dag.doc_md
     assert "(http://gateway/lake.sales.daily)" in dag.doc_md
 
@@ -102,7 +107,8 @@ def test_a_dag_is_the_same_at_every_parse() -> None:
 
 def test_a_gateway_of_the_release_before_serves_the_same_dags() -> None:
     former, present = (
-        json.loads((GOLDEN / f"shard_schedules_v{version}.json").read_text())["workflows"] for version in (1, 2)
+        json.loads((GOLDEN / f"shard_schedules_v{version}.json").read_text())["workflows"]
+        for version in (1, 2)
     )
 
     dags = [DagSerialization.to_dict(dag_of(body, SETTINGS)) for body in former]
@@ -112,7 +118,9 @@ def test_a_gateway_of_the_release_before_serves_the_same_dags() -> None:
 
 
 @pytest.mark.parametrize("broken", BROKEN, ids=lambda body: body["identifier"])
-def test_a_broken_definition_hides_no_other_and_is_named_by_the_anchor(tmp_path: Path, broken: dict[str, Any]) -> None:
+def test_a_broken_definition_hides_no_other_and_is_named_by_the_anchor(
+    tmp_path: Path, broken: dict[str, Any]
+) -> None:
     good = definition("lake.sales.daily")
 
     dags = loaded(cache_of(tmp_path, broken, good, "no object"))
@@ -160,7 +168,9 @@ LEAK = "{{ conn.warehouse.password }} {{ var.value.api_key }} {{ 6 * 7 }}"
 
 
 def rendered(task: Any) -> Any:
-    """Return the task as Airflow hands it to a worker: rendered with the macros, variables and connections of templates."""
+    """Return the task as Airflow hands it to a worker: rendered with the macros,
+    variables and connections of templates.
+    """
     context = {
         "conn": ConnectionAccessor(),
         "var": {"value": VariableAccessor(deserialize_json=False)},
@@ -190,7 +200,11 @@ def test_what_a_user_of_the_gateway_writes_is_no_template_for_airflow() -> None:
         description=LEAK,
     )
     (task,) = dag_of(served, SETTINGS).tasks
-    before = {name: copy.deepcopy(value) for name, value in vars(task).items() if "config" in name or "options" in name}
+    before = {
+        name: copy.deepcopy(value)
+        for name, value in vars(task).items()
+        if "config" in name or "options" in name
+    }
 
     rendered(task)
 

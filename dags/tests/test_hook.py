@@ -13,7 +13,9 @@ from freshtable_airflow.hook import FreshtableHook
 
 
 def address(**changes: Any) -> GatewayAddress:
-    return GatewayAddress.of_connection(Connection(conn_id="freshtable_default", conn_type="freshtable", **changes))
+    return GatewayAddress.of_connection(
+        Connection(conn_id="freshtable_default", conn_type="freshtable", **changes)
+    )
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ def test_the_token_is_sent_and_never_shown() -> None:
 
 def test_tls_is_verified_unless_the_connection_says_otherwise() -> None:
     assert address(host="https://gateway").options()["verify"] is True
-    assert address(host="https://gateway", extra=json.dumps({"verify_tls": False})).options()["verify"] is False
+    assert (
+        address(host="https://gateway", extra=json.dumps({"verify_tls": False})).options()["verify"] is False
+    )
 
 
 def test_a_ca_file_that_is_not_there_is_named() -> None:
@@ -61,7 +65,9 @@ def test_the_test_button_says_whether_the_gateway_takes_the_token(
     stub: StubGateway, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = FreshtableHook().test_connection()
-    monkeypatch.setenv("AIRFLOW_CONN_FRESHTABLE_DEFAULT", json.dumps({"conn_type": "freshtable", "host": stub.url}))
+    monkeypatch.setenv(
+        "AIRFLOW_CONN_FRESHTABLE_DEFAULT", json.dumps({"conn_type": "freshtable", "host": stub.url})
+    )
     bad = FreshtableHook().test_connection()
 
     assert good == (True, f"The gateway at {stub.url} answers and takes the token.")

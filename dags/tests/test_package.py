@@ -32,7 +32,10 @@ def test_what_the_provider_names_is_there() -> None:
     manager = ProvidersManager()
 
     assert "freshtable-airflow" in manager.providers
-    assert import_module_item(get_provider_info()["connection-types"][0]["hook-class-name"]).conn_type == "freshtable"
+    assert (
+        import_module_item(get_provider_info()["connection-types"][0]["hook-class-name"]).conn_type
+        == "freshtable"
+    )
     assert "freshtable_airflow.link.GatewayRunLink" in manager.extra_links_class_names
 
 

@@ -46,7 +46,13 @@ def context(*, attempt: int = 1, cleared: int = 0, **run: Any) -> Any:
         pushed=pushed,
         xcom_push=pushed.__setitem__,
     )
-    facts = {"data_interval_end": TICK, "run_after": TICK, "start_date": STARTED, "clear_number": cleared, **run}
+    facts = {
+        "data_interval_end": TICK,
+        "run_after": TICK,
+        "start_date": STARTED,
+        "clear_number": cleared,
+        **run,
+    }
     return {"ti": task_instance, "dag_run": SimpleNamespace(**facts), "outlet_events": Outlets()}
 
 
@@ -81,7 +87,9 @@ def fired(trigger: RefreshTrigger) -> dict[str, Any]:
 def test_a_short_refresh_is_waited_for(stub: StubGateway) -> None:
     around = context()
 
-    result = operator(outlets=[Asset(name="lake.sales.daily", uri="freshtable://lake/sales/daily")]).execute(around)
+    result = operator(outlets=[Asset(name="lake.sales.daily", uri="freshtable://lake/sales/daily")]).execute(
+        around
+    )
 
     (run,) = stub.runs
     assert result == {**RESULT, "run": run.handle}
@@ -90,7 +98,9 @@ def test_a_short_refresh_is_waited_for(stub: StubGateway) -> None:
     assert stub.sessions == set()
 
 
-def test_the_gateway_is_asked_with_key_table_attempt_and_the_tick_in_the_tables_zone(stub: StubGateway) -> None:
+def test_the_gateway_is_asked_with_key_table_attempt_and_the_tick_in_the_tables_zone(
+    stub: StubGateway,
+) -> None:
     operator(init_config={"a": "b"}, execution_config={"c": "d"}, dynamic_options={"e": "f"}).execute(
         context(attempt=2)
     )
@@ -110,7 +120,8 @@ def test_the_gateway_is_asked_with_key_table_attempt_and_the_tick_in_the_tables_
     assert headers["freshtable-table"] == UUID
     assert headers["freshtable-attempt"] == "2"
     assert headers["idempotency-key"] == (
-        f"{UUID}/mt__lake.sales.daily/scheduled__2026-11-20T23:00:00+00:00/refresh/-1/0/2026-11-20 23:00:01+00:00"
+        f"{UUID}/mt__lake.sales.daily/scheduled__2026-11-20T23:00:00+00:00/refresh/-1/0/2026-11-20 "
+        "23:00:01+00:00"
     )
 
 
@@ -284,10 +295,13 @@ def test_an_older_gateway_that_names_no_partitions_is_understood(stub: StubGatew
 
 
 @pytest.mark.parametrize(
-    ("params", "forced"), [({"force": True}, True), ({"force": False}, False), ({"force": "yes"}, False), ({}, False)]
+    ("params", "forced"),
+    [({"force": True}, True), ({"force": False}, False), ({"force": "yes"}, False), ({}, False)],
 )
 def test_a_manual_run_can_force_the_refresh(stub: StubGateway, params: dict[str, Any], forced: bool) -> None:
-    task = RefreshWorkflowOperator(task_id="refresh", table="lake.sales.daily", workflow_id=UUID, poll_interval_s=0.01)
+    task = RefreshWorkflowOperator(
+        task_id="refresh", table="lake.sales.daily", workflow_id=UUID, poll_interval_s=0.01
+    )
 
     task.execute({**context(), "params": params})
 
@@ -331,7 +345,9 @@ def test_a_refresh_that_was_cancelled_at_the_gateway_is_not_tried_again(stub: St
 def test_a_dropped_table_fails_the_task_for_good_and_says_so(stub: StubGateway) -> None:
     stub.refusals = [refusal(410, "TABLE_GONE", "Materialized table lake.sales.daily was dropped.")]
 
-    with pytest.raises(AirflowFailException, match=r"the table was dropped.*lake\.sales\.daily was dropped\."):
+    with pytest.raises(
+        AirflowFailException, match=r"the table was dropped.*lake\.sales\.daily was dropped\."
+    ):
         operator().execute(context())
 
     assert stub.sessions == set()
@@ -340,12 +356,16 @@ def test_a_dropped_table_fails_the_task_for_good_and_says_so(stub: StubGateway) 
 def test_a_token_that_is_refused_fails_the_task_for_good_and_says_whose_it_is(stub: StubGateway) -> None:
     stub.refusals = [refusal(401, "UNAUTHORIZED", "No.")]
 
-    with pytest.raises(AirflowFailException, match=r"401 UNAUTHORIZED: the password of the Airflow connection .* No\."):
+    with pytest.raises(
+        AirflowFailException, match=r"401 UNAUTHORIZED: the password of the Airflow connection .* No\."
+    ):
         operator().execute(context())
 
 
 def test_a_token_of_the_wrong_role_fails_the_task_for_good_with_the_role_it_needs(stub: StubGateway) -> None:
-    needed = "Forbidden: token 'anna' has the role sql; this request needs a token with the role refresh or admin."
+    needed = (
+        "Forbidden: token 'anna' has the role sql; this request needs a token with the role refresh or admin."
+    )
     stub.refusals = [refusal_with_facts(403, "FORBIDDEN", needed)]
 
     with pytest.raises(AirflowFailException, match=f"403 FORBIDDEN: {needed}"):

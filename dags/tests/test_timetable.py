@@ -31,7 +31,9 @@ def free(*, catchup: bool = False, earliest: str = "", latest: str = "") -> Time
     return TimeRestriction(utc(earliest) if earliest else None, utc(latest) if latest else None, catchup)
 
 
-def planned(now: str, *, last: str = "", restriction: TimeRestriction | None = None, hours: int = 6) -> str | None:
+def planned(
+    now: str, *, last: str = "", restriction: TimeRestriction | None = None, hours: int = 6
+) -> str | None:
     interval = DataInterval.exact(utc(last)) if last else None
     found = plan(grid_of(hours, "HOUR", "UTC"), utc(SINCE), interval, restriction or free(), utc(now))
     return found.isoformat() if found else None
@@ -59,7 +61,9 @@ def test_a_cron_has_the_points_of_the_gateway(case: dict[str, Any]) -> None:
 
 
 def test_a_cron_runs_at_its_points_after_the_table_was_created() -> None:
-    weekdays = ExpressionTimetable("0 6 * * MON-FRI", timezone="Europe/Berlin", since="2026-11-20T12:00:00+00:00")
+    weekdays = ExpressionTimetable(
+        "0 6 * * MON-FRI", timezone="Europe/Berlin", since="2026-11-20T12:00:00+00:00"
+    )
     friday = DataInterval.exact(utc("2999-11-22T05:00:00Z"))
 
     info = weekdays.next_dagrun_info(last_automated_data_interval=friday, restriction=free())
@@ -70,7 +74,9 @@ def test_a_cron_runs_at_its_points_after_the_table_was_created() -> None:
 
 
 @pytest.mark.parametrize("stored", STORED, ids=lambda stored: stored["summary"])
-def test_a_timetable_that_the_release_before_stored_keeps_its_interval_and_its_texts(stored: dict[str, Any]) -> None:
+def test_a_timetable_that_the_release_before_stored_keeps_its_interval_and_its_texts(
+    stored: dict[str, Any],
+) -> None:
     timetable = decode_timetable(stored["timetable"])
 
     assert isinstance(timetable, GridTimetable)
@@ -99,7 +105,10 @@ def test_a_backfill_gets_the_points_of_its_range_from_before_the_table_was_made_
     days = free(catchup=True, earliest="2026-11-01T00:00:00Z", latest="2026-11-01T06:00:00Z")
 
     assert planned("2026-11-21T17:30:00Z", restriction=days) == "2026-11-01T00:00:00+00:00"
-    assert planned("2026-11-21T17:30:00Z", last="2026-11-01T00:00:00Z", restriction=days) == "2026-11-01T06:00:00+00:00"
+    assert (
+        planned("2026-11-21T17:30:00Z", last="2026-11-01T00:00:00Z", restriction=days)
+        == "2026-11-01T06:00:00+00:00"
+    )
     assert planned("2026-11-21T17:30:00Z", last="2026-11-01T06:00:00Z", restriction=days) is None
 
 
@@ -150,7 +159,10 @@ def test_the_cron_is_a_label_and_says_nothing_about_the_points() -> None:
 def test_people_are_shown_no_fraction_of_a_second() -> None:
     since = "2026-11-21T17:00:00.123456+00:00"
 
-    assert GridTimetable(90, "MINUTE", since=since).summary == "every 90 MINUTE (UTC) since 2026-11-21T17:00:00+00:00"
+    assert (
+        GridTimetable(90, "MINUTE", since=since).summary
+        == "every 90 MINUTE (UTC) since 2026-11-21T17:00:00+00:00"
+    )
 
 
 def test_a_manual_run_has_its_instant_as_it_was_given() -> None:
@@ -176,11 +188,17 @@ def test_a_grid_without_a_beginning_is_never_due() -> None:
         (lambda: GridTimetable(1, "FORTNIGHT", since=SINCE), "FORTNIGHT"),
         (lambda: GridTimetable(1, "DAY", timezone="Europe/Atlantis", since=SINCE), "Europe/Atlantis"),
         (lambda: GridTimetable(1, "DAY", since="yesterday"), "yesterday"),
-        (lambda: GridTimetable(1, "DAY", timezone="Europe/Atlantis", since=SINCE, cron="0 0 * * *"), "Europe/Atlantis"),
+        (
+            lambda: GridTimetable(1, "DAY", timezone="Europe/Atlantis", since=SINCE, cron="0 0 * * *"),
+            "Europe/Atlantis",
+        ),
         (lambda: GridTimetable(1, "DAY", since="2026-01-01T00:00:00"), "offset"),
         (lambda: ExpressionTimetable("0 0 30 2 *", timezone="UTC", since=SINCE), "0 0 30 2"),
         (lambda: ExpressionTimetable("0 0 0 * * *", timezone="UTC", since=SINCE), "five fields"),
-        (lambda: ExpressionTimetable("0 6 * * *", timezone="Europe/Atlantis", since=SINCE), "Europe/Atlantis"),
+        (
+            lambda: ExpressionTimetable("0 6 * * *", timezone="Europe/Atlantis", since=SINCE),
+            "Europe/Atlantis",
+        ),
     ],
 )
 def test_a_timetable_that_cannot_be_says_why(timetable: Any, named: str) -> None:

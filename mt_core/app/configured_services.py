@@ -61,7 +61,8 @@ class ConfiguredServices:
                 jobs=self.jobs,
                 clock=self._clock,
                 defaults=stream_defaults(config),
-                # A stream that fails again and again has failed for good: without its functions it waits in place of that.
+                # A stream that fails again and again has failed for good:
+                # without its functions it waits in place of that.
                 most_running=config.integer("sql-gateway.job.max-concurrent") if spark.has_code else 0,
             )
         )

@@ -43,7 +43,8 @@ MAINTAIN_EVERY = timedelta(hours=1)
 EXPIRE_KEY = "sql-gateway.session.check-interval"
 HOOKS_EVERY = timedelta(seconds=1)
 CHECK_EVERY = timedelta(minutes=1)
-# How long all that publishes has, taken together, to finish; then the passes, whose ends were requested before that.
+# How long all that publishes has, taken together, to finish; then the passes,
+# whose ends were requested before that.
 DRAIN_S, PASS_END_S = 30.0, 10.0
 SPARK_START_S = 300.0
 
@@ -81,10 +82,14 @@ class Gateway:
         lease = lease_of(self._tables.settings.owner, self.url)
         self._lease = RegistryLease(self._registry, lease, clock=self._clock, on_lost=on_lost)
         self._configuration = {key: text for key, text, _source in config.rows()}
-        self._expiry = self._loop("sessions", config.duration(EXPIRE_KEY), self._services.sessions.expire_idle)
+        self._expiry = self._loop(
+            "sessions", config.duration(EXPIRE_KEY), self._services.sessions.expire_idle
+        )
         self._jobs = self._loop("jobs", RECONCILE_EVERY, self._settle_jobs)
         self._hooks = self._loop("job hooks", HOOKS_EVERY, self._job_store.calls.call_due)
-        self._reconciler = self._loop("reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled"))
+        self._reconciler = self._loop(
+            "reconciler", RECONCILE_EVERY, partial(self._upkeep, reconcile, "reconciled")
+        )
         self._check = self._loop("check", CHECK_EVERY, partial(self._upkeep, check_tables, "checked"))
         self._scheduler_loop = self._loop("scheduler", RECONCILE_EVERY, self._work.scheduler_watch.look)
         self._maintenance = self._loop("maintenance", MAINTAIN_EVERY, self._maintain)
@@ -101,14 +106,17 @@ class Gateway:
         return in_transaction(self._registry, remaining_work)
 
     def start(self, interrupt: threading.Event | None = None) -> None:
-        """Answer requests and let the scheduler tick; Spark starts in the background, and accepted runs wait for it.
+        """Answer requests and let the scheduler tick; Spark starts in the background,
+        and accepted runs wait for it.
 
-        First it waits for the end of another gateway's lease of the registry, or for *interrupt*; raises RegistryInUse.
+        First it waits for the end of another gateway's lease of the registry, or for *interrupt*;
+        raises RegistryInUse.
         """
         if not self._lease.take(interrupt or threading.Event()):
             return
         self._lease.start()
-        # Before the first request: a table of a scheduler that is not in use could be neither changed nor dropped.
+        # Before the first request: a table of a scheduler that is not in use could be neither
+        # changed nor dropped.
         for line in take_over_tables(self._tables):
             log.info("%s", line, extra={"action": "scheduler_changed"})
         # Nobody is to see a job RUNNING whose gateway has ended.
@@ -147,7 +155,9 @@ class Gateway:
         self._check.start()
 
     def stop(self) -> None:
-        """Refuse new work, let running publishes finish, and release everything; harmless at any stage of the start."""
+        """Refuse new work, let running publishes finish, and release everything;
+        harmless at any stage of the start.
+        """
         for loop in self._loops:
             loop.end()
         self._work.workers.end()
@@ -183,9 +193,11 @@ class Gateway:
             app = build_app(replace(endpoints, remaining_work=self.remaining_work))
             return GatewayServer(app, listen_at(self._home.socket))
         address = config.text("sql-gateway.endpoint.rest.address")
-        return GatewayServer(build_app(endpoints), listen(address, config.integer("sql-gateway.endpoint.rest.port")))
+        return GatewayServer(
+            build_app(endpoints), listen(address, config.integer("sql-gateway.endpoint.rest.port"))
+        )
 
-    # -------------------------------------------------------------------------------------------------------- loops
+    # -------------------------------------------------------------------------------------------------- loops
 
     def _loop(self, name: str, every: timedelta, work: Callable[[], object]) -> BackgroundLoop:
         """Return a loop that ends with the gateway; one without a period never starts."""
@@ -200,7 +212,9 @@ class Gateway:
         deadline = time.monotonic() + PASS_END_S
         for loop in self._loops:
             if not loop.join(max(0.0, deadline - time.monotonic())):
-                log.warning("%s is still at work", loop.name, extra={"action": "pass_left", "work": loop.name})
+                log.warning(
+                    "%s is still at work", loop.name, extra={"action": "pass_left", "work": loop.name}
+                )
 
     def _settle_jobs(self) -> None:
         """End the jobs of gateways that have ended, and log each."""
@@ -213,13 +227,17 @@ class Gateway:
         self._upkeep(maintain, "maintained")
 
     def _upkeep(self, pass_over: Callable[[TableServices], list[str]], action: str) -> None:
-        """Make one pass over the tables, and log each change as an event *action*; the next pass retries what failed."""
+        """Make one pass over the tables, and log each change as an event *action*;
+        the next pass retries what failed.
+        """
         for line in pass_over(self._tables):
             log.info("%s", line, extra={"action": action})
 
 
 def close_scheduler(scheduler: WorkflowScheduler, *users: BackgroundLoop) -> None:
-    """Close the scheduler once the passes of *users* have ended, which ask it, or after `PASS_END_S` in all."""
+    """Close the scheduler once the passes of *users* have ended, which ask it,
+    or after `PASS_END_S` in all.
+    """
     deadline = time.monotonic() + PASS_END_S
     for user in users:
         user.join(max(0.0, deadline - time.monotonic()))

@@ -26,16 +26,21 @@ _POLL_S = 0.1
 class Home:
     """A home folder held by this process, with the places of the gateway's files in it.
 
-    `socket` is where an embedded gateway listens. `token` is the token that the gateway generates, which only the gateway's
-    user may read. `results` has the rows of results that do not fit in memory; rows that an earlier gateway left there belong to
-    no result. `jars` has copies of added jars, `functions` of the files of functions, `sessions` a folder for each open session
-    with its files. `temporary` has what the JVM writes for itself, and a killed one leaves. `holder` names the process that holds
-    the folder and its JVM, which may outlive a killed gateway for seconds.
+    `socket` is where an embedded gateway listens. `token` is the token that the gateway generates, which
+    only the gateway's user may read. `results` has the rows of results that do not fit in memory; rows that
+    an earlier gateway left there belong to no result. `jars` has copies of added jars, `functions` of the
+    files of functions, `sessions` a folder for each open session with its files. `temporary` has what the JVM
+    writes for itself, and a killed one leaves. `holder` names the process that holds the folder and its JVM,
+    which may outlive a killed gateway for seconds.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.resolve()
-        self.token, self.results, self.logs = self.folder / "token", self.folder / "results", self.folder / "logs"
+        self.token, self.results, self.logs = (
+            self.folder / "token",
+            self.folder / "results",
+            self.folder / "logs",
+        )
         self.jars, self.functions = self.folder / "jars", self.folder / "functions"
         self.sessions, self.socket = self.folder / "sessions", self.folder / SOCKET_NAME
         self.temporary = self.folder / "spark-tmp"
@@ -43,7 +48,9 @@ class Home:
         self._lock = FileLock(self.folder / "gateway.lock")
 
     def take(self) -> None:
-        """Lock the folder; raises HomeLocked naming the process that holds it, ConfigError if it cannot be created."""
+        """Lock the folder; raises HomeLocked naming the process that holds it,
+        ConfigError if it cannot be created.
+        """
         try:
             self.logs.mkdir(parents=True, exist_ok=True)
             self._close_to_others()
@@ -52,7 +59,8 @@ class Home:
             holder = self.read_holder()
             where = f" at {holder['url']}" if holder.get("url") else ""
             raise HomeLocked(
-                f"Home folder {self.folder} is used by another gateway (process {holder.get('pid', 'unknown')}{where}); "
+                f"Home folder {self.folder} is used by another gateway "
+                f"(process {holder.get('pid', 'unknown')}{where}); "
                 "use that one, stop it, or choose another folder with --home."
             ) from cause
         except OSError as cause:
@@ -79,19 +87,27 @@ class Home:
         self._lock.release()
 
     def stop_holder(self, wait_s: float) -> int:
-        """Stop the gateway that holds the folder, wait for its end, and return its process id; raises ConfigError if that fails."""
+        """Stop the gateway that holds the folder, wait for its end, and return its process id;
+        raises ConfigError if that fails.
+        """
         if not self.folder.is_dir() or self._is_free(0):
-            raise ConfigError(f"No gateway runs on home folder {self.folder}; name another folder with --home.")
+            raise ConfigError(
+                f"No gateway runs on home folder {self.folder}; name another folder with --home."
+            )
         holder = self.read_holder()
         pid, started = holder.get("pid"), holder.get("started")
         if not isinstance(pid, int) or not started or not process_identity.is_running(pid, started):
-            raise ConfigError(f"Home folder {self.folder} does not say which process holds it; stop that one yourself.")
+            raise ConfigError(
+                f"Home folder {self.folder} does not say which process holds it; stop that one yourself."
+            )
         try:
             os.kill(pid, signal.SIGTERM)
         except OSError as cause:
             raise ConfigError(f"The gateway (process {pid}) cannot be stopped: {cause.strerror}.") from cause
         if not self._is_free(wait_s):
-            raise ConfigError(f"The gateway (process {pid}) has not ended after {wait_s:.0f} s; {self.logs} has more.")
+            raise ConfigError(
+                f"The gateway (process {pid}) has not ended after {wait_s:.0f} s; {self.logs} has more."
+            )
         return pid
 
     def _is_free(self, wait_s: float) -> bool:
@@ -105,7 +121,9 @@ class Home:
             raise self._unusable(cause) from cause
 
     def _unusable(self, cause: OSError) -> ConfigError:
-        return ConfigError(f"Home folder {self.folder} cannot be used: {cause.strerror}; choose another with --home.")
+        return ConfigError(
+            f"Home folder {self.folder} cannot be used: {cause.strerror}; choose another with --home."
+        )
 
     def _close_to_others(self) -> None:
         """Close the folder to other users: registry and logs are for the gateway's user alone."""
@@ -114,14 +132,16 @@ class Home:
                 self.folder.chmod(0o700)
             except PermissionError:
                 log.warning(
-                    "Home folder %s belongs to another user and is open to others; make it one of the gateway's user with "
-                    "mode 0700.",
+                    "Home folder %s belongs to another user and is open to others; "
+                    "make it one of the gateway's user with mode 0700.",
                     self.folder,
                     extra={"action": "home_open"},
                 )
 
     def read_holder(self) -> dict[str, Any]:
-        """Return what the last holder recorded of itself: `pid`, `url`, `jvm_pid`, `jvm_started`; empty if there is nothing."""
+        """Return what the last holder recorded of itself: `pid`, `url`, `jvm_pid`, `jvm_started`;
+        empty if there is nothing.
+        """
         try:
             holder = json.loads(self.holder.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -134,13 +154,16 @@ class Home:
         while pid is not None and _is_ours(pid, started):
             if time.monotonic() > deadline:
                 raise HomeLocked(
-                    f"Spark (process {pid}) of an earlier gateway still runs on {self.folder}; stop it and start again."
+                    f"Spark (process {pid}) of an earlier gateway still runs on {self.folder}; "
+                    "stop it and start again."
                 )
             time.sleep(_POLL_S)
 
 
 def _is_ours(pid: int, started: str | None) -> bool:
-    """Return whether *pid* is the recorded JVM, not a later process with its id; earlier releases recorded no start."""
+    """Return whether *pid* is the recorded JVM, not a later process with its id;
+    earlier releases recorded no start.
+    """
     if started is not None and process_identity.start_of(pid) != started:
         return False
     try:

@@ -1,4 +1,6 @@
-"""The end of an embedded gateway: after its last client, once nothing goes on without one, or with its home folder."""
+"""The end of an embedded gateway: after its last client, once nothing goes on without one,
+or with its home folder.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ log = logging.getLogger(__name__)
 
 
 class LastClient:
-    """Calls *end* once no client is present and there is no *work*; clients wait from then on for the end of this process.
+    """Calls *end* once no client is present and there is no *work*;
+    clients wait from then on for the end of this process.
 
     Without its home folder the gateway ends as well: no client can find it any more.
     """

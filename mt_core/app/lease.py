@@ -20,8 +20,8 @@ from mt_core.tables.upkeep.gateways import LEASE, end_lease, take_lease
 RENEW_EVERY = LEASE / 3
 LOOK_EVERY = timedelta(seconds=1)
 END_S = 5.0
-# After so many periods without a renewal the lease has expired; a database that does not answer at all gets longer,
-# because it may be busy with a long transaction of our own.
+# After so many periods without a renewal the lease has expired; a database that does not answer at all gets
+# longer, because it may be busy with a long transaction of our own.
 MOST_FAILED, MOST_SILENT = 3, 6
 
 log = logging.getLogger(__name__)
@@ -53,21 +53,24 @@ class RegistryLease:
         self._failure: RegistryError | None = None
 
     def take(self, interrupt: threading.Event) -> bool:
-        """Take the registry, and return True; False if *interrupt* is set before another gateway's lease ends.
+        """Take the registry, and return True; False if *interrupt* is set before another
+        gateway's lease ends.
 
-        It does not wait for a gateway whose process has ended on this machine. Raises RegistryInUse naming the gateway
-        that renews its lease.
+        It does not wait for a gateway whose process has ended on this machine.
+        Raises RegistryInUse naming the gateway that renews its lease.
         """
         first: GatewayLease | None = None
         while (
             holder := in_transaction(self._registry, partial(take_lease, lease=self._lease, dead=self._died))
         ) is not None:
             if first is None:
-                log.warning("The registry is held by %s; waiting for its lease to end.", holder, extra=_LEASE_WAIT)
+                log.warning(
+                    "The registry is held by %s; waiting for its lease to end.", holder, extra=_LEASE_WAIT
+                )
             elif (holder.owner, holder.lease_until) != (first.owner, first.lease_until):
                 raise RegistryInUse(
-                    f"The registry is used by {holder}; use that one, stop it, or give this one a registry of its own "
-                    "(registry.url)."
+                    f"The registry is used by {holder}; use that one, stop it, "
+                    "or give this one a registry of its own (registry.url)."
                 )
             first = holder
             if self._clock.wait(LOOK_EVERY, interrupt):
@@ -98,7 +101,9 @@ class RegistryLease:
         self._renewed, self._failure = True, None
         if holder is not None:
             self._lose(
-                RegistryInUse(f"This gateway did not renew its lease in time: the registry was taken by {holder}.")
+                RegistryInUse(
+                    f"This gateway did not renew its lease in time: the registry was taken by {holder}."
+                )
             )
 
     def check(self) -> None:
@@ -108,7 +113,9 @@ class RegistryLease:
         if self._missed < (MOST_FAILED if self._failure else MOST_SILENT):
             return
         reason = self._failure.message if self._failure else "its database does not answer"
-        self._lose(RegistryError(f"The gateway ends, because it cannot renew its lease of the registry: {reason}"))
+        self._lose(
+            RegistryError(f"The gateway ends, because it cannot renew its lease of the registry: {reason}")
+        )
 
     def trouble(self) -> str:
         """Return why the registry takes no changes while its disk is full, "" otherwise."""
@@ -116,7 +123,9 @@ class RegistryLease:
         return f"{failure.code}: {failure.message}" if isinstance(failure, RegistryFull) else ""
 
     def release(self) -> None:
-        """Stop the renewal, and end the lease so that the next gateway can start at once; if that fails, the lease expires."""
+        """Stop the renewal, and end the lease so that the next gateway can start at once;
+        if that fails, the lease expires.
+        """
         for loop in (self._renewal, self._watch):
             loop.end()
         for loop in (self._renewal, self._watch):
@@ -127,7 +136,9 @@ class RegistryLease:
         try:
             in_transaction(self._registry, partial(end_lease, lease=self._lease))
         except RegistryError as error:
-            log.warning("the lease of the registry was not released: %s", error, extra={"action": "lease_left"})
+            log.warning(
+                "the lease of the registry was not released: %s", error, extra={"action": "lease_left"}
+            )
 
     def _lose(self, error: MtError) -> None:
         for loop in (self._renewal, self._watch):

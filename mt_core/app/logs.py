@@ -11,7 +11,11 @@ from pathlib import Path
 
 from mt_core.base.secrets import MASK, is_secret, without_passwords
 
-_STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {"message", "asctime", "taskName"}
+_STANDARD = frozenset(logging.LogRecord("", 0, "", 0, "", (), None).__dict__) | {
+    "message",
+    "asctime",
+    "taskName",
+}
 _MAX_BYTES, _BACKUPS = 20_000_000, 5
 
 
@@ -45,8 +49,12 @@ def _shown(key: str, value: object) -> object:
 
 
 def log_to(folder: Path, *, verbose: bool) -> None:
-    """Send log events of this process to *folder*/gateway.log, and warnings (or everything, if *verbose*) to stderr."""
-    file = RotatingFileHandler(folder / "gateway.log", maxBytes=_MAX_BYTES, backupCount=_BACKUPS, encoding="utf-8")
+    """Send log events of this process to *folder*/gateway.log, and warnings (or everything, if *verbose*)
+    to stderr.
+    """
+    file = RotatingFileHandler(
+        folder / "gateway.log", maxBytes=_MAX_BYTES, backupCount=_BACKUPS, encoding="utf-8"
+    )
     file.setFormatter(JsonLines())
     console = logging.StreamHandler(sys.stderr)
     console.setLevel(logging.INFO if verbose else logging.WARNING)

@@ -20,7 +20,9 @@ def machine() -> str:
 
 
 def start_of(pid: int) -> str:
-    """Return when the process *pid* of this machine started, in a unit of its own; empty if there is no such process."""
+    """Return when the process *pid* of this machine started, in a unit of its own;
+    empty if there is no such process.
+    """
     try:
         process = psutil.Process(pid)
         if process.status() == psutil.STATUS_ZOMBIE:
@@ -33,7 +35,8 @@ def start_of(pid: int) -> str:
 def is_running(pid: int, started: str) -> bool:
     """Return whether the process *pid* that started then may still run.
 
-    The system can hide a process of the same user from this one (`hidepid`): one that takes signals then counts as that process.
+    The system can hide a process of the same user from this one (`hidepid`):
+    one that takes signals then counts as that process.
     """
     try:
         psutil.Process(pid).status()

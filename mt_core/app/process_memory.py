@@ -12,10 +12,11 @@ _PR_SET_DUMPABLE = 4
 
 
 def close_process_memory() -> None:
-    """Close environment and memory of this process to others of its user: the code of users' functions runs in such processes.
+    """Close environment and memory of this process to others of its user:
+    the code of users' functions runs in such processes.
 
-    The kernel then writes no core dump of this process either, and lets only root attach a debugger. A process that this one
-    starts is as any other. Only on Linux; elsewhere nothing happens.
+    The kernel then writes no core dump of this process either, and lets only root attach a debugger.
+    A process that this one starts is as any other. Only on Linux; elsewhere nothing happens.
     """
     if sys.platform != "linux":
         return

@@ -31,15 +31,15 @@ from mt_core.terminal.presence import Presence
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)
 WITHOUT_FUNCTIONS = (
-    "Functions in Java, Scala and Python are left out (sql-gateway.functions.enabled = false): what calls one fails, and streaming "
-    "jobs wait"
+    "Functions in Java, Scala and Python are left out (sql-gateway.functions.enabled = false): "
+    "what calls one fails, and streaming jobs wait"
 )
 # The documentation and deploy/compose.yaml give a gateway 120 s to stop; who stops it kills it after that.
 STOP_WITHIN_S = 100.0
 _LOOK_FOR_SIGNALS_S = 0.5
 OPEN = (
-    "%s asks for no token: every user of this machine can run code as %s through it. If others work here, start it with "
-    "-D sql-gateway.security.tokens=generate"
+    "%s asks for no token: every user of this machine can run code as %s through it. "
+    "If others work here, start it with -D sql-gateway.security.tokens=generate"
 )
 
 
@@ -56,7 +56,9 @@ class End:
             signal.signal(number, lambda _number, _frame: self.event.set())
 
     def fail(self, error: Exception) -> None:
-        """End the gateway because of *error*, unless it is ending: that makes its start fail, which is no error."""
+        """End the gateway because of *error*, unless it is ending: that makes its start fail,
+        which is no error.
+        """
         if self.event.is_set():
             return
         if not isinstance(error, MtError):
@@ -66,7 +68,8 @@ class End:
 
     def wait(self) -> None:
         """Wait, in the main thread, for the end."""
-        # Python runs the handler of a signal in this thread only, and does not wake it if another one received the signal.
+        # Python runs the handler of a signal in this thread only, and does not wake it if another one
+        # received the signal.
         while not self.event.wait(_LOOK_FOR_SIGNALS_S):
             pass
 
@@ -95,7 +98,8 @@ def serve(
 ) -> int:
     """Run a gateway until SIGTERM or SIGINT, and return the exit code.
 
-    *note* receives a line when the gateway answers and Spark is starting, *say* the line with its URL when it is ready.
+    *note* receives a line when the gateway answers and Spark is starting, *say* the line with its URL
+    when it is ready.
     """
     close_process_memory()
     end = End()
@@ -129,7 +133,9 @@ def serve(
 
 
 def end_in_time(
-    limit_s: float = STOP_WITHIN_S, stopped: threading.Event | None = None, leave: Callable[[int], object] = os._exit
+    limit_s: float = STOP_WITHIN_S,
+    stopped: threading.Event | None = None,
+    leave: Callable[[int], object] = os._exit,
 ) -> threading.Thread:
     """End this process with exit code 1 in *limit_s*, in a thread, unless it ends or *stopped* is set before.
 
@@ -140,7 +146,8 @@ def end_in_time(
         if (stopped or threading.Event()).wait(limit_s):
             return
         text = (
-            "the gateway did not stop in %g s, and ends without waiting for more; the next start takes up what it left"
+            "the gateway did not stop in %g s, and ends without waiting for more; "
+            "the next start takes up what it left"
         )
         log.error(text, limit_s, extra={"action": "stop_overdue"})
         faulthandler.dump_traceback(sys.__stderr__ or sys.stderr)
@@ -178,8 +185,8 @@ THRESHOLDS = (20_000, 20, 50)
 
 
 def freeze_startup_objects() -> None:
-    """Exclude all present objects from collection: modules, endpoints and workflows live as long as the process, and each
-    search through them makes requests wait for a tenth of a second."""
+    """Exclude all present objects from collection: modules, endpoints and workflows live as long
+    as the process, and each search through them makes requests wait for a tenth of a second."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)

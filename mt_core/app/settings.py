@@ -49,7 +49,9 @@ def manager_settings(config: Config) -> ManagerSettings:
             config.duration("materialized-table.refresh-mode.freshness-threshold").total_seconds()
         ),
         default_freshness_full=_freshness(config.duration("materialized-table.default-freshness.full")),
-        default_freshness_continuous=_freshness(config.duration("materialized-table.default-freshness.continuous")),
+        default_freshness_continuous=_freshness(
+            config.duration("materialized-table.default-freshness.continuous")
+        ),
         initial_refresh=InitialRefresh(config.text("materialized-table.initial-refresh")),
         max_partitions=config.integer("materialized-table.catch-up.max-partitions"),
         history=config.duration("materialized-table.history"),
@@ -125,29 +127,37 @@ def api_versions(config: Config) -> tuple[str, ...]:
     for name in versions:
         if name not in API_VERSIONS:
             raise ConfigError(
-                f"{VERSIONS_KEY}: '{name}' is not an API version; expected some of {', '.join(API_VERSIONS)}, "
-                "separated by commas."
+                f"{VERSIONS_KEY}: '{name}' is not an API version; "
+                f"expected some of {', '.join(API_VERSIONS)}, separated by commas."
             )
     return versions
 
 
 def scheduler_options(config: Config, scheduler: type[WorkflowScheduler]) -> dict[str, str]:
-    """Return the scheduler's options with their defaults; raises ConfigError for one it does not declare, or lacks."""
+    """Return the scheduler's options with their defaults; raises ConfigError for one it does not declare,
+    or lacks.
+    """
     options = {option.key: option for option in scheduler.options}
     values = config.scheduler_options(options)
     prefix = f"workflow-scheduler.{scheduler.identifier}."
     for key in sorted(values.keys() - options.keys()):
         names = ", ".join(prefix + name for name in sorted(options)) or "none"
-        raise ConfigError(f"{prefix}{key} is not an option of scheduler {scheduler.identifier}; its options: {names}.")
+        raise ConfigError(
+            f"{prefix}{key} is not an option of scheduler {scheduler.identifier}; its options: {names}."
+        )
     for key in sorted(options.keys() - values.keys()):
         if options[key].default is None:
-            raise ConfigError(f"{prefix}{key} must be set for scheduler {scheduler.identifier}: {options[key].help}")
+            raise ConfigError(
+                f"{prefix}{key} must be set for scheduler {scheduler.identifier}: {options[key].help}"
+            )
     defaults = {key: option.default for key, option in options.items() if option.default is not None}
     return {**defaults, **values}
 
 
 def job_hooks(config: Config) -> InstalledHooks:
-    """Return the job status hooks of this gateway; raises ConfigError for URLs of a webhook that cannot be used."""
+    """Return the job status hooks of this gateway; raises ConfigError for URLs of a webhook
+    that cannot be used.
+    """
     urls = [url.strip() for url in config.text(ALLOWED_KEY).split(",") if url.strip()]
     for url in urls:
         if not url.startswith(("http://", "https://")):
@@ -158,13 +168,15 @@ def job_hooks(config: Config) -> InstalledHooks:
 
 
 def check_exposure(config: Config) -> None:
-    """Raise ConfigError when the gateway would be open to other machines without a token, or closed to its scheduler."""
+    """Raise ConfigError when the gateway would be open to other machines without a token,
+    or closed to its scheduler.
+    """
     scheduler = config.text("workflow-scheduler.type")
     if config.boolean(EMBEDDED_KEY):
         if scheduler != IN_PROCESS:
             raise ConfigError(
-                f"The scheduler {scheduler} cannot reach the UNIX socket of an embedded gateway; start one with "
-                f"freshtable gateway, or set workflow-scheduler.type to {IN_PROCESS}."
+                f"The scheduler {scheduler} cannot reach the UNIX socket of an embedded gateway; "
+                f"start one with freshtable gateway, or set workflow-scheduler.type to {IN_PROCESS}."
             )
         return
     address = config.text("sql-gateway.endpoint.rest.address")

@@ -1,4 +1,6 @@
-"""Spark's part of a gateway, from its configuration: the driver, the engines over it, and the stores that they read."""
+"""Spark's part of a gateway, from its configuration: the driver, the engines over it,
+and the stores that they read.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +85,9 @@ class SparkParts:
                 has_code=self.has_code,
             ),
             on_launch=self._on_launch,
-            on_session=lambda session: restore_tables(self.driver, session, self.connector_tables.all().values()),
+            on_session=lambda session: restore_tables(
+                self.driver, session, self.connector_tables.all().values()
+            ),
         )
 
     def _read_now(self, table: MaterializedTable) -> SourceVector:

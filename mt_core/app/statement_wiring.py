@@ -41,7 +41,8 @@ ENGINE_TIMEOUT_S = 600.0
 class StatementPorts:
     """The engine, stores and clock of statements, of which `threads` run at a time.
 
-    `cluster_info` says where jobs run, `streams` who runs detached ones, and `plans` has the files of compiled plans.
+    `cluster_info` says where jobs run, `streams` who runs detached ones,
+    and `plans` has the files of compiled plans.
     """
 
     engine: StatementEngine
@@ -60,7 +61,9 @@ class StatementPorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementServices:
-    """The executor with its handlers, the jobs of all sessions with their hooks, and the names in a session."""
+    """The executor with its handlers, the jobs of all sessions with their hooks,
+    and the names in a session.
+    """
 
     executor: StatementExecutor
     handlers: StatementHandlers

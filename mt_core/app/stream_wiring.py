@@ -1,4 +1,6 @@
-"""The wiring of streams: from their engine and the store of jobs to the owner of jobs and the keeper of tables."""
+"""The wiring of streams: from their engine and the store of jobs to the owner of jobs
+and the keeper of tables.
+"""
 
 from __future__ import annotations
 
@@ -47,9 +49,13 @@ def wire_streams(ports: StreamPorts) -> StreamServices:
         except EngineUnavailable:
             return False
 
-    owner = StreamOwner(ports.jobs, ports.engine, clock=ports.clock, ready=ready, most_running=ports.most_running)
+    owner = StreamOwner(
+        ports.jobs, ports.engine, clock=ports.clock, ready=ready, most_running=ports.most_running
+    )
     checkpoints = ports.defaults.checkpoints
     return StreamServices(
         streams=Streams(engine=ports.engine, owner=owner, defaults=ports.defaults),
-        keeper=StreamKeeper(store=ports.jobs, engine=ports.engine, clock=ports.clock, checkpoints=checkpoints),
+        keeper=StreamKeeper(
+            store=ports.jobs, engine=ports.engine, clock=ports.clock, checkpoints=checkpoints
+        ),
     )

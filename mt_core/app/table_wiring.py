@@ -46,7 +46,9 @@ class TablePorts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableWork:
-    """The manager with its services, the workers, the watch over the scheduler, and the workflows that it reads."""
+    """The manager with its services, the workers, the watch over the scheduler,
+    and the workflows that it reads.
+    """
 
     services: TableServices
     manager: TableManager
@@ -92,7 +94,11 @@ def wire_tables(
         registry=registry,
         engine=engine,
         keeper=Keepers(
-            {KeeperKind.STREAM: change, KeeperKind.WORKFLOW: WorkflowKeeper(scheduler), KeeperKind.CHANGE: change}
+            {
+                KeeperKind.STREAM: change,
+                KeeperKind.WORKFLOW: WorkflowKeeper(scheduler),
+                KeeperKind.CHANGE: change,
+            }
         ),
         settings=settings,
         clock=clock,

@@ -17,14 +17,18 @@ _BYTES = 32
 
 
 def gateway_tokens(configured: Sequence[Token], file: Path) -> tuple[Token, ...]:
-    """Return the tokens that give access, empty if none are *configured*; the last one is that of the gateway's own scheduler.
+    """Return the tokens that give access, empty if none are *configured*;
+    the last one is that of the gateway's own scheduler.
 
     A token that the gateway generates is the one in *file*, which it writes with mode 0600 if there is none.
     """
     if not configured:
         return ()
     own = Token(name=SCHEDULER, role=Role.REFRESH, secret=Secret(secrets.token_urlsafe(_BYTES)))
-    return (*(token if token.secret else replace(token, secret=_generated(file)) for token in configured), own)
+    return (
+        *(token if token.secret else replace(token, secret=_generated(file)) for token in configured),
+        own,
+    )
 
 
 def _generated(file: Path) -> Secret:
@@ -34,7 +38,9 @@ def _generated(file: Path) -> Secret:
         file.chmod(0o600)
         text = file.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as cause:
-        raise ConfigError(f"{file}, the generated token, cannot be used: {cause}; remove the file.") from cause
+        raise ConfigError(
+            f"{file}, the generated token, cannot be used: {cause}; remove the file."
+        ) from cause
     if not text:
         raise ConfigError(f"{file}, the generated token, is empty; remove the file.")
     return Secret(text)
@@ -43,6 +49,8 @@ def _generated(file: Path) -> Secret:
 def _write(file: Path, text: str) -> None:
     # Written aside first, so that a killed start leaves no incomplete token.
     staged = file.with_suffix(f".{os.getpid()}.tmp")
-    with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii") as stream:
+    with os.fdopen(
+        os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="ascii"
+    ) as stream:
         stream.write(text + "\n")
     staged.replace(file)

@@ -17,7 +17,9 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class Role(StrEnum):
-    """What the holder of a token may do: everything, run SQL, request refreshes as a scheduler, or read the status."""
+    """What the holder of a token may do: everything, run SQL, request refreshes as a scheduler,
+    or read the status.
+    """
 
     ADMIN = "admin"
     SQL = "sql"
@@ -31,7 +33,10 @@ SQL, REFRESH = frozenset({Role.ADMIN, Role.SQL}), frozenset({Role.ADMIN, Role.RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A secret that requests carry, with name and role of its holder. The secret is empty if the gateway generates it."""
+    """A secret that requests carry, with name and role of its holder.
+
+    The secret is empty if the gateway generates it.
+    """
 
     name: str
     role: Role = Role.ADMIN
@@ -42,9 +47,11 @@ class Token:
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """Return the tokens in *text*, which are separated by commas: `name:role:secret`, a secret alone, or `generate`.
+    """Return the tokens in *text*, which are separated by commas: `name:role:secret`, a secret alone,
+    or `generate`.
 
-    A secret alone is an admin named token-n, the n-th of the list. Raises ConfigError naming the token that cannot be used.
+    A secret alone is an admin named token-n, the n-th of the list.
+    Raises ConfigError naming the token that cannot be used.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     tokens = tuple(_token(part, number) for number, part in enumerate(parts, 1))
@@ -57,7 +64,9 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
 
 
 def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
-    """Return the token whose secret is *sent*, or None; the time it takes reveals nothing about the secrets."""
+    """Return the token whose secret is *sent*, or None; the time it takes reveals nothing
+    about the secrets.
+    """
     match = None
     for token in tokens:
         if hmac.compare_digest(token.secret.reveal().encode(), sent.encode()):

@@ -50,11 +50,13 @@ def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exce
 class BackgroundLoop:
     """A thread that repeats *work*, with a pause of *every* before each time; no error of the work ends it.
 
-    After an error the pause is a second, and doubles with each further error up to *every*. Without *every* the work
-    itself waits until there is something to do. `ending` is set once `end` was called.
+    After an error the pause is a second, and doubles with each further error up to *every*. Without *every*
+    the work itself waits until there is something to do. `ending` is set once `end` was called.
     """
 
-    def __init__(self, name: str, work: Callable[[], object], *, clock: Clock, every: timedelta = _AT_ONCE) -> None:
+    def __init__(
+        self, name: str, work: Callable[[], object], *, clock: Clock, every: timedelta = _AT_ONCE
+    ) -> None:
         self.name = name
         self._work, self._clock, self._every = work, clock, every
         self._failures = 0

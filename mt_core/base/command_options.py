@@ -9,10 +9,14 @@ from typing import Any, get_type_hints
 
 
 def taking(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """Return a decorator of a command that takes an object of the dataclass *options*: typer sees its fields as parameters."""
+    """Return a decorator of a command that takes an object of the dataclass *options*:
+    typer sees its fields as parameters.
+    """
     hints = get_type_hints(options, include_extras=True)
     parameters = [
-        inspect.Parameter(each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name])
+        inspect.Parameter(
+            each.name, inspect.Parameter.KEYWORD_ONLY, default=each.default, annotation=hints[each.name]
+        )
         for each in fields(options)
     ]
 

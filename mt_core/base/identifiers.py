@@ -1,4 +1,6 @@
-"""Identifiers in SQL: the one home of quoting, for names and string literals, and of their text where they are stored."""
+"""Identifiers in SQL: the one home of quoting, for names and string literals, and of their text
+where they are stored.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def display_name(parts: Iterable[str]) -> str:
 
 
 def namespace_text(namespace: Namespace) -> str:
-    """Return *namespace* as the registry stores it: levels joined by dots, quoted only if they are ambiguous otherwise."""
+    """Return *namespace* as the registry stores it: levels joined by dots, quoted only
+    if they are ambiguous otherwise.
+    """
     return ".".join(quote(level) if "." in level or level[:1] in {"", "`"} else level for level in namespace)
 
 
@@ -46,4 +50,6 @@ def string_literal(text: str) -> str:
 
 def property_list(options: Mapping[str, str], separator: str = ", ") -> str:
     """Return `'key' = 'value', …` without the parentheses."""
-    return separator.join(f"{string_literal(key)} = {string_literal(value)}" for key, value in options.items())
+    return separator.join(
+        f"{string_literal(key)} = {string_literal(value)}" for key, value in options.items()
+    )

@@ -1,4 +1,6 @@
-"""Options of any origin: the forms of their values, what durations and sizes mean, and the key that a misspelt one resembles."""
+"""Options of any origin: the forms of their values, what durations and sizes mean,
+and the key that a misspelt one resembles.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ _IGNORE_CASE = re.ASCII | re.IGNORECASE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The texts that an option accepts; `name` is what docs and messages call them, and `values` are all, if there are few."""
+    """The texts that an option accepts; `name` is what docs and messages call them, and `values` are all,
+    if there are few.
+    """
 
     pattern: re.Pattern[str]
     name: str
@@ -36,7 +40,9 @@ NUMBER = Form(pattern=re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII), na
 TEXT = Form(pattern=re.compile(r".*", re.DOTALL), name="any text")
 
 # Spark writes them without a space, and lets a size be negative, which switches the option off.
-SPARK_SIZE = Form(pattern=re.compile(r"-?[0-9]{1,18}\s*([kmgtp]?b?)", _IGNORE_CASE), name="a size such as 64MB")
+SPARK_SIZE = Form(
+    pattern=re.compile(r"-?[0-9]{1,18}\s*([kmgtp]?b?)", _IGNORE_CASE), name="a size such as 64MB"
+)
 SPARK_DURATION = Form(
     pattern=re.compile(r"[0-9]{1,9}\s*(ms|s|m|min|h|d)?", _IGNORE_CASE), name="a duration such as 300s"
 )
@@ -48,7 +54,9 @@ FLINK_DURATION = Form(
     pattern=re.compile(rf"[0-9]{{1,18}}\s*({_DAY_TO_MINUTE}|{_SECOND_TO_NANO})?", re.IGNORECASE),
     name="a duration such as 30 min, 10 s or 500 ms",
 )
-FLINK_SIZE = Form(pattern=re.compile(rf"[0-9]{{1,18}}\s*({_FLINK_BYTES})?", _IGNORE_CASE), name="a size such as 64 mb")
+FLINK_SIZE = Form(
+    pattern=re.compile(rf"[0-9]{{1,18}}\s*({_FLINK_BYTES})?", _IGNORE_CASE), name="a size such as 64 mb"
+)
 
 _DURATION = re.compile(r"([0-9]{1,18})\s*([a-z]+)")
 _UNITS = {
@@ -65,7 +73,9 @@ _BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() f
 
 
 def duration_of(text: str) -> timedelta | None:
-    """Return the duration that *text* such as `30 min` means; None for anything else, and for more than a century."""
+    """Return the duration that *text* such as `30 min` means; None for anything else,
+    and for more than a century.
+    """
     match = _DURATION.fullmatch("0 s" if text == "0" else text.lower())
     if not match or match[2] not in _UNITS or int(match[1]) > _LONGEST / _UNITS[match[2]]:
         return None
@@ -85,6 +95,8 @@ def bytes_of(text: str) -> int | None:
 
 
 def suggestion(key: str, keys: Iterable[str], *, likeness: float) -> str:
-    """Return `did you mean …?` with the one of *keys* most like *key*; empty if none has that *likeness*, from 0 to 1."""
+    """Return `did you mean …?` with the one of *keys* most like *key*;
+    empty if none has that *likeness*, from 0 to 1.
+    """
     near = get_close_matches(key, sorted(keys), n=1, cutoff=likeness)
     return f"did you mean {near[0]}?" if near else ""

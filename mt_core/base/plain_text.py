@@ -83,7 +83,11 @@ def _nested(value: Any, type_: TypeJson) -> str:
         case "ARRAY":
             return "[" + ", ".join(text(item, type_["elementType"]) for item in value) + "]"
         case "MAP":
-            return "{" + ", ".join(f"{key}={text(item, type_['valueType'])}" for key, item in value.items()) + "}"
+            return (
+                "{"
+                + ", ".join(f"{key}={text(item, type_['valueType'])}" for key, item in value.items())
+                + "}"
+            )
         case "MULTISET":
             return "{" + ", ".join(f"{key}={count}" for key, count in value.items()) + "}"
         case _:

@@ -11,15 +11,19 @@ from mt_core.errors import PluginError
 
 
 def plugin_class(point: EntryPoint, *, noun: str, hooks: type, offer: str) -> type[Any]:
-    """Return the class named like *point*, importing only its plug-in; raises PluginError naming what is wrong.
+    """Return the class named like *point*, importing only its plug-in;
+    raises PluginError naming what is wrong.
 
-    *offer* is the hook among *hooks* that returns the classes of a plug-in, *noun* what such a class is called.
+    *offer* is the hook among *hooks* that returns the classes of a plug-in,
+    *noun* what such a class is called.
     """
     name = point.name
     try:
         plugin = point.load()
     except ImportError as cause:
-        raise PluginError(f"{noun.capitalize()} {name!r} ({point.value}) cannot be imported: {cause}.") from cause
+        raise PluginError(
+            f"{noun.capitalize()} {name!r} ({point.value}) cannot be imported: {cause}."
+        ) from cause
     manager = pluggy.PluginManager("mt_core")
     manager.add_hookspecs(hooks)
     manager.register(plugin, name=name)

@@ -1,4 +1,6 @@
-"""The wire: names of headers and fields beside Flink's own, and the body of an error, as gateway and clients share them."""
+"""The wire: names of headers and fields beside Flink's own, and the body of an error,
+as gateway and clients share them.
+"""
 
 from __future__ import annotations
 
@@ -9,8 +11,9 @@ from typing import Any
 from mt_core.base.secrets import without_passwords
 from mt_core.errors import GatewayError, MtError
 
-# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the caller's attempt,
-# whether a periodic refresh runs even if no source has changed, and what began the caller's own run, such as a backfill.
+# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the
+# caller's attempt, whether a periodic refresh runs even if no source has changed, and what began the caller's
+# own run, such as a backfill.
 REQUEST_KEY_HEADER = "Idempotency-Key"
 TABLE_HEADER = "Freshtable-Table"
 ATTEMPT_HEADER = "Freshtable-Attempt"
@@ -28,8 +31,8 @@ NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"
 AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
-# A client that sends this header reads the error itself. Flink's clients, of whatever version, read an answer with a
-# field that they do not know as no error at all.
+# A client that sends this header reads the error itself. Flink's clients, of whatever version,
+# read an answer with a field that they do not know as no error at all.
 ERRORS_HEADER, ERRORS_AS_JSON = "Freshtable-Errors", "json"
 
 # Fields of a refresh (FLIP-448).
@@ -44,7 +47,9 @@ _CAUSE, _ORIGIN, _END = "Caused by: ", "\n\tat ", "\n\nEnd of exception on serve
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refresh:
-    """A request to the refresh endpoint; it may be repeated if it has a `request_key`. `table_id` is the table's uuid.
+    """A request to the refresh endpoint; it may be repeated if it has a `request_key`.
+
+    `table_id` is the table's uuid.
 
     With `force`, a periodic refresh runs even if no source has changed.
     """
@@ -61,7 +66,9 @@ class Refresh:
     force: bool = False
 
     def body(self) -> dict[str, Any]:
-        partitions = {} if self.static_partitions is None else {STATIC_PARTITIONS: dict(self.static_partitions)}
+        partitions = (
+            {} if self.static_partitions is None else {STATIC_PARTITIONS: dict(self.static_partitions)}
+        )
         return {
             IS_PERIODIC: self.is_periodic,
             SCHEDULE_TIME: self.schedule_time,
@@ -81,23 +88,34 @@ class Refresh:
 
 
 def error_facts(error: MtError) -> dict[str, Any]:
-    """Return the error itself, for clients that send `Freshtable-Errors: json`; passwords in texts are masked."""
-    facts = {name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()}
+    """Return the error itself, for clients that send `Freshtable-Errors: json`;
+    passwords in texts are masked.
+    """
+    facts = {
+        name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()
+    }
     return {"code": error.code, "message": without_passwords(str(error)), "facts": facts}
 
 
 def cause_text(error: MtError, origin: str) -> str:
-    """Return how Flink's clients read an error: they show what follows `Caused by:` up to *origin*, a place in the code."""
+    """Return how Flink's clients read an error: they show what follows `Caused by:` up to *origin*,
+    a place in the code.
+    """
     return f"{_CAUSE}{type(error).__name__}: {without_passwords(str(error))}{_ORIGIN}{origin}"
 
 
 def server_errors(doing: str, cause: str) -> list[str]:
     """Return the two texts of an error that the gateway met while *doing* something."""
-    return ["Internal server error.", f"<Exception on server side:\nSqlGatewayException: {doing}\n{cause}{_END}"]
+    return [
+        "Internal server error.",
+        f"<Exception on server side:\nSqlGatewayException: {doing}\n{cause}{_END}",
+    ]
 
 
 def error_body(texts: Sequence[str], facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the body of an error: Flink's *texts*, and beside them the error's *facts* for clients that read them."""
+    """Return the body of an error: Flink's *texts*, and beside them the error's *facts* for clients
+    that read them.
+    """
     return {"errors": list(texts)} | ({} if facts is None else {"error": facts})
 
 
@@ -107,15 +125,21 @@ def is_error_body(body: Mapping[str, Any]) -> bool:
 
 
 def read_error(body: Any, code: str | None = None) -> GatewayError:
-    """Return the error of an error body; *code* is the header's, for gateways that say no more than Flink's."""
+    """Return the error of an error body; *code* is the header's, for gateways
+    that say no more than Flink's.
+    """
     facts = body.get("error") if isinstance(body, dict) else None
     if isinstance(facts, dict):
-        return GatewayError(str(facts.get("message", "")), code=facts.get("code", code), facts=facts.get("facts"))
+        return GatewayError(
+            str(facts.get("message", "")), code=facts.get("code", code), facts=facts.get("facts")
+        )
     return GatewayError(root_cause(body), code=code)
 
 
 def root_cause(body: Any) -> str:
-    """Return what follows the last `Caused by:` of Flink's errors, without the class name; all of the texts if none has one."""
+    """Return what follows the last `Caused by:` of Flink's errors, without the class name;
+    all of the texts if none has one.
+    """
     errors = body.get("errors") if isinstance(body, dict) else None
     if not isinstance(errors, list) or not errors:
         return f"The gateway answered with an error that cannot be read: {body}"

@@ -1,4 +1,6 @@
-"""Result sets: columns with Flink's logical types, rows in the JSON form of its REST API, and how rows change a result."""
+"""Result sets: columns with Flink's logical types, rows in the JSON form of its REST API,
+and how rows change a result.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ class LogicalType:
 
     @property
     def parts(self) -> tuple[tuple[str, LogicalType], ...]:
-        """The types inside, by name: `element` of an array or multiset, `key` and `value` of a map, and the fields of a row."""
+        """The types inside, by name: `element` of an array or multiset, `key` and `value` of a map,
+        and the fields of a row.
+        """
         if self.root == "ROW":
             members = [(part["name"], part["fieldType"]) for part in self.extras["fields"]]
         else:
@@ -73,7 +77,9 @@ class Column:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> Column:
-        return cls(name=body["name"], type=LogicalType.from_json(body["logicalType"]), comment=body.get("comment"))
+        return cls(
+            name=body["name"], type=LogicalType.from_json(body["logicalType"]), comment=body.get("comment")
+        )
 
 
 class RowKind(Enum):

@@ -1,6 +1,7 @@
 """Secrets: which keys have secret values, and texts without their secrets.
 
-Everything that prints a property, an option, a setting or a text from outside calls this module, so that no two places differ.
+Everything that prints a property, an option, a setting or a text from outside calls this module,
+so that no two places differ.
 """
 
 from __future__ import annotations
@@ -14,18 +15,24 @@ MASK = "***"
 _OF_COLUMNS = r"write\..*\.column\.|partition\.fields\."
 # With such a last word the value describes a secret, and is not one itself.
 _ABOUT = (
-    "providers?|enabled|disabled|files?|path|dir|location|type|class|format|algorithm|bit-?length|length|size|limit|count|"
+    "providers?|enabled|disabled|files?|path|dir|location|type|"
+    "class|format|algorithm|bit-?length|length|size|limit|count|"
     "max|min|bytes|ms|seconds|at|ttl|expir(?:y|ation|es)|interval|timeout|ur[il]|endpoint|scopes?"
 )
-_SECRET_WORDS = "passw(?:or)?d|passphrase|passcode|pwd|secret|token(?!iz)|credential|authorization|signature|jaas"
+_SECRET_WORDS = (
+    "passw(?:or)?d|passphrase|passcode|pwd|secret|token(?!iz)|credential|authorization|signature|jaas"
+)
 _SECRET_KEYS_OF = (
     "access|account|private|keystore|api|shared|signing|master|subscription|sas|sse|client|(?:en|de)cryption"
 )
 SECRET_KEYS = (
     rf"^(?!(?:{_OF_COLUMNS}))(?!.*(?:[._-]|tokens?|secrets?|passwords?|credentials?)(?:{_ABOUT})$)"
-    rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"
+    rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)"
+    r"|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"
 )
-"""The keys with secret values: a regular expression of Python and of Java, to be matched without regard to case."""
+"""The keys with secret values: a regular expression of Python and of Java, to be matched
+without regard to case.
+"""
 
 _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
 # A port is not a password: `http://host:8080/x?mail=a@b`.
@@ -41,7 +48,9 @@ _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that does not print: str() and repr() return `***`, or another text given with it; `reveal()` returns the text."""
+    """A text that does not print: str() and repr() return `***`, or another text given with it;
+    `reveal()` returns the text.
+    """
 
     _text: str
     _shown: str = field(default=MASK, compare=False)
@@ -59,7 +68,9 @@ class Secret:
 
 
 def secret_url(url: str) -> Secret:
-    """Return *url* as a secret that shows all but its password, which may have any character but a line break."""
+    """Return *url* as a secret that shows all but its password, which may have any character
+    but a line break.
+    """
     return Secret(url, without_passwords(re.sub(r"(://[^:/?#@]*:).*(?=@)", rf"\g<1>{MASK}", url)))
 
 
@@ -95,7 +106,9 @@ def redacted(text: str, properties: Mapping[str, str]) -> str:
 
 
 def statement_text(text: str, longest: int) -> str:
-    """Return the first *longest* characters of a statement, as they may be shown: with the values of secret properties masked."""
+    """Return the first *longest* characters of a statement, as they may be shown:
+    with the values of secret properties masked.
+    """
 
     def shown_property(match: re.Match[str]) -> str:
         return f"{match[0][: match.start(4) - match.start()]}'{MASK}'" if is_secret(match[2]) else match[0]

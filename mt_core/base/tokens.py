@@ -1,4 +1,6 @@
-"""SQL tokens, as Spark's lexer cuts them, and statements, split at semicolons: client and gateway share both."""
+"""SQL tokens, as Spark's lexer cuts them, and statements, split at semicolons:
+client and gateway share both.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class Token:
 
     @property
     def value(self) -> str:
-        """The text; of an identifier or string without its quotes, and with escapes resolved as Spark does."""
+        """The text; of an identifier or string without its quotes, and with escapes resolved
+        as Spark does.
+        """
         if self.kind is TokenKind.IDENTIFIER:
             return unquote(self.text)
         return _unquoted(self.text) if self.kind is TokenKind.STRING else self.text
@@ -50,7 +54,8 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script, without its semicolon and the comments around it; `line` and `column` are its own.
+    """One statement of a script, without its semicolon and the comments around it;
+    `line` and `column` are its own.
 
     `terminated` is whether a semicolon ended it.
     """
@@ -62,7 +67,7 @@ class Statement:
     terminated: bool
 
 
-# ------------------------------------------------------------------------------------------------------------- cutting
+# ---------------------------------------------------------------------------------------------------- cutting
 
 # Atomic groups, not possessive ones: Python before 3.11.5 matches a possessive quantifier of a group wrongly.
 _TOKEN = re.compile(
@@ -102,7 +107,8 @@ class Lines:
 
 
 def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
-    """Yield the tokens of *text* from offset *start*, comments included, and cut no token before it is needed.
+    """Yield the tokens of *text* from offset *start*, comments included,
+    and cut no token before it is needed.
 
     Raises SqlSyntaxError at a quote that is not closed.
     """
@@ -112,7 +118,9 @@ def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[
         if kind == "OPEN":
             kind, end = "COMMENT", _end_of_open(text, start, lines)
         line, column = lines.locate(start)
-        yield Token(kind=TokenKind(kind), text=text[start:end], start=start, end=end, line=line, column=column)
+        yield Token(
+            kind=TokenKind(kind), text=text[start:end], start=start, end=end, line=line, column=column
+        )
         offset = end
 
 
@@ -122,7 +130,10 @@ def significant(text: str, start: int = 0, lines: Lines | None = None) -> Iterat
 
 
 def _end_of_open(text: str, start: int, lines: Lines) -> int:
-    """Return the end of the comment that opens at *start*; comments nest. Raises SqlSyntaxError for anything else left open."""
+    """Return the end of the comment that opens at *start*; comments nest.
+
+    Raises SqlSyntaxError for anything else left open.
+    """
     opening = _TOKEN.match(text, start)
     mark = opening.group() if opening else ""
     if mark == "/*" and not text.startswith("/*+", start):
@@ -135,11 +146,13 @@ def _end_of_open(text: str, start: int, lines: Lines) -> int:
     name = "hint" if text.startswith("/*+", start) else _NAMES_OF_OPEN.get(mark, "string")
     closing = "*/" if mark == "/*" else mark.lstrip("rR")
     raise SqlSyntaxError(
-        f'Encountered "<EOF>": unterminated {name}; the {mark} here has no closing {closing}', line=line, column=column
+        f'Encountered "<EOF>": unterminated {name}; the {mark} here has no closing {closing}',
+        line=line,
+        column=column,
     )
 
 
-# ------------------------------------------------------------------------------------------------------------- strings
+# ---------------------------------------------------------------------------------------------------- strings
 
 _ESCAPE = re.compile(r"\\u([0-9A-Fa-f]{4})|\\U([0-9A-Fa-f]{8})|\\([0-3][0-7]{2})|\\(.)|(''|\"\")", re.DOTALL)
 _NAMED_ESCAPES = {"0": "\0", "b": "\b", "n": "\n", "r": "\r", "t": "\t", "Z": "\x1a", "%": r"\%", "_": r"\_"}
@@ -165,14 +178,15 @@ def _unquoted(text: str) -> str:
     return _ESCAPE.sub(meaning, text[1:-1])
 
 
-# ----------------------------------------------------------------------------------------------------------- splitting
+# -------------------------------------------------------------------------------------------------- splitting
 
 _TYPES = {"ARRAY", "MAP", "STRUCT"}
 _INNER_BLOCKS = {"IF", "LOOP", "WHILE", "REPEAT", "FOR"}
 _NO_KEYWORD_AFTER = {".", "AS"}
 # What an operand or a name follows: an END after it is the column, the table or the alias of that name.
 _OPERAND_AFTER = re.compile(
-    r"(?i: AND | AS | BETWEEN | BY | CASE | COLLATE | DISTINCT | DIV | ELSE | ESCAPE | FROM | HAVING | I?LIKE | IN | JOIN | NOT "
+    r"(?i: AND | AS | BETWEEN | BY | CASE | COLLATE | DISTINCT | DIV | ELSE | ESCAPE | FROM | "
+    r"HAVING | I?LIKE | IN | JOIN | NOT "
     r"| ON | OR | OVER | REGEXP | RLIKE | SELECT | THEN | WHEN | WHERE )",
     re.VERBOSE,
 )
@@ -188,8 +202,8 @@ def _expects_operand(before: str) -> bool:
 def split_statements(text: str) -> list[Statement]:
     """Return the statements of *text*: cut at semicolons, but not in quotes, comments and BEGIN … END blocks.
 
-    Raises SqlSyntaxError with `Encountered "<EOF>"` at a quote, comment or block that is not closed. A statement without a
-    block costs a few regular expressions, however long it is, and is not cut into tokens.
+    Raises SqlSyntaxError with `Encountered "<EOF>"` at a quote, comment or block that is not closed. A
+    statement without a block costs a few regular expressions, however long it is, and is not cut into tokens.
     """
     statements: list[Statement] = []
     lines, offset = Lines(text), 0
@@ -215,7 +229,8 @@ _INSIDE_COMMENT = r"(?>(?: [^*/]++ | \*(?!/) | /(?!\*(?!\+)) )*)"
 _GAP = rf"""
     (?>(?: \s++ | --(?>(?:\\\n|[^\r\n])*) | /\*(?!\+) {_INSIDE_COMMENT} \*/ )*)
 """
-# What is no gap: r and R stand by themselves, for they can begin a string; nested comments and $tag$ are left out.
+# What is no gap: r and R stand by themselves, for they can begin a string;
+# nested comments and $tag$ are left out.
 _PLAIN = r"""
       [^\s'"`$;/\-rR{stops}]++ | -(?!-) | /(?!\*) | \$(?![A-Za-z]*\$)
     | (?<!\w)[rR](?: '[^']*+' | "[^"]*+" | (?!['"])) | (?<=\w)[rR]
@@ -225,7 +240,9 @@ _PLAIN = r"""
 
 def _outline(stops: str) -> re.Pattern[str]:
     """Return a pattern of the text before a semicolon or one of *stops*, without the gap at its end."""
-    return re.compile(f"(?>(?: {_GAP} (?>(?: {_PLAIN.replace('{stops}', stops)} )+) )*)", re.VERBOSE | re.DOTALL)
+    return re.compile(
+        f"(?>(?: {_GAP} (?>(?: {_PLAIN.replace('{stops}', stops)} )+) )*)", re.VERBOSE | re.DOTALL
+    )
 
 
 _UP_TO_SEMICOLON, _UP_TO_BRACKET = _outline(""), _outline("()")
@@ -237,11 +254,15 @@ _MAY_HAVE_BLOCKS = re.compile(
 
 
 def end_of_statement(text: str, start: int) -> tuple[int, int]:
-    """Return the end of the last token of a statement without blocks, and the offset of its semicolon or the end of the text."""
+    """Return the end of the last token of a statement without blocks, and the offset of its semicolon
+    or the end of the text.
+    """
     return _end_of_plain(text, start, Lines(text))
 
 
-def _end_of_plain(text: str, start: int, lines: Lines, pattern: re.Pattern[str] = _UP_TO_SEMICOLON) -> tuple[int, int]:
+def _end_of_plain(
+    text: str, start: int, lines: Lines, pattern: re.Pattern[str] = _UP_TO_SEMICOLON
+) -> tuple[int, int]:
     end = stop = start
     while True:
         outline = pattern.match(text, stop)
@@ -259,7 +280,9 @@ def _end_of_plain(text: str, start: int, lines: Lines, pattern: re.Pattern[str] 
 
 
 def skip_brackets(text: str, start: int) -> int:
-    """Return the offset after the bracket that closes the one at *start*; the end of the text if none does."""
+    """Return the offset after the bracket that closes the one at *start*;
+    the end of the text if none does.
+    """
     depth, offset, lines = 1, start + 1, Lines(text)
     while depth:
         _, offset = _end_of_plain(text, offset, lines, _UP_TO_BRACKET)
@@ -271,7 +294,9 @@ def skip_brackets(text: str, start: int) -> int:
 
 
 def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
-    """Return what `end_of_statement` returns, for a statement that may have blocks; raises SqlSyntaxError for one without END."""
+    """Return what `end_of_statement` returns, for a statement that may have blocks;
+    raises SqlSyntaxError for one without END.
+    """
     before: list[Token] = []
     blocks = _Blocks()
     for token, following in pairwise(chain(significant(text, start, lines), [None])):
@@ -291,9 +316,11 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Blocks:
-    """The BEGIN and CASE words of one statement that still need an END; outside of a compound block there are none.
+    """The BEGIN and CASE words of one statement that still need an END;
+    outside of a compound block there are none.
 
-    `brackets` are open now, and `levels` were when each word came: an END in brackets ends no word before them. `types` are open.
+    `brackets` are open now, and `levels` were when each word came:
+    an END in brackets ends no word before them. `types` are open.
     """
 
     open: list[Token] = field(default_factory=list)
@@ -339,7 +366,9 @@ class _Blocks:
 
 
 def _opens_compound(before: list[Token], next_word: str) -> bool:
-    """`[label:] BEGIN …` of Spark and `EXECUTE STATEMENT SET BEGIN …`; but `BEGIN STATEMENT SET;` is a statement of its own."""
+    """`[label:] BEGIN …` of Spark and `EXECUTE STATEMENT SET BEGIN …`;
+    but `BEGIN STATEMENT SET;` is a statement of its own.
+    """
     if not before:
         return next_word != "STATEMENT"
     if before[-1].text == ":" and len(before) == 2:
@@ -348,26 +377,32 @@ def _opens_compound(before: list[Token], next_word: str) -> bool:
     return words[0] in {"EXECUTE", "EXPLAIN", "COMPILE"} and words[-2:] == ["STATEMENT", "SET"]
 
 
-# ------------------------------------------------------------------------------------------------------------- nesting
+# ---------------------------------------------------------------------------------------------------- nesting
 
 MOST_NESTED = 500
-"""How many levels a statement may nest; most kinds of nesting overflow the stack of Spark's parser at 250 to 1,000.
+"""How many levels a statement may nest; most kinds of nesting overflow the stack of Spark's
+parser at 250 to 1,000.
 
-What the parser computes until then, and keeps for later statements, grows faster than the depth: 500 brackets take half a second,
-5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM does nothing but collect garbage. Types cost the most
-memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of JOIN are flat: they cost what their length says.
+What the parser computes until then, and keeps for later statements, grows faster than the depth: 500 brackets
+take half a second, 5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM does nothing but
+collect garbage. Types cost the most memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of
+JOIN are flat: they cost what their length says.
 """
 _NEGATED = r"NOT \s++ (?:I?LIKE|R?LIKE|REGEXP|IN|BETWEEN)"
-_OPERATOR_NEXT = rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|{_NEGATED})(?!\w) | \Z )"
+_OPERATOR_NEXT = (
+    rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|{_NEGATED})(?!\w) | \Z )"
+)
 # Not the column of that name, unless END follows, which may be the column that CASE compares.
 _CASE = rf"(?i:CASE(?!\w)(?! {_GAP} {_OPERATOR_NEXT} ))"
 # Not the columns of these names that are compared or shifted.
 _TYPE = rf"(?i:ARRAY|MAP|STRUCT) {_GAP} < (?! [<=] | {_GAP} [0-9'] )"
 _SIGN = r"(?: (?i:NOT)(?!\w) | -(?!-) | [+~!] )"
-# Text that begins and ends no level. A word is read as a whole, so that what follows it is not in the middle of one.
+# Text that begins and ends no level. A word is read as a whole, so that what follows
+# it is not in the middle of one.
 _FLAT_TOKEN = rf"""
       [^\s\w'"`$/\-+~!()\[\]<>.]++ | '(?>(?:[^'\\]++|\\.|'')*)' | [rR](?: '[^']*+' | "[^"]*+" )
-    | [0-9]++\.(?!\w) | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++ | \. (?>(?: \s*+ \w++ )?) | <
+    | [0-9]++\.(?!\w) | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++
+    | \. (?>(?: \s*+ \w++ )?) | <
     | "(?>(?:[^"\\]++|\\.|"")*)" | `(?>(?:[^`]++|``)*)` | \$(?![A-Za-z]*\$) | {_SIGN} (?! \s*+ {_SIGN} )
     | (?i:END \s++ (?:IF|LOOP|WHILE|REPEAT|FOR))(?!\w)
     | /(?!\*)
@@ -384,7 +419,9 @@ _LEVEL = re.compile(f"(?>(?: {_FLAT} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
 # Reads what nests two levels at most, such as the rows of VALUES, without a step of ours.
 _LEVEL_OVER_GROUPS = re.compile(f"(?>(?: {_FLAT} | {_FLAT_GROUPS} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
 # What either of them reads before the edge, with the last token there.
-_LAST_TOKEN = re.compile(f"(?>(?: ( {_FLAT_TOKEN} | {_FLAT_GROUPS} ) | {_FLAT_GAP} )*)", re.VERBOSE | re.DOTALL)
+_LAST_TOKEN = re.compile(
+    f"(?>(?: ( {_FLAT_TOKEN} | {_FLAT_GROUPS} ) | {_FLAT_GAP} )*)", re.VERBOSE | re.DOTALL
+)
 _CLOSED = {")": "BRACKET", "]": "BRACKET", ">": "TYPE"}
 # The token before a place that follows an edge, as `_expects_operand` takes it.
 _OPENING = {"BRACKET": "(", "CASE": "CASE", "TYPE": "<", "SIGNS": "-"}
@@ -392,8 +429,8 @@ _EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
 
 
 def check_nesting(text: str, most: int = MOST_NESTED) -> None:
-    """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels of brackets, CASE, types or signs, or of blocks,
-    and maybe if it leaves a quote open.
+    """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels of brackets, CASE,
+    types or signs, or of blocks, and maybe if it leaves a quote open.
 
     A text with few of them costs some counts, any other one a regular expression.
     """
@@ -420,9 +457,9 @@ def _check_blocks(text: str, most: int) -> None:
 
 def _too_deep(depth: int, most: int, line: int, column: int) -> SqlSyntaxError:
     return SqlSyntaxError(
-        f"SQL parse failed. The statement nests {depth} levels of brackets, blocks, CASE, types or signs; {most} are the "
-        "most. Name the inner parts in WITH … AS (…) or in views, and write a chain of CASE … ELSE CASE as one CASE with several "
-        "WHEN.",
+        f"SQL parse failed. The statement nests {depth} levels of brackets, blocks, CASE, types or signs; "
+        f"{most} are the most. Name the inner parts in WITH … AS (…) or in views, "
+        "and write a chain of CASE … ELSE CASE as one CASE with several WHEN.",
         line=line,
         column=column,
         depth=depth,
@@ -505,7 +542,9 @@ class _Levels:
 
 
 def _end_of_quoted(text: str, start: int, lines: Lines) -> int:
-    """Return the end of the token at *start*, which only the lexer can read; raises SqlSyntaxError if it has no end."""
+    """Return the end of the token at *start*, which only the lexer can read;
+    raises SqlSyntaxError if it has no end.
+    """
     token = _TOKEN.match(text, start)
     if token is None:
         return len(text)

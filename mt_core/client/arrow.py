@@ -26,7 +26,9 @@ def read_stream(content: bytes) -> pa.Table:
 def as_tables(
     pages: Iterable[pa.Table | ResultPage], properties: Callable[[], Mapping[str, str]]
 ) -> Iterator[pa.Table]:
-    """Yield *pages*, some of which may have come as JSON, as tables; *properties* reads those of the session."""
+    """Yield *pages*, some of which may have come as JSON, as tables;
+    *properties* reads those of the session.
+    """
     convert = None
     for page in pages:
         if isinstance(page, ResultPage):
@@ -38,7 +40,9 @@ def as_tables(
 
 
 def _with_kinds(table: pa.Table, kinds: Sequence[RowKind]) -> pa.Table:
-    """Return *table* with the codes of *kinds* as its last column, as the Arrow page of a gateway has them."""
+    """Return *table* with the codes of *kinds* as its last column, as the Arrow page
+    of a gateway has them.
+    """
     codes = pa.array([kind.code for kind in kinds], pa.int8())
     return table.append_column(pa.field(ROW_KIND, pa.int8(), nullable=False), codes)
 
@@ -46,7 +50,9 @@ def _with_kinds(table: pa.Table, kinds: Sequence[RowKind]) -> pa.Table:
 def arrow_table(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> pa.Table:
     """Return *rows*, whose values are the driver's Python objects, as a table; raises UnreadableValue."""
     fields, arrays = list[pa.Field](), list[pa.Array]()
-    for column, values in zip(columns, zip(*rows, strict=True) if rows else ([] for _ in columns), strict=True):
+    for column, values in zip(
+        columns, zip(*rows, strict=True) if rows else ([] for _ in columns), strict=True
+    ):
         kind, comment = arrow_type(column.type), {"comment": column.comment} if column.comment else None
         fields.append(pa.field(column.name, kind, nullable=column.type.nullable, metadata=comment))
         try:

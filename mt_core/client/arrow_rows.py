@@ -20,8 +20,13 @@ CHUNK_ROWS = 16_384
 _EPOCH, _EPOCH_DAY = datetime(1970, 1, 1), date(1970, 1, 1).toordinal()  # noqa: DTZ001 - a wall clock
 
 
-def arrow_rows(columns: Sequence[Column], zone: tzinfo | None) -> Callable[[pa.Table], Iterator[list[tuple[Any, ...]]]]:
-    """Return a function that yields the rows of an Arrow page in lists; it raises UnreadableValue. *zone* is the session's."""
+def arrow_rows(
+    columns: Sequence[Column], zone: tzinfo | None
+) -> Callable[[pa.Table], Iterator[list[tuple[Any, ...]]]]:
+    """Return a function that yields the rows of an Arrow page in lists; it raises UnreadableValue.
+
+    *zone* is the session's.
+    """
     readers = [_reader(column.type.root, zone) for column in columns]
 
     def read(page: pa.Table) -> Iterator[list[tuple[Any, ...]]]:
@@ -67,7 +72,9 @@ def _wall_clocks(array: pa.Array, epoch: datetime) -> list[Any]:
 
 
 def _local_timestamps(zone: tzinfo) -> Values:
-    """Return a function that converts instants to wall clocks of *zone*, those of a repeated hour without `fold`."""
+    """Return a function that converts instants to wall clocks of *zone*, those of a repeated hour
+    without `fold`.
+    """
     if not isinstance(zone, ZoneInfo):
         offset = zone.utcoffset(None) or timedelta(0)
         epoch = (_EPOCH + offset).replace(tzinfo=zone)

@@ -1,4 +1,6 @@
-"""A PEP 249 driver for the gateway: connections, cursors, and the exceptions and type objects of the standard."""
+"""A PEP 249 driver for the gateway: connections, cursors, and the exceptions and type objects
+of the standard.
+"""
 
 from __future__ import annotations
 
@@ -101,7 +103,7 @@ DEFAULT_URL = "http://127.0.0.1:8083"
 # With it, execute() returns when the statement has ended, also one that writes.
 SESSION_PROPERTIES = {"table.dml-sync": "true"}
 
-# --------------------------------------------------------------------------------------------------------- connections
+# ------------------------------------------------------------------------------------------------ connections
 
 
 def connect(
@@ -120,7 +122,8 @@ def connect(
     try:
         with translating():
             client.open_session(
-                properties={**SESSION_PROPERTIES, **(properties or {})}, setup=() if place is None else (place,)
+                properties={**SESSION_PROPERTIES, **(properties or {})},
+                setup=() if place is None else (place,),
             )
     except Error:
         client.close()
@@ -160,7 +163,9 @@ class Connection(Closing):
         return Cursor(self)
 
     def compile_plan(self, statement: str) -> CompiledPlan:
-        """Compile an INSERT, or a STATEMENT SET of these, which starts nothing; raises what COMPILE PLAN is refused with."""
+        """Compile an INSERT, or a STATEMENT SET of these, which starts nothing;
+        raises what COMPILE PLAN is refused with.
+        """
         name = plan_name("plan")
         with self.cursor() as cursor:
             cursor.execute(f"COMPILE PLAN '{name}' FOR {statement}")
@@ -199,15 +204,16 @@ class Connection(Closing):
             client.close()
 
 
-# ------------------------------------------------------------------------------------------------------------- cursors
+# ---------------------------------------------------------------------------------------------------- cursors
 
 
 class Cursor(Closing):
     """One statement at a time, and its rows, which are fetched from the gateway as they are read.
 
-    `timeout_s` is how long a statement may take, an OperationalError after that; `max_rows` is how many rows of a result can
-    be fetched, however many there are. None is no limit. `columns` are the columns with their whole types, of which
-    `description` is a part; without rows to fetch there are none. `is_changelog` says that only `fetch_changes` reads the rows.
+    `timeout_s` is how long a statement may take, an OperationalError after that; `max_rows` is how many rows
+    of a result can be fetched, however many there are. None is no limit. `columns` are the columns with their
+    whole types, of which `description` is a part; without rows to fetch there are none. `is_changelog` says
+    that only `fetch_changes` reads the rows.
     """
 
     def __init__(self, connection: Connection) -> None:
@@ -256,7 +262,9 @@ class Cursor(Closing):
         return self
 
     def executemany(self, operation: str, seq_of_parameters: Sequence[Sequence[Any]]) -> Self:
-        """Run a statement once for each sequence of parameters; an INSERT … VALUES (…) takes many rows at once."""
+        """Run a statement once for each sequence of parameters;
+        an INSERT … VALUES (…) takes many rows at once.
+        """
         self._ready()
         with translating():
             batches = insert_batches(operation, seq_of_parameters)
@@ -296,7 +304,9 @@ class Cursor(Closing):
         return pa.concat_tables(self._tables())
 
     def fetch_arrow_batches(self) -> Iterator[pa.RecordBatch]:
-        """Yield the rows that are left as Arrow batches, as the gateway sends them; needs the package pyarrow."""
+        """Yield the rows that are left as Arrow batches, as the gateway sends them;
+        needs the package pyarrow.
+        """
         with needing("pyarrow", "fetch_arrow_batches"):
             import pyarrow as pa  # noqa: F401 - before a row is read
         for table in self._tables():
@@ -337,7 +347,9 @@ class Cursor(Closing):
                 self.connection.client.close_operation(operation)
 
     def _paging(self, first: ResultPage, others: Iterator[ResultPage], zone: tzinfo | None) -> PageReader:
-        """Return a reader of the rows; pages after the first come as Arrow if pyarrow is installed and gives the same objects."""
+        """Return a reader of the rows; pages after the first come as Arrow if pyarrow is installed
+        and gives the same objects.
+        """
         from_json, from_arrow, pages = rows_converter(first.columns, zone), None, others
         as_arrow = ARROW_ROOTS.issuperset(column.type.root for column in first.columns)
         if as_arrow and first.is_query and not first.is_last and self._operation is not None:
@@ -375,7 +387,9 @@ class Cursor(Closing):
                 yield arrow_table(self.columns, rows)
             return
         with translating():
-            for table in reader.tables(as_tables(client.arrow_pages(operation, reader.token), client.properties)):
+            for table in reader.tables(
+                as_tables(client.arrow_pages(operation, reader.token), client.properties)
+            ):
                 self.rownumber = (self.rownumber or 0) + table.num_rows
                 yield table
 
@@ -388,7 +402,9 @@ class Cursor(Closing):
 
 
 def _refuse_hidden_zone(statement: str) -> None:
-    """Raise NotSupportedError for a SET TIME ZONE: the properties of the session do not have the zone that it sets."""
+    """Raise NotSupportedError for a SET TIME ZONE: the properties of the session do not have the zone
+    that it sets.
+    """
     words = (token.keyword for token in significant(statement))
     if tuple(islice(words, 3)) == ("SET", "TIME", "ZONE"):
         raise NotSupportedError("Use SET 'table.local-time-zone' = '…' instead of SET TIME ZONE.")
@@ -407,6 +423,6 @@ def changes(rows: Iterable[Row]) -> list[Change]:
 def refused() -> NotSupportedError:
     """Return the error of a program that reads the rows of a changelog as if they were only added."""
     return NotSupportedError(
-        "The rows of this result change others that were given before: read them by fetch_changes(), which says how, or run the "
-        "query in batch mode: SET 'execution.runtime-mode' = 'batch'."
+        "The rows of this result change others that were given before: read them by fetch_changes(), "
+        "which says how, or run the query in batch mode: SET 'execution.runtime-mode' = 'batch'."
     )

@@ -16,7 +16,9 @@ class Warning(Exception):
 
 
 class Error(Exception):
-    """The root of the driver's errors: `code` is the gateway's, `error_class` Spark's, such as DIVIDE_BY_ZERO."""
+    """The root of the driver's errors: `code` is the gateway's, `error_class` Spark's,
+    such as DIVIDE_BY_ZERO.
+    """
 
     def __init__(self, message: str = "", *, code: str | None = None, error_class: str | None = None) -> None:
         super().__init__(message)
@@ -55,7 +57,8 @@ class NotSupportedError(DatabaseError):
     """The gateway does not support what the program asks for."""
 
 
-# Where the text of an error has these facts: Flink's gateway sends only texts, and our errors of refreshes have no others.
+# Where the text of an error has these facts: Flink's gateway sends only texts,
+# and our errors of refreshes have no others.
 _IN_TEXT = {
     "error_class": re.compile(r"\[([A-Z][A-Z0-9_]*(?:\.[A-Z0-9_]+)*)\]"),
     "sqlstate": re.compile(r"SQLSTATE: (\w{5})"),

@@ -15,7 +15,8 @@ DEFAULT_HOME = "./.freshtable"
 # Where a client calls a gateway that listens on all addresses.
 _EVERY_ADDRESS = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 SOCKET_NAME = "gateway.sock"
-# The exit code of an embedded gateway whose home another one holds (EX_TEMPFAIL): that one may be ending, or will answer soon.
+# The exit code of an embedded gateway whose home another one holds (EX_TEMPFAIL):
+# that one may be ending, or will answer soon.
 TRY_AGAIN = 75
 
 
@@ -38,7 +39,9 @@ def holder_of(home: Path) -> Holder | None:
 
 
 def url_in(home: Path) -> str | None:
-    """Return the URL at which a client of this machine calls the gateway that holds *home*, None if none does."""
+    """Return the URL at which a client of this machine calls the gateway that holds *home*,
+    None if none does.
+    """
     try:
         url = json.loads((home / "gateway.json").read_text(encoding="utf-8"))["url"]
         return callable_url(url) if isinstance(url, str) and url else None
@@ -47,7 +50,9 @@ def url_in(home: Path) -> str | None:
 
 
 def callable_url(url: str) -> str:
-    """Return the URL at which a client of this machine calls a gateway that listens on *url*; raises ValueError."""
+    """Return the URL at which a client of this machine calls a gateway that listens on *url*;
+    raises ValueError.
+    """
     if Address.of(url).socket is not None:
         return url
     parts = urlsplit(url)
@@ -56,7 +61,8 @@ def callable_url(url: str) -> str:
 
 
 def token_in(home: Path, gateway: str) -> str | None:
-    """Return the token in *home* for the gateway at the URL *gateway*, or None if that gateway is not the one of *home*.
+    """Return the token in *home* for the gateway at the URL *gateway*, or None if that gateway
+    is not the one of *home*.
 
     The token is sent to no other machine and to no other port, where another user's program may listen.
     """

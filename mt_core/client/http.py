@@ -49,9 +49,9 @@ class GatewayRefused(GatewayError):
 class GatewayClient(Closing):
     """One session on a gateway, opened with the first call that needs it and kept open until `close`.
 
-    Every failure is a GatewayError with the gateway's code in `code`. A call in a session that has ended on the gateway raises
-    SessionLost; the next call opens another one. With *exact*, fractions in JSON become Decimal instead of float. Threads may
-    share the client.
+    Every failure is a GatewayError with the gateway's code in `code`. A call in a session that has ended on
+    the gateway raises SessionLost; the next call opens another one. With *exact*, fractions in JSON become
+    Decimal instead of float. Threads may share the client.
     """
 
     def __init__(
@@ -75,7 +75,8 @@ class GatewayClient(Closing):
         )
         self._session: str | None = None
         self._opening = Opening()
-        # What statements changed in each session, and the session of each operation: another one may be open at its answer.
+        # What statements changed in each session, and the session of each operation:
+        # another one may be open at its answer.
         self._changes, self._operations = dict[str, list[str]](), dict[str, str]()
         self._notice: str | None = None
         self._heartbeat = Heartbeat(self._beat, heartbeat_s)
@@ -90,7 +91,9 @@ class GatewayClient(Closing):
     def open_session(
         self, name: str | None = None, properties: Mapping[str, str] | None = None, setup: Sequence[str] = ()
     ) -> str:
-        """Open a session in place of the present one, run the statements *setup* in it, and return its handle."""
+        """Open a session in place of the present one, run the statements *setup* in it,
+        and return its handle.
+        """
         self.prepare_session(name, properties, setup)
         with self._opening_lock:
             return self._open()
@@ -114,11 +117,12 @@ class GatewayClient(Closing):
     def execute(
         self, statement: str, *, timeout_s: float | None = None, properties: Mapping[str, str] | None = None
     ) -> str:
-        """Start a statement, which the gateway stops after *timeout_s*, and return the handle of its operation.
+        """Start a statement, which the gateway stops after *timeout_s*, and return the handle
+        of its operation.
 
-        For this statement alone, the *properties* hold in place of those of the session.
-        If the session has ended, the statement runs in another one, with a warning in the first page of its result. If other
-        statements had changed the session, this one does not run: SessionLost names them.
+        For this statement alone, the *properties* hold in place of those of the session. If the session
+        has ended, the statement runs in another one, with a warning in the first page of its result.
+        If other statements had changed the session, this one does not run: SessionLost names them.
         """
         body: dict[str, Any] = {"statement": statement}
         if timeout_s is not None:
@@ -157,8 +161,12 @@ class GatewayClient(Closing):
         status: str = self._call("GET", self._operation(operation, "/status"))["status"]
         return status
 
-    def pages(self, operation: str, on_progress: Callable[[Progress], object] | None = None) -> Iterator[ResultPage]:
-        """Yield the pages of a result, the first one as soon as the operation has finished; at least one page."""
+    def pages(
+        self, operation: str, on_progress: Callable[[Progress], object] | None = None
+    ) -> Iterator[ResultPage]:
+        """Yield the pages of a result, the first one as soon as the operation has finished;
+        at least one page.
+        """
         for response, body in self._results(operation, "0?rowFormat=JSON"):
             if body["resultType"] == "NOT_READY":
                 if on_progress is not None and "progress" in body:
@@ -184,7 +192,9 @@ class GatewayClient(Closing):
                 yield read_stream(response.content)
 
     def fetch_arrow_batches(self, operation: str) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a result as Arrow batches, as the gateway sends them; needs the package pyarrow."""
+        """Yield the rows of a result as Arrow batches, as the gateway sends them;
+        needs the package pyarrow.
+        """
         from mt_core.client.arrow import as_tables
 
         for table in as_tables(self.arrow_pages(operation), self.properties):
@@ -270,15 +280,21 @@ class GatewayClient(Closing):
         self._operations[handle] = session
         return handle
 
-    def _begin_or_reopen(self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None) -> str:
-        """Start an operation, in another session if this one has ended unchanged; raises SessionLost if it was changed."""
+    def _begin_or_reopen(
+        self, path: str, body: Mapping[str, Any], headers: Mapping[str, str] | None = None
+    ) -> str:
+        """Start an operation, in another session if this one has ended unchanged;
+        raises SessionLost if it was changed.
+        """
         try:
             return self._begin(path, body, headers)
         except SessionLost as lost:
             if lost.changes:
                 raise SessionLost(f"{lost} This statement was not run.", lost.changes) from lost
             handle = self._begin(path, body, headers)
-            self._notice = "The session had ended on the gateway, and was opened again; nothing was lost with it."
+            self._notice = (
+                "The session had ended on the gateway, and was opened again; nothing was lost with it."
+            )
             return handle
 
     def _beat(self) -> None:
@@ -296,8 +312,9 @@ class GatewayClient(Closing):
                 self._session = None
         lost = f" What it had is lost: {'; '.join(changes)}. Run that again first." if changes else ""
         return SessionLost(
-            f"The session on {self.url} has ended, with the results of its statements: the gateway was restarted, or had heard "
-            f"nothing of it for sql-gateway.session.idle-timeout. The next statement opens another one.{lost}",
+            f"The session on {self.url} has ended, with the results of its statements: "
+            "the gateway was restarted, or had heard nothing of it for sql-gateway.session.idle-timeout. "
+            f"The next statement opens another one.{lost}",
             changes,
         )
 
@@ -310,7 +327,9 @@ class GatewayClient(Closing):
     def _results(
         self, operation: str, first: str, headers: Mapping[str, str] | None = None
     ) -> Iterator[tuple[httpx.Response, dict[str, Any]]]:
-        """Yield the answers of a result from *first* on, with their fields; an answer in Arrow has them in headers."""
+        """Yield the answers of a result from *first* on, with their fields;
+        an answer in Arrow has them in headers.
+        """
         path = self._operation(operation, f"/result/{first}")
         while True:
             response = self._send("GET", path, headers=headers)
@@ -326,12 +345,20 @@ class GatewayClient(Closing):
             path = following.removeprefix(VERSION)
 
     def _call(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         return self._answer(self._send(method, path, body, headers))
 
     def _send(
-        self, method: str, path: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+        self,
+        method: str,
+        path: str,
+        body: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         try:
             return self._http.request(method, VERSION + path, json=body, headers=headers)
@@ -354,7 +381,8 @@ class GatewayClient(Closing):
             body = response.json(parse_float=self._parse_float)
         except ValueError as cause:
             raise GatewayRefused(
-                f"{self.url} answered {response.status_code} with something that is not JSON; is it a gateway?"
+                f"{self.url} answered {response.status_code} with something that is not "
+                "JSON; is it a gateway?"
             ) from cause
         if not isinstance(body, dict) or response.status_code >= 400 or is_error_body(body):
             code = response.headers.get(ERROR_CODE_HEADER)

@@ -26,9 +26,9 @@ UNAUTHORIZED = "UNAUTHORIZED"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayInfo:
-    """The answer of GET /info. `engine` is READY, or why Spark takes no work, `scheduler` READY, UNKNOWN, or why it
-    begins no refreshes; `engine_note` is what Spark does more slowly than it could, empty if nothing; `date` is the header of that
-    name.
+    """The answer of GET /info. `engine` is READY, or why Spark takes no work, `scheduler` READY, UNKNOWN, or
+    why it begins no refreshes; `engine_note` is what Spark does more slowly than it could, empty if nothing;
+    `date` is the header of that name.
 
     `work` is what goes on at an embedded gateway without clients, None for a gateway that stays in any case.
     """
@@ -44,7 +44,9 @@ class GatewayInfo:
     def from_answer(cls, url: str, headers: Mapping[str, str], body: object) -> GatewayInfo:
         """Read an answer; raises GatewayRefused if it is not one of a gateway of Freshtable."""
         if not isinstance(body, dict) or body.get("productName") != PRODUCT:
-            raise GatewayRefused(f"What answers at {url} is no gateway of Freshtable; check address and port.")
+            raise GatewayRefused(
+                f"What answers at {url} is no gateway of Freshtable; check address and port."
+            )
         return cls(
             version=str(body.get("version", "")),
             engine=headers.get(ENGINE_HEADER, READY),
@@ -57,7 +59,9 @@ class GatewayInfo:
 
 
 def read_info(url: str, token: str | None, timeout_s: float) -> GatewayInfo:
-    """Ask the gateway at *url*; raises GatewayRefused if none answers there, or it does not accept *token*."""
+    """Ask the gateway at *url*; raises GatewayRefused if none answers there,
+    or it does not accept *token*.
+    """
     headers = {"Authorization": f"Bearer {token}"} if token else {}
     address = Address.of(url)
     transport = None if address.socket is None else httpx.HTTPTransport(uds=address.socket, verify=False)

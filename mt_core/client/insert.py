@@ -14,7 +14,8 @@ ROWS_AT_ONCE = 500
 
 
 def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tuple[str, Sequence[Any]]]:
-    """Return the statements, with their parameters, that do what *statement* does for each of *rows*, in order.
+    """Return the statements, with their parameters, that do what *statement* does for each of *rows*,
+    in order.
 
     Raises ParameterCount, SqlSyntaxError.
     """
@@ -25,8 +26,8 @@ def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tu
     for number, row in enumerate(rows):
         if len(row) != markers:
             raise ParameterCount(
-                f"The statement has {markers} {plural(markers, 'marker')} (?), and row {number} has {len(row)} "
-                f"{plural(len(row), 'value')}."
+                f"The statement has {markers} {plural(markers, 'marker')} (?), "
+                f"and row {number} has {len(row)} {plural(len(row), 'value')}."
             )
     return (
         (
@@ -38,14 +39,17 @@ def insert_batches(statement: str, rows: Sequence[Sequence[Any]]) -> Iterator[tu
 
 
 def _values_of(statement: str) -> tuple[int, int, int] | None:
-    """Return where the row of an INSERT … VALUES (…) begins and ends, and its number of `?`; None for anything else.
+    """Return where the row of an INSERT … VALUES (…) begins and ends, and its number of `?`;
+    None for anything else.
 
     Nothing may follow the row, and no `?` may precede it.
     """
     tokens = list(significant(statement))
     if not tokens or tokens[0].keyword != "INSERT":
         return None
-    opening = next((number for number, token in enumerate(tokens) if token.keyword == "VALUES"), len(tokens)) + 1
+    opening = (
+        next((number for number, token in enumerate(tokens) if token.keyword == "VALUES"), len(tokens)) + 1
+    )
     before, row = tokens[:opening], tokens[opening:]
     if not row or row[0].text != "(" or row[-1].text != ")" or find_markers(before):
         return None

@@ -32,7 +32,8 @@ class ParameterCount(ValueError):
 
 
 def fill_in(statement: str, parameters: Sequence[Any]) -> str:
-    """Return *statement* with each `?` outside of quotes and comments replaced by the literal of its parameter.
+    """Return *statement* with each `?` outside of quotes and comments replaced by the literal
+    of its parameter.
 
     Raises SqlSyntaxError for a quote left open, ParameterCount, UnknownType and OutOfRange.
     """
@@ -55,14 +56,17 @@ def find_markers(tokens: Iterable[Token]) -> list[Token]:
 
 
 def literal(value: Any) -> str:
-    """Return the text that means *value* wherever Spark SQL expects an expression; raises UnknownType, OutOfRange."""
+    """Return the text that means *value* wherever Spark SQL expects an expression;
+    raises UnknownType, OutOfRange.
+    """
     if value is None:
         return "NULL"
     if isinstance(value, (str, int)) or not isinstance(value, Enum):
         for kinds, render in _RENDERERS.items():
             if isinstance(value, kinds):
                 text = render(value)
-                # A negative number is in parentheses, so that it can follow a minus: -- would begin a comment.
+                # A negative number is in parentheses, so that it can follow a minus:
+                # -- would begin a comment.
                 return f"({text})" if text.startswith("-") else text
     names = ", ".join(kind.__name__ for kinds in _RENDERERS for kind in kinds)
     raise UnknownType(
@@ -72,7 +76,9 @@ def literal(value: Any) -> str:
 
 def _string(value: str) -> str:
     if any("\ud800" <= letter <= "\udfff" for letter in value):
-        raise OutOfRange(f"The string {value[:40]!r} has a lone surrogate, which UTF-8 has no form for; remove it.")
+        raise OutOfRange(
+            f"The string {value[:40]!r} has a lone surrogate, which UTF-8 has no form for; remove it."
+        )
     escaped = "".join(_ESCAPES.get(letter, letter) for letter in value)
     # Spark puts the values of its variables in place of ${…} before it looks for quotes.
     return "'" + escaped.replace("${", "\\u0024{") + "'"
@@ -81,7 +87,9 @@ def _string(value: str) -> str:
 def _integer(value: int) -> str:
     digits = int.__repr__(value)
     if len(digits.lstrip("-")) > MAX_DIGITS:
-        raise OutOfRange(f"The integer {digits[:12]}… has more than {MAX_DIGITS} digits; pass it as a string.")
+        raise OutOfRange(
+            f"The integer {digits[:12]}… has more than {MAX_DIGITS} digits; pass it as a string."
+        )
     return digits
 
 
@@ -96,7 +104,9 @@ def _decimal(value: Decimal) -> str:
         raise OutOfRange(f"DECIMAL has no {value}; pass it as a float.")
     digits, exponent = len(value.as_tuple().digits), int(value.as_tuple().exponent)
     if max(digits + max(exponent, 0), -exponent) > MAX_DIGITS:
-        raise OutOfRange(f"The decimal {value} has more than {MAX_DIGITS} digits; round it, or pass it as a float.")
+        raise OutOfRange(
+            f"The decimal {value} has more than {MAX_DIGITS} digits; round it, or pass it as a float."
+        )
     return f"{value:f}BD"
 
 
@@ -112,14 +122,18 @@ def _datetime(value: datetime) -> str:
 
 def _time(value: time) -> str:
     if value.tzinfo is not None:
-        raise OutOfRange(f"The time {value} has a zone, and TIME has none; remove it with replace(tzinfo=None).")
+        raise OutOfRange(
+            f"The time {value} has a zone, and TIME has none; remove it with replace(tzinfo=None)."
+        )
     return f"TIME'{value.isoformat(timespec='microseconds')}'"
 
 
 def _timedelta(value: timedelta) -> str:
     size = abs(value)
     if size > MAX_INTERVAL:
-        raise OutOfRange(f"The timedelta {value} is longer than an INTERVAL DAY TO SECOND can be, {MAX_INTERVAL}.")
+        raise OutOfRange(
+            f"The timedelta {value} is longer than an INTERVAL DAY TO SECOND can be, {MAX_INTERVAL}."
+        )
     minutes, seconds = divmod(size.seconds, 60)
     clock = f"{minutes // 60:02}:{minutes % 60:02}:{seconds:02}.{size.microseconds:06}"
     return f"INTERVAL '{'-' if value < timedelta() else ''}{size.days} {clock}' DAY TO SECOND"

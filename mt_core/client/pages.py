@@ -11,7 +11,9 @@ from mt_core.base.rowset import Column, RowKind
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far an operation is: its tasks, and how many rows they have read; with `total` 0 only the message says so."""
+    """How far an operation is: its tasks, and how many rows they have read;
+    with `total` 0 only the message says so.
+    """
 
     done: int
     total: int
@@ -32,8 +34,8 @@ class Progress:
 class ResultPage:
     """Some rows of a result. `run` describes the run of a refresh, None for other statements.
 
-    `affected_rows` is the number of rows that a change wrote, None where the gateway does not say. `kinds` say of each row how it
-    changes the result, None where rows are only added.
+    `affected_rows` is the number of rows that a change wrote, None where the gateway does not say.
+    `kinds` say of each row how it changes the result, None where rows are only added.
     """
 
     columns: tuple[Column, ...]

@@ -21,8 +21,8 @@ _LONGEST = 60
 class CompiledPlan:
     """A compiled plan: `INSERT` statements with their operators, and how long each keeps its state.
 
-    Its text stays as it is: to change a TTL, load another one. The connection has to be open to explain and execute it; a session
-    that has ended in between is opened again.
+    Its text stays as it is: to change a TTL, load another one. The connection has to be open to explain
+    and execute it; a session that has ended in between is opened again.
     """
 
     def __init__(self, client: GatewayClient, name: str, text: str) -> None:
@@ -33,7 +33,9 @@ class CompiledPlan:
         return self._text
 
     def write(self, path: str | os.PathLike[str], *, replace: bool = False) -> None:
-        """Write the text into a file of this machine; raises FileExistsError if it is there and *replace* is not set."""
+        """Write the text into a file of this machine; raises FileExistsError if it is there
+        and *replace* is not set.
+        """
         with Path(path).open("w" if replace else "x", encoding="utf-8") as file:
             file.write(self._text)
 

@@ -1,4 +1,6 @@
-"""The rows of a result as a program reads them: a page at a time from the gateway, any number at a time from here."""
+"""The rows of a result as a program reads them: a page at a time from the gateway,
+any number at a time from here.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ if TYPE_CHECKING:
 Row = tuple[Any, ...]
 Page = Any  # ResultPage | pa.Table, which is there at run time only if pyarrow is
 Convert = Callable[[Page], Iterator[list[Row]]]
-# Types whose values are the driver's Python objects when they come as Arrow; nested types and intervals come as JSON.
+# Types whose values are the driver's Python objects when they come as Arrow;
+# nested types and intervals come as JSON.
 ARROW_ROOTS = frozenset(
     {
         "BOOLEAN",
@@ -39,9 +42,14 @@ ARROW_ROOTS = frozenset(
 
 
 class PageReader:
-    """Reads pages in turn, at most *limit* rows. `token` is the number of the current page, `taken` counts its rows read so far."""
+    """Reads pages in turn, at most *limit* rows.
 
-    def __init__(self, first: ResultPage, others: Iterator[Page], convert: Convert, limit: int | None = None) -> None:
+    `token` is the number of the current page, `taken` counts its rows read so far.
+    """
+
+    def __init__(
+        self, first: ResultPage, others: Iterator[Page], convert: Convert, limit: int | None = None
+    ) -> None:
         self._left = limit
         self._others, self._convert = others, convert
         self._chunks, self._chunk, self._at = convert(first), list[Row](), 0
@@ -65,7 +73,9 @@ class PageReader:
         return rows
 
     def tables(self, pages: Iterator[pa.Table]) -> Iterator[pa.Table]:
-        """Yield the rows that are left of *pages*, the same pages from `token` on; `take` no longer reads them."""
+        """Yield the rows that are left of *pages*, the same pages from `token` on;
+        `take` no longer reads them.
+        """
         skipped = self.taken
         self._others, self._chunks, self._chunk, self._at, self.taken = iter(()), iter(()), [], 0, 0
         for page in pages:
@@ -94,4 +104,6 @@ def needing(package: str, method: str) -> Iterator[None]:
     try:
         yield
     except ModuleNotFoundError as cause:
-        raise NotSupportedError(f"{method}() needs the package {package}; {installation('client')}.") from cause
+        raise NotSupportedError(
+            f"{method}() needs the package {package}; {installation('client')}."
+        ) from cause

@@ -1,4 +1,6 @@
-"""A client's session: how it was opened, what statements changed in it since, and the heartbeat that keeps it open."""
+"""A client's session: how it was opened, what statements changed in it since, and the heartbeat
+that keeps it open.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,8 @@ from dataclasses import dataclass, field
 from typing import Self
 from weakref import WeakMethod
 
-# A gateway closes an idle session after ten minutes, by default; Flink's own client sends a heartbeat every minute.
+# A gateway closes an idle session after ten minutes, by default;
+# Flink's own client sends a heartbeat every minute.
 HEARTBEAT_S = 60.0
 _COMMENTS = r"(?:\s|--[^\n]*(?:\n|$)|/\*.*?\*/)*"
 _CHANGES = re.compile(
@@ -17,7 +20,8 @@ _CHANGES = re.compile(
     + r"""(
         (?:SET|RESET) (?:\s+ (?:'[^']*' | [^\s=;']+) )*
       | USE \b [^;]*
-      | CREATE \s+ (?:OR\s+REPLACE\s+)? (?:GLOBAL\s+)? TEMP(?:ORARY)? \s+ (?:SYSTEM\s+)? \w+ \s+ (?:IF\s+NOT\s+EXISTS\s+)? [^\s(;]+
+      | CREATE \s+ (?:OR\s+REPLACE\s+)? (?:GLOBAL\s+)? TEMP(?:ORARY)? \s+ (?:SYSTEM\s+)? \w+ \s+
+        (?:IF\s+NOT\s+EXISTS\s+)? [^\s(;]+
       | DROP \s+ TEMP(?:ORARY)? \s+ \w+ \s+ [^;]*
       | (?:ADD|REMOVE) \s+ (?:JAR|FILE|ARCHIVE)S? \b [^;]*
       | CACHE \s+ (?:LAZY\s+)? TABLE \s+ [^\s(;]+
@@ -38,7 +42,9 @@ class Opening:
 
 
 def session_change(statement: str) -> str | None:
-    """Return the words of *statement* that change its session, without values of SET; None if it does not change it."""
+    """Return the words of *statement* that change its session, without values of SET;
+    None if it does not change it.
+    """
     match = _CHANGES.match(statement)
     return " ".join(match[1].split())[:_SHOWN] if match else None
 
@@ -56,7 +62,8 @@ class Heartbeat:
         with self._lock:
             if self._thread is None and not self._stop.is_set():
                 arguments = self._stop, self._beat, self._every_s
-                # A function, not a method: the thread must not keep a client alive that is dropped without being closed.
+                # A function, not a method: the thread must not keep a client alive that is dropped
+                # without being closed.
                 self._thread = threading.Thread(target=_run, args=arguments, name="heartbeat", daemon=True)
                 self._thread.start()
 

@@ -24,8 +24,11 @@ class UnreadableValue(ValueError):
     """A value that Python's types have no room for."""
 
 
-def rows_converter(columns: Sequence[Column], zone: tzinfo | None) -> Callable[[Rows], Iterator[tuple[Any, ...]]]:
-    """Return a function that converts the rows of a page to tuples of Python objects; it raises UnreadableValue.
+def rows_converter(
+    columns: Sequence[Column], zone: tzinfo | None
+) -> Callable[[Rows], Iterator[tuple[Any, ...]]]:
+    """Return a function that converts the rows of a page to tuples of Python objects;
+    it raises UnreadableValue.
 
     *zone* is what `zone_for` returns for *columns*.
     """
@@ -53,15 +56,17 @@ def _column(name: str, convert: Convert, values: Sequence[Any]) -> Sequence[Any]
         return [None if (value := each) is None else convert(each) for each in values]
     except (ValueError, OverflowError, ArithmeticError) as cause:
         raise UnreadableValue(
-            f"Column {name} has the value {str(value)[:60]!r}, which Python's type has no room for ({cause}); "
-            "CAST it to STRING in the query."
+            f"Column {name} has the value {str(value)[:60]!r}, which Python's type has no room for "
+            f"({cause}); CAST it to STRING in the query."
         ) from cause
 
 
 def zone_for(columns: Sequence[Column], properties: Callable[[], Mapping[str, str]]) -> tzinfo | None:
-    """Return the zone of the session if a column holds local timestamps, whose JSON is its wall clock; None otherwise.
+    """Return the zone of the session if a column holds local timestamps, whose JSON is its wall clock;
+    None otherwise.
 
-    *properties* reads those of the session. Raises UnreadableValue for a zone that this machine does not know.
+    *properties* reads those of the session. Raises UnreadableValue for a zone that this machine
+    does not know.
     """
     if not any(column.type.contains(LOCAL_TIMESTAMP) for column in columns):
         return None
@@ -85,7 +90,8 @@ def zone_for(columns: Sequence[Column], properties: Callable[[], Mapping[str, st
 def converter(kind: LogicalType, scalars: Mapping[str, Convert]) -> Convert:
     """Return a function that converts a JSON value of the type *kind*, not None, to a Python object.
 
-    *scalars* has the functions for values without parts, by the root of their type. DECIMAL becomes Decimal; all else stays.
+    *scalars* has the functions for values without parts, by the root of their type. DECIMAL becomes Decimal;
+    all else stays.
     """
     parts = {name: _nullable(converter(part, scalars)) for name, part in kind.parts}
     match kind.root:

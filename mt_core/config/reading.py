@@ -22,7 +22,9 @@ SCHEDULER_PREFIX = "workflow-scheduler."
 
 
 class _Texts(yaml.BaseLoader):
-    """YAML that has each key of a mapping once, and whose scalars stay texts: YAML 1.1 would read 1:30 as 90 and on as true."""
+    """YAML that has each key of a mapping once, and whose scalars stay texts:
+    YAML 1.1 would read 1:30 as 90 and on as true.
+    """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
@@ -111,7 +113,9 @@ class Config:
         *declared* are the options that the scheduler declares: those can also come from the environment.
         """
         prefix = f"{SCHEDULER_PREFIX}{self.text('workflow-scheduler.type')}."
-        options = {key.removeprefix(prefix): entry for key, entry in self.scheduler.items() if key.startswith(prefix)}
+        options = {
+            key.removeprefix(prefix): entry for key, entry in self.scheduler.items() if key.startswith(prefix)
+        }
         for option in declared:
             text = self.environ.get(Setting(key=prefix + option, help="").variable)
             if text is not None and not (option in options and options[option].source.startswith("-D")):
@@ -132,7 +136,8 @@ def load_config(
     overrides: Sequence[str] = (),
     home: Path | None = None,
 ) -> Config:
-    """Return the configuration; later wins: defaults, *file* (YAML), *environ*, *overrides* (`key=value`), *home*.
+    """Return the configuration; later wins: defaults, *file* (YAML), *environ*, *overrides* (`key=value`),
+    *home*.
 
     Raises ConfigError for a file that cannot be read, an unknown key, and a value that does not fit.
     """
@@ -186,7 +191,9 @@ def _from_overrides(overrides: Sequence[str]) -> dict[str, Entry]:
     for override in overrides:
         key, equals, text = override.partition("=")
         if not equals or not key.strip():
-            raise ConfigError(f"-D {override}: expected key=value, for example -D workflow-scheduler.type=memory.")
+            raise ConfigError(
+                f"-D {override}: expected key=value, for example -D workflow-scheduler.type=memory."
+            )
         entries[key.strip()] = Entry(text=text, source=f"-D {key.strip()}")
     return entries
 
@@ -199,7 +206,9 @@ def _from_file(file: Path) -> dict[str, Entry]:
     except yaml.YAMLError as cause:
         mark = getattr(cause, "problem_mark", None)
         where = f"{file}, line {mark.line + 1}" if mark else str(file)
-        raise ConfigError(f"{where}: this is not YAML: {getattr(cause, 'problem', None) or cause}.") from cause
+        raise ConfigError(
+            f"{where}: this is not YAML: {getattr(cause, 'problem', None) or cause}."
+        ) from cause
     if body in (None, ""):
         return {}
     if not isinstance(body, dict):

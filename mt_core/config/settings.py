@@ -27,7 +27,9 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key. `minimum` and `maximum` bound integers, and durations in seconds; `shown` is the default in the docs."""
+    """One key. `minimum` and `maximum` bound integers, and durations in seconds;
+    `shown` is the default in the docs.
+    """
 
     key: str
     kind: Kind = Kind.TEXT
@@ -59,13 +61,19 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.embedded",
         kind=Kind.BOOLEAN,
         default="false",
-        help="Listen on the UNIX socket `<home>/gateway.sock` instead of address and port, and end when no `freshtable sql "
-        "--embedded` uses the gateway, no job and no refresh runs, and no materialized table is ACTIVATED.",
+        help=(
+            "Listen on the UNIX socket `<home>/gateway.sock` instead of address and port, "
+            "and end when no `freshtable sql --embedded` uses the gateway, no job and no refresh runs, "
+            "and no materialized table is ACTIVATED."
+        ),
     ),
     Setting(
         key="sql-gateway.endpoint.rest.address",
         default="127.0.0.1",
-        help="Address the gateway listens on; on any but a loopback address it needs `sql-gateway.security.tokens`.",
+        help=(
+            "Address the gateway listens on; on any but a loopback address it needs "
+            "`sql-gateway.security.tokens`."
+        ),
     ),
     Setting(
         key="sql-gateway.endpoint.rest.port",
@@ -77,29 +85,38 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="sql-gateway.endpoint.rest.api-versions",
         default="V1,V2,V3,V4",
-        help="API versions that the gateway announces; it serves all. Clients of Flink 1.17 to 1.20 need `V1,V2` or `V1,V2,V3`.",
+        help=(
+            "API versions that the gateway announces; it serves all. "
+            "Clients of Flink 1.17 to 1.20 need `V1,V2` or `V1,V2,V3`."
+        ),
     ),
     Setting(
         key="sql-gateway.security.tokens",
         kind=Kind.TOKENS,
-        help="Bearer tokens, separated by commas, one of which every request must carry: `name:role:secret` with a role of "
-        "`admin`, `sql`, `refresh` or `read`; a secret alone, which is an admin's; or `generate`, which writes one to "
-        "`<home>/token`. Empty: requests need no token.",
+        help=(
+            "Bearer tokens, separated by commas, one of which every request must carry: `name:role:secret` "
+            "with a role of `admin`, `sql`, `refresh` or `read`; a secret alone, which is an admin's; "
+            "or `generate`, which writes one to `<home>/token`. Empty: requests need no token."
+        ),
         shown="none",
     ),
     Setting(
         key="sql-gateway.security.allowed-hosts",
         kind=Kind.NAMES,
-        help="Names, separated by commas, by which a gateway without tokens may be called besides localhost and the loopback "
-        "addresses, such as that of a proxy on the same machine.",
+        help=(
+            "Names, separated by commas, by which a gateway without tokens may be called besides localhost "
+            "and the loopback addresses, such as that of a proxy on the same machine."
+        ),
         shown="none",
     ),
     Setting(
         key="sql-gateway.session.idle-timeout",
         kind=Kind.DURATION,
         default="10 min",
-        help="The gateway closes a session from which no request has come for so long, and cancels its queries, running ones "
-        "too. Changes of data and refreshes go on. 0: never.",
+        help=(
+            "The gateway closes a session from which no request has come for so long, "
+            "and cancels its queries, running ones too. Changes of data and refreshes go on. 0: never."
+        ),
     ),
     Setting(
         key="sql-gateway.session.check-interval",
@@ -125,51 +142,73 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.engine.lost-after",
         kind=Kind.DURATION,
         default="60 s",
-        help="The gateway gives up a Spark cluster that accepts no work for so long, and restarts Spark until one does; 0: never.",
+        help=(
+            "The gateway gives up a Spark cluster that accepts no work for so long, "
+            "and restarts Spark until one does; 0: never."
+        ),
     ),
     Setting(
         key="sql-gateway.functions.enabled",
         kind=Kind.BOOLEAN,
         default="true",
-        help="Whether functions in Java, Scala and Python can be created and called. `freshtable gateway --without-functions` sets "
-        "it to false: none of their code runs, statements and refreshes that call one fail with that reason, and streaming jobs "
-        "wait.",
+        help=(
+            "Whether functions in Java, Scala and Python can be created and called. "
+            "`freshtable gateway --without-functions` sets it to false: none of their code runs, "
+            "statements and refreshes that call one fail with that reason, and streaming jobs wait."
+        ),
     ),
     Setting(
         key="sql-gateway.engine.allow-unauthenticated",
         kind=Kind.BOOLEAN,
         default="false",
-        help="Let Spark start although its ports ask for no secret (`spark.authenticate`): whoever reaches them can run code as "
-        "the gateway's user.",
+        help=(
+            "Let Spark start although its ports ask for no secret (`spark.authenticate`): "
+            "whoever reaches them can run code as the gateway's user."
+        ),
     ),
     Setting(
         key="sql-gateway.result.max-memory",
         kind=Kind.SIZE,
         default="256 mb",
-        help="How much of all results together the gateway keeps in memory; it writes the rest to files in the home folder.",
+        help=(
+            "How much of all results together the gateway keeps in memory; "
+            "it writes the rest to files in the home folder."
+        ),
     ),
     Setting(
         key="sql-gateway.result.max-disk",
         kind=Kind.SIZE,
         default="4 gb",
-        help="How much of one result the gateway keeps in files; its query then waits until the client has fetched rows.",
+        help=(
+            "How much of one result the gateway keeps in files; "
+            "its query then waits until the client has fetched rows."
+        ),
     ),
     Setting(
         key="registry.url",
         kind=Kind.URL,
         shown="`<home>/registry.db`",
-        help="Database of the registry: `postgresql://user:password@host:port/db`; empty: SQLite in the home folder.",
+        help=(
+            "Database of the registry: `postgresql://user:password@host:port/db`; "
+            "empty: SQLite in the home folder."
+        ),
     ),
     Setting(
         key="catalog.url",
         kind=Kind.URL,
         shown="`<home>/catalog.db`",
-        help="Database of the catalog `lake`: `postgresql://user:password@host:port/db`; empty: SQLite in the home folder.",
+        help=(
+            "Database of the catalog `lake`: `postgresql://user:password@host:port/db`; "
+            "empty: SQLite in the home folder."
+        ),
     ),
     Setting(
         key="catalog.warehouse",
         shown="`<home>/warehouse`",
-        help="Where the catalog `lake` keeps its files: a folder or an object store such as `s3://bucket/path`.",
+        help=(
+            "Where the catalog `lake` keeps its files: a folder or an object store such as "
+            "`s3://bucket/path`."
+        ),
     ),
     Setting(
         key="materialized-table.refresh-mode.freshness-threshold",
@@ -196,9 +235,11 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.CHOICE,
         default="on-create",
         choices=("on-create", "on-schedule", "none"),
-        help="What fills a new table: CREATE, which waits for it; the first scheduled refresh; or nothing as a whole: "
-        "`none` refreshes the partitions that schedule times name, as Flink does. A first refresh that failed is due again "
-        "at each schedule time until one has succeeded.",
+        help=(
+            "What fills a new table: CREATE, which waits for it; the first scheduled refresh; or nothing "
+            "as a whole: `none` refreshes the partitions that schedule times name, as Flink does. "
+            "A first refresh that failed is due again at each schedule time until one has succeeded."
+        ),
     ),
     Setting(
         key="materialized-table.refresh.max-concurrent",
@@ -218,28 +259,39 @@ SETTINGS: tuple[Setting, ...] = (
         key="materialized-table.refresh.timeout",
         kind=Kind.DURATION,
         default="0 s",
-        help="How long a refresh may take before the gateway ends it as FAILED; 0: without limit. A table can have its own: "
-        "`WITH ('materialized-table.refresh.timeout' = '2 h')`.",
+        help=(
+            "How long a refresh may take before the gateway ends it as FAILED; 0: without limit. "
+            "A table can have its own: `WITH ('materialized-table.refresh.timeout' = '2 h')`."
+        ),
     ),
     Setting(
         key="materialized-table.verify.interval",
         kind=Kind.DURATION,
         default="1 d",
-        help="How often a table to which refreshes apply changes is compared with its query, in the background; 0: never. A table "
-        "can have its own: `WITH ('materialized-table.verify.interval' = '6 h')`.",
+        help=(
+            "How often a table to which refreshes apply changes is compared with its query, "
+            "in the background; 0: never. A table "
+            "can have its own: `WITH ('materialized-table.verify.interval' = '6 h')`."
+        ),
     ),
     Setting(
         key="materialized-table.upstream-wait",
         kind=Kind.DURATION,
-        help="How long a scheduled refresh waits at most for the scheduled refreshes of the materialized tables that it reads; 0: "
-        "not at all. A table can have its own: `WITH ('materialized-table.upstream-wait' = '10 min')`.",
+        help=(
+            "How long a scheduled refresh waits at most for the scheduled "
+            "refreshes of the materialized tables that it reads; 0: "
+            "not at all. A table can have its own: `WITH ('materialized-table.upstream-wait' = '10 min')`."
+        ),
         shown="half the table's freshness, or half the time between the schedule times of its cron",
     ),
     Setting(
         key="materialized-table.refresh.history",
         kind=Kind.DURATION,
         default="30 d",
-        help="How long the ledger keeps ended refreshes; it always keeps the newest 20 of each table. 0: for ever.",
+        help=(
+            "How long the ledger keeps ended refreshes; "
+            "it always keeps the newest 20 of each table. 0: for ever."
+        ),
     ),
     Setting(
         key="materialized-table.catch-up.max-partitions",
@@ -259,16 +311,20 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.INTEGER,
         default="5",
         minimum=0,
-        help="After how many schedule times in a row that failed by the query or its data a table is suspended; of refresh mode "
-        "CONTINUOUS, after how many such batches; 0: never.",
+        help=(
+            "After how many schedule times in a row that failed by the query or its data a table is "
+            "suspended; of refresh mode CONTINUOUS, after how many such batches; 0: never."
+        ),
     ),
     Setting(
         key="materialized-table.compaction.small-files",
         kind=Kind.INTEGER,
         default="50",
         minimum=0,
-        help="With more small files than this (under 16 MB, and not alone in their partition) a table is compacted in the "
-        "background; 0: never for this.",
+        help=(
+            "With more small files than this (under 16 MB, and not alone in their partition) a table is "
+            "compacted in the background; 0: never for this."
+        ),
     ),
     Setting(
         key="materialized-table.compaction.delete-files",
@@ -287,8 +343,10 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.job.history",
         kind=Kind.DURATION,
         default="7 d",
-        help="How long SHOW JOBS lists an INSERT, UPDATE, DELETE, MERGE, CREATE TABLE … AS or statement set that has ended; 0: "
-        "for ever.",
+        help=(
+            "How long SHOW JOBS lists an "
+            "INSERT, UPDATE, DELETE, MERGE, CREATE TABLE … AS or statement set that has ended; 0: for ever."
+        ),
     ),
     Setting(
         key="sql-gateway.job.max-concurrent",
@@ -299,21 +357,29 @@ SETTINGS: tuple[Setting, ...] = (
     ),
     Setting(
         key="job.hooks.webhook.allowed-urls",
-        help="URLs, separated by commas, to which the job status hook `webhook` may post, and to all paths below "
-        "them; empty: it is off.",
+        help=(
+            "URLs, separated by commas, to which the job status hook `webhook` may post, "
+            "and to all paths below them; empty: it is off."
+        ),
         shown="none",
     ),
     Setting(
         key="job.hooks.webhook.secret",
         kind=Kind.SECRET,
-        help="The key of the HMAC-SHA256 with which the hook `webhook` signs what it posts; the hook is off without it.",
+        help=(
+            "The key of the HMAC-SHA256 with which the hook `webhook` signs what it posts; "
+            "the hook is off without it."
+        ),
         shown="none",
     ),
     Setting(
         key="table.local-time-zone",
         kind=Kind.ZONE,
         shown="the machine's, or UTC",
-        help="Time zone of sessions, and of the schedule of tables created in them: an IANA name such as Europe/Berlin.",
+        help=(
+            "Time zone of sessions, and of the schedule of tables created in them: "
+            "an IANA name such as Europe/Berlin."
+        ),
     ),
     Setting(
         key="workflow-scheduler.type",
@@ -336,27 +402,37 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(
         key="execution.checkpointing.dir",
         shown="`<home>/checkpoints`",
-        help="Where streaming jobs keep their checkpoints, each in a folder of its own; a checkpoint is deleted with its job after "
-        "`sql-gateway.job.history`. Sessions can SET it.",
+        help=(
+            "Where streaming jobs keep their checkpoints, each in a folder of its own; "
+            "a checkpoint is deleted with its job after `sql-gateway.job.history`. Sessions can SET it."
+        ),
     ),
     Setting(
         key="execution.checkpointing.savepoint-dir",
         shown="`<home>/savepoints`",
-        help="Where STOP JOB … WITH SAVEPOINT puts the copy of a checkpoint, which stays there. Sessions can SET it.",
+        help=(
+            "Where STOP JOB … WITH SAVEPOINT puts the copy of a checkpoint, which stays there. "
+            "Sessions can SET it."
+        ),
     ),
     Setting(
         key="streaming.on-source-rewrite",
         kind=Kind.CHOICE,
         default="fail",
         choices=("fail", "ignore"),
-        help="What a streaming job does when rows of a table that it reads were changed or removed: it fails, or ignores that. "
-        "Sessions can SET it.",
+        help=(
+            "What a streaming job does when rows of a table that it reads were changed or removed: "
+            "it fails, or ignores that. Sessions can SET it."
+        ),
     ),
     Setting(
         key="execution.timeout",
         kind=Kind.DURATION,
         default="0 s",
-        help="How long a statement may take before it ends with status TIMEOUT; 0: without limit. Sessions can SET it.",
+        help=(
+            "How long a statement may take before it ends with status TIMEOUT; 0: without limit. "
+            "Sessions can SET it."
+        ),
     ),
 )
 BY_KEY: Mapping[str, Setting] = {setting.key: setting for setting in SETTINGS}

@@ -17,7 +17,9 @@ Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, .
 
 
 def value_of(setting: Setting, text: str, source: str) -> Value:
-    """Return what *text* means for *setting*; raises ConfigError naming key, value, expected form and *source*."""
+    """Return what *text* means for *setting*; raises ConfigError naming key, value,
+    expected form and *source*.
+    """
     try:
         value = _PARSERS[setting.kind](setting, text.strip())
     except ConfigError as cause:
@@ -25,7 +27,8 @@ def value_of(setting: Setting, text: str, source: str) -> Value:
     if value is None:
         shown = MASK if setting.secret else f"'{text}'"
         raise ConfigError(
-            f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.", key=setting.key
+            f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.",
+            key=setting.key,
         )
     return value
 

@@ -27,7 +27,10 @@ _UNITS = {
 
 @dataclass
 class Board:
-    """Draws what the gateway answers. It counts the rows of a table again only after a refresh has published some."""
+    """Draws what the gateway answers.
+
+    It counts the rows of a table again only after a refresh has published some.
+    """
 
     client: GatewayClient
     caption: str
@@ -62,7 +65,9 @@ def _cells(table: TableFacts, runs: Sequence[RunFacts], rows: int) -> tuple[Text
         refresh = Text(f"{verb} {last.partitions}", style=style)
     elif last is not None:
         refresh = Text(last.status.lower(), style="red")
-    unit, number = next((unit, table.freshness // span) for unit, span in _UNITS.items() if not table.freshness % span)
+    unit, number = next(
+        (unit, table.freshness // span) for unit, span in _UNITS.items() if not table.freshness % span
+    )
     return (
         table.name,
         table.refresh_mode,
@@ -76,11 +81,15 @@ def _cells(table: TableFacts, runs: Sequence[RunFacts], rows: int) -> tuple[Text
 
 
 def _age(age: timedelta) -> str:
-    return f"{age.total_seconds():.0f} s" if age < timedelta(minutes=2) else f"{age // timedelta(minutes=1)} min"
+    return (
+        f"{age.total_seconds():.0f} s" if age < timedelta(minutes=2) else f"{age // timedelta(minutes=1)} min"
+    )
 
 
 def is_settled(client: GatewayClient) -> bool:
-    """Whether a refresh of every table (of the newest partition, where it has some) would find nothing to do now."""
+    """Whether a refresh of every table (of the newest partition, where it has some) would find
+    nothing to do now.
+    """
     newest = f"PARTITION (ds = '{day(DAYS_AT_START + ARRIVING_DAYS - 1)}')"
     targets = (f"{table.full_name} {newest if table is DAILY else ''}" for table in TABLES)
     return all(read_decision(client, target) == "skip" for target in targets)

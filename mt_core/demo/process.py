@@ -23,7 +23,9 @@ class GatewayProcess:
     _process: subprocess.Popen[str] | None = field(default=None, init=False)
 
     def start(self) -> str:
-        """Start the gateway and wait until it reports that it is ready; raises GatewayError with its messages if it ends."""
+        """Start the gateway and wait until it reports that it is ready;
+        raises GatewayError with its messages if it ends.
+        """
         self.home.mkdir(parents=True, exist_ok=True)
         options = [part for setting in self.settings for part in ("-D", setting)]
         command = [sys.executable, "-P", "-m", "mt_core", "gateway", "--home", str(self.home), *options]
@@ -37,7 +39,9 @@ class GatewayProcess:
             if READY in line:
                 return line.split(READY, 1)[1].split()[0]
         code = process.wait()
-        raise GatewayError(f"The gateway did not start: {messages.read_text(encoding='utf-8').strip() or code}")
+        raise GatewayError(
+            f"The gateway did not start: {messages.read_text(encoding='utf-8').strip() or code}"
+        )
 
     @property
     def pid(self) -> int:

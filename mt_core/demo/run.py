@@ -41,7 +41,9 @@ def run_demo(console: Console, *, keep: bool) -> int:
         gateway.stop()
         return 1
     if keep:
-        console.print(f'Connect with: freshtable sql --gateway {url} -e "SHOW MATERIALIZED TABLES IN lake.demo"')
+        console.print(
+            f'Connect with: freshtable sql --gateway {url} -e "SHOW MATERIALIZED TABLES IN lake.demo"'
+        )
         console.print(f"The gateway keeps running (process {gateway.pid}); stop it with: kill {gateway.pid}")
         return 0
     console.print("Stopping the gateway; `freshtable demo --keep` leaves it running.")
@@ -91,7 +93,8 @@ def _redraw_until(done: Callable[[], bool], live: Live, board: Board, timeout_s:
 
 
 class Arrivals(threading.Thread):
-    """Plays the outside world: every few seconds a day of flights arrives, and an external scheduler requests its partition.
+    """Plays the outside world: every few seconds a day of flights arrives,
+    and an external scheduler requests its partition.
 
     `error` is why it ended early.
     """
@@ -107,9 +110,12 @@ class Arrivals(threading.Thread):
                 for number in range(DAYS_AT_START, DAYS_AT_START + ARRIVING_DAYS):
                     arrived, midnight = day(number), f"{day(number + 1)} 00:00:00"
                     ask(client, arrival(self._files, arrived))
-                    client.refresh(Refresh(identifier=DAILY.full_name, is_periodic=True, schedule_time=midnight))
+                    client.refresh(
+                        Refresh(identifier=DAILY.full_name, is_periodic=True, schedule_time=midnight)
+                    )
                     self._board.caption = (
-                        f"flights of {arrived} arrived; the scheduler asked for {DAILY.name} at {midnight} {ZONE}"
+                        f"flights of {arrived} arrived; the scheduler asked for {DAILY.name} at "
+                        f"{midnight} {ZONE}"
                     )
                     time.sleep(ARRIVES_EVERY_S)
         except MtError as error:

@@ -34,7 +34,8 @@ class DemoTable:
 
 DAILY = DemoTable(
     name="daily",
-    clauses="""PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
+    clauses="""PARTITIONED BY (ds)
+WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
 FRESHNESS = INTERVAL '1' DAY""",
     query=f"""SELECT ds, origin, count(*) AS flights, count_if(dep_delay > 15) AS late, sum(distance) AS miles
 FROM {NAMESPACE}.flights GROUP BY ds, origin""",
@@ -68,9 +69,15 @@ def sources(files: FlightFiles) -> Iterator[str]:
     last = day(DAYS_AT_START - 1)
     for source in SOURCES:
         only = f" WHERE ds <= '{last}'" if source == "flights" else ""
-        yield f"CREATE TABLE {NAMESPACE}.{source} USING iceberg AS SELECT * FROM parquet.`{files.path(source)}`{only}"
+        yield (
+            f"CREATE TABLE {NAMESPACE}.{source} USING iceberg AS SELECT * "
+            f"FROM parquet.`{files.path(source)}`{only}"
+        )
 
 
 def arrival(files: FlightFiles, arriving: date) -> str:
     """Return the statement by which a day of flights arrives."""
-    return f"INSERT INTO {NAMESPACE}.flights SELECT * FROM parquet.`{files.path('flights')}` WHERE ds = '{arriving}'"
+    return (
+        f"INSERT INTO {NAMESPACE}.flights SELECT * FROM parquet.`{files.path('flights')}` "
+        f"WHERE ds = '{arriving}'"
+    )

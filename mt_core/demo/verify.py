@@ -17,7 +17,8 @@ def verify(client: GatewayClient) -> list[str]:
         stored, computed = f"SELECT * FROM {table.full_name}", table.query
         wrong = ask(
             client,
-            f"SELECT count(*) AS n FROM (({stored} EXCEPT ALL ({computed})) UNION ALL (({computed}) EXCEPT ALL {stored}))",
+            f"SELECT count(*) AS n FROM (({stored} EXCEPT ALL ({computed})) "
+            f"UNION ALL (({computed}) EXCEPT ALL {stored}))",
         )[0]["n"]
         if wrong or not rows:
             raise GatewayError(

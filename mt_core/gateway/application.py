@@ -27,7 +27,10 @@ from mt_core.gateway.statements import configuring_router, operations_router, st
 
 
 def build_app(services: GatewayServices, bodies: BodyLimits | None = None) -> FastAPI:
-    """Return the gateway's application. A version is a list of routers; the default version has no prefix as well."""
+    """Return the gateway's application.
+
+    A version is a list of routers; the default version has no prefix as well.
+    """
     app = FastAPI(openapi_url=None, redirect_slashes=False)
     app.state.bodies = bodies or BodyLimits()
     errors.install(app)

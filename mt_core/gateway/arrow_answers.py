@@ -1,4 +1,6 @@
-"""The Arrow answer of a result: a page as an Arrow IPC stream, with the other members of the JSON page in headers."""
+"""The Arrow answer of a result: a page as an Arrow IPC stream, with the other members of the JSON
+page in headers.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ class ArrowAnswer(Response):
         next_uri: str | None,
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        page = {RESULT_TYPE_HEADER: result_type} | ({NEXT_URI_HEADER: next_uri} if next_uri is not None else {})
+        page = {RESULT_TYPE_HEADER: result_type} | (
+            {NEXT_URI_HEADER: next_uri} if next_uri is not None else {}
+        )
         super().__init__(stream, headers={**page, **(headers or {})})
 
 
@@ -47,7 +51,9 @@ def accepts_arrow(request: Request) -> bool:
 
 
 def stream_of(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> bytes | memoryview:
-    """Return the few JSON values of a statement that is no query as a stream; a value without a simple type is text."""
+    """Return the few JSON values of a statement that is no query as a stream;
+    a value without a simple type is text.
+    """
     schema = pa.schema(
         [pa.field(column.name, _arrow_type(column.type), nullable=column.type.nullable) for column in columns]
     )

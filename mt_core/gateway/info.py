@@ -18,8 +18,8 @@ READY, UNKNOWN = "READY", "UNKNOWN"
 def info_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
     """Return the endpoint by which clients negotiate the API version, and the one that names the product.
 
-    A header of the second says whether Spark takes work, or why it does not, one whether the scheduler begins refreshes, and
-    one, of an embedded gateway, what goes on without clients.
+    A header of the second says whether Spark takes work, or why it does not,
+    one whether the scheduler begins refreshes, and one, of an embedded gateway, what goes on without clients.
     """
     router = direct_router()
     info = {"productName": services.info.product_name, "version": services.info.version}

@@ -1,4 +1,6 @@
-"""Plans of a session: the compiled plans in its folder, for a program that shares no files with the gateway."""
+"""Plans of a session: the compiled plans in its folder, for a program that shares no files
+with the gateway.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ PlanName = Annotated[str, Path(pattern=r"^[\w-][\w.-]{0,199}$")]
 
 
 def plans_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints; `EXECUTE PLAN 'name'` and `EXPLAIN PLAN 'name'` of the session read the same file."""
+    """Return the endpoints; `EXECUTE PLAN 'name'` and `EXPLAIN PLAN 'name'` of the session
+    read the same file.
+    """
     router = direct_router("/sessions/{session_handle}/plans")
 
     @router.get("/{name}", **described("A compiled plan of a session", PLAN, errors=PLAN_ERRORS))
@@ -33,7 +37,9 @@ def plans_router(services: GatewayServices) -> APIRouter:
         except PlanNotFound as error:
             return error_answer(error, error.http_status, doing=f"Plan {name} cannot be shown.")
 
-    @router.put("/{name}", **described("Store a compiled plan in a session", NOTHING, body=PLAN, errors=PLAN_ERRORS))
+    @router.put(
+        "/{name}", **described("Store a compiled plan in a session", NOTHING, body=PLAN, errors=PLAN_ERRORS)
+    )
     def put_plan(session: SessionHandle, name: PlanName, body: JsonBody) -> JsonAnswer:
         handle, text = services.sessions.get(session).handle, body.text("plan")
         if text is None:

@@ -30,8 +30,8 @@ from mt_core.gateway.services import GatewayServices
 from mt_core.tables.table_commands import RefreshRequest
 
 _MEANING = (
-    "false is a manual refresh, of the whole table or of staticPartitions; true is one at a schedule time, which "
-    "scheduleTime names"
+    "false is a manual refresh, of the whole table or of staticPartitions; "
+    "true is one at a schedule time, which scheduleTime names"
 )
 # The registry's column for attempts holds no more.
 _DIGITS = 9
@@ -56,7 +56,9 @@ async def refresh_headers(
     trigger: Annotated[str | None, Header(alias=TRIGGER_HEADER.lower())] = None,
 ) -> RefreshHeaders:
     """Return the headers of a call, which FastAPI reads."""
-    return RefreshHeaders(request_key=request_key, table_id=table_id, attempt=attempt, force=force, trigger=trigger)
+    return RefreshHeaders(
+        request_key=request_key, table_id=table_id, attempt=attempt, force=force, trigger=trigger
+    )
 
 
 def refresh_router(services: GatewayServices) -> APIRouter:
@@ -112,5 +114,7 @@ def attempt_of(text: str | None) -> int | None:
     if not text:
         return None
     if not text.isdecimal() or len(text) > _DIGITS:
-        raise RequestInvalid(f"{ATTEMPT_HEADER} must be a number of at most {_DIGITS} digits, not '{text[:40]}'.")
+        raise RequestInvalid(
+            f"{ATTEMPT_HEADER} must be a number of at most {_DIGITS} digits, not '{text[:40]}'."
+        )
     return int(text)

@@ -1,4 +1,6 @@
-"""Endpoints of Flink that the gateway refuses: its embedded scheduler (v3), and deploying a script to a cluster of its own (v4)."""
+"""Endpoints of Flink that the gateway refuses: its embedded scheduler (v3),
+and deploying a script to a cluster of its own (v4).
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,9 @@ _REFUSALS = (
 
 
 def workflows_router() -> APIRouter:
-    """Return the endpoints of Flink's embedded scheduler: a workflow changed through them would not fit its table."""
+    """Return the endpoints of Flink's embedded scheduler: a workflow changed through them would
+    not fit its table.
+    """
     router = APIRouter(prefix="/workflow/embedded-scheduler")
     for refusal in _REFUSALS:
         router.add_api_route(
@@ -92,8 +96,8 @@ def _refusing(refusal: _Refusal) -> Callable[[Body], JsonAnswer]:
     def refuse(body: JsonBody) -> JsonAnswer:
         body.text(refusal.field)
         error = Unsupported(
-            f"embedded-scheduler/{refusal.action}: the workflow of a materialized table is managed by the gateway, with the "
-            f"scheduler that workflow-scheduler.type names; {refusal.way_out}."
+            f"embedded-scheduler/{refusal.action}: the workflow of a materialized table is managed by the "
+            f"gateway, with the scheduler that workflow-scheduler.type names; {refusal.way_out}."
         )
         return error_answer(error, doing=f"Failed to {refusal.action} the workflow.")
 
@@ -110,11 +114,14 @@ def scripts_router(services: GatewayServices) -> APIRouter:
         fields = [name for name in ("script", "scriptUri") if body.text(name)]
         if len(fields) != 1:
             what = "both are there" if fields else "neither is there"
-            invalid = RequestInvalid(f"Please specify either script content or uri: script and scriptUri, {what}.")
+            invalid = RequestInvalid(
+                f"Please specify either script content or uri: script and scriptUri, {what}."
+            )
             return error_answer(invalid, doing="Failed to deploy the script.")
         raise Unsupported(
-            "Scripts cannot be deployed: there is no application mode, Spark runs in the gateway's own driver; send the "
-            "statements of the script one after the other, as `freshtable sql -f` and `sql-client.sh gateway -f` do."
+            "Scripts cannot be deployed: there is no application mode, "
+            "Spark runs in the gateway's own driver; send the statements of the script one after the other, "
+            "as `freshtable sql -f` and `sql-client.sh gateway -f` do."
         )
 
     return router

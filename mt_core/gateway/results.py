@@ -63,7 +63,9 @@ class Fetch:
 
 
 def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
-    """Return the endpoint of results; with extras there are Arrow, page sizes, progress, warnings and the refresh run."""
+    """Return the endpoint of results; with extras there are Arrow, page sizes, progress,
+    warnings and the refresh run.
+    """
     router, pages = direct_router(), _Pages(services=services, version=version)
     route = described("A page of a result", result_schema(version))
     if version.extras:
@@ -77,7 +79,9 @@ def results_router(services: GatewayServices, version: ApiVersion) -> APIRouter:
             row_format: RowFormat = "JSON",
             page_size: PageSize = None,
         ) -> Response:
-            form = PageRequest(row_format=_row_format(row_format), page_size=page_size, arrow=accepts_arrow(request))
+            form = PageRequest(
+                row_format=_row_format(row_format), page_size=page_size, arrow=accepts_arrow(request)
+            )
             return await pages.answer(request, (session, operation), token, form)
 
     elif version.row_formats:
@@ -111,7 +115,9 @@ class _Pages:
     services: GatewayServices
     version: ApiVersion
 
-    async def answer(self, request: Request, handles: tuple[str, str], token: int, form: PageRequest) -> Answer:
+    async def answer(
+        self, request: Request, handles: tuple[str, str], token: int, form: PageRequest
+    ) -> Answer:
         base, operations = request.scope["path"].rpartition("/")[0], self.services.operations
         statement = self.services.sessions.get(handles[0]).operation(handles[1])
         operation = await short(lambda: operations.find(*handles)) if statement is None else statement
@@ -154,7 +160,11 @@ def _page(fetch: Fetch) -> JsonAnswer:
     result = _result(fetch.operation)
     if fetch.form.row_format == "JSON":
         encoded = fetch.operation.fetch(fetch.token, fetch.form.page_size, PageForm.JSON)
-        data = _objects(encoded.rows, encoded.kinds) if encoded.body is None else orjson.Fragment(bytes(encoded.body))
+        data = (
+            _objects(encoded.rows, encoded.kinds)
+            if encoded.body is None
+            else orjson.Fragment(bytes(encoded.body))
+        )
         return _json_page(fetch, result, data, last=encoded.last)
     page = fetch.operation.fetch(fetch.token, fetch.form.page_size)
     rows = plain_rows(result.rows.columns, page.rows)
@@ -226,5 +236,7 @@ def _run_json(run: RefreshRun) -> dict[str, Any]:
 
 def _row_format(text: str) -> str:
     if text.upper() not in ROW_FORMATS:
-        raise RequestInvalid(f'Cannot resolve query parameter (rowFormat) from value "{text}"; use JSON or PLAIN_TEXT.')
+        raise RequestInvalid(
+            f'Cannot resolve query parameter (rowFormat) from value "{text}"; use JSON or PLAIN_TEXT.'
+        )
     return text.upper()

@@ -31,12 +31,12 @@ class ProductInfo:
 class GatewayServices:
     """Sessions and what runs in them; `names` are those that a session can see.
 
-    `tokens` are the bearer tokens that give access (none: any request to a loopback address or one of `hosts` has it);
-    `engine_trouble` says why the engine takes no work (empty: it does), `engine_note` what it does more slowly than it
-    could (empty: nothing), `scheduler_trouble` why the scheduler begins no refreshes (empty: it does; None: not known),
-    `remaining_work` what goes on without clients (None: the gateway stays in any case); `versions` are the API versions
-    of GET /api_versions; `published` are the workflows that an external scheduler reads, `plans` the files of compiled
-    plans.
+    `tokens` are the bearer tokens that give access (none: any request to a loopback address or one of `hosts`
+    has it); `engine_trouble` says why the engine takes no work (empty: it does), `engine_note` what it does
+    more slowly than it could (empty: nothing), `scheduler_trouble` why the scheduler begins no refreshes
+    (empty: it does; None: not known), `remaining_work` what goes on without clients (None: the gateway stays
+    in any case); `versions` are the API versions of GET /api_versions; `published` are the workflows that an
+    external scheduler reads, `plans` the files of compiled plans.
     """
 
     sessions: SessionManager

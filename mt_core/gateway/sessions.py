@@ -9,7 +9,14 @@ from mt_core.gateway.http.answers import JsonAnswer
 from mt_core.gateway.http.blocking import short
 from mt_core.gateway.http.endpoints import direct_router
 from mt_core.gateway.http.requests import JsonBody, SessionHandle
-from mt_core.gateway.http.schemas import NOTHING, OPEN_SESSION, SESSION, SESSION_CLOSED, SESSION_OPENED, described
+from mt_core.gateway.http.schemas import (
+    NOTHING,
+    OPEN_SESSION,
+    SESSION,
+    SESSION_CLOSED,
+    SESSION_OPENED,
+    described,
+)
 from mt_core.gateway.http.security import Caller
 from mt_core.gateway.http.versions import ApiVersion
 from mt_core.gateway.services import GatewayServices

@@ -18,12 +18,20 @@ _NOT_MODIFIED = 304
 
 
 def shards_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints. A shard has an ETag; the answer to a request with the same one is 304 without a body."""
+    """Return the endpoints.
+
+    A shard has an ETag; the answer to a request with the same one is 304 without a body.
+    """
     router = APIRouter()
 
-    @router.get("/workflows/{scheduler}/shards/{number}", **described("A shard of workflows", PUBLISHED_SHARD))
+    @router.get(
+        "/workflows/{scheduler}/shards/{number}", **described("A shard of workflows", PUBLISHED_SHARD)
+    )
     def get_shard(
-        scheduler: str, number: ShardNumber, request: Request, if_none_match: Annotated[str | None, Header()] = None
+        scheduler: str,
+        number: ShardNumber,
+        request: Request,
+        if_none_match: Annotated[str | None, Header()] = None,
     ) -> Response:
         published = services.published
         if published is None or published.scheduler != scheduler:
@@ -52,7 +60,8 @@ def shards_router(services: GatewayServices) -> APIRouter:
 def _unknown(published: PublishedWorkflows | None, scheduler: str) -> JsonAnswer:
     ours = published.scheduler if published is not None else "none"
     error = SchedulerNotUsed(
-        f"This gateway publishes no workflows for the scheduler '{scheduler}': its workflow-scheduler.type is {ours}."
+        f"This gateway publishes no workflows for the scheduler '{scheduler}': "
+        f"its workflow-scheduler.type is {ours}."
     )
     return error_answer(error, error.http_status, doing="There are no such workflows.")
 

@@ -1,4 +1,6 @@
-"""Statements and their operations: begin, status, cancel, close; configuring a session, and completing a statement."""
+"""Statements and their operations: begin, status, cancel, close; configuring a session,
+and completing a statement.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ def statements_router(services: GatewayServices) -> APIRouter:
     """Return the endpoint that begins statements."""
     router = direct_router()
 
-    @router.post("/sessions/{session_handle}/statements", **described("Begin a statement", OPERATION, body=STATEMENT))
+    @router.post(
+        "/sessions/{session_handle}/statements", **described("Begin a statement", OPERATION, body=STATEMENT)
+    )
     def execute_statement(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
         operation = services.executor.submit(
             services.sessions.get(session),
@@ -60,7 +64,9 @@ def configuring_router(services: GatewayServices) -> APIRouter:
     async def configure_session(session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
         statement, timeout_ms = body.statement(), body.milliseconds("executionTimeout")
         target = services.sessions.get(session)
-        await long_wait(lambda: services.executor.configure(target, statement, timeout_ms=timeout_ms, caller=caller))
+        await long_wait(
+            lambda: services.executor.configure(target, statement, timeout_ms=timeout_ms, caller=caller)
+        )
         return JsonAnswer({})
 
     @router.get("/complete-statement", **described("Complete a statement", CANDIDATES, body=COMPLETE))

@@ -1,6 +1,8 @@
-"""The certainty of a query's result: which columns have the same values whenever the query is computed over the same rows.
+"""The certainty of a query's result: which columns have the same values whenever the query is computed
+over the same rows.
 
-The others depend on the order of rows or on ties, which no query fixes: two computations may both be right, and differ.
+The others depend on the order of rows or on ties, which no query fixes:
+two computations may both be right, and differ.
 """
 
 from __future__ import annotations
@@ -56,7 +58,9 @@ _TIES_OF_LIMIT = "LIMIT chooses among ties"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Certainty:
-    """For each column of a result why its value is not certain, None if it is; `rows`: why not even their number is."""
+    """For each column of a result why its value is not certain, None if it is; `rows`:
+    why not even their number is.
+    """
 
     columns: tuple[str | None, ...]
     rows: str | None = None
@@ -66,8 +70,8 @@ class Certainty:
 class _Part:
     """What holds above one operator, by the ids of its columns.
 
-    `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` are row numbers, with the columns
-    that all rows of one number agree in; `order` are the columns of a Sort.
+    `sums` are sums of doubles, whose last digits depend on the order of the additions. `ranks` are row
+    numbers, with the columns that all rows of one number agree in; `order` are the columns of a Sort.
     """
 
     columns: tuple[int, ...] = ()
@@ -114,7 +118,10 @@ class _Part:
             columns=(*(self.columns if keep else ()), *(each.identity for each in items)),
             doubts={**self.doubts, **doubts},
             sums=self.sums | sums,
-            ranks={**self.ranks, **{new: self.ranks[old] for new, old in renamed.items() if old in self.ranks}},
+            ranks={
+                **self.ranks,
+                **{new: self.ranks[old] for new, old in renamed.items() if old in self.ranks},
+            },
         )
 
     def certain_only(self, kept: frozenset[int], reason: str) -> _Part:
@@ -128,9 +135,13 @@ class _Part:
 
 
 def certainty_of(
-    plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]], *, floats: Sequence[bool]
+    plan: Sequence[Mapping[str, Any]],
+    subqueries: Iterable[Sequence[Mapping[str, Any]]],
+    *,
+    floats: Sequence[bool],
 ) -> Certainty:
-    """Return the certainty of a query from the JSON of its analysed plan, and of the subqueries left in its expressions.
+    """Return the certainty of a query from the JSON of its analysed plan, and of the subqueries left
+    in its expressions.
 
     *floats* says of each column whether it holds floating numbers, which are compared within a tolerance.
     """
@@ -150,7 +161,9 @@ def certainty_of(
 def _part(node: Node) -> _Part:
     below = [_part(child) for child in node.children]
     if node.kind == "Sort":
-        order = (column.identity for each in node.expressions("order") if (column := _ordered(each)) is not None)
+        order = (
+            column.identity for each in node.expressions("order") if (column := _ordered(each)) is not None
+        )
         return replace(below[0], order=frozenset(order))
     if node.kind in TRANSPARENT:
         return below[0]
@@ -162,7 +175,9 @@ def _part(node: Node) -> _Part:
     if not below:
         return _Part(columns=node.identities("output"))
     part = _joined(below)
-    return part.uncertain(next((f"{node.kind} is above a column that is not certain" for _ in part.doubts), None))
+    return part.uncertain(
+        next((f"{node.kind} is above a column that is not certain" for _ in part.doubts), None)
+    )
 
 
 def _project(node: Node, below: Sequence[_Part]) -> _Part:
@@ -192,7 +207,9 @@ def _window(node: Node, below: Sequence[_Part]) -> _Part:
 
 
 def _counts_rows(item: Node) -> bool:
-    """Return whether a window takes a number of rows before or after each one: which those are among equal ones is open."""
+    """Return whether a window takes a number of rows before or after each one:
+    which those are among equal ones is open.
+    """
     if any(each.kind in _RANKS for each in _all(item)):
         return False
     return any(
@@ -211,7 +228,9 @@ def _filter(node: Node, below: Sequence[_Part]) -> _Part:
         ranks = each.attributes() & frozenset(part.ranks)
         if ranks and each.attributes() == ranks and len(ranks) == 1:
             [rank] = ranks
-            part = part.certain_only(part.ranks[rank] - frozenset(part.doubts), "row_number() chooses among ties")
+            part = part.certain_only(
+                part.ranks[rank] - frozenset(part.doubts), "row_number() chooses among ties"
+            )
         else:
             others.append(each)
     return part.uncertain(part.doubt_of(others))
@@ -282,7 +301,9 @@ def _list_below(node: Node) -> Node | None:
 
 
 def _ordered(node: Node) -> Node | None:
-    """Return the column by which a SortOrder orders, or that an expression is; None for another expression."""
+    """Return the column by which a SortOrder orders, or that an expression is;
+    None for another expression.
+    """
     return (node.children[0] if node.kind == "SortOrder" else node).column()
 
 

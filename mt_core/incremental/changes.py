@@ -22,7 +22,9 @@ def can_be_looked_up(type_: str) -> bool:
 
 
 def can_be_told_apart(type_: str) -> bool:
-    """Return whether two values of a type, which is in SQL, can be told apart: those of a map by its entries in their order."""
+    """Return whether two values of a type, which is in SQL, can be told apart:
+    those of a map by its entries in their order.
+    """
     return can_be_looked_up(type_.lower().removeprefix(_MAP))
 
 
@@ -42,7 +44,10 @@ class ChangeKind(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """One snapshot of a source's log, made at `at` (UTC). `operation` and `summary` are those of the Iceberg specification."""
+    """One snapshot of a source's log, made at `at` (UTC).
+
+    `operation` and `summary` are those of the Iceberg specification.
+    """
 
     snapshot_id: str
     parent_id: str | None
@@ -59,9 +64,9 @@ class Commit:
 class SourceChange:
     """What happened to a source: rows added and deleted, bytes added; None where the log does not tell them.
 
-    `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version can be read; `since`:
-    when the oldest of the commits was made that changed rows, None where that is not known. `from_nothing`: nobody had committed
-    to the source before, and all its rows are appended ones.
+    `reason` says in words why nothing certain is known, None otherwise. `base_live`: whether the old version
+    can be read; `since`: when the oldest of the commits was made that changed rows, None where that is not
+    known. `from_nothing`: nobody had committed to the source before, and all its rows are appended ones.
     """
 
     kind: ChangeKind
@@ -87,15 +92,22 @@ class SourceChange:
                 return f"{rows} {'appended' if kind is ChangeKind.APPENDS else 'changed'}{size}"
 
 
-_ROW_COUNTS = ("added-records", "deleted-records", "added-delete-files", "removed-delete-files", "deleted-data-files")
+_ROW_COUNTS = (
+    "added-records",
+    "deleted-records",
+    "added-delete-files",
+    "removed-delete-files",
+    "deleted-data-files",
+)
 
 
 def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChange:
     """Return what happened between two snapshots of a source, given all of them that are live.
 
-    The append reader of Iceberg leaves out what `overwrite` and `delete` commits did, also rows that they only added, so
-    one of them makes all of it ROWS. A version that is no ancestor of the new one (a rollback, the publish of a branch that
-    does not descend from it) can still be compared with it by their files, if both are live.
+    The append reader of Iceberg leaves out what `overwrite` and `delete` commits did, also rows that
+    they only added, so one of them makes all of it ROWS. A version that is no ancestor of the new one (a
+    rollback, the publish of a branch that does not descend from it) can still be compared with it by their
+    files, if both are live.
     """
     if old == new:
         return SourceChange(kind=ChangeKind.NOTHING)
@@ -104,7 +116,8 @@ def change_between(log: Mapping[str, Commit], old: str, new: str) -> SourceChang
     commits, parent = _commits_since(log, old, new)
     kind = max((_kind_of(commit) for commit in commits), default=ChangeKind.NOTHING)
     if old not in log:
-        # What was appended since can be read if only the old version itself has expired: its id is compared, not read.
+        # What was appended since can be read if only the old version itself has expired:
+        # its id is compared, not read.
         if parent != old or kind > ChangeKind.APPENDS:
             return _unknown(old)
     elif parent != old:
@@ -134,7 +147,9 @@ def change_from_nothing(log: Mapping[str, Commit], new: str) -> SourceChange:
 
 
 def _commits_since(log: Mapping[str, Commit], old: str, new: str) -> tuple[list[Commit], str | None]:
-    """Return the commits from *new* down to before *old*, and the parent of the last one: *old*, or where the log ends."""
+    """Return the commits from *new* down to before *old*, and the parent of the last one:
+    *old*, or where the log ends.
+    """
     commits: list[Commit] = []
     current: str | None = new
     while current is not None and current != old and current in log:
@@ -157,11 +172,18 @@ def _kind_of(commit: Commit) -> ChangeKind:
 
 
 def appends_nothing(summary: Mapping[str, str]) -> bool:
-    """Return whether an append with *summary* is of a refresh that had no rows to add. Other writers may record no files."""
+    """Return whether an append with *summary* is of a refresh that had no rows to add.
+
+    Other writers may record no files.
+    """
     return RUN_ID in summary and ADDED_FILES not in summary
 
 
 def _unknown(snapshot_id: str) -> SourceChange:
     return SourceChange(
-        kind=ChangeKind.UNKNOWN, rows=None, size=None, base_live=False, reason=f"snapshot {snapshot_id} has expired"
+        kind=ChangeKind.UNKNOWN,
+        rows=None,
+        size=None,
+        base_live=False,
+        reason=f"snapshot {snapshot_id} has expired",
     )

@@ -10,14 +10,20 @@ from mt_core.incremental.strategy import Strategy, TooManyKeys, ValueChanged, Wa
 from mt_core.model.storage import InVain
 
 MOST_CHANGED = 0.5
-"""Share of the sources' bytes up to which appended rows are read apart from the others, and partitions replaced."""
+"""Share of the sources' bytes up to which appended rows are read apart from the others,
+and partitions replaced.
+"""
 MOST_REWRITTEN = 0.75
-"""Share of the sources' bytes up to which changed rows and the table, which is rewritten, cost less than the sources."""
+"""Share of the sources' bytes up to which changed rows and the table, which is rewritten,
+cost less than the sources.
+"""
 MOST_KEYS = 0.2
 """Share of the table's rows up to which keys are replaced."""
 MOST_CHANGED_FOR_KEYS = 0.3
 FEW_KEYS = 1000
-"""Keys up to which their number does not speak for a recomputation: to know it took most of what the change takes."""
+"""Keys up to which their number does not speak for a recomputation:
+to know it took most of what the change takes.
+"""
 LARGE_TABLE = 1_000_000
 """Rows of a table up to which it is rewritten sooner than changed in place."""
 SMALL_TABLE = 200_000
@@ -28,9 +34,13 @@ MOST_IN_PLACE = 0.1
 CLEARLY_SMALLER = 0.5
 """Share of the bytes of a change that took too long up to which another change is tried."""
 RETRIED_AFTER = 5
-"""Recomputations after which a change is tried again whatever its size: what made the last one slow may have gone."""
+"""Recomputations after which a change is tried again whatever its size:
+what made the last one slow may have gone.
+"""
 DOUBTED_AFTER = 1
-"""The same where only the last change was slow: it may have been the first in a JVM, or other work beside it."""
+"""The same where only the last change was slow: it may have been the first in a JVM,
+or other work beside it.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +64,9 @@ class Sizes:
 
     @property
     def in_place(self) -> bool:
-        """Whether files of the table stay: little changed, and it is large or its rows are replaced by key."""
+        """Whether files of the table stay: little changed, and it is large or its rows
+        are replaced by key.
+        """
         return (self.upsert or self.table_rows >= LARGE_TABLE) and self.share <= MOST_IN_PLACE
 
     @property
@@ -71,8 +83,8 @@ class Sizes:
 def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
     """Return why a recomputation is cheaper than *strategy*, None if the strategy is cheaper.
 
-    The limits lie between measured points: how many keys change counts more than how many rows, since each key that changed
-    costs its part of a recomputation.
+    The limits lie between measured points: how many keys change counts more than how many rows,
+    since each key that changed costs its part of a recomputation.
     """
     share = sizes.share
     match strategy.way:
@@ -80,19 +92,25 @@ def dearer_than_recomputing(strategy: Strategy, sizes: Sizes) -> str | None:
             return f"{share:.0%} of the sources changed"
         case Way.MERGE | Way.SIGNED if sizes.in_place:
             return None
-        case Way.MERGE | Way.SIGNED if sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes:
+        case Way.MERGE | Way.SIGNED if (
+            sizes.changed_bytes + sizes.table_bytes > MOST_REWRITTEN * sizes.source_bytes
+        ):
             return "the table is not much smaller than its sources"
         case Way.KEYS if share > MOST_CHANGED_FOR_KEYS:
             return f"{share:.0%} of the sources changed"
         case Way.KEYS if sizes.changed_rows > MOST_KEYS * sizes.table_rows:
-            return f"up to {sizes.changed_rows} of {sizes.table_rows} {plural(sizes.table_rows, 'key')} changed"
+            return (
+                f"up to {sizes.changed_rows} of {sizes.table_rows} {plural(sizes.table_rows, 'key')} changed"
+            )
         case _:
             return None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measured:
-    """What a run of the table took: seconds, and bytes of the sources that it read, None if that is not known."""
+    """What a run of the table took: seconds, and bytes of the sources that it read,
+    None if that is not known.
+    """
 
     way: Way
     seconds: float
@@ -111,7 +129,9 @@ def in_vain_again(strategy: Strategy, sizes: Sizes, last: InVain | None) -> str 
 
 
 def slower_than_recomputing(way: Way, changed_bytes: int, runs: Sequence[Measured]) -> str | None:
-    """Return why *way* would take longer than a recomputation, by the last *runs* of the table, newest first; None if not."""
+    """Return why *way* would take longer than a recomputation, by the last *runs* of the table, newest first;
+    None if not.
+    """
     applied = [run for run in runs if run.way is way]
     recomputed = next((run for run in runs if run.way is Way.RECOMPUTE), None)
     if not applied or recomputed is None or way is Way.NOTHING:

@@ -1,4 +1,6 @@
-"""The first rows of an ordered result: ORDER BY and LIMIT on top of a query, which keep of old rows none that they had left out."""
+"""The first rows of an ordered result: ORDER BY and LIMIT on top of a query, which keep of old rows none
+that they had left out.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from mt_core.incremental.plan import Node
 class FirstRows:
     """So many `rows` come first in the `order` of columns, each with its position and its direction in SQL.
 
-    `reads` are the relations whose appended rows only add rows below; `total`: rows that are equal in the order are equal.
+    `reads` are the relations whose appended rows only add rows below; `total`:
+    rows that are equal in the order are equal.
     """
 
     rows: int
@@ -22,7 +25,9 @@ class FirstRows:
 
 
 def sort_of(root: Node) -> tuple[int, Node] | None:
-    """Return the number of rows to which a query limits what a Sort gives, and that Sort; None for any other query."""
+    """Return the number of rows to which a query limits what a Sort gives, and that Sort;
+    None for any other query.
+    """
     node = root
     for kind in ("GlobalLimit", "LocalLimit"):
         while node.kind == "SubqueryAlias":
@@ -34,7 +39,9 @@ def sort_of(root: Node) -> tuple[int, Node] | None:
 
 
 def first_rows(rows: int, sort: Node, columns: Sequence[int], *, reads: frozenset[int]) -> FirstRows | None:
-    """Return what is kept of a Sort whose *columns* have these ids; None if it orders by anything else than they."""
+    """Return what is kept of a Sort whose *columns* have these ids;
+    None if it orders by anything else than they.
+    """
     order = []
     for each in sort.expressions("order"):
         column = each.children[0].column()

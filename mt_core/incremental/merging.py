@@ -17,7 +17,9 @@ AGAIN: Mapping[str, str] = {
     "BitOrAgg": "bit_or",
     "BitXorAgg": "bit_xor",
 }
-"""The aggregates that combine, by their class in Spark, with the aggregate over results of parts that gives that of all rows."""
+"""The aggregates that combine, by their class in Spark, with the aggregate over results of parts that gives
+that of all rows.
+"""
 
 Merge = tuple[str | None, ...]
 """For each column of the table its aggregate, one of `AGAIN`; None for a grouping key."""
@@ -31,7 +33,9 @@ _ORDERED = (*_NUMBERS, *_DOUBLES, "string", "boolean", "date", "timestamp", "tim
 
 
 def merge_of(root: Node) -> Merge | str:
-    """Return how the aggregates of a query combine, or why they do not: only one aggregate on top of rows that no group holds."""
+    """Return how the aggregates of a query combine, or why they do not:
+    only one aggregate on top of rows that no group holds.
+    """
     top = _without_renaming(root)
     if top.kind != "Aggregate":
         return "the aggregate is not on top"
@@ -79,13 +83,16 @@ def _counts_rows(value: Node) -> bool:
 
 
 def _without_renaming(node: Node) -> Node:
-    """Return the aggregate below projections that give all its columns in its order, under whatever names; else the node itself."""
+    """Return the aggregate below projections that give all its columns in its order, under whatever names;
+    else the node itself.
+    """
     top = node
     while top.kind in ("Project", "SubqueryAlias"):
         below = top.children[0]
         if top.kind == "Project":
             columns = [
-                column.identity if (column := each.column()) else None for each in top.expressions("projectList")
+                column.identity if (column := each.column()) else None
+                for each in top.expressions("projectList")
             ]
             field = "aggregateExpressions" if below.kind == "Aggregate" else "projectList"
             if columns != [each.identity for each in below.expressions(field)]:
@@ -101,7 +108,8 @@ def _rows_only(node: Node) -> bool:
 def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: bool) -> Merge | str:
     """Return *merge*, or why the types of the result's columns, by name and in order, do not allow it.
 
-    *null_after_overflow*: sums give NULL in place of an error, and what a NULL stands for is not known any more.
+    *null_after_overflow*: sums give NULL in place of an error, and what a NULL stands
+    for is not known any more.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         base = written.partition("(")[0].strip().lower()
@@ -118,9 +126,11 @@ def check_types(merge: Merge, types: Mapping[str, str], *, null_after_overflow: 
 
 
 def inexact_sum(merge: Merge, types: Mapping[str, str]) -> str | None:
-    """Return which sum combines only to about what a recomputation gives, by the *types* of the columns; None if all are exact.
+    """Return which sum combines only to about what a recomputation gives, by the *types* of the columns;
+    None if all are exact.
 
-    The sum of doubles depends on the order of the additions: combined sums differ in their last bits from recomputed ones.
+    The sum of doubles depends on the order of the additions:
+    combined sums differ in their last bits from recomputed ones.
     """
     for function, (name, written) in zip(merge, types.items(), strict=True):
         if function == "Sum" and written.strip().lower() in _DOUBLES:

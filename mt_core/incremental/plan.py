@@ -1,4 +1,6 @@
-"""The analysed plan of a query, read from the JSON that Spark writes of it: a tree of nodes with their expressions."""
+"""The analysed plan of a query, read from the JSON that Spark writes of it:
+a tree of nodes with their expressions.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,9 @@ from dataclasses import dataclass
 from typing import Any
 
 OCCURRENCE_PREFIX = "_source_"
-"""The alias of the n-th relation of the text is this prefix with n: it says in the plan where a relation stands in the text."""
+"""The alias of the n-th relation of the text is this prefix with n:
+it says in the plan where a relation stands in the text.
+"""
 
 # What tells uses of one expression apart, not expressions.
 _NAMES_OF_USES = frozenset({"exprId", "qualifier", "metadata", "nonInheritableMetadataKeys"})
@@ -28,14 +32,19 @@ LEFT_ONLY = frozenset({"LeftSemi", "LeftAnti"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """An operator or an expression. `kind` is its class in Spark, without the package; `fields` are its own facts."""
+    """An operator or an expression.
+
+    `kind` is its class in Spark, without the package; `fields` are its own facts.
+    """
 
     kind: str
     fields: Mapping[str, Any]
     children: tuple[Node, ...]
 
     def expressions(self, field: str) -> tuple[Node, ...]:
-        """Return the expressions in a field of an operator; none if it has no such field or the field is empty."""
+        """Return the expressions in a field of an operator; none if it has no such field
+        or the field is empty.
+        """
         value = self.fields.get(field)
         if not value:
             return ()
@@ -52,7 +61,9 @@ class Node:
 
     @property
     def data_type(self) -> str | None:
-        """The type of an attribute or a cast in Spark's words; None for a nested one, or where the plan does not say it."""
+        """The type of an attribute or a cast in Spark's words; None for a nested one,
+        or where the plan does not say it.
+        """
         written = self.fields.get("dataType")
         return written if isinstance(written, str) else None
 
@@ -74,7 +85,9 @@ class Node:
         return self.children[0] if self.kind == "Alias" else self
 
     def column(self) -> Node | None:
-        """Return the attribute that the expression gives as it is, or as a wider integer; None for another one."""
+        """Return the attribute that the expression gives as it is, or as a wider integer;
+        None for another one.
+        """
         node = self.value()
         while node.kind == "Cast" and _widens(node.children[0].data_type, node.data_type):
             node = node.children[0]
@@ -130,7 +143,9 @@ def occurrences_below(node: Node) -> Iterator[int]:
 
 
 def all_values(plan: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether each subquery that is left in the expressions of a plan, given as JSON, has one value for the whole query."""
+    """Return whether each subquery that is left in the expressions of a plan, given as JSON,
+    has one value for the whole query.
+    """
     found = _subqueries(plan)
     return all(str(each["class"]).endswith("ScalarSubquery") and not each["outerAttrs"] for each in found)
 
@@ -147,7 +162,9 @@ def _subqueries(body: Any) -> Iterator[Mapping[str, Any]]:
 
 
 def join_type(node: Node) -> str:
-    """Return the type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti, ExistenceJoin."""
+    """Return the type of a join: Inner, Cross, LeftOuter, RightOuter, FullOuter, LeftSemi, LeftAnti,
+    ExistenceJoin.
+    """
     written = node.fields["joinType"]
     return str(written.get("object") or written["product-class"]).rpartition(".")[2].removesuffix("$")
 

@@ -14,9 +14,11 @@ _RELATION = "DataSourceV2Relation"
 
 
 def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
-    """Return the ids of the attributes that the result of a query depends on; *plan* is its analysed plan as JSON.
+    """Return the ids of the attributes that the result of a query depends on;
+    *plan* is its analysed plan as JSON.
 
-    A column that only a star names, and that nothing above it reads, is left out; where that is not certain it is counted.
+    A column that only a star names, and that nothing above it reads, is left out;
+    where that is not certain it is counted.
     """
     walk = _Walk()
     walk.visit(read_plan(plan), whole=True)
@@ -25,7 +27,9 @@ def read_attributes(plan: Sequence[Mapping[str, Any]]) -> frozenset[int]:
 
 @dataclass(slots=True)
 class _Walk:
-    """Collects attributes that are read, and those that a projection's column reads only if it is read itself."""
+    """Collects attributes that are read, and those that a projection's column reads only
+    if it is read itself.
+    """
 
     read: set[int] = field(default_factory=set)
     behind: dict[int, set[int]] = field(default_factory=dict)
@@ -74,7 +78,9 @@ class _Walk:
 
 
 def _attributes(body: Any) -> Iterator[tuple[int, Sequence[Mapping[str, Any]] | None]]:
-    """Yield the ids of the attributes in the expressions of an operator, and the plans of subqueries there."""
+    """Yield the ids of the attributes in the expressions of an operator,
+    and the plans of subqueries there.
+    """
     if isinstance(body, list):
         for each in body:
             yield from _attributes(each)

@@ -1,7 +1,9 @@
-"""The shape of a query: what a change of each relation in its text does to the result, and which columns divide it.
+"""The shape of a query: what a change of each relation in its text does to the result,
+and which columns divide it.
 
-A column *divides* a result by a relation if the rows with one of its values depend only on those rows of the relation that
-have the same value in the column that the lineage names. Rules: docs/decisions/0030-incremental-maintenance.md.
+A column *divides* a result by a relation if the rows with one of its values depend only on
+those rows of the relation that have the same value in the column that the lineage names. Rules:
+docs/decisions/0030-incremental-maintenance.md.
 """
 
 from __future__ import annotations
@@ -58,8 +60,8 @@ class Reach(IntEnum):
 class Occurrence:
     """What the plan does with one relation of the text.
 
-    `reason` is what makes it less than LINEAR, in words. `siblings` are the relations of the other branches of its UNIONs:
-    they have to be empty while the query runs over its changed rows.
+    `reason` is what makes it less than LINEAR, in words. `siblings` are the relations of the other branches
+    of its UNIONs: they have to be empty while the query runs over its changed rows.
     """
 
     reach: Reach = Reach.LINEAR
@@ -75,10 +77,11 @@ class Occurrence:
 class QueryShape:
     """The shape of a query with columns by position and relations by their number in the text.
 
-    `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level (all of them in
-    a query without groups); `merge` combines the aggregates of old and new rows, or says why they do not combine; `row_count` is
-    the position of a column with the number of rows of each group, None without one. Changes of the relations `values` do not
-    matter while the scalar subqueries that read them give the same values. `first` is what ORDER BY and LIMIT on top keep, if any.
+    `lineage` is each column's; `keys` are the positions of the columns that are grouping keys at every level
+    (all of them in a query without groups); `merge` combines the aggregates of old and new rows, or says
+    why they do not combine; `row_count` is the position of a column with the number of rows of each group,
+    None without one. Changes of the relations `values` do not matter while the scalar subqueries that read
+    them give the same values. `first` is what ORDER BY and LIMIT on top keep, if any.
     """
 
     occurrences: Mapping[int, Occurrence]
@@ -116,7 +119,9 @@ class _Part:
         return self.groups is not None and not read <= self.groups
 
     def lineage_of(self, expression: Node) -> Lineage:
-        """Return the lineage of an expression: that of a column, or of COALESCE over the two keys of a full join."""
+        """Return the lineage of an expression: that of a column, or of COALESCE over the two
+        keys of a full join.
+        """
         column, value = expression.column(), expression.value()
         if column is not None:
             return self.lineage.get(column.identity, {})
@@ -125,11 +130,16 @@ class _Part:
         return {}
 
 
-def read_shape(plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]]) -> QueryShape:
-    """Return the shape of a query from the JSON of its analysed plan and of the subqueries that are left in its expressions."""
+def read_shape(
+    plan: Sequence[Mapping[str, Any]], subqueries: Iterable[Sequence[Mapping[str, Any]]]
+) -> QueryShape:
+    """Return the shape of a query from the JSON of its analysed plan and of the subqueries
+    that are left in its expressions.
+    """
     root = read_plan(plan)
     part, below = _part(root), Counter(occurrences_below(root))
-    # A relation of the text that stands in several places of the plan has no lineage: its places may have different ones.
+    # A relation of the text that stands in several places of the plan has no lineage:
+    # its places may have different ones.
     unclear = dict.fromkeys(
         (number for number, times in below.items() if times > 1),
         Occurrence(reach=Reach.NONE, reason="a view or a WITH query reads it in several places"),
@@ -231,10 +241,15 @@ def _aggregate(node: Node, below: Sequence[_Part]) -> _Part:
 
 def _window(node: Node, below: Sequence[_Part]) -> _Part:
     part = below[0]
-    partition = [column.identity for each in node.expressions("partitionSpec") if (column := each.column()) is not None]
-    # A column with the lineage of another has its values: an alias below the window is an attribute of its own.
+    partition = [
+        column.identity for each in node.expressions("partitionSpec") if (column := each.column()) is not None
+    ]
+    # A column with the lineage of another has its values:
+    # an alias below the window is an attribute of its own.
     lineages = [part.lineage[column] for column in partition if part.lineage.get(column)]
-    partition += [column for column in part.columns if part.lineage.get(column) in lineages and column not in partition]
+    partition += [
+        column for column in part.columns if part.lineage.get(column) in lineages and column not in partition
+    ]
     return _Part(
         columns=(*part.columns, *node.identities("windowExpressions")),
         lineage={column: part.lineage.get(column, {}) for column in partition},
@@ -250,7 +265,9 @@ def _filter(node: Node, below: Sequence[_Part]) -> _Part:
         lineage[left] = lineage[right] = {**lineage.get(left, {}), **lineage.get(right, {})}
     occurrences = part.occurrences
     if part.hides(conditions):
-        occurrences = part.worsened(Reach.NONE, "a condition on aggregated values is above it", above=Reach.GROUPED)
+        occurrences = part.worsened(
+            Reach.NONE, "a condition on aggregated values is above it", above=Reach.GROUPED
+        )
     return replace(part, lineage=lineage, occurrences=occurrences)
 
 
@@ -278,7 +295,10 @@ def _join(node: Node, below: Sequence[_Part]) -> _Part:
         lineage=lineage,
         groups=_joined_groups(kind, left, right, equal),
         occurrences=_together(
-            [_side(left, kind in _KEEPS_LEFT, kind, conditions), _side(right, kind in _KEEPS_RIGHT, kind, conditions)]
+            [
+                _side(left, kind in _KEEPS_LEFT, kind, conditions),
+                _side(right, kind in _KEEPS_RIGHT, kind, conditions),
+            ]
         ),
         coalesced={frozenset(pair): merged for pair, merged in both.items()} if kind == "FullOuter" else {},
     )
@@ -292,8 +312,12 @@ def _side(part: _Part, keeps: bool, kind: str, conditions: Sequence[Node]) -> di
     return dict(part.occurrences)
 
 
-def _joined_groups(kind: str, left: _Part, right: _Part, equal: Sequence[tuple[int, int]]) -> frozenset[int] | None:
-    """Return the grouping keys above a join: those of the side that has groups, and what the condition makes equal to them."""
+def _joined_groups(
+    kind: str, left: _Part, right: _Part, equal: Sequence[tuple[int, int]]
+) -> frozenset[int] | None:
+    """Return the grouping keys above a join: those of the side that has groups,
+    and what the condition makes equal to them.
+    """
     if kind in LEFT_ONLY or kind == "ExistenceJoin":
         return left.groups
     match [part.groups for part in (left, right) if part.groups is not None]:
@@ -358,9 +382,14 @@ def _generate(node: Node, below: Sequence[_Part]) -> _Part:
     part = below[0]
     occurrences = part.occurrences
     if part.hides(node.expressions("generator")):
-        occurrences = part.worsened(Reach.NONE, "rows are generated from aggregated values of it", above=Reach.GROUPED)
+        occurrences = part.worsened(
+            Reach.NONE, "rows are generated from aggregated values of it", above=Reach.GROUPED
+        )
     return replace(
-        part, columns=(*part.columns, *node.identities("generatorOutput")), occurrences=occurrences, coalesced={}
+        part,
+        columns=(*part.columns, *node.identities("generatorOutput")),
+        occurrences=occurrences,
+        coalesced={},
     )
 
 

@@ -28,12 +28,13 @@ class Way(StrEnum):
 class Strategy:
     """A way with its reason, in words for users.
 
-    `keys` are the positions of the columns whose values name what to replace (KEYS, PARTITIONS); `key_columns` has, for each
-    changed relation by its number, the columns of it that hold them, or None where the query over the changed rows gives them.
-    `merge` has the aggregate of each column (MERGE). `most_keys`: up to how many keys are replaced (KEYS; None: any number),
-    since what is known before they are read says little of their number. `values`: the changed relations that only scalar
-    subqueries read, each of which has to give the value that it gave. `first` is what is kept of the table's rows and of appended
-    ones in place of aggregates (MERGE).
+    `keys` are the positions of the columns whose values name what to replace (KEYS, PARTITIONS);
+    `key_columns` has, for each changed relation by its number, the columns of it that hold them, or None
+    where the query over the changed rows gives them. `merge` has the aggregate of each column (MERGE).
+    `most_keys`: up to how many keys are replaced (KEYS; None: any number), since what is known before they
+    are read says little of their number. `values`: the changed relations that only scalar subqueries read,
+    each of which has to give the value that it gave. `first` is what is kept of the table's rows and of
+    appended ones in place of aggregates (MERGE).
     """
 
     way: Way
@@ -76,11 +77,17 @@ class Ties(NotApplied):
 def check_keys(strategy: Strategy, number: int) -> None:
     """Raise TooManyKeys if so many keys are more than *strategy* replaces."""
     if strategy.most_keys is not None and number > strategy.most_keys:
-        raise TooManyKeys(f"{number:,} keys changed, more than the {strategy.most_keys:,} up to which that pays")
+        raise TooManyKeys(
+            f"{number:,} keys changed, more than the {strategy.most_keys:,} up to which that pays"
+        )
 
 
 def choose(
-    shape: QueryShape, changes: Mapping[int, SourceChange], *, columns: Sequence[str], relations: Sequence[str]
+    shape: QueryShape,
+    changes: Mapping[int, SourceChange],
+    *,
+    columns: Sequence[str],
+    relations: Sequence[str],
 ) -> Strategy:
     """Return the cheapest exact way to apply *changes*, which are by relation.
 
@@ -90,13 +97,17 @@ def choose(
     for number, change in changed.items():
         if change.from_nothing:
             return Strategy(way=Way.RECOMPUTE, reason=f"{relations[number]} had no rows before")
-    values = frozenset(number for number, change in changed.items() if number in shape.values and change.base_live)
+    values = frozenset(
+        number for number, change in changed.items() if number in shape.values and change.base_live
+    )
     others = {number: change for number, change in changed.items() if number not in values}
     choice = _chosen(shape, others, columns, relations)
     if not values or choice.way is Way.RECOMPUTE:
         return choice
     reason = choice.reason if others else "only scalar subqueries read what changed"
-    return replace(choice, reason=f"{reason}, as long as scalar subqueries give the same values", values=values)
+    return replace(
+        choice, reason=f"{reason}, as long as scalar subqueries give the same values", values=values
+    )
 
 
 def _chosen(
@@ -113,8 +124,11 @@ def _chosen(
         return Strategy(way=Way.SIGNED, reason="rows changed below projections, filters and joins")
     if not isinstance(shape.merge, str) and all(each.reach is Reach.GROUPED for each in occurrences.values()):
         if appends:
-            return Strategy(way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge)
-        # Where several relations changed, a row of an added image may be one that a removed one takes out again.
+            return Strategy(
+                way=Way.MERGE, reason="only appends below one aggregate that combines", merge=shape.merge
+            )
+        # Where several relations changed, a row of an added image may be one that a removed one
+        # takes out again.
         if len(changed) == 1 and can_subtract(shape.merge):
             return Strategy(
                 way=Way.MERGE, reason="rows changed below one aggregate of counts and sums", merge=shape.merge
@@ -124,7 +138,9 @@ def _chosen(
     return _by_keys(shape, occurrences, columns) or Strategy(
         way=Way.RECOMPUTE,
         reason="no column divides the result by the changed rows: "
-        + "; ".join(f"{relations[number]}: {each.reason or 'no key'}" for number, each in occurrences.items()),
+        + "; ".join(
+            f"{relations[number]}: {each.reason or 'no key'}" for number, each in occurrences.items()
+        ),
     )
 
 
@@ -136,7 +152,8 @@ def choose_partitions(
     columns: Sequence[str],
     relations: Sequence[str],
 ) -> Strategy:
-    """Return how the partitions are found that have other rows after *changes*: those of the columns at the positions *partition*.
+    """Return how the partitions are found that have other rows after *changes*:
+    those of the columns at the positions *partition*.
 
     RECOMPUTE with the reason where the changed rows of a relation do not tell them.
     """
@@ -152,7 +169,10 @@ def choose_partitions(
         elif occurrence.reach is not Reach.NONE and set(partition) <= set(shape.keys):
             key_columns[number] = None
         else:
-            reason = f"no changed row of {relations[number]} tells the {_listed(columns, partition)} of the rows that it changes"
+            reason = (
+                f"no changed row of {relations[number]} tells the {_listed(columns, partition)} of the "
+                "rows that it changes"
+            )
             because = f" ({occurrence.reason})" if occurrence.reason else ""
             return Strategy(way=Way.RECOMPUTE, reason=reason + because)
     return Strategy(
@@ -164,24 +184,35 @@ def choose_partitions(
 
 
 def _settled(changed: Mapping[int, SourceChange], relations: Sequence[str]) -> Strategy | None:
-    """Return the strategy that follows from what happened to the sources alone; None if the query's shape decides."""
+    """Return the strategy that follows from what happened to the sources alone;
+    None if the query's shape decides.
+    """
     if not changed:
         return Strategy(way=Way.NOTHING, reason="no rows of any source changed")
     for number, change in changed.items():
-        # Where several relations changed, one is read at its old version while the query runs over the change of another.
+        # Where several relations changed, one is read at its old version while the query runs over
+        # the change of another.
         if change.kind is ChangeKind.UNKNOWN or (len(changed) > 1 and not change.base_live):
             reason = change.reason or "its old version has expired"
-            return Strategy(way=Way.RECOMPUTE, reason=f"the changes of {relations[number]} are not known: {reason}")
+            return Strategy(
+                way=Way.RECOMPUTE, reason=f"the changes of {relations[number]} are not known: {reason}"
+            )
     return None
 
 
 _UNREAD = Occurrence(reach=Reach.NONE, reason="the plan does not show where it is read")
 
 
-def _by_keys(shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: Sequence[str]) -> Strategy | None:
-    """Return the strategy that replaces the rows of the changed keys; None if no column divides the result."""
+def _by_keys(
+    shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: Sequence[str]
+) -> Strategy | None:
+    """Return the strategy that replaces the rows of the changed keys;
+    None if no column divides the result.
+    """
     direct = tuple(
-        position for position, lineage in enumerate(shape.lineage) if all(number in lineage for number in occurrences)
+        position
+        for position, lineage in enumerate(shape.lineage)
+        if all(number in lineage for number in occurrences)
     )
     if direct:
         return Strategy(
@@ -189,7 +220,8 @@ def _by_keys(shape: QueryShape, occurrences: Mapping[int, Occurrence], columns: 
             reason=f"the changed rows name the keys {_listed(columns, direct)}",
             keys=direct,
             key_columns={
-                number: tuple(shape.lineage[position][number] for position in direct) for number in occurrences
+                number: tuple(shape.lineage[position][number] for position in direct)
+                for number in occurrences
             },
         )
     if shape.keys and all(each.reach is not Reach.NONE for each in occurrences.values()):

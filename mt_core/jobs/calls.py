@@ -39,10 +39,13 @@ class _Due:
 class HookCalls:
     """Calls the hooks of the jobs of gateway *owner*, and of gateways that have ended; safe from any thread.
 
-    `find` returns the hook of a name; what it raises counts as a failure of the hook, which may be installed again.
+    `find` returns the hook of a name; what it raises counts as a failure of the hook,
+    which may be installed again.
     """
 
-    def __init__(self, registry: Registry, *, owner: str, clock: Clock, find: Callable[[str], JobStatusHook]) -> None:
+    def __init__(
+        self, registry: Registry, *, owner: str, clock: Clock, find: Callable[[str], JobStatusHook]
+    ) -> None:
         self.registry = registry
         self._owner, self._clock, self._find = owner, clock, find
         self._calling: set[str] = set()
@@ -64,7 +67,9 @@ class HookCalls:
         if waiting:
             with ThreadPoolExecutor(min(len(waiting), _CALLERS), thread_name_prefix="job-hooks") as callers:
                 list(callers.map(self.call, waiting))
-        retries = [hook.retry_at for job in self._waiting() for hook in job.hooks if hook.retry_at is not None]
+        retries = [
+            hook.retry_at for job in self._waiting() for hook in job.hooks if hook.retry_at is not None
+        ]
         now = self._clock.now()
         self._look_at = self._clock.elapsed() + min([LOOK_AGAIN, *(each - now for each in retries)])
 
@@ -86,7 +91,12 @@ class HookCalls:
         for index, hook in enumerate(job.hooks if job is not None else ()):
             event = hook.next_event(job.status) if job is not None else None
             resting = is_ahead(hook.retry_at, now, self._kind(hook.name).longest_pause)
-            if job is not None and event is not None and not resting and (not awaited or self._kind(hook.name).awaited):
+            if (
+                job is not None
+                and event is not None
+                and not resting
+                and (not awaited or self._kind(hook.name).awaited)
+            ):
                 return _Due(job=job, index=index, hook=hook, event=event)
         return None
 
@@ -100,7 +110,10 @@ class HookCalls:
     def _call(self, due: _Due) -> None:
         failure = error_of(partial(self._perform, due))
         if failure is None:
-            self._store(due, replace(due.hook, done=(*due.hook.done, due.event), failures=0, retry_at=None, error=None))
+            self._store(
+                due,
+                replace(due.hook, done=(*due.hook.done, due.event), failures=0, retry_at=None, error=None),
+            )
             return
         log.warning(
             "hook %s failed for %s of job %s: %s", due.hook.name, due.event, due.job.job_id, failure,

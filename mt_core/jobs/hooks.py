@@ -19,7 +19,9 @@ Body = Mapping[str, Any]
 
 
 class JobHooks:
-    """The hooks a plug-in implements; its entry point in group `mt_core.job_hooks` has the name that `job.hooks` gives it."""
+    """The hooks a plug-in implements; its entry point in group `mt_core.job_hooks` has the name
+    that `job.hooks` gives it.
+    """
 
     @hookspec
     def mt_job_status_hooks(self) -> list[type[JobStatusHook]]:  # type: ignore[empty-body]
@@ -29,15 +31,18 @@ class JobHooks:
 class JobStatusHook(ABC):
     """Is called when a job is created and when it has ended, in this order.
 
-    Each call happens at least once: again after it raised, and again after the gateway ended before it was recorded, then in
-    another process, to which only the job and *body* are left. So a call must be harmless when it is repeated. What it raises
-    is recorded and never changes the outcome of the job. Every method may be called from any thread.
+    Each call happens at least once: again after it raised, and again after the gateway ended before it was
+    recorded, then in another process, to which only the job and *body* are left. So a call must be harmless
+    when it is repeated. What it raises is recorded and never changes the outcome of the job. Every method may
+    be called from any thread.
     """
 
     identifier: ClassVar[str]
-    # Whether the work of the job waits for the first call of `on_created`, and its statement for the first of its end.
+    # Whether the work of the job waits for the first call of `on_created`, and its statement
+    # for the first of its end.
     awaited: ClassVar[bool] = False
-    # How often the call for one event is repeated (None: until it succeeds), and the first pause, which doubles each time.
+    # How often the call for one event is repeated (None: until it succeeds), and the first pause,
+    # which doubles each time.
     retries: ClassVar[int | None] = None
     first_pause: ClassVar[timedelta] = timedelta(seconds=1)
     longest_pause: ClassVar[timedelta] = timedelta(minutes=10)

@@ -1,4 +1,6 @@
-"""Installed job status hooks: those of the gateway, and those of plug-ins, which are imported when a job names them."""
+"""Installed job status hooks: those of the gateway, and those of plug-ins, which are imported
+when a job names them.
+"""
 
 from __future__ import annotations
 
@@ -42,9 +44,13 @@ class InstalledHooks:
             raise RequestInvalid(f"{HOOKS_KEY}: {cause}", key=HOOKS_KEY) from cause
 
     def attached(self, properties: Mapping[str, str]) -> tuple[JobHook, ...]:
-        """Return the hooks that `job.hooks` names, with what each needs of *properties*; raises RequestInvalid."""
+        """Return the hooks that `job.hooks` names, with what each needs of *properties*;
+        raises RequestInvalid.
+        """
         self.check(properties)
-        return tuple(JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(properties))
+        return tuple(
+            JobHook(name=name, body=self.find(name).body_of(properties)) for name in _names(properties)
+        )
 
 
 def _names(properties: Mapping[str, str]) -> tuple[str, ...]:
@@ -64,5 +70,7 @@ def _load(name: str, own: Collection[str]) -> JobStatusHook:
         )
         raise PluginError(f"Job status hook {name!r} is {problem}.")
     [point] = matching.values()
-    hook: JobStatusHook = plugin_class(point, noun="job status hook", hooks=JobHooks, offer="mt_job_status_hooks")()
+    hook: JobStatusHook = plugin_class(
+        point, noun="job status hook", hooks=JobHooks, offer="mt_job_status_hooks"
+    )()
     return hook

@@ -16,7 +16,9 @@ def remaining_work(tx: Transaction) -> str:
 
     Queries end with their clients, and a suspended table or stream waits for a statement.
     """
-    jobs = [job for job in tx.jobs.open() if job.status is not JobStatus.SUSPENDED and job.kind not in QUERIES]
+    jobs = [
+        job for job in tx.jobs.open() if job.status is not JobStatus.SUSPENDED and job.kind not in QUERIES
+    ]
     tables = [table for table in tx.tables.page() if table.status is not RefreshStatus.SUSPENDED]
     runs = tx.runs.newest(statuses=_UNDER_WAY)
     counted = (

@@ -21,8 +21,8 @@ from mt_core.tables.upkeep.gateways import living_owners
 log = logging.getLogger(__name__)
 HISTORY = timedelta(days=7)
 LOST = (
-    "the gateway that ran it ended. What it had committed by then stays, and it is not run again: look at its target, then "
-    "send the statement again if its rows are missing"
+    "the gateway that ran it ended. What it had committed by then stays, and it is not run again: "
+    "look at its target, then send the statement again if its rows are missing"
 )
 
 
@@ -51,7 +51,9 @@ class JobStore:
         self._lock = threading.Lock()
 
     def begin(self, job: Job) -> None:
-        """Store a job that begins now, and call its hooks; raises RegistryError, and then it must not begin."""
+        """Store a job that begins now, and call its hooks; raises RegistryError,
+        and then it must not begin.
+        """
         self._insert(replace(job, owner=self._owner))
         if job.hooks:
             self._call_hooks(job.job_id)
@@ -92,7 +94,9 @@ class JobStore:
                 self._unsaved[job_id] = ended
 
     def update(self, job_id: str, change: Callable[[Job], Job]) -> Job | None:
-        """Store a change of a job and call the hooks of its end; return the job, None if it had ended already."""
+        """Store a change of a job and call the hooks of its end; return the job,
+        None if it had ended already.
+        """
         job = self._change(job_id, change)
         if job is not None and job.hooks_due:
             self._call_hooks(job_id)
@@ -108,7 +112,9 @@ class JobStore:
     def creator(self, table: TableName) -> str | None:
         """Return the id of the detached job of this gateway that creates *table*, None if none does."""
         jobs = ((job.job_id, job.definition) for job in self.streams())
-        return next((job_id for job_id, each in jobs if each and each.creates and each.creates.table == table), None)
+        return next(
+            (job_id for job_id, each in jobs if each and each.creates and each.creates.table == table), None
+        )
 
     def jars(self) -> Mapping[str, Sequence[str]]:
         """Return the jars of the detached jobs of this gateway that have not ended, by the ids of these."""
@@ -132,12 +138,16 @@ class JobStore:
 
     @transactional
     def newest(self, tx: Transaction, limit: int) -> Sequence[Job]:
-        """Return the jobs that began last, the newest first; one that cannot be read says why in place of its name."""
+        """Return the jobs that began last, the newest first;
+        one that cannot be read says why in place of its name.
+        """
         return [*map(_readable, each_row(tx, lambda: tx.jobs.newest(limit)))]
 
     @transactional
     def open(self, tx: Transaction) -> Sequence[Job]:
-        """Return the jobs that have not ended, oldest first; one that cannot be read says why in place of its name."""
+        """Return the jobs that have not ended, oldest first;
+        one that cannot be read says why in place of its name.
+        """
         return [*map(_readable, each_row(tx, tx.jobs.open))]
 
     def settle(self) -> list[str]:
@@ -155,7 +165,10 @@ class JobStore:
         lost = self._settle_lost()
         self.changed.set()
         return [
-            f"{'took over' if job.definition is not None else 'ended'} job {job.job_id}, whose gateway had ended"
+            (
+                f"{'took over' if job.definition is not None else 'ended'} job {job.job_id}, "
+                "whose gateway had ended"
+            )
             for job in lost
         ]
 
@@ -188,7 +201,9 @@ class JobStore:
         return [tx.jobs.replace(self._inherited(job)) for job in tx.jobs.open() if job.owner not in living]
 
     def _inherited(self, job: Job) -> Job:
-        """Return the job of a gateway that has ended as a job of this gateway, which calls its hooks from now on."""
+        """Return the job of a gateway that has ended as a job of this gateway,
+        which calls its hooks from now on.
+        """
         if job.definition is None:
             return job.advance(JobStatus.FAILED, error=LOST, owner=self._owner, finished_at=self._clock.now())
         if job.status is JobStatus.RUNNING:

@@ -1,4 +1,6 @@
-"""The webhook: a job status hook that posts each event, signed, to a URL of the session's choice that the gateway allows."""
+"""The webhook: a job status hook that posts each event, signed, to a URL of the session's choice
+that the gateway allows.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _PORTS = {"http": 80, "https": 443}
 
 
 class Webhook(JobStatusHook):
-    """Posts to a URL that begins with one of *allowed*, with an HMAC-SHA256 of the body by *secret* in `Freshtable-Signature`."""
+    """Posts to a URL that begins with one of *allowed*, with an HMAC-SHA256 of the body by *secret*
+    in `Freshtable-Signature`.
+    """
 
     identifier: ClassVar[str] = "webhook"
     retries: ClassVar[int | None] = 10
@@ -56,13 +60,15 @@ class Webhook(JobStatusHook):
         """Raise RequestInvalid unless the gateway allows to post to *url*."""
         if not self._allowed or not self._secret:
             raise RequestInvalid(
-                f"The hook webhook is off; the gateway needs the settings {ALLOWED_KEY} and {SECRET_KEY}.", key=URL_KEY
+                f"The hook webhook is off; the gateway needs the settings {ALLOWED_KEY} and {SECRET_KEY}.",
+                key=URL_KEY,
             )
         if not url:
             raise RequestInvalid(f"The hook webhook needs a URL; SET '{URL_KEY}' = 'https://…'.", key=URL_KEY)
         if not any(_is_within(url, each) for each in self._allowed):
             raise RequestInvalid(
-                f"{URL_KEY} is no URL to which this gateway may post; its setting {ALLOWED_KEY} has those that it may.",
+                f"{URL_KEY} is no URL to which this gateway may post; "
+                f"its setting {ALLOWED_KEY} has those that it may.",
                 key=URL_KEY,
             )
 
@@ -75,26 +81,38 @@ class Webhook(JobStatusHook):
         headers = {"Content-Type": "application/json", SIGNATURE: f"sha256={digest}"}
         try:
             answer = httpx.post(
-                url, content=content, headers=headers, timeout=self._timeout_s, follow_redirects=False, trust_env=False
+                url,
+                content=content,
+                headers=headers,
+                timeout=self._timeout_s,
+                follow_redirects=False,
+                trust_env=False,
             )
         except (httpx.HTTPError, httpx.InvalidURL) as cause:
             raise MtError(
                 f"{urlsplit(url).hostname} did not take the event {event}: {type(cause).__name__}."
             ) from cause
         if not answer.is_success:
-            raise MtError(f"{urlsplit(url).hostname} answered the event {event} with status {answer.status_code}.")
+            raise MtError(
+                f"{urlsplit(url).hostname} answered the event {event} with status {answer.status_code}."
+            )
 
 
 def _is_within(url: str, allowed: SplitResult) -> bool:
     """Return whether *url* has scheme, host and port of *allowed*, and a path at or below its path."""
     try:
-        asked, ports = urlsplit(url), [each.port or _PORTS.get(each.scheme) for each in (urlsplit(url), allowed)]
+        asked, ports = (
+            urlsplit(url),
+            [each.port or _PORTS.get(each.scheme) for each in (urlsplit(url), allowed)],
+        )
     except ValueError:
         return False
     steps = unquote(asked.path).replace("\\", "/").split("/")
     if asked.scheme not in _PORTS or "@" in asked.netloc or ".." in steps or url != url.strip():
         return False
-    same_server = (asked.scheme, asked.hostname) == (allowed.scheme, allowed.hostname) and ports[0] == ports[1]
+    same_server = (asked.scheme, asked.hostname) == (allowed.scheme, allowed.hostname) and ports[0] == ports[
+        1
+    ]
     return same_server and f"{asked.path}/".startswith(f"{allowed.path.rstrip('/')}/")
 
 

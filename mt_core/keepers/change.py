@@ -1,4 +1,6 @@
-"""ChangeKeeper: the look-out of the gateway keeps a table fresh, as its row of the registry says; nothing is kept elsewhere."""
+"""ChangeKeeper: the look-out of the gateway keeps a table fresh, as its row of the registry says;
+nothing is kept elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,10 @@ LOOK_OUT = "continuous"
 
 @dataclass(frozen=True, slots=True)
 class ChangeKeeper:
-    """Implements `Keeper` for tables of refresh mode CONTINUOUS. `fresh_at` is what the look-out knows of each, by table id."""
+    """Implements `Keeper` for tables of refresh mode CONTINUOUS.
+
+    `fresh_at` is what the look-out knows of each, by table id.
+    """
 
     fresh_at: Mapping[str, datetime]
 

@@ -11,7 +11,10 @@ from mt_core.tables.keeper import Keeper, KeeperReport, KeeperState
 
 
 class KeeperKind(Enum):
-    """What keeps a table fresh. A table over streams never changes its kind; others do with their refresh mode."""
+    """What keeps a table fresh.
+
+    A table over streams never changes its kind; others do with their refresh mode.
+    """
 
     WORKFLOW = auto()
     CHANGE = auto()

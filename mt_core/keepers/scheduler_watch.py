@@ -1,4 +1,6 @@
-"""SchedulerWatch: what a gateway knows of the health of its scheduler, asked in the background and answered at once."""
+"""SchedulerWatch: what a gateway knows of the health of its scheduler, asked in the background
+and answered at once.
+"""
 
 from __future__ import annotations
 
@@ -35,22 +37,32 @@ class SchedulerWatch:
         before = self._health
         if health is not None and health.trouble and health.since is None:
             was_ill = before is not None and before.trouble
-            health = SchedulerHealth(trouble=health.trouble, since=before.since if before and was_ill else asked_at)
+            health = SchedulerHealth(
+                trouble=health.trouble, since=before.since if before and was_ill else asked_at
+            )
         self._health, self._asked_at = health, None
         self._log(before, health)
 
     def trouble(self) -> str | None:
-        """Return what is wrong with the scheduler, since when, and the way out; "" if it is well, None if that is not known."""
+        """Return what is wrong with the scheduler, since when, and the way out;
+        "" if it is well, None if that is not known.
+        """
         health, asked_at = self._health, self._asked_at
         if asked_at is not None and self._clock.elapsed() - asked_at[1] > LIMIT:
-            text = "it has not answered the question for its health since; see its log, and start the gateway again"
+            text = (
+                "it has not answered the question for its health since; "
+                "see its log, and start the gateway again"
+            )
             return self._text(SchedulerHealth(trouble=text, since=asked_at[0]))
         if health is None:
             return None
         return self._text(health) if health.trouble else ""
 
     def _text(self, health: SchedulerHealth) -> str:
-        return f"{self._scheduler.identifier} is UNHEALTHY since {health.since:%Y-%m-%d %H:%M:%S} UTC: {health.trouble}"
+        return (
+            f"{self._scheduler.identifier} is UNHEALTHY since {health.since:%Y-%m-%d %H:%M:%S} "
+            f"UTC: {health.trouble}"
+        )
 
     def _log(self, before: SchedulerHealth | None, now: SchedulerHealth | None) -> None:
         was_ill, is_ill = bool(before and before.trouble), bool(now and now.trouble)

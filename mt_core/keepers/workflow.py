@@ -22,7 +22,10 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 @dataclass(frozen=True, slots=True)
 class WorkflowKeeper:
-    """Implements `Keeper`, and makes all calls of the scheduler; the workflow's id is the table's. Thread-safe."""
+    """Implements `Keeper`, and makes all calls of the scheduler; the workflow's id is the table's.
+
+    Thread-safe.
+    """
 
     scheduler: WorkflowScheduler
 
@@ -66,9 +69,10 @@ class WorkflowKeeper:
         schedule, identifier = schedule_of(table), table.identifier
         if schedule.kind not in self.scheduler.kinds:
             raise WorkflowError(
-                f"The scheduler {self.scheduler.identifier} does not run SCHEDULE {schedule.kind}; write FRESHNESS = INTERVAL 'n' "
-                f"unit for {identifier}, or set workflow-scheduler.type to one that does, such as memory or airflow; a table that "
-                f"exists is mended by ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = INTERVAL 'n' unit."
+                f"The scheduler {self.scheduler.identifier} does not run SCHEDULE {schedule.kind}; write "
+                f"FRESHNESS = INTERVAL 'n' unit for {identifier}, or set workflow-scheduler.type to one "
+                "that does, such as memory or airflow; a table that exists is mended by ALTER MATERIALIZED "
+                f"TABLE {identifier} SET FRESHNESS = INTERVAL 'n' unit."
             )
         self.scheduler.check_schedule(str(identifier), schedule)
 
@@ -78,7 +82,9 @@ class WorkflowKeeper:
             self.create(table, active=table.status is not RefreshStatus.SUSPENDED)
             return
         handler = RefreshHandler.deserialize(self.handle_of(table))
-        operation = ModifyRefreshWorkflowSchedule(handler=handler, schedule=schedule_of(table), token=table.token)
+        operation = ModifyRefreshWorkflowSchedule(
+            handler=handler, schedule=schedule_of(table), token=table.token
+        )
         self.scheduler.modify_refresh_workflow(operation)
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
@@ -114,15 +120,22 @@ class WorkflowKeeper:
         if table.handler is not None:
             return table.handler
         location = {"identifier": str(table.identifier)}
-        return RefreshHandler(scheduler=table.scheduler, workflow_id=table.table_id, location=location).serialize()
+        return RefreshHandler(
+            scheduler=table.scheduler, workflow_id=table.table_id, location=location
+        ).serialize()
 
 
 def _is_same(ticks: Schedule, wanted: Schedule) -> bool:
-    """Whether a workflow ticks when it should. Its schedule begins too late once the clock is put back behind the CREATE."""
+    """Whether a workflow ticks when it should.
+
+    Its schedule begins too late once the clock is put back behind the CREATE.
+    """
     return (ticks.cadence, ticks.zone) == (wanted.cadence, wanted.zone) and ticks.since <= wanted.since
 
 
 def schedule_of(table: MaterializedTable) -> Schedule:
     """Return when the workflow of *table* ticks."""
     definition = table.definition
-    return Schedule(freshness=definition.freshness, cron=definition.cron, zone=definition.zone, since=table.created_at)
+    return Schedule(
+        freshness=definition.freshness, cron=definition.cron, zone=definition.zone, since=table.created_at
+    )

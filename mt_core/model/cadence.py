@@ -12,14 +12,18 @@ Grid = FreshnessGrid | CronGrid
 
 
 def fresh_until(cadence: Cadence, zone: str, instant: datetime) -> datetime:
-    """Return until when what was read at *instant* is as fresh as declared: for the freshness, or to the next time of a cron."""
+    """Return until when what was read at *instant* is as fresh as declared:
+    for the freshness, or to the next time of a cron.
+    """
     if isinstance(cadence, Freshness):
         return instant + timedelta(seconds=cadence.seconds)
     return cadence.grid(zone).after(instant)
 
 
 def period_at(cadence: Cadence, zone: str, instant: datetime) -> timedelta:
-    """Return how far apart refreshes are at *instant*: by the freshness, or as a cron's schedule times around it."""
+    """Return how far apart refreshes are at *instant*: by the freshness,
+    or as a cron's schedule times around it.
+    """
     if isinstance(cadence, Freshness):
         return timedelta(seconds=cadence.seconds)
     grid = cadence.grid(zone)

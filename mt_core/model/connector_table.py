@@ -25,7 +25,8 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedRows:
-    """Rows of a connector that generates them; `items` are a select list over `value`, which counts from 0, and `timestamp`.
+    """Rows of a connector that generates them; `items` are a select list over `value`, which counts from 0,
+    and `timestamp`.
 
     `number_of_rows` is None for rows without end.
     """
@@ -39,11 +40,11 @@ class GeneratedRows:
 class ConnectorTable:
     """One table: its full name, quoted, its columns as CREATE TABLE lists them, and the clauses after these.
 
-    The clauses and the options can hold passwords, so its repr leaves them out. `keys` are the columns of its primary key.
-    `spark_name` is its quoted name in Spark's own catalog, empty if that is its name, or if it has none there. A table that
-    stores no rows has a `query` instead: what a batch reads of it. One with rows without end has them in `unbounded`, one whose
-    generated rows end in `bounded`. One over Kafka has its `topic`: Spark's own catalog has a table of the records, and a view
-    makes rows of them.
+    The clauses and the options can hold passwords, so its repr leaves them out. `keys` are the columns
+    of its primary key. `spark_name` is its quoted name in Spark's own catalog, empty if that is its name,
+    or if it has none there. A table that stores no rows has a `query` instead: what a batch reads of it.
+    One with rows without end has them in `unbounded`, one whose generated rows end in `bounded`. One over
+    Kafka has its `topic`: Spark's own catalog has a table of the records, and a view makes rows of them.
     """
 
     name: str
@@ -108,7 +109,9 @@ class ConnectorTable:
 
 
 def table_named(tables: Mapping[str, ConnectorTable], name: Sequence[str]) -> ConnectorTable | None:
-    """Return the one of *tables*, by their quoted names, that has a full name; names of Spark's own catalog have no case."""
+    """Return the one of *tables*, by their quoted names, that has a full name;
+    names of Spark's own catalog have no case.
+    """
     quoted = sql_name(name)
     if quoted in tables or name[0].lower() != SPARK_CATALOG:
         return tables.get(quoted)

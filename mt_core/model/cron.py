@@ -1,11 +1,12 @@
 """Cron: a schedule by a cron expression of five fields, and the grid of its schedule times in a zone.
 
-The problem: the dialects of cron differ where they look alike, and none of them says what it means that a clock is put forward or
-back. The idea: an expression is accepted only if POSIX, Vixie's cron, Airflow and croniter read the same points in it; any other is
-refused with the form that says it plainly. croniter computes on the wall clock, without a zone, and `zone.py` maps each local time
-to the instants that it means. A local time that is skipped means the first instant after the gap, so that several of them are one
-point. One that occurs twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs through the
-day, and takes both.
+The problem: the dialects of cron differ where they look alike, and none of them says what it means that
+a clock is put forward or back. The idea: an expression is accepted only if POSIX, Vixie's cron, Airflow
+and croniter read the same points in it; any other is refused with the form that says it plainly. croniter
+computes on the wall clock, without a zone, and `zone.py` maps each local time to the instants that it means.
+A local time that is skipped means the first instant after the gap, so that several of them are one point.
+One that occurs twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs
+through the day, and takes both.
 """
 
 from __future__ import annotations
@@ -50,7 +51,10 @@ _ITEM = re.compile(r"(?:\*|(?P<first>\w+)(?:-(?P<last>\w+))?)(?:/(?P<step>[0-9]+
 _NUMBER = re.compile("[0-9]{1,2}")
 _FOREIGN = re.compile("[0-9]*(?P<letter>[#LWHR])[^A-Z]*|(?P<both>L)W")
 _DIALECTS = {
-    "#": "the 5 of 5#2 is Thursday in Quartz and Friday elsewhere; write days of the month beside no weekday, or each weekday",
+    "#": (
+        "the 5 of 5#2 is Thursday in Quartz and Friday elsewhere; "
+        "write days of the month beside no weekday, or each weekday"
+    ),
     "L": "not every cron has L, the last day; write a day of the month",
     "W": "not every cron has W, the nearest working day; write days of the week",
     "H": "H is a time that Jenkins draws; write the time",
@@ -60,7 +64,9 @@ _DIALECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron expression, with one blank between its fields and names in capitals; raises DefinitionInvalid saying what to write."""
+    """A cron expression, with one blank between its fields and names in capitals;
+    raises DefinitionInvalid saying what to write.
+    """
 
     expression: str
 
@@ -95,12 +101,14 @@ class Cron:
         if "*" in (day, weekday):
             return ()
         return (
-            f"{KEY} '{self.expression}' names days of the month and days of the week: a day that is one of either is due, as in "
-            "POSIX and in Airflow.",
+            f"{KEY} '{self.expression}' names days of the month and days of the week: "
+            "a day that is one of either is due, as in POSIX and in Airflow.",
         )
 
     def grid(self, zone: str) -> CronGrid:
-        """Return the schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone."""
+        """Return the schedule times in the IANA zone *zone*;
+        raises DefinitionInvalid naming an unknown zone.
+        """
         return CronGrid(self.expression, zone_named(zone))
 
     def __str__(self) -> str:
@@ -111,7 +119,11 @@ class Cron:
         found = _ITEM.fullmatch(item)
         values = (found["first"], found["last"]) if found else (item,)
         for value in values:
-            if value is None or value in names or (_NUMBER.fullmatch(value) and lowest <= int(value) <= highest):
+            if (
+                value is None
+                or value in names
+                or (_NUMBER.fullmatch(value) and lowest <= int(value) <= highest)
+            ):
                 continue
             foreign = _FOREIGN.fullmatch(value)
             allowed = f"{lowest} to {highest}" + (f", {names[0]} to {names[-1]}" if names else "")
@@ -129,18 +141,25 @@ class Cron:
             first = int(found["first"]) if found["first"].isdigit() else highest
             raise self._refused(
                 f"not every cron begins the steps of {item} at {found['first']}",
-                f"write {first}-{highest}/{found['step']}" if first < highest else "write a list of its values",
+                f"write {first}-{highest}/{found['step']}"
+                if first < highest
+                else "write a list of its values",
             )
         if found["last"] and _number_of(names, found["first"]) >= _last_of(number, names, found["last"]):
             # Crons read the whole cycle, nothing, or what is between over its end in such a range.
-            raise self._refused(f"the range {item} does not end after its beginning", "write a list of its values")
+            raise self._refused(
+                f"the range {item} does not end after its beginning", "write a list of its values"
+            )
 
     def _check_days(self, _minute: str, _hour: str, day: str, _month: str, weekday: str) -> None:
-        """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both, croniter either."""
+        """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both,
+        croniter either.
+        """
         for starred, other in ((day, weekday), (weekday, day)):
             if starred.startswith("*") and starred != "*" and other != "*":
                 raise self._refused(
-                    f"some crons take the days that fit both {starred} and {other}, others those that fit either",
+                    f"some crons take the days that fit both {starred} and {other}, "
+                    "others those that fit either",
                     f"write the days of {starred} as a list, or * for one of the two fields",
                 )
             if starred != "*" and other != "*" and _is_all(self.expression, starred):
@@ -148,19 +167,29 @@ class Cron:
                 raise self._refused(f"{starred} is all days", f"write * for it, or for {other}")
 
     def _foreign(self, fields: list[str]) -> DefinitionInvalid:
-        """Return the error for an expression of another dialect, with its form of five fields where that is certain."""
+        """Return the error for an expression of another dialect, with its form of five fields where
+        that is certain.
+        """
         ours, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
-        what = "? is a word of Quartz's" if count == len(FIELDS) else f"it has {count} {plural(count, 'field')}, not 5"
+        what = (
+            "? is a word of Quartz's"
+            if count == len(FIELDS)
+            else f"it has {count} {plural(count, 'field')}, not 5"
+        )
         return self._refused(
             what,
             f"write '{ours}'"
             if ours
-            else "write minute, hour, day of the month, month and day of the week (a name, or 0 for Sunday), with no seconds, no "
-            "years and * for any",
+            else (
+                "write minute, hour, day of the month, month and day of the week (a name, or 0 for Sunday), "
+                "with no seconds, no years and * for any"
+            ),
         )
 
     def _refused(self, what: str, way_out: str) -> DefinitionInvalid:
-        return DefinitionInvalid(f"{KEY} '{self.expression}': {what}; {way_out}.", key=KEY, value=self.expression)
+        return DefinitionInvalid(
+            f"{KEY} '{self.expression}': {what}; {way_out}.", key=KEY, value=self.expression
+        )
 
 
 def _is_all(expression: str, field: str) -> bool:
@@ -182,7 +211,9 @@ def _last_of(field: int, names: tuple[str, ...], value: str) -> int:
 
 
 def _five_fields(expression: str, fields: list[str]) -> str | None:
-    """Return the form of five fields, None where it is not certain: Quartz, which begins with seconds, counts weekdays from 1."""
+    """Return the form of five fields, None where it is not certain: Quartz, which begins with seconds,
+    counts weekdays from 1.
+    """
     if expression in _ALIASES:
         return _ALIASES[expression]
     if len(fields) == len(FIELDS):
@@ -215,7 +246,8 @@ class CronGrid:
         shown = instants_at(wall, self.zone)
         if len(shown) == 1 or not self._takes_both:
             return point
-        # The local times of this hour come again. In its first course that is from its beginning on, at most its length ago.
+        # The local times of this hour come again. In its first course that is from its beginning on,
+        # at most its length ago.
         first, second = shown
         local = self._local_after(wall if instant >= second else wall - (second - first))
         while local <= wall and len(instants_at(local, self.zone)) == 1:

@@ -1,21 +1,25 @@
 """The fence of a table: which of its writers may publish, by open, publish and close.
 
-Two processes may both take themselves for the writer of a table: one that was replaced finds out late, and a commit that it sent
-may land later still. So the table itself says who may publish. Its properties carry a *mark*: the number of the writer that opened
-the table last, and what was published last. Whoever writes later has the higher number.
+Two processes may both take themselves for the writer of a table: one that was replaced finds out late,
+and a commit that it sent may land later still. So the table itself says who may publish. Its properties carry
+a *mark*: the number of the writer that opened the table last, and what was published last. Whoever writes
+later has the higher number.
 
-A writer *opens* the table: its mark replaces that of an earlier writer, and it has a branch that begins at main. It *stages*
-snapshots on the branch, which no reader sees. It *publishes* one: the snapshot becomes main, and the mark says so, in one commit.
-It *closes* the table, so that nothing which it has sent before can be published any more.
+A writer *opens* the table: its mark replaces that of an earlier writer, and it has a branch that begins at
+main. It *stages* snapshots on the branch, which no reader sees. It *publishes* one: the snapshot becomes
+main, and the mark says so, in one commit. It *closes* the table, so that nothing which it has sent before
+can be published any more.
 
-Each of the three is one compare-and-set: it is computed from metadata that was read, and lands only if that is still current. A
-writer that finds a mark with a higher number is *fenced*, and commits nothing. A compare-and-set that lost, or whose answer was
-lost, is read again and computed again (`carried_out`). Every change has to write something that differs from all others:
-Iceberg leaves out a commit that changes nothing, and an earlier one that is still on its way could then land after it. So the mark
-of a job has a random part, and each commit to a materialized table sets `freshtable.fence`.
+Each of the three is one compare-and-set: it is computed from metadata that was read, and lands only if
+that is still current. A writer that finds a mark with a higher number is *fenced*, and commits nothing.
+A compare-and-set that lost, or whose answer was lost, is read again and computed again (`carried_out`). Every
+change has to write something that differs from all others: Iceberg leaves out a commit that changes nothing,
+and an earlier one that is still on its way could then land after it. So the mark of a job has a random part,
+and each commit to a materialized table sets `freshtable.fence`.
 
-The refreshes of a materialized table are one kind of writers, with the claims of the ledger as numbers; each streaming job that
-writes a table is another, with its attempts. docs/decisions/0003-refresh-protocol.md has the protocol of refreshes.
+The refreshes of a materialized table are one kind of writers, with the claims of the ledger as numbers;
+each streaming job that writes a table is another, with its attempts. docs/decisions/0003-refresh-protocol.md
+has the protocol of refreshes.
 """
 
 from __future__ import annotations
@@ -49,7 +53,9 @@ class Fenced(Exception):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(Generic[Published]):
-    """What a table says of one kind of its writers: who may publish, None if nobody may, and what was published last."""
+    """What a table says of one kind of its writers: who may publish, None if nobody may,
+    and what was published last.
+    """
 
     number: int | None = None
     published: Published | None = None
@@ -85,7 +91,9 @@ class Writer(ABC, Generic[Published]):
         )
 
     def is_at_main(self, metadata: StorageMetadata) -> bool:
-        """Return whether this writer has the table open, and its branch ends where main does: the next snapshot may follow."""
+        """Return whether this writer has the table open, and its branch ends where main does:
+        the next snapshot may follow.
+        """
         has_it = self.mark_of(metadata.properties).number == self.number
         return has_it and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
 
@@ -105,8 +113,8 @@ class Writer(ABC, Generic[Published]):
     ) -> MetadataChange:
         """Make *snapshot_id* main, None: leave main as it is, and record what was *published*.
 
-        *held* is the engine's form of a snapshot that the table does not have yet. The branch goes, unless the writer *goes_on*:
-        then it ends where main does.
+        *held* is the engine's form of a snapshot that the table does not have yet.
+        The branch goes, unless the writer *goes_on*: then it ends where main does.
         """
         self.check_open(metadata)
         begins = goes_on and (snapshot_id or metadata.main) is not None
@@ -131,7 +139,10 @@ class Writer(ABC, Generic[Published]):
 
 
 class RefreshWriter(Writer[str]):
-    """A claimed run of a materialized table. What it publishes is named after the run, and after the batch if there are several."""
+    """A claimed run of a materialized table.
+
+    What it publishes is named after the run, and after the batch if there are several.
+    """
 
     __slots__ = ()
 
@@ -156,7 +167,10 @@ class RefreshWriter(Writer[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriter(Writer[int]):
-    """An attempt of a streaming job, which publishes batches by their numbers. A table may be written by several jobs."""
+    """An attempt of a streaming job, which publishes batches by their numbers.
+
+    A table may be written by several jobs.
+    """
 
     job_id: str
 
@@ -187,7 +201,9 @@ class StreamWriter(Writer[int]):
         return branch.startswith(f"{_STREAM_BRANCH}{self.job_id}_")
 
     def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Let no attempt of the job publish any more, whichever has the table open, until the next one opens it."""
+        """Let no attempt of the job publish any more, whichever has the table open,
+        until the next one opens it.
+        """
         mark = self.mark_of(metadata.properties)
         return MetadataChange(
             properties=self.properties_of(Mark(published=mark.published)), drop=self._branches(metadata)
@@ -207,11 +223,13 @@ def carried_out(
     *,
     known: StorageMetadata | None = None,
 ) -> Generator[str, None, None]:
-    """Read, compute the change, which may refuse or be None for nothing to do, and commit; repeat this after a commit that lost.
+    """Read, compute the change, which may refuse or be None for nothing to do, and commit;
+    repeat this after a commit that lost.
 
-    Metadata that is *known* serves for the first try: its commit loses unless it is still current. A change may raise
-    CommitConflict as a commit does. Yields the name of each part of the *step* before it happens. Raises
-    EngineError, which names the *table*, after `MAX_CONFLICTS` commits that lost, or `MAX_UNKNOWN` without an answer.
+    Metadata that is *known* serves for the first try: its commit loses unless it is still current.
+    A change may raise CommitConflict as a commit does. Yields the name of each part of the *step* before
+    it happens. Raises EngineError, which names the *table*, after `MAX_CONFLICTS` commits that lost, or
+    `MAX_UNKNOWN` without an answer.
     """
     unknown, lost = 0, None
     for _ in range(MAX_CONFLICTS):
@@ -230,4 +248,6 @@ def carried_out(
             unknown += 1
             if unknown == MAX_UNKNOWN:
                 raise EngineError(no_answer.message) from no_answer
-    raise EngineError(f"{table} is committed to so often that {MAX_CONFLICTS} tries to {step} it lost.") from lost
+    raise EngineError(
+        f"{table} is committed to so often that {MAX_CONFLICTS} tries to {step} it lost."
+    ) from lost

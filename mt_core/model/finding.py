@@ -13,7 +13,10 @@ _RESOLUTION = timedelta(seconds=1)
 
 
 class Level(StrEnum):
-    """OK: as it must be. NOTE: worth knowing, and no problem. PROBLEM: a gateway does not start, or does not work."""
+    """OK: as it must be.
+
+    NOTE: worth knowing, and no problem. PROBLEM: a gateway does not start, or does not work.
+    """
 
     OK = "ok"
     NOTE = "note"
@@ -22,7 +25,9 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of a subject, such as `java`; `way_out` is the command or change that mends it, "" where none is needed."""
+    """What was found of a subject, such as `java`; `way_out` is the command or change that mends it,
+    "" where none is needed.
+    """
 
     subject: str
     level: Level
@@ -57,7 +62,8 @@ def clock_finding(whose: str, date: str | None, sent: datetime, received: dateti
     direction = "ahead of" if ahead > behind else "behind"
     return Finding.problem(
         subject,
-        f"the clock of {whose} is {round(skew.total_seconds())} s {direction} this machine's, and schedule times are by the clock",
+        f"the clock of {whose} is {round(skew.total_seconds())} s {direction} this machine's, "
+        "and schedule times are by the clock",
         "timedatectl set-ntp true, on each of the two machines",
     )
 

@@ -32,7 +32,9 @@ _SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2
 
 
 def check_pattern(column: str, pattern: str) -> None:
-    """Raise DefinitionInvalid unless *pattern* (Java SimpleDateFormat) is one that this module formats as Java does."""
+    """Raise DefinitionInvalid unless *pattern* (Java SimpleDateFormat) is one that this module formats
+    as Java does.
+    """
     where = f"partition.fields.{column}.date-formatter: the pattern '{pattern}'"
     if not pattern:
         raise DefinitionInvalid(f"{where} is empty; write one such as yyyy-MM-dd.")
@@ -44,8 +46,8 @@ def check_pattern(column: str, pattern: str) -> None:
         letter = part["letter"]
         if letter not in LONGEST_FIELDS:
             raise DefinitionInvalid(
-                f"{where} has the letter {letter}, which is not supported; supported are {', '.join(LONGEST_FIELDS)}, and "
-                "text in 'quotes'."
+                f"{where} has the letter {letter}, which is not supported; "
+                f"supported are {', '.join(LONGEST_FIELDS)}, and text in 'quotes'."
             )
         longest = LONGEST_FIELDS[letter]
         if longest is not None and len(part["field"]) > longest:
@@ -55,7 +57,10 @@ def check_pattern(column: str, pattern: str) -> None:
 
 
 def format_instant(instant: datetime, pattern: str, zone: str) -> str:
-    """Return *instant* as a checked pattern shows it in the zone, in English. Instants have no fraction of a second."""
+    """Return *instant* as a checked pattern shows it in the zone, in English.
+
+    Instants have no fraction of a second.
+    """
     return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale=_english()))
 
 
@@ -87,12 +92,17 @@ def is_formatted(text: str, pattern: str) -> bool:
 
 
 def partitions_of(
-    schedule_time: datetime, cadence: Cadence, zone: str, formatters: Mapping[str, str], *, most: int | None = None
+    schedule_time: datetime,
+    cadence: Cadence,
+    zone: str,
+    formatters: Mapping[str, str],
+    *,
+    most: int | None = None,
 ) -> tuple[PartitionSpec, ...]:
     """Return the partitions of *schedule_time*, formatted for each column of *formatters*.
 
-    With a freshness that is one, schedule time - freshness. With a cron they are those of all instants from the schedule time
-    before it, without its own; if they are more than *most*, at least one more than that.
+    With a freshness that is one, schedule time - freshness. With a cron they are those of all instants from
+    the schedule time before it, without its own; if they are more than *most*, at least one more than that.
     """
     return _partitions_of(schedule_time, cadence, zone, tuple(formatters.items()), most)
 
@@ -100,7 +110,11 @@ def partitions_of(
 # Each refresh asks for those of the same hundreds of schedule times as the one before it.
 @lru_cache(maxsize=4_096)
 def _partitions_of(
-    schedule_time: datetime, cadence: Cadence, zone: str, formatters: tuple[tuple[str, str], ...], most: int | None
+    schedule_time: datetime,
+    cadence: Cadence,
+    zone: str,
+    formatters: tuple[tuple[str, str], ...],
+    most: int | None,
 ) -> tuple[PartitionSpec, ...]:
     if isinstance(cadence, Freshness):
         instants: Iterable[datetime] = (before(schedule_time, cadence, zone),)
@@ -109,16 +123,20 @@ def _partitions_of(
         instants = _units_between(start, schedule_time, zone, "".join(pattern for _, pattern in formatters))
     specs = dict[PartitionSpec, None]()
     for instant in instants:
-        specs[PartitionSpec.of({column: format_instant(instant, pattern, zone) for column, pattern in formatters})] = (
-            None
-        )
+        specs[
+            PartitionSpec.of(
+                {column: format_instant(instant, pattern, zone) for column, pattern in formatters}
+            )
+        ] = None
         if most is not None and len(specs) > most:
             break
     return tuple(specs)
 
 
 def _units_between(start: datetime, end: datetime, zone: str, pattern: str) -> Iterator[datetime]:
-    """Yield *start*, and an instant for each local unit after it and before *end* that *pattern* can tell from others."""
+    """Yield *start*, and an instant for each local unit after it and before *end* that *pattern*
+    can tell from others.
+    """
     letters = {str(part["letter"]) for part in _PARTS.finditer(pattern) if part["letter"]}
     named = zone_named(zone)
     wall = start.astimezone(named).replace(tzinfo=None, fold=0)
@@ -153,10 +171,11 @@ def _next_unit(wall: datetime, letters: set[str]) -> datetime:
 
 
 def parse_schedule_time(text: str, zone: str) -> datetime:
-    """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field, text and format.
+    """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field,
+    text and format.
 
-    A local time that the zone skips means the first instant after the gap, and one that occurs twice the first of the two,
-    unless an offset such as +01:00 follows it.
+    A local time that the zone skips means the first instant after the gap,
+    and one that occurs twice the first of the two, unless an offset such as +01:00 follows it.
     """
     refusal = (
         f"scheduleTime: '{text}' cannot be read; write it as {SCHEDULE_TIME_FORMAT} in the time zone {zone}, "

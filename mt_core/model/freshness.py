@@ -53,7 +53,8 @@ class Freshness:
             )
         if self.amount <= 0:
             raise DefinitionInvalid(
-                f"FRESHNESS: only positive integers are supported, not '{self.amount}'; write INTERVAL '1' {self.unit}.",
+                f"FRESHNESS: only positive integers are supported, not '{self.amount}'; "
+                f"write INTERVAL '1' {self.unit}.",
                 key="FRESHNESS",
                 value=self.amount,
             )
@@ -64,7 +65,9 @@ class Freshness:
 
     @classmethod
     def of_seconds(cls, seconds: int) -> Freshness:
-        """Return the freshness of that length in the largest unit, up to days, in which it is a whole number."""
+        """Return the freshness of that length in the largest unit, up to days,
+        in which it is a whole number.
+        """
         for unit in (FreshnessUnit.DAY, FreshnessUnit.HOUR, FreshnessUnit.MINUTE):
             if seconds % UNIT_SECONDS[unit] == 0:
                 return cls(seconds // UNIT_SECONDS[unit], unit.value)
@@ -81,7 +84,9 @@ class Freshness:
         return f"every {self.words}"
 
     def grid(self, zone: str) -> FreshnessGrid:
-        """Return its schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an unknown zone."""
+        """Return its schedule times in the IANA zone *zone*;
+        raises DefinitionInvalid naming an unknown zone.
+        """
         return grid_of(self, zone)
 
     def __str__(self) -> str:
@@ -99,7 +104,8 @@ class Freshness:
 
 
 def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime:
-    """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days, otherwise in elapsed time.
+    """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days,
+    otherwise in elapsed time.
 
     The first instant of a local day counts as its midnight, even where that midnight is skipped.
     """
@@ -114,30 +120,34 @@ def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime
 
 
 def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
-    """Return the grid of *freshness* in the IANA zone *zone*: its schedule times, aware UTC datetimes without end.
+    """Return the grid of *freshness* in the IANA zone *zone*: its schedule times,
+    aware UTC datetimes without end.
 
     Raises DefinitionInvalid naming an unknown zone.
 
-    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK.
-    Whole days are the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight that is skipped is
-    the first instant after the gap, one that occurs twice is the first.
-    Intervals that cron can express (seconds and minutes that divide 60, hours that divide 24) are the instants at which
-    the local wall clock shows a multiple of the interval since midnight. One that is skipped is the first instant after
-    the gap; one that occurs twice gives both instants; and where the clock is put back so that two points would be
-    further apart than the interval, there is one more point an interval after the earlier. So no table is ever staler
-    than promised.
-    All others are the instants 1970-01-05T00:00Z + k * interval; the zone does not matter.
+    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK. Whole days are
+    the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight that is skipped is the
+    first instant after the gap, one that occurs twice is the first. Intervals that cron can express (seconds
+    and minutes that divide 60, hours that divide 24) are the instants at which the local wall clock shows a
+    multiple of the interval since midnight. One that is skipped is the first instant after the gap; one that
+    occurs twice gives both instants; and where the clock is put back so that two points would be further
+    apart than the interval, there is one more point an interval after the earlier. So no table is ever staler
+    than promised. All others are the instants 1970-01-05T00:00Z + k * interval; the zone does not matter.
     """
     named = zone_named(zone)
     if freshness.days is not None:
         return _CalendarGrid(freshness.days, named)
-    return _WallClockGrid(freshness.seconds, named if _cron_can_express(freshness.seconds) else zone_named("UTC"))
+    return _WallClockGrid(
+        freshness.seconds, named if _cron_can_express(freshness.seconds) else zone_named("UTC")
+    )
 
 
 def cron_of(freshness: Freshness) -> str | None:
-    """Return the five-field cron expression of *freshness*, to be read in a table's zone; None where cron has none.
+    """Return the five-field cron expression of *freshness*, to be read in a table's zone;
+    None where cron has none.
 
-    On days when the clock changes the grid has more points than the expression; on all others they have the same.
+    On days when the clock changes the grid has more points than the expression;
+    on all others they have the same.
     """
     minutes, odd = divmod(freshness.seconds, 60)
     if freshness.seconds in (DAY_S, 7 * DAY_S):
@@ -169,19 +179,24 @@ class _CalendarGrid:
 
     def _index(self, instant: datetime) -> int:
         """Return the number of the last point that is not later than *instant*."""
-        # Where the clock is put back over midnight, the point of the next day comes before the end of this one.
+        # Where the clock is put back over midnight, the point of the next day comes before
+        # the end of this one.
         index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
         while self._point(index) > instant:
             index -= 1
         return index
 
     def _point(self, index: int) -> datetime:
-        return instant_at(datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone)
+        return instant_at(
+            datetime.combine(FIRST_MONDAY + timedelta(days=index * self.days), time()), self.zone
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class _WallClockGrid:
-    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05; one that divides a day counts from midnight too."""
+    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05;
+    one that divides a day counts from midnight too.
+    """
 
     step: int
     zone: ZoneInfo

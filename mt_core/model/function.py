@@ -51,7 +51,8 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFile:
-    """One file of a function: where its user has it, and the hash of its content, by which it is kept; empty before that.
+    """One file of a function: where its user has it, and the hash of its content, by which it is kept;
+    empty before that.
 
     In SQL `uri#sha256=hash` names a file with the content that it must have.
     """
@@ -78,7 +79,9 @@ class PythonForm(StrEnum):
 
 
 class Analyze(StrEnum):
-    """Whether a class with rows says its columns for each call: by a static method `analyze`, as Spark needs it, or another."""
+    """Whether a class with rows says its columns for each call: by a static method `analyze`,
+    as Spark needs it, or another.
+    """
 
     NONE = "NONE"
     STATIC = "STATIC"
@@ -87,7 +90,9 @@ class Analyze(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonParameter:
-    """A parameter of a function in Python; `kind` is `inspect`'s name of its kind, `type` Spark's type of its hint or empty."""
+    """A parameter of a function in Python; `kind` is `inspect`'s name of its kind,
+    `type` Spark's type of its hint or empty.
+    """
 
     name: str
     kind: str
@@ -97,11 +102,13 @@ class PythonParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonDeclaration:
-    """What an object in a module declares, as a process other than the gateway read it with the Python of that version.
+    """What an object in a module declares, as a process other than the gateway read it with the Python
+    of that version.
 
-    `is_made` objects are those of PySpark's decorators, with PySpark's kind and their type: `returns_json` as Spark's JSON, else
-    `returns` as text. Of a plain function `returns` is Spark's type of its hint, and `no_hints` why its hints cannot be read.
-    `parameters` are None for a function that does not say them; `signature` is what Python shows of them.
+    `is_made` objects are those of PySpark's decorators, with PySpark's kind and their type: `returns_json`
+    as Spark's JSON, else `returns` as text. Of a plain function `returns` is Spark's type of its hint,
+    and `no_hints` why its hints cannot be read. `parameters` are None for a function that does not say them;
+    `signature` is what Python shows of them.
     """
 
     python: str
@@ -149,12 +156,16 @@ class PythonDeclaration:
         return found
 
     def python_signature(self) -> Signature:
-        """Return the parameters as Python has them, without their hints and values; raises ValueError if there are none such."""
+        """Return the parameters as Python has them, without their hints and values;
+        raises ValueError if there are none such.
+        """
         kinds = {kind.name: kind for kind in _KINDS}
         try:
             return Signature(
                 [
-                    Parameter(each.name, kinds[each.kind], default=None if each.has_default else Parameter.empty)
+                    Parameter(
+                        each.name, kinds[each.kind], default=None if each.has_default else Parameter.empty
+                    )
                     for each in self.parameters or ()
                 ]
             )
@@ -166,10 +177,11 @@ class PythonDeclaration:
 class CreatedFunction:
     """One function, its name in lower case.
 
-    `body` is an expression or a query in SQL, else the name of a class, or in Python `module.name`. `parameters` are as
-    written, None without a list; `returns` is a type of Spark's, or for a table function its columns, and empty if the code
-    itself says it. `deterministic` is None if its user did not say. Names in a body of SQL are those of `catalog` and `namespace`.
-    `declared` is what the object in Python declares; None before it is read, and in what earlier releases stored.
+    `body` is an expression or a query in SQL, else the name of a class, or in Python `module.name`.
+    `parameters` are as written, None without a list; `returns` is a type of Spark's, or for a table function
+    its columns, and empty if the code itself says it. `deterministic` is None if its user did not say. Names
+    in a body of SQL are those of `catalog` and `namespace`. `declared` is what the object in Python declares;
+    None before it is read, and in what earlier releases stored.
     """
 
     name: str
@@ -189,7 +201,15 @@ class CreatedFunction:
     def digest(self) -> str:
         """A hash of what decides its values."""
         parts: Sequence[Any] = [
-            *(self.name, self.language, self.body, self.parameters, self.returns, self.kind, self.deterministic),
+            *(
+                self.name,
+                self.language,
+                self.body,
+                self.parameters,
+                self.returns,
+                self.kind,
+                self.deterministic,
+            ),
             *(self.catalog, self.namespace, [(each.kind, each.content) for each in self.files]),
         ]
         return sha256(json.dumps(parts).encode()).hexdigest()[:32]
@@ -201,7 +221,9 @@ class CreatedFunction:
 
 
 def show_create_function(function: CreatedFunction, *, temporary: bool = False, pinned: bool = False) -> str:
-    """Return the statement that creates *function*; if it is *pinned*, with the content that its files have now."""
+    """Return the statement that creates *function*; if it is *pinned*, with the content
+    that its files have now.
+    """
     lines = [f"CREATE {'TEMPORARY ' if temporary else ''}FUNCTION {function.signature}"]
     if function.kind is FunctionKind.TABLE:
         lines.append(f"RETURNS TABLE ({function.returns})" if function.returns else "RETURNS TABLE")

@@ -1,4 +1,6 @@
-"""Jobs: one row of the job store each, the status with its transitions, and the hooks that are called at them."""
+"""Jobs: one row of the job store each, the status with its transitions, and the hooks
+that are called at them.
+"""
 
 from __future__ import annotations
 
@@ -59,10 +61,11 @@ REFUSED = "refused: "
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHook:
-    """A hook as it is stored with its job: its name, the JSON that it was given, and the events that it is done with.
+    """A hook as it is stored with its job: its name, the JSON that it was given,
+    and the events that it is done with.
 
-    `failures` counts the calls for its next event that failed, the last with `error`; after those that it may repeat the event
-    is among `given_up`.
+    `failures` counts the calls for its next event that failed, the last with `error`;
+    after those that it may repeat the event is among `given_up`.
     """
 
     name: str
@@ -74,18 +77,22 @@ class JobHook:
     error: str | None = None
 
     def next_event(self, status: JobStatus) -> JobEvent | None:
-        """Return the event that it is to be called for next while its job has *status*, None if there is none."""
+        """Return the event that it is to be called for next while its job has *status*,
+        None if there is none.
+        """
         events = [JobEvent.CREATED, *([JobEvent(status.value)] if status in TERMINAL else [])]
         return next((event for event in events if event not in {*self.done, *self.given_up}), None)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """One query, change or refresh; instants are UTC. `kind` is what it does, in words: INSERT, STATEMENT SET, REFRESH.
+    """One query, change or refresh; instants are UTC.
 
-    `session` and `user` are the session's handle and the name of the token, "" without one. The rows are those that it read
-    and wrote, None where that is not known. A detached job has the `definition` of its stream and the `stream`'s state;
-    `checkpoint` is where it goes on, after `restarts` starts of it.
+    `kind` is what it does, in words: INSERT, STATEMENT SET, REFRESH.
+
+    `session` and `user` are the session's handle and the name of the token, "" without one. The rows are
+    those that it read and wrote, None where that is not known. A detached job has the `definition` of its
+    stream and the `stream`'s state; `checkpoint` is where it goes on, after `restarts` starts of it.
     """
 
     job_id: str
@@ -116,7 +123,9 @@ class Job:
         return any(hook.next_event(self.status) is not None for hook in self.hooks)
 
     def advance(self, target: JobStatus, **changes: Any) -> Job:
-        """Return the job in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS` does not have."""
+        """Return the job in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS`
+        does not have.
+        """
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(f"Job {self.job_id} is {self.status} and cannot become {target}.")
         return replace(self, status=target, **changes)

@@ -16,8 +16,8 @@ RECORD, PARTITION = "struct(*) AS __record", "__record.partition"
 """A record beside its columns, and the partition that it is in."""
 LAST_OF_PARTITION = "max_by(__record, __record.offset) AS __last"
 LAST_RECORD = "max_by(__last, struct(__last.timestamp, __last.partition)) AS last"
-"""The last record of a key, as an aggregate over the last ones of the partitions. Only producers that write one key in different
-bytes put its records into several, whose offsets do not compare."""
+"""The last record of a key, as an aggregate over the last ones of the partitions. Only producers
+that write one key in different bytes put its records into several, whose offsets do not compare."""
 SETS_ROW = "value IS NOT NULL"
 """What the last record of a key is if the key has a row."""
 # Spark refuses to begin a batch at the end, where there is nothing.
@@ -26,16 +26,18 @@ _EARLIEST = {"startingOffsets": "earliest"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """What a table with the connector `kafka` means to Spark, whose records have `key`, `value` and what Kafka says of them.
+    """What a table with the connector `kafka` means to Spark, whose records have `key`,
+    `value` and what Kafka says of them.
 
-    A row is made of a record in steps: `condition` says which records have one; `parsed` are select items beside the record's
-    own columns; `items` are those of the table over both; `computed`, unless it is empty, are those of the table over `items`.
-    `start` is where reading begins, and `end` where a table that is bounded ends. Both are options of Spark's reader, as are
-    `topics`; `connection` holds those of its writer too. `written` are the columns that INSERT takes, and `record` the select
-    items of a record over these; a table that cannot be written has the reason in `not_written`.
+    A row is made of a record in steps: `condition` says which records have one; `parsed` are select items
+    beside the record's own columns; `items` are those of the table over both; `computed`, unless it is empty,
+    are those of the table over `items`. `start` is where reading begins, and `end` where a table that is
+    bounded ends. Both are options of Spark's reader, as are `topics`; `connection` holds those of its writer
+    too. `written` are the columns that INSERT takes, and `record` the select items of a record over these;
+    a table that cannot be written has the reason in `not_written`.
 
-    The records of a table with `keys` set the row that these columns name, and those without a value delete it: a batch reads the
-    row that each key has, a stream the changes.
+    The records of a table with `keys` set the row that these columns name,
+    and those without a value delete it: a batch reads the row that each key has, a stream the changes.
     """
 
     table: str
@@ -64,12 +66,16 @@ class KafkaTopic:
 
     @property
     def batch(self) -> dict[str, str]:
-        """The options of Spark's reader of the records that the topic has; one that begins at its end has none of them."""
+        """The options of Spark's reader of the records that the topic has;
+        one that begins at its end has none of them.
+        """
         start = _EARLIEST if self.begins_at_its_end else self.start
         return {**self.connection, **self.topics, **self.reading, **start, **(self.end or {})}
 
     def records(self, name: str) -> str:
-        """Return the statement of Spark that creates a table of the records that a batch reads, as *name*, which is quoted."""
+        """Return the statement of Spark that creates a table of the records that a batch reads, as *name*,
+        which is quoted.
+        """
         columns = (*_RECORD, *([_HEADERS] if "includeHeaders" in self.reading else []))
         return f"CREATE TABLE {name} ({', '.join(columns)}) USING kafka OPTIONS ({property_list(self.batch)})"
 

@@ -1,4 +1,7 @@
-"""Partitions: the values that a statement names, specs, and the scope of a run. Values are strings, as in Flink, or None (NULL)."""
+"""Partitions: the values that a statement names, specs, and the scope of a run.
+
+Values are strings, as in Flink, or None (NULL).
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,9 @@ class PartitionSpec:
         return cls(tuple(sorted(values.items(), key=lambda item: item[0])))
 
     def __lt__(self, other: PartitionSpec) -> bool:
-        ours, theirs = ([(key, value is not None, value or "") for key, value in spec.items] for spec in (self, other))
+        ours, theirs = (
+            [(key, value is not None, value or "") for key, value in spec.items] for spec in (self, other)
+        )
         return ours < theirs
 
     def __str__(self) -> str:
@@ -98,7 +103,9 @@ _NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedPartitions:
-    """Partitions of which nobody knows whether they have the rows of the query: those of `scope`, but for `besides`; and why."""
+    """Partitions of which nobody knows whether they have the rows of the query:
+    those of `scope`, but for `besides`; and why.
+    """
 
     scope: Scope
     besides: Scope = NOTHING
@@ -108,7 +115,9 @@ class DoubtedPartitions:
         return self.scope != NOTHING
 
     def __str__(self) -> str:
-        scope = "every partition" if self.scope.specs is None else named(sorted(self.scope.specs, reverse=True))
+        scope = (
+            "every partition" if self.scope.specs is None else named(sorted(self.scope.specs, reverse=True))
+        )
         others = sorted(self.besides.specs or (), reverse=True)
         return f"{scope} but {named(others)}" if others else scope
 
@@ -122,7 +131,9 @@ class DoubtedPartitions:
             return NOT_DOUBTED
         specs = self.scope.specs
         left = self.scope if specs is None else Scope.of(spec for spec in specs if not refreshed.covers(spec))
-        parts = {spec for spec in refreshed.specs | (self.besides.specs or frozenset()) if left.overlaps(spec)}
+        parts = {
+            spec for spec in refreshed.specs | (self.besides.specs or frozenset()) if left.overlaps(spec)
+        }
         return replace(self, scope=left, besides=Scope.of(sorted(parts, reverse=True)[:MOST_BESIDES]))
 
     def to_json(self) -> dict[str, Any]:

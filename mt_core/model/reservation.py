@@ -1,4 +1,6 @@
-"""Reservations: what a statement that creates a table of a query may leave behind, so that any process can remove it."""
+"""Reservations: what a statement that creates a table of a query may leave behind,
+so that any process can remove it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ RESERVATION_VERSION = 1
 
 
 class Atomicity(StrEnum):
-    """What readers can see of a table while its query fills it, and what a failure leaves (the levels of FLIP-218)."""
+    """What readers can see of a table while its query fills it, and what a failure leaves
+    (the levels of FLIP-218).
+    """
 
     NONE = "none"
     CLEANED_UP = "cleaned up"
@@ -22,8 +26,8 @@ class Atomicity(StrEnum):
 class Reservation:
     """The table that a job creates or replaces: its full name, and the folder that belongs to the job alone.
 
-    `folder` is None if the job has none of its own. `made` are those of the folders above it that it has to make, the
-    lowest first. An `emptied` folder was there before, without files.
+    `folder` is None if the job has none of its own. `made` are those of the folders above it that it has
+    to make, the lowest first. An `emptied` folder was there before, without files.
     """
 
     job_id: str

@@ -13,9 +13,11 @@ from mt_core.model.partition import DoubtedPartitions, Scope
 
 
 class RunKind(StrEnum):
-    """Where the request for a run comes from: schedule, user, change of the definition, CREATE, or changes of the sources.
+    """Where the request for a run comes from: schedule, user, change of the definition, CREATE,
+    or changes of the sources.
 
-    VERIFY and COMPACTION are no refreshes: one compares the rows of a table with those of its query, one writes its files anew.
+    VERIFY and COMPACTION are no refreshes: one compares the rows of a table with those of its query,
+    one writes its files anew.
     """
 
     PERIODIC = "PERIODIC"
@@ -48,7 +50,9 @@ class RunStatus(StrEnum):
 
 
 TRANSITIONS: Mapping[RunStatus, frozenset[RunStatus]] = {
-    RunStatus.QUEUED: frozenset({RunStatus.RUNNING, RunStatus.SKIPPED, RunStatus.COALESCED, RunStatus.CANCELED}),
+    RunStatus.QUEUED: frozenset(
+        {RunStatus.RUNNING, RunStatus.SKIPPED, RunStatus.COALESCED, RunStatus.CANCELED}
+    ),
     RunStatus.RUNNING: frozenset(
         {RunStatus.SUCCEEDED, RunStatus.SKIPPED, RunStatus.FAILED, RunStatus.CANCELED, RunStatus.QUEUED}
     ),
@@ -65,9 +69,9 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One publish of a CONTINUOUS run: its number, when it began (UTC), the seconds that it took, and those from the oldest
-    commit that it shows to the end of its publish, None where the sources do not tell; `rows` were written by `strategy`, which
-    read that many bytes of the sources, None where that is not known."""
+    """One publish of a CONTINUOUS run: its number, when it began (UTC), the seconds that it took, and those
+    from the oldest commit that it shows to the end of its publish, None where the sources do not tell; `rows`
+    were written by `strategy`, which read that many bytes of the sources, None where that is not known."""
 
     number: int
     began_at: datetime
@@ -80,8 +84,8 @@ class Batch:
 
 
 class Loss(StrEnum):
-    """How a run lost Spark, or its gateway: alone, so that nothing else can be the cause; beside other work, any of which can; or
-    because the cluster went away."""
+    """How a run lost Spark, or its gateway: alone, so that nothing else can be the cause;
+    beside other work, any of which can; or because the cluster went away."""
 
     ALONE = "ALONE"
     SHARED = "SHARED"
@@ -104,7 +108,8 @@ class RefreshRun:
     schedule_time: datetime | None = None
     # The points of the grid that the run covers when it succeeds.
     points: tuple[datetime, ...] = ()
-    # Whether it takes no further due points and comes after all other runs; one for the next of `rest` follows it.
+    # Whether it takes no further due points and comes after all other runs;
+    # one for the next of `rest` follows it.
     solo: bool = False
     rest: tuple[datetime, ...] = ()
     # How many single points before it failed in a row with `error_before`.
@@ -122,8 +127,8 @@ class RefreshRun:
     # The gateway that carries it out, while its lease is renewed.
     owner: str | None = None
     lease_until: datetime | None = None
-    # Until when at most it waits, and for the runs of which tables: their ids, each with its name and schedule time in words. A
-    # claimed run did not wait for them.
+    # Until when at most it waits, and for the runs of which tables:
+    # their ids, each with its name and schedule time in words. A claimed run did not wait for them.
     waits_until: datetime | None = None
     waits_for: Mapping[str, str] = field(default_factory=dict)
     # When the attempt ends at the latest (None: never).
@@ -135,7 +140,8 @@ class RefreshRun:
     # The requester's highest attempt at this request, and the name of the requester's token.
     request_attempt: int | None = None
     requested_by: str | None = None
-    # What began the run of the scheduler that requested it, in its own words; None: it does not say, or it is no scheduler's.
+    # What began the run of the scheduler that requested it, in its own words; None:
+    # it does not say, or it is no scheduler's.
     trigger: str | None = None
     # The group of its Spark jobs, and the continuous job that a CONTINUOUS run is a part of.
     job_id: str | None = None
@@ -153,7 +159,8 @@ class RefreshRun:
     started_at: datetime | None = None
     finished_at: datetime | None = None
     rows: int | None = None
-    # How it got them (`maintenance.strategy.Way`; None: it wrote nothing), and the bytes of its sources that it read for that.
+    # How it got them (`maintenance.strategy.Way`; None: it wrote nothing), and the bytes of its sources
+    # that it read for that.
     strategy: str | None = None
     bytes_read: int | None = None
     # What its snapshot did to the rows of the table; None where that is not known.
@@ -168,12 +175,15 @@ class RefreshRun:
     cause: str | None = None
     # Whether it failed because Spark can no longer resolve the query, or the query no longer fits the table.
     broken: bool = False
-    # Whether it failed by the query or its data, not by what was lost or away: engine, catalog, store, a foreign source.
+    # Whether it failed by the query or its data, not by what was lost or away:
+    # engine, catalog, store, a foreign source.
     by_query: bool = False
 
     @property
     def asked(self) -> str | None:
-        """How it was asked for by somebody who wants the rows computed in any case; None: it is skipped if nothing has changed."""
+        """How it was asked for by somebody who wants the rows computed in any case; None:
+        it is skipped if nothing has changed.
+        """
         if self.kind is not RunKind.MANUAL:
             return None
         return "asked for by a backfill" if self.trigger == BACKFILL else "asked for by hand"
@@ -197,7 +207,9 @@ class RefreshRun:
         return f"{self.reason}; {unawaited}" if self.reason else unawaited
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
-        """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS` does not have."""
+        """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS`
+        does not have.
+        """
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(f"Refresh {self.run_id} is {self.status} and cannot become {target}.")
         return replace(self, status=target, **changes)

@@ -1,6 +1,8 @@
-"""What a storage table itself records, in version 1: keys of its properties and of a snapshot's summary, names of branches.
+"""What a storage table itself records, in version 1: keys of its properties and of a snapshot's summary,
+names of branches.
 
-Tables written by any release carry these names: a key never gets another meaning, and what needs one gets a new key.
+Tables written by any release carry these names: a key never gets another meaning,
+and what needs one gets a new key.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ EQUALITY_DELETE = "equality-delete"
 # Followed by the id of a job: what a table says of a stream that writes it.
 STREAM = "freshtable.stream."
 
-# Iceberg's columns of a row's place in the files: it reads no table that has a column of its own with one of these names.
+# Iceberg's columns of a row's place in the files: it reads no table that has a column of its own
+# with one of these names.
 METADATA_COLUMNS = frozenset(
     {"_deleted", "_file", "_last_updated_sequence_number", "_partition", "_pos", "_row_id", "_spec_id"}
 )
@@ -45,11 +48,12 @@ DOUBTED = "freshtable.doubted"
 IN_VAIN = "freshtable.in-vain"
 COPIED = "freshtable.copied-rows"
 
-# Of a source's version in SOURCES: the snapshot that is read, and when its rows were committed last (UTC). Both may differ between
-# versions with the same rows.
+# Of a source's version in SOURCES: the snapshot that is read, and when its rows were committed last (UTC).
+# Both may differ between versions with the same rows.
 PIN = "at"
 COMMITTED = "committed"
-# A hash of the columns that the query reads of a source; the id of all its columns, which were all that earlier releases recorded.
+# A hash of the columns that the query reads of a source; the id of all its columns,
+# which were all that earlier releases recorded.
 COLUMNS = "columns"
 SCHEMA = "schema"
 # The version of a table to which nobody has committed.
@@ -63,7 +67,8 @@ _BRANCH_PREFIX = "run_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InVain:
-    """What a run read of a change of `size` bytes before it computed all rows after all, and so many `recomputed` since.
+    """What a run read of a change of `size` bytes before it computed all rows after all,
+    and so many `recomputed` since.
 
     `what` is what told it: `keys` or `values`.
     """
@@ -76,16 +81,17 @@ class InVain:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
     """One ancestor of main. `run_id` is None for a foreign commit, `batch` for a run that publishes once;
-    `replace` commits change no rows: ours repeat what the snapshot before them says, those of others say nothing;
-    `created` marks our empty first one; `pinned`: its rows are exactly those of its query at its sources' versions.
+    `replace` commits change no rows: ours repeat what the snapshot before them says, those of others
+    say nothing; `created` marks our empty first one; `pinned`: its rows are exactly those of its query
+    at its sources' versions.
 
-    `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run copies, but for those
-    that it says it did. `bytes_read` are
-    those of the sources, None if not known. `deleted_keys` are those of which it deleted all rows, whose number no snapshot tells.
-    `total_rows`, `total_bytes`, `data_files` and `delete_files` are the table's. `late`
-    are the partitions whose rows were not those of the query at `sources` after the run, None if it did not look for them.
-    `doubted` are those of which that was not known then, None if there were none, or it did not look.
-    `in_vain` is the last try to apply a change instead, None since one was applied.
+    `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run
+    copies, but for those that it says it did. `bytes_read` are those of the sources, None if not known.
+    `deleted_keys` are those of which it deleted all rows, whose number no snapshot tells. `total_rows`,
+    `total_bytes`, `data_files` and `delete_files` are the table's. `late` are the partitions whose rows were
+    not those of the query at `sources` after the run, None if it did not look for them. `doubted` are those
+    of which that was not known then, None if there were none, or it did not look. `in_vain` is the last try
+    to apply a change instead, None since one was applied.
     """
 
     snapshot_id: str
@@ -176,8 +182,9 @@ class StorageMetadata:
 class MetadataChange:
     """One strict compare-and-set of a table's metadata.
 
-    `properties` are set and `removed` ones go; `publish` (a snapshot id) becomes main; `branch` is made or set at what is main
-    then; `drop` are branches to remove. `held` is the engine's form of the snapshot to publish, if the metadata does not have it.
+    `properties` are set and `removed` ones go; `publish` (a snapshot id) becomes main; `branch` is made or
+    set at what is main then; `drop` are branches to remove. `held` is the engine's form of the snapshot to
+    publish, if the metadata does not have it.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -197,9 +204,11 @@ def run_summary(
     schedule_time: datetime | None,
     strategy: str | None,
 ) -> dict[str, str]:
-    """Return what the snapshot of a run says of it; *sources* is the JSON of the source vector that the run has read.
+    """Return what the snapshot of a run says of it; *sources* is the JSON of the source vector
+    that the run has read.
 
-    *strategy* is how the run got the rows (`maintenance.strategy.Way`), None unless it has read exactly these versions.
+    *strategy* is how the run got the rows (`maintenance.strategy.Way`), None unless it has read
+    exactly these versions.
     """
     return {
         RUN_ID: run_id,
@@ -212,17 +221,22 @@ def run_summary(
 
 
 def repeated_summary(summary: Mapping[str, str]) -> dict[str, str]:
-    """Return what the snapshot of a compaction says: that of main, whose *summary* is given, may expire before it."""
+    """Return what the snapshot of a compaction says: that of main, whose *summary* is given,
+    may expire before it.
+    """
     return {key: value for key, value in summary.items() if key in _REPEATED}
 
 
 def batch_summary(batch: int | None) -> dict[str, str]:
-    """Return what the snapshot of a run that publishes several times says besides; None: it publishes once."""
+    """Return what the snapshot of a run that publishes several times says besides; None:
+    it publishes once.
+    """
     return {} if batch is None else {BATCH: str(batch)}
 
 
 def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -> dict[str, str]:
-    """Return what the snapshot of a run says of the partitions that it leaves behind, and of those that are in doubt.
+    """Return what the snapshot of a run says of the partitions that it leaves behind,
+    and of those that are in doubt.
 
     None: it did not look for them.
     """
@@ -232,8 +246,14 @@ def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -
 
 
 def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
-    """Return what the snapshot of a recomputation says of the last try to apply a change; None: there was none."""
-    return {} if in_vain is None else {IN_VAIN: json.dumps(asdict(replace(in_vain, recomputed=in_vain.recomputed + 1)))}
+    """Return what the snapshot of a recomputation says of the last try to apply a change;
+    None: there was none.
+    """
+    return (
+        {}
+        if in_vain is None
+        else {IN_VAIN: json.dumps(asdict(replace(in_vain, recomputed=in_vain.recomputed + 1)))}
+    )
 
 
 def publish_name(run_id: str, batch: int | None) -> str:

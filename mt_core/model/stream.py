@@ -1,4 +1,6 @@
-"""Streams: what a streaming INSERT, a set of these, a CREATE TABLE AS or a materialized table needs to run without a session."""
+"""Streams: what a streaming INSERT, a set of these, a CREATE TABLE AS or a materialized table needs to run
+without a session.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ class OnSourceRewrite(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHint:
-    """Options of one relation of a query: `/*+ OPTIONS(…) */` after the name that is at *start* to *stop* of the text."""
+    """Options of one relation of a query: `/*+ OPTIONS(…) */` after the name that is at *start*
+    to *stop* of the text.
+    """
 
     start: int
     stop: int
@@ -36,11 +40,12 @@ class SourceHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMember:
-    """One statement as Spark reads it: blanks stand where its hints were, so that positions are those of the user's text.
+    """One statement as Spark reads it: blanks stand where its hints were, so that positions are those
+    of the user's text.
 
-    One that is *endless_only* reads as streams only what can be read in no other way, and all else as it stands at each batch.
-    `state_ttls` are those of a compiled plan, as a hint writes them: for each operator that keeps state, in order, those of its
-    states; None for those of the hints and the session.
+    One that is *endless_only* reads as streams only what can be read in no other way, and all else as it
+    stands at each batch. `state_ttls` are those of a compiled plan, as a hint writes them: for each operator
+    that keeps state, in order, those of its states; None for those of the hints and the session.
     """
 
     text: str
@@ -53,11 +58,12 @@ class StreamMember:
 class StreamDefinition:
     """What a stream runs from, in any process.
 
-    `settings` are the properties of its session. `temporary` are the statements, in order, that create the temporary views
-    and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint it begins with. `plan` is what the
-    engine decided when the job was created, and nothing else reads; None before it has prepared the definition.
-    `reads` and `writes` are its tables; its first batch `creates` one of these, which then `replaces` the one
-    that is there. `keeps` is the id of the materialized table that it writes, and whose life it shares.
+    `settings` are the properties of its session. `temporary` are the statements, in order, that create the
+    temporary views and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint
+    it begins with. `plan` is what the engine decided when the job was created, and nothing else reads;
+    None before it has prepared the definition. `reads` and `writes` are its tables; its first batch `creates`
+    one of these, which then `replaces` the one that is there. `keeps` is the id of the materialized table
+    that it writes, and whose life it shares.
     """
 
     members: tuple[StreamMember, ...]
@@ -101,7 +107,9 @@ class StreamDefinition:
             "plan": None if self.plan is None else self.plan.to_json(),
             "reads": [list(name) for name in self.reads],
             "writes": [list(name) for name in self.writes],
-            **({} if self.creates is None else {"creates": self.creates.to_json(), "replaces": self.replaces}),
+            **(
+                {} if self.creates is None else {"creates": self.creates.to_json(), "replaces": self.replaces}
+            ),
             **({} if self.keeps is None else {"keeps": self.keeps}),
         }
 
@@ -130,12 +138,14 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamProgress:
-    """How far a stream has come: the last batch that it committed, None before the first, and what it read and wrote.
+    """How far a stream has come: the last batch that it committed, None before the first,
+    and what it read and wrote.
 
-    The rows are those since its last start, None where they are not known. `offsets` is where its sources are, and `states` what
-    its operators keep, as JSON text. A *finished* stream has read all that its sources will ever have. One that does not run, is
-    not finished and has no error was lost with the engine, or never started; a *bystander* had no batch at work then, so that it
-    was not the cause. No start mends an error that is *final*; one that names what is *missing* passes when that is back.
+    The rows are those since its last start, None where they are not known. `offsets` is where its sources
+    are, and `states` what its operators keep, as JSON text. A *finished* stream has read all that its sources
+    will ever have. One that does not run, is not finished and has no error was lost with the engine, or never
+    started; a *bystander* had no batch at work then, so that it was not the cause. No start mends an error
+    that is *final*; one that names what is *missing* passes when that is back.
     """
 
     batch: int | None = None
@@ -155,8 +165,8 @@ class StreamProgress:
 class StopRequest:
     """How a stream is to be stopped: with a copy of its checkpoint in the folder *savepoint*, or without one.
 
-    With *drop* the table that it creates goes with it, also if it has rows; the stream of a materialized table ends with its
-    table then, and is suspended otherwise.
+    With *drop* the table that it creates goes with it, also if it has rows;
+    the stream of a materialized table ends with its table then, and is suspended otherwise.
     """
 
     savepoint: str | None = None
@@ -168,9 +178,10 @@ class StopRequest:
 class StreamState:
     """What the owner of a stream stores beside its definition.
 
-    `failures` counts those since the last batch; the stream is not started before `start_at`, and that of a suspended job, for
-    which something is missing then, is looked at again. A stored `stop` is carried out
-    by whichever gateway owns the job, and the stream never goes on after it, unless it was *refused* for the reason there.
+    `failures` counts those since the last batch; the stream is not started before `start_at`, and that
+    of a suspended job, for which something is missing then, is looked at again. A stored `stop` is
+    carried out by whichever gateway owns the job, and the stream never goes on after it, unless it was
+    *refused* for the reason there.
     """
 
     batch: int | None = None
@@ -210,7 +221,9 @@ def _member(body: Mapping[str, Any]) -> StreamMember:
 
 
 def _state_ttls(body: Mapping[str, Any]) -> tuple[tuple[str, ...], ...] | None:
-    """Return the TTLs of a member; those that were stored before a TTL had a policy are numbers of milliseconds."""
+    """Return the TTLs of a member; those that were stored before a TTL had a policy are numbers
+    of milliseconds.
+    """
     if "state_ttls_ms" in body:
         return tuple(tuple(f"{ttl} ms" for ttl in each) for each in body["state_ttls_ms"])
     ttls = body.get("state_ttls")

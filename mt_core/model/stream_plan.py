@@ -1,4 +1,6 @@
-"""The plan of a stream: what an engine decides when its job is created, and each attempt of the job keeps to."""
+"""The plan of a stream: what an engine decides when its job is created,
+and each attempt of the job keeps to.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,9 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTarget:
-    """A table by the name in its statement, its connector, its quoted name in Spark, and the columns of its primary key."""
+    """A table by the name in its statement, its connector, its quoted name in Spark,
+    and the columns of its primary key.
+    """
 
     table: tuple[str, ...]
     connector: str
@@ -101,8 +105,8 @@ class StreamPlan:
 
     `starts` says where its sources of Iceberg begin, by their names; with `begun`, the job of its savepoint
     has written the rows up to there. `sources` is the order of all sources in Spark's offset log. Each INSERT
-    has one of `members`. `sinks` are the tables it writes that have a connector, and `tables`, by their names,
-    those of Iceberg. Jobs of earlier releases have None as `sources` and `sinks`, and no `tables`.
+    has one of `members`. `sinks` are the tables it writes that have a connector, and `tables`, by their
+    names, those of Iceberg. Jobs of earlier releases have None as `sources` and `sinks`, and no `tables`.
 
     The others are True unless the job is of an earlier release. It reads temporary tables of files, and
     generated rows that end, as streams (`streams_files`, `streams_ending_rows`); its joins, limits and

@@ -86,12 +86,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users change.
+    """A CREATE MATERIALIZED TABLE with names and defaults resolved:
+    the part of a table that only users change.
 
-    `query_types` are the types of the query's columns when the table was defined, by their names in the table; `sources`
-    are the tables that it read then. Both are empty in a definition of an earlier release. `streams` are those of them that
-    have rows without end and keep none: a streaming job keeps such a table, and no refresh can. `partition_keys` are the columns
-    whose values are partitions; by `transforms` its files are laid out besides.
+    `query_types` are the types of the query's columns when the table was defined, by their names in the
+    table; `sources` are the tables that it read then. Both are empty in a definition of an earlier release.
+    `streams` are those of them that have rows without end and keep none: a streaming job keeps such a table,
+    and no refresh can. `partition_keys` are the columns whose values are partitions; by `transforms` its
+    files are laid out besides.
     """
 
     columns: tuple[Column, ...]
@@ -144,7 +146,9 @@ class TableDefinition:
 
     @property
     def date_formatters(self) -> dict[str, str]:
-        """Partition column -> pattern, by which schedule times name partitions; a CONTINUOUS table has no schedule times."""
+        """Partition column -> pattern, by which schedule times name partitions;
+        a CONTINUOUS table has no schedule times.
+        """
         return {} if self.refresh_mode is RefreshMode.CONTINUOUS else self.declared_formatters
 
     @property
@@ -160,7 +164,9 @@ class TableDefinition:
         body = asdict(self)
         body["version"] = DEFINITION_VERSION
         freshness = self.freshness
-        body["freshness"] = None if freshness is None else {"amount": freshness.amount, "unit": freshness.unit}
+        body["freshness"] = (
+            None if freshness is None else {"amount": freshness.amount, "unit": freshness.unit}
+        )
         body["cron"] = None if self.cron is None else self.cron.expression
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
         body["namespace"] = namespace_text(self.namespace)
@@ -221,11 +227,12 @@ class MaterializedTable:
     status_at: datetime
     # Why it was suspended, unless a command says so.
     status_reason: str | None = None
-    # The last schedule times in a row (of a CONTINUOUS table, requests of runs) that failed by the query or its data.
+    # The last schedule times in a row (of a CONTINUOUS table, requests of runs) that failed by the query
+    # or its data.
     failed_times: tuple[datetime, ...] = ()
     location: str
-    # No grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None: an earlier
-    # release wrote the row, and the spans are in the ledger).
+    # No grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None:
+    # an earlier release wrote the row, and the spans are in the ledger).
     covered_until: datetime
     covered: tuple[Span, ...] | None = None
     # Points that failed in a refresh of their own, the one tried longest ago first.
@@ -239,7 +246,8 @@ class MaterializedTable:
     rebuild_due: str | None = None
     # Why its rows are not trusted, so that each refresh computes all of them (None: they are).
     doubt: str | None = None
-    # The partitions in doubt as the last refresh knew them, and the snapshot up to which a verification has cleared them.
+    # The partitions in doubt as the last refresh knew them, and the snapshot up to which a verification
+    # has cleared them.
     doubted: DoubtedPartitions | None = None
     cleared: str | None = None
     intent: Intent | None = None
@@ -252,28 +260,40 @@ class MaterializedTable:
 
     @property
     def token(self) -> int:
-        """The order of operations on its workflow: the token of the command in progress, or the revision without one."""
+        """The order of operations on its workflow: the token of the command in progress,
+        or the revision without one.
+        """
         return self.intent.token if self.intent is not None else self.revision
 
     @property
     def is_looked_out_for(self) -> bool:
-        """Whether refreshes keep it when its sources change; a streaming job keeps any other CONTINUOUS table."""
+        """Whether refreshes keep it when its sources change;
+        a streaming job keeps any other CONTINUOUS table.
+        """
         return self.definition.refresh_mode is RefreshMode.CONTINUOUS and not self.definition.streams
 
     @property
     def continuous_job(self) -> str | None:
         """The id of the job that refreshes it continuously, None for another table.
 
-        A job that looks at the sources is a new one after each CREATE and RESUME; one that reads streams lives with its table.
+        A job that looks at the sources is a new one after each CREATE and RESUME;
+        one that reads streams lives with its table.
         """
         if self.definition.streams:
             return stream_job(self.table_id)
-        if self.definition.refresh_mode is not RefreshMode.CONTINUOUS or self.status is not RefreshStatus.ACTIVATED:
+        if (
+            self.definition.refresh_mode is not RefreshMode.CONTINUOUS
+            or self.status is not RefreshStatus.ACTIVATED
+        ):
             return None
         return uuid5(NAMESPACE_OID, f"{self.table_id} {self.status_at.isoformat()}").hex
 
-    def advance(self, target: RefreshStatus, *, by: str, at: datetime, reason: str | None = None) -> MaterializedTable:
-        """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS` does not have."""
+    def advance(
+        self, target: RefreshStatus, *, by: str, at: datetime, reason: str | None = None
+    ) -> MaterializedTable:
+        """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS`
+        does not have.
+        """
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(
                 f"Materialized table {self.identifier} is {self.status} and cannot become {target}.",

@@ -1,4 +1,6 @@
-"""Temporary tables of files: what streams need of their statement, in options of the view that Spark passes over."""
+"""Temporary tables of files: what streams need of their statement, in options of the view
+that Spark passes over.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ _KEYS = "freshtable.partition-keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryFiles:
-    """The watermark of a temporary table of files, and the columns of its partitions; a view in Spark has neither."""
+    """The watermark of a temporary table of files, and the columns of its partitions;
+    a view in Spark has neither.
+    """
 
     watermark: Watermark | None = None
     partition_keys: tuple[str, ...] = ()
@@ -27,7 +31,9 @@ class TemporaryFiles:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> TemporaryFiles:
-        """Return what *options* of a view say, with other options or without; their keys are in lower case."""
+        """Return what *options* of a view say, with other options or without;
+        their keys are in lower case.
+        """
         column = options.get(_COLUMN)
         return cls(
             watermark=None if column is None else Watermark(column=column, delay=options[_DELAY]),

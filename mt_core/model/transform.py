@@ -1,4 +1,6 @@
-"""Transforms of Iceberg's: functions of a column by whose values the files of a table are laid out, and nothing else of it goes."""
+"""Transforms of Iceberg's: functions of a column by whose values the files of a table are laid out,
+and nothing else of it goes.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ SPELLINGS: Mapping[str, TransformKind] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """A transform of a column; `width` is the number of buckets, or the width that values are truncated to."""
+    """A transform of a column; `width` is the number of buckets, or the width
+    that values are truncated to.
+    """
 
     kind: TransformKind
     column: str

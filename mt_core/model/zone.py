@@ -12,7 +12,9 @@ SECOND = timedelta(seconds=1)
 
 
 def zone_named(name: str, where: str = "table.local-time-zone") -> ZoneInfo:
-    """Return the IANA zone *name*; raises DefinitionInvalid naming one that is not known, and *where* it is written."""
+    """Return the IANA zone *name*; raises DefinitionInvalid naming one that is not known,
+    and *where* it is written.
+    """
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
@@ -38,7 +40,9 @@ def offset_at(seconds: int, zone: ZoneInfo) -> int:
 
 
 def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
-    """Return the first instant with another offset than at *low*; at *high* it is another, and it changes once."""
+    """Return the first instant with another offset than at *low*; at *high* it is another,
+    and it changes once.
+    """
     before = offset_at(low, zone)
     while high - low > 1:
         middle = (low + high) // 2
@@ -55,7 +59,8 @@ def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which the naive *wall* clock is seen in the zone: two where it is put back over *wall*.
+    """Return the UTC instants at which the naive *wall* clock is seen in the zone:
+    two where it is put back over *wall*.
 
     A wall clock that is skipped means the first instant after the gap.
     """
@@ -64,5 +69,6 @@ def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
         return (first,)
     if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return (first, second)
-    # In a gap fold 0 has the offset from before it, with which the clock shows a time after it; fold 1 the reverse.
+    # In a gap fold 0 has the offset from before it, with which the clock shows a time after it;
+    # fold 1 the reverse.
     return (instant_of(transition_between(seconds_of(second), seconds_of(first), zone)),)

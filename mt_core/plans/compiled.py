@@ -1,4 +1,6 @@
-"""Compiled plans: a streaming or batch INSERT, or a set of these, with its operators and what each keeps (FLIP-190, FLIP-292)."""
+"""Compiled plans: a streaming or batch INSERT, or a set of these, with its operators and what each keeps
+(FLIP-190, FLIP-292).
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ class PlanMode(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Topology:
-    """What an engine makes of statements: the last operator of each, above all others, and the release of Spark."""
+    """What an engine makes of statements: the last operator of each, above all others,
+    and the release of Spark.
+    """
 
     spark_version: str
     operators: tuple[Operator, ...]
@@ -49,7 +53,10 @@ class Topology:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlanNode:
-    """An operator of a plan; `inputs` are the ids of others. `output_type` is a ROW with the names and types of its columns."""
+    """An operator of a plan; `inputs` are the ids of others.
+
+    `output_type` is a ROW with the names and types of its columns.
+    """
 
     id: int
     type: str
@@ -67,10 +74,11 @@ class PlanNode:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompiledPlan:
-    """What EXECUTE PLAN runs: the statements as they were written, with names of `catalog` and `namespace`, and their operators.
+    """What EXECUTE PLAN runs: the statements as they were written, with names of `catalog` and `namespace`,
+    and their operators.
 
-    `temporary` are the statements that create the temporary tables, views and functions of the session that compiled it.
-    `fingerprint` is that of the topology which was compiled. Nodes come after their inputs.
+    `temporary` are the statements that create the temporary tables, views and functions of the session
+    that compiled it. `fingerprint` is that of the topology which was compiled. Nodes come after their inputs.
     """
 
     spark_version: str
@@ -147,8 +155,9 @@ def short_upstream(plan: CompiledPlan) -> Iterator[str]:
             longest = max(node.states, key=lambda state: state.ttl)
             if shortest.ttl < longest.ttl:
                 yield (
-                    f"{before.name} keeps {shortest.name} for {ttl_text(shortest.ttl)}, less than {node.name} after it keeps "
-                    f"{longest.name}, {ttl_text(longest.ttl)}: a key that the first has forgotten comes to the second as new"
+                    f"{before.name} keeps {shortest.name} for {ttl_text(shortest.ttl)}, "
+                    f"less than {node.name} after it keeps {longest.name}, {ttl_text(longest.ttl)}: "
+                    "a key that the first has forgotten comes to the second as new"
                 )
 
 

@@ -14,7 +14,9 @@ from mt_core.plans.policies import policy_text
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """What is `before` in one plan and `after` in the other at a `place`; None where one plan has nothing there."""
+    """What is `before` in one plan and `after` in the other at a `place`;
+    None where one plan has nothing there.
+    """
 
     place: str
     before: str | None
@@ -29,7 +31,9 @@ class Difference:
 
 
 def differences(before: CompiledPlan, after: CompiledPlan) -> Iterator[Difference]:
-    """Yield what differs in two plans: their statements and where these run, their operators, and the TTLs of states."""
+    """Yield what differs in two plans: their statements and where these run, their operators,
+    and the TTLs of states.
+    """
     yield from _changed("sparkVersion", before.spark_version, after.spark_version)
     yield from _changed("mode", before.mode.value, after.mode.value)
     yield from _changed("current database", _database(before), _database(after))
@@ -49,7 +53,9 @@ def topology_differences(before: Sequence[PlanNode], after: Sequence[PlanNode]) 
         elif one is not None and other is None:
             yield Difference(place=one.name, before=one.description, after=None)
         elif one is not None and other is not None:
-            for what, old, new in zip(("description", "columns", "changes"), _facts(one), _facts(other), strict=True):
+            for what, old, new in zip(
+                ("description", "columns", "changes"), _facts(one), _facts(other), strict=True
+            ):
                 yield from _changed(f"{what} of {one.name}", old, new)
             if len(before) == len(after):
                 yield from _changed(f"inputs of {one.name}", str(list(one.inputs)), str(list(other.inputs)))
@@ -63,10 +69,14 @@ def _ttl_differences(before: PlanNode, after: PlanNode) -> Iterator[Difference]:
         yield from _changed(f"TTL of {name} of {before.name}", old.get(name), new.get(name))
 
 
-def _pairs(before: Sequence[PlanNode], after: Sequence[PlanNode]) -> Iterator[tuple[PlanNode | None, PlanNode | None]]:
+def _pairs(
+    before: Sequence[PlanNode], after: Sequence[PlanNode]
+) -> Iterator[tuple[PlanNode | None, PlanNode | None]]:
     """Yield the nodes that stand at the same place of both plans, and those that have none in the other."""
     one, other = [node.type for node in before], [node.type for node in after]
-    for what, start, end, other_start, other_end in SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+    for what, start, end, other_start, other_end in SequenceMatcher(
+        None, one, other, autojunk=False
+    ).get_opcodes():
         if what == "equal":
             yield from zip(before[start:end], after[other_start:other_end], strict=True)
         else:

@@ -1,4 +1,6 @@
-"""Durations of states as plans have them: in the biggest unit that is whole; read in Flink's units and in those of ISO-8601."""
+"""Durations of states as plans have them: in the biggest unit that is whole;
+read in Flink's units and in those of ISO-8601.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +10,12 @@ from datetime import timedelta
 from mt_core.base.options import FLINK_DURATION, flink_duration_of
 
 FOR_EVER = timedelta(days=36_500)
-"""The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read the state of a key."""
-EXPECTED = f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, from 1 ms to {FOR_EVER.days} d, or 0 for ever"
+"""The TTL that 0 means: with an expiry, though a late one, a stream that has a shorter one can read
+the state of a key.
+"""
+EXPECTED = (
+    f"{FLINK_DURATION.name}, one of ISO-8601 such as PT1H, from 1 ms to {FOR_EVER.days} d, or 0 for ever"
+)
 _UNITS = (
     ("d", timedelta(days=1)),
     ("h", timedelta(hours=1)),
@@ -33,7 +39,9 @@ def ttl_text(ttl: timedelta) -> str:
 
 
 def ttl_of(text: str) -> timedelta | None:
-    """Return the TTL that *text* means, FOR_EVER for 0; None for anything else, and for more than a century."""
+    """Return the TTL that *text* means, FOR_EVER for 0; None for anything else,
+    and for more than a century.
+    """
     ttl = _iso_duration(text.strip()) if text.strip()[:1] in {"P", "p"} else flink_duration_of(text)
     return None if ttl is None or ttl > FOR_EVER else ttl or FOR_EVER
 

@@ -6,13 +6,17 @@ from mt_core.errors import MtError
 
 
 class PlanInvalid(MtError):
-    """The file of a compiled plan cannot be read at a `place`, for a `reason`, or its statement gives another plan now."""
+    """The file of a compiled plan cannot be read at a `place`, for a `reason`,
+    or its statement gives another plan now.
+    """
 
     code = "PLAN_INVALID"
     http_status = 400
 
     def __init__(self, place: str, reason: str, *, plan: str | None = None) -> None:
-        super().__init__(f"Plan {f'{plan}: ' if plan else ''}{place} {reason.rstrip('.')}.", plan=plan, place=place)
+        super().__init__(
+            f"Plan {f'{plan}: ' if plan else ''}{place} {reason.rstrip('.')}.", plan=plan, place=place
+        )
         self.place, self.reason = place, reason
 
     def of(self, plan: str) -> PlanInvalid:
@@ -37,7 +41,7 @@ class PlanExists(MtError):
     def at(cls, uri: str) -> PlanExists:
         """Return the refusal to write a plan over the file *uri*, with all ways out."""
         return cls(
-            f"Cannot overwrite the plan file {uri}: delete it, write COMPILE PLAN '{uri}' IF NOT EXISTS to keep it, or "
-            "SET 'table.plan.force-recompile' = 'true' to replace it.",
+            f"Cannot overwrite the plan file {uri}: delete it, write COMPILE PLAN '{uri}' IF NOT EXISTS to "
+            "keep it, or SET 'table.plan.force-recompile' = 'true' to replace it.",
             plan=uri,
         )

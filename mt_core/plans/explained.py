@@ -13,7 +13,9 @@ _LONGEST = 100_000
 
 
 def explained_plan(plan: CompiledPlan, problems: Sequence[str]) -> str:
-    """Return what a plan has in it, how its operators hang together, its warnings, and the *problems* of running it now."""
+    """Return what a plan has in it, how its operators hang together, its warnings,
+    and the *problems* of running it now.
+    """
     return "\n".join([
         "== Compiled Plan ==",
         f"Spark: {plan.spark_version}",

@@ -1,4 +1,6 @@
-"""The JSON of compiled plans, in the shape of Flink's: how it is written, and how a file that a user edited is read."""
+"""The JSON of compiled plans, in the shape of Flink's: how it is written, and how a file
+that a user edited is read.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,7 @@ _Value = TypeVar("_Value", bool, int, str, list[Any], dict[str, Any])
 _NAMES = {int: "a whole number", str: "a text", list: "a list", dict: "an object", bool: "true or false"}
 
 
-# ---------------------------------------------------------------------------------------------------------------- writing
+# ---------------------------------------------------------------------------------------------------- writing
 
 
 def plan_text(plan: CompiledPlan) -> str:
@@ -69,7 +71,7 @@ def _edge_json(source: PlanNode, target: PlanNode) -> dict[str, Any]:
     return {"source": source.id, "target": target.id, "shuffle": shuffle, "shuffleMode": "PIPELINED"}
 
 
-# ---------------------------------------------------------------------------------------------------------------- reading
+# ---------------------------------------------------------------------------------------------------- reading
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,8 @@ class _Part:
         return f"{self.place}.{key}" if self.place else key
 
     def get(self, key: str, kind: type[_Value], default: _Value | None = None) -> _Value:
-        """Return the value of *key*; raises PlanInvalid if it is missing without a *default*, or of another kind.
+        """Return the value of *key*; raises PlanInvalid if it is missing without a *default*,
+        or of another kind.
 
         Where there is a *default*, null is absent.
         """
@@ -191,16 +194,20 @@ def _kind(place: str, name: str) -> RowKind:
 
 
 def _states(node: _Part, inputs: int) -> tuple[OperatorState, ...]:
-    """Return the states of a node: one for each input, the first alone for all, or none, which is the TTL of the session."""
+    """Return the states of a node: one for each input, the first alone for all, or none,
+    which is the TTL of the session.
+    """
     states = tuple(map(_state, node.parts("state", optional=True)))
     if len(states) not in {0, 1, inputs}:
         raise PlanInvalid(
-            node.at("state"), f"has {len(states)} entries, and the node {inputs} inputs: inconsistent state metadata"
+            node.at("state"),
+            f"has {len(states)} entries, and the node {inputs} inputs: inconsistent state metadata",
         )
     for place, state in enumerate(states):
         if state.index != place:
             raise PlanInvalid(
-                f"{node.at('state')}[{place}].index", f"{state.index} is not {place}: inconsistent state metadata"
+                f"{node.at('state')}[{place}].index",
+                f"{state.index} is not {place}: inconsistent state metadata",
             )
     return states
 
@@ -246,4 +253,6 @@ def _check_edges(whole: _Part, nodes: Sequence[PlanNode]) -> None:
         if edge not in written:
             raise PlanInvalid(place, f"node {edge[1]} has no input {edge[0]}")
     for source, target in sorted(written - found.keys()):
-        raise PlanInvalid("edges", f"there is none from node {source} to node {target}, which has it as an input")
+        raise PlanInvalid(
+            "edges", f"there is none from node {source} to node {target}, which has it as an input"
+        )

@@ -1,4 +1,6 @@
-"""The tree of the operators of a statement as text, the last operator first, in the manner of Flink's EXPLAIN CHANGELOG_MODE."""
+"""The tree of the operators of a statement as text, the last operator first,
+in the manner of Flink's EXPLAIN CHANGELOG_MODE.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ _LAST = {
 
 
 def tree_lines(operator: Operator, mark: Callable[[Operator], str] = lambda _operator: "") -> Iterator[str]:
-    """Yield a line for *operator* and each of those below it, with the kinds of its rows and the durations of its states.
+    """Yield a line for *operator* and each of those below it, with the kinds of its rows
+    and the durations of its states.
 
     Each begins with its *mark*.
     """
@@ -49,11 +52,15 @@ def changelog_mode(changes: frozenset[RowKind]) -> str:
 
 def name_of(operator: Operator) -> str:
     """Return Flink's name for the operator in texts: GroupAggregate for `stream-exec-group-aggregate_1`."""
-    words = operator.type.removeprefix("stream-exec-").removeprefix("batch-exec-").rpartition("_")[0].split("-")
+    words = (
+        operator.type.removeprefix("stream-exec-").removeprefix("batch-exec-").rpartition("_")[0].split("-")
+    )
     return "".join(word.capitalize() for word in words)
 
 
-def _below(operator: Operator | None, first: str, others: str, mark: Callable[[Operator], str]) -> Iterator[str]:
+def _below(
+    operator: Operator | None, first: str, others: str, mark: Callable[[Operator], str]
+) -> Iterator[str]:
     if operator is not None:
         head, *tail = tree_lines(operator, mark)
         yield first + head

@@ -1,4 +1,6 @@
-"""The operators of a streaming statement: what each reads, gives and keeps, under Flink's names (FLIP-292)."""
+"""The operators of a streaming statement: what each reads, gives and keeps,
+under Flink's names (FLIP-292).
+"""
 
 from __future__ import annotations
 
@@ -7,7 +9,13 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from mt_core.base.rowset import RowKind as RowKind
-from mt_core.plans.policies import OPERATOR_TIME, OPERATOR_UPDATE, TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent
+from mt_core.plans.policies import (
+    OPERATOR_TIME,
+    OPERATOR_UPDATE,
+    TtlPolicy,
+    TtlTimeCharacteristic,
+    TtlUpdateEvent,
+)
 
 ADDS = frozenset({RowKind.INSERT})
 """The changes of an operator whose rows are only added."""
@@ -39,7 +47,10 @@ class OperatorState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Operator:
-    """A node of a plan. `type` has its version (`stream-exec-join_1`); `output` are names and types of Spark's SQL."""
+    """A node of a plan.
+
+    `type` has its version (`stream-exec-join_1`); `output` are names and types of Spark's SQL.
+    """
 
     type: str
     description: str

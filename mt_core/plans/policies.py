@@ -1,4 +1,6 @@
-"""TTL policies of states (FLIP-24): what lets the time of an entry begin again, in which time it runs, and when it has expired."""
+"""TTL policies of states (FLIP-24): what lets the time of an entry begin again, in which time it runs,
+and when it has expired.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +14,8 @@ from mt_core.plans.durations import FOR_EVER, ttl_text
 
 _MILLISECOND = timedelta(milliseconds=1)
 _TEXT = re.compile(
-    r"(?P<ttl>[0-9]+\s*[a-zµ]*?)(?:\s+ON\s+(?P<update>CREATE|READ\s+WRITE|READ|WRITE))?(?:\s+(?P<time>EVENT|PROCESSING)\s+TIME)?",
+    r"(?P<ttl>[0-9]+\s*[a-zµ]*?)(?:\s+ON\s+(?P<update>CREATE|READ\s+WRITE|READ|WRITE))?"
+    r"(?:\s+(?P<time>EVENT|PROCESSING)\s+TIME)?",
     re.IGNORECASE,
 )
 
@@ -77,7 +80,9 @@ class TtlPolicy:
         return cls(timedelta(seconds=seconds), time, update)
 
     def expires(self, last_modified: int) -> int:
-        """Return the instant, in milliseconds, at which an entry that was *last_modified* then has expired."""
+        """Return the instant, in milliseconds, at which an entry that was *last_modified*
+        then has expired.
+        """
         return last_modified + self.ttl // _MILLISECOND
 
     def has_expired(self, last_modified: int, now: int) -> bool:
@@ -85,7 +90,9 @@ class TtlPolicy:
         return self.expires(last_modified) <= now
 
     def after(self, access: StateAccess, last_modified: int, at: int) -> int:
-        """Return when an entry is last modified once *access* came *at* an instant; a late one does not move it back."""
+        """Return when an entry is last modified once *access* came *at* an instant;
+        a late one does not move it back.
+        """
         return max(last_modified, at) if self.is_modified_by(access) else last_modified
 
     def is_modified_by(self, access: StateAccess) -> bool:
@@ -98,7 +105,9 @@ class TtlPolicy:
 
 OPERATOR_UPDATE = TtlUpdateEvent.ON_WRITE
 OPERATOR_TIME = TtlTimeCharacteristic.PROCESSING_TIME
-"""The policy of the operators, and of a hint that names none: OnCreate would begin a counter anew while its key is in use."""
+"""The policy of the operators, and of a hint that names none: OnCreate would begin a counter anew
+while its key is in use.
+"""
 
 
 def hinted_policy(text: str) -> TtlPolicy | None:
@@ -125,7 +134,9 @@ def operator_policy(ttl: timedelta) -> TtlPolicy:
 
 
 def policy_text(policy: TtlPolicy) -> str:
-    """Return *policy* as a hint writes it, `1 h ON READ WRITE EVENT TIME`, without what is as in the operators."""
+    """Return *policy* as a hint writes it, `1 h ON READ WRITE EVENT TIME`,
+    without what is as in the operators.
+    """
     words = [ttl_text(policy.ttl)]
     if policy.update is not OPERATOR_UPDATE:
         words.append(_UPDATES[policy.update])

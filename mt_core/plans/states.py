@@ -1,4 +1,6 @@
-"""States of the operators that a plan has: how long EXECUTE PLAN keeps each, and what the plan says that is so no longer."""
+"""States of the operators that a plan has: how long EXECUTE PLAN keeps each, and what the plan says
+that is so no longer.
+"""
 
 from __future__ import annotations
 
@@ -21,26 +23,32 @@ def check_topology(plan: CompiledPlan, now: Sequence[PlanNode]) -> None:
     if fingerprint_of(plan.nodes) == fingerprint_of(now) != plan.fingerprint:
         raise PlanInvalid(
             "fingerprint",
-            "is not that of the nodes, which are those of the statement: it was edited. Compile the statement again",
+            "is not that of the nodes, which are those of the statement: it was edited. "
+            "Compile the statement again",
         )
     if fingerprint_of(now) != plan.fingerprint:
         raise PlanInvalid(
             "the statement",
-            f"has other operators than when it was compiled, whose state they could not read: {shown or 'other states'}. "
+            "has other operators than when it was compiled, "
+            f"whose state they could not read: {shown or 'other states'}. "
             "Compile it again, and start it without the savepoint of the old ones",
         )
     if found:
-        raise PlanInvalid("nodes", f"were edited, and only the ttl, update and time of a state may be: {shown}")
+        raise PlanInvalid(
+            "nodes", f"were edited, and only the ttl, update and time of a state may be: {shown}"
+        )
     for place, (planned, operator) in enumerate(zip(plan.nodes, now, strict=True)):
         for state in planned.states[len(operator.states) :]:
-            raise PlanInvalid(f"nodes[{place}].state", f"has {state.name}, which {operator.name} does not keep")
+            raise PlanInvalid(
+                f"nodes[{place}].state", f"has {state.name}, which {operator.name} does not keep"
+            )
 
 
 def policies_of(plan: CompiledPlan, now: Topology, default: timedelta) -> tuple[Policies, ...]:
     """Return for each statement how long its operators keep their states, of those that have any, in order.
 
-    A node without states takes the *default*, and what one with a single state says holds for all inputs. The operators *now*
-    are those of *plan*.
+    A node without states takes the *default*, and what one with a single state says holds for all inputs.
+    The operators *now* are those of *plan*.
     """
     nodes, found = iter(plan.nodes), list[Policies]()
     for operator in now.operators:
@@ -50,10 +58,14 @@ def policies_of(plan: CompiledPlan, now: Topology, default: timedelta) -> tuple[
 
 
 def check_policies(planned: Sequence[Sequence[Sequence[str]] | None], now: Topology) -> None:
-    """Raise PlanInvalid unless the operators of each statement keep their states *now* as *planned*, which is None for any."""
+    """Raise PlanInvalid unless the operators of each statement keep their states *now* as *planned*,
+    which is None for any.
+    """
     for texts, policies in zip(planned, now.policies, strict=True):
         if texts is not None and tuple(tuple(map(planned_policy, each)) for each in texts) != policies:
-            raise PlanInvalid("state", "has TTLs that the operators of the statement did not take; compile it again")
+            raise PlanInvalid(
+                "state", "has TTLs that the operators of the statement did not take; compile it again"
+            )
 
 
 def planned_policy(text: str) -> TtlPolicy:

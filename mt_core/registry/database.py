@@ -24,8 +24,9 @@ ASK_AGAIN_S = 0.02
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
-# A connection whose other end disappeared is closed before the gateway's lease expires: the server must acknowledge what is
-# sent, and answer keepalives while the connection is idle. No statement of ours takes a minute.
+# A connection whose other end disappeared is closed before the gateway's lease expires: the server
+# must acknowledge what is sent, and answer keepalives while the connection is idle. No statement
+# of ours takes a minute.
 SOCKET_OPTIONS = {
     "keepalives": 1,
     "keepalives_idle": 5,
@@ -68,12 +69,16 @@ def shown(url: URL) -> str:
 
 
 def parse(url: str) -> URL:
-    """Return *url*, which names SQLite's file by its absolute path, or PostgreSQL; raises ConfigError without a password."""
+    """Return *url*, which names SQLite's file by its absolute path, or PostgreSQL;
+    raises ConfigError without a password.
+    """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
         # The cause is left out because it can quote a password.
-        raise ConfigError(f"The registry's URL ({url.partition(':')[0]}:…) cannot be read; {_WAY_OUT}.") from None
+        raise ConfigError(
+            f"The registry's URL ({url.partition(':')[0]}:…) cannot be read; {_WAY_OUT}."
+        ) from None
     if parsed.drivername in {"postgresql", "postgresql+psycopg"}:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername not in {"sqlite", "sqlite+pysqlite"}:
@@ -91,7 +96,9 @@ def _sqlite(url: URL) -> Engine:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
-        raise ConfigError(f"Registry {shown(url)}: folder {folder} cannot be made: {cause.strerror}.") from cause
+        raise ConfigError(
+            f"Registry {shown(url)}: folder {folder} cannot be made: {cause.strerror}."
+        ) from cause
     engine = create_engine(url, connect_args={"timeout": WAIT_S}, pool_size=1, max_overflow=0)
 
     @event.listens_for(engine, "connect")
@@ -109,7 +116,10 @@ def _sqlite(url: URL) -> Engine:
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:
-    """Have the database write ahead. Of connections that ask for it at once, SQLite refuses all but one without a wait."""
+    """Have the database write ahead.
+
+    Of connections that ask for it at once, SQLite refuses all but one without a wait.
+    """
     deadline = time.monotonic() + WAIT_S
     while True:
         try:
@@ -122,7 +132,11 @@ def write_ahead(connection: sqlite3.Connection) -> None:
 
 
 def _postgres(url: URL) -> Engine:
-    arguments = {"connect_timeout": CONNECT_TIMEOUT_S, "fallback_application_name": "freshtable", **SOCKET_OPTIONS}
+    arguments = {
+        "connect_timeout": CONNECT_TIMEOUT_S,
+        "fallback_application_name": "freshtable",
+        **SOCKET_OPTIONS,
+    }
     try:
         engine = create_engine(
             url,
@@ -141,8 +155,8 @@ def _postgres(url: URL) -> Engine:
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != ENCODING:
             raise ConfigError(
-                f"Registry {shown(url)} is a database in {encoding}, which cannot hold all texts; make another one: "
-                f"CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
+                f"Registry {shown(url)} is a database in {encoding}, which cannot hold all texts; "
+                f"make another one: CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
             )
         # A process that hangs in a transaction must not stop the others for ever.
         with connection.cursor() as cursor:
@@ -153,8 +167,9 @@ def _postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # The lock comes first, and READ COMMITTED takes a new snapshot for each statement, so a transaction sees all that
-        # had the lock before it: they happen one after the other, and the database ends none in favour of another.
+        # The lock comes first, and READ COMMITTED takes a new snapshot for each statement, so a transaction
+        # sees all that had the lock before it: they happen one after the other, and the database ends
+        # none in favour of another.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
 
     return engine

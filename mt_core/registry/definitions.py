@@ -17,7 +17,9 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, et
 
 @dataclass(frozen=True)
 class SqlDefinitionStore(DefinitionStore):
-    """Every method is a transaction of its own, begun with *begin*; inside another transaction it is refused."""
+    """Every method is a transaction of its own, begun with *begin*;
+    inside another transaction it is refused.
+    """
 
     begin: Callable[[], AbstractContextManager[SqlTransaction]]
 
@@ -51,9 +53,15 @@ class SqlDefinitionStore(DefinitionStore):
             last = select(RUNS.c.last_point).where(its).order_by(RUNS.c.last_point.desc()).limit(1)
             latest = last.scalar_subquery().label("latest")
             rows = transaction.statements.execute(select(DEFINITIONS.c.workflow_id, latest)).mappings().all()
-        return {row["workflow_id"]: datetime.fromisoformat(row["latest"]) for row in rows if row["latest"] is not None}
+        return {
+            row["workflow_id"]: datetime.fromisoformat(row["latest"])
+            for row in rows
+            if row["latest"] is not None
+        }
 
     def _read(self, statement: Select[tuple[str, int, str]]) -> list[WorkflowDefinition]:
         with self.begin() as transaction:
-            rows = transaction.statements.execute(statement.order_by(DEFINITIONS.c.workflow_id)).mappings().all()
+            rows = (
+                transaction.statements.execute(statement.order_by(DEFINITIONS.c.workflow_id)).mappings().all()
+            )
         return [definition_of(dict(row)) for row in rows]

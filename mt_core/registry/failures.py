@@ -20,7 +20,9 @@ _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 
 @contextmanager
 def translated(registry: str) -> Iterator[None]:
-    """Raise RegistryError naming *registry*, or RevisionConflict where running the transaction again helps."""
+    """Raise RegistryError naming *registry*, or RevisionConflict where running the transaction
+    again helps.
+    """
     try:
         yield
     except SQLAlchemyError as cause:
@@ -36,5 +38,9 @@ def translated(registry: str) -> Iterator[None]:
                 f"Registry {registry} is held by another process; end that, or try again later: {reason}."
             ) from cause
         if sqlstate == DISK_FULL or getattr(original, "sqlite_errorcode", None) in _FULL:
-            raise RegistryFull(f"The disk of registry {registry} is full; make room there: {reason}.") from cause
-        raise RegistryError(f"Registry {registry} failed; check that it is reachable and whole: {reason}.") from cause
+            raise RegistryFull(
+                f"The disk of registry {registry} is full; make room there: {reason}."
+            ) from cause
+        raise RegistryError(
+            f"Registry {registry} failed; check that it is reachable and whole: {reason}."
+        ) from cause

@@ -18,7 +18,10 @@ from mt_core.registry.failures import translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """A database as it is. `migration` is the last one of a registry, None if it has none; `name` shows no password."""
+    """A database as it is.
+
+    `migration` is the last one of a registry, None if it has none; `name` shows no password.
+    """
 
     name: str
     exists: bool
@@ -27,7 +30,9 @@ class DatabaseState:
 
 
 def inspect_database(url: str, timeout_s: int) -> DatabaseState:
-    """Look at the database at *url*, which is neither created nor migrated; raises ConfigError or RegistryError."""
+    """Look at the database at *url*, which is neither created nor migrated;
+    raises ConfigError or RegistryError.
+    """
     parsed = parse(url)
     name = shown(parsed)
     if parsed.get_backend_name() == "sqlite" and not Path(str(parsed.database)).exists():
@@ -37,7 +42,9 @@ def inspect_database(url: str, timeout_s: int) -> DatabaseState:
         with translated(name), engine.connect() as connection:
             tables = frozenset(inspect(connection).get_table_names())
             migrated = VERSIONS.name in tables
-            migration = connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() if migrated else None
+            migration = (
+                connection.execute(select(VERSIONS.c.version_num)).scalar_one_or_none() if migrated else None
+            )
     finally:
         engine.dispose()
     return DatabaseState(name=name, exists=True, tables=tables, migration=migration)
@@ -45,7 +52,8 @@ def inspect_database(url: str, timeout_s: int) -> DatabaseState:
 
 def _reader(url: URL, timeout_s: int) -> Engine:
     if url.get_backend_name() == "sqlite":
-        # The file is opened for reading: nothing is created, and no lock is kept that a gateway would wait for.
+        # The file is opened for reading: nothing is created, and no lock is kept that a gateway
+        # would wait for.
         file = f"sqlite:///file:{quote(str(url.database))}?mode=ro&uri=true"
         return create_engine(file, connect_args={"timeout": timeout_s}, poolclass=NullPool)
     arguments = {"connect_timeout": timeout_s, "options": "-c default_transaction_read_only=on"}

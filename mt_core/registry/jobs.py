@@ -35,7 +35,9 @@ class SqlJobs:
         stored = replace(job, revision=job.revision + 1)
         guard = {"its_job_id": job.job_id, "its_revision": job.revision}
         if self.statements.execute(_REPLACE, row_of(stored) | guard).rowcount == 0:
-            raise RevisionConflict(f"Job {job.job_id} is no longer at revision {job.revision}; read it again.")
+            raise RevisionConflict(
+                f"Job {job.job_id} is no longer at revision {job.revision}; read it again."
+            )
         return stored
 
     def newest(self, limit: int) -> Sequence[Job]:
@@ -59,10 +61,14 @@ class SqlJobs:
 
 _JOB = select(JOBS).where(JOBS.c.job_id == bindparam("job_id"))
 _JOBS = select(JOBS).where(JOBS.c.job_id.in_(bindparam("job_ids", expanding=True))).order_by(JOBS.c.job_id)
-_REPLACE = update(JOBS).where(JOBS.c.job_id == bindparam("its_job_id"), JOBS.c.revision == bindparam("its_revision"))
+_REPLACE = update(JOBS).where(
+    JOBS.c.job_id == bindparam("its_job_id"), JOBS.c.revision == bindparam("its_revision")
+)
 _NEWEST = select(JOBS).order_by(JOBS.c.started_at.desc(), JOBS.c.job_id.desc()).limit(bindparam("most"))
 _OPEN = select(JOBS).where(JOBS_OPEN).order_by(JOBS.c.started_at, JOBS.c.job_id)
-_STREAMS = select(JOBS).where(JOBS_OPEN, JOBS.c.definition.is_not(None)).order_by(JOBS.c.started_at, JOBS.c.job_id)
+_STREAMS = (
+    select(JOBS).where(JOBS_OPEN, JOBS.c.definition.is_not(None)).order_by(JOBS.c.started_at, JOBS.c.job_id)
+)
 _ENDED_STREAMS = (
     select(JOBS)
     .where(JOBS.c.finished_at < bindparam("ended_before"), JOBS.c.definition.is_not(None))

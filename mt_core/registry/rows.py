@@ -54,9 +54,13 @@ _LATER = frozenset({"drop", "states", "keys"})
 
 
 def instant_text(instant: datetime) -> str:
-    """Return *instant* in UTC with microseconds, as a text that sorts as the instants do; raises RegistryError without a zone."""
+    """Return *instant* in UTC with microseconds, as a text that sorts as the instants do;
+    raises RegistryError without a zone.
+    """
     if instant.tzinfo is None:
-        raise RegistryError(f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only.")
+        raise RegistryError(
+            f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only."
+        )
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
@@ -68,7 +72,9 @@ def instants_of(stored: Any) -> Any:
 
 
 def row_of(fact: Any) -> dict[str, Any]:
-    """Return the row of *fact*, one of those in `_MAPPINGS`; that of a run is without its place in the order of requests."""
+    """Return the row of *fact*, one of those in `_MAPPINGS`;
+    that of a run is without its place in the order of requests.
+    """
     values = {field.name: _stored(getattr(fact, field.name)) for field in fields(fact)}
     row = {name: values.pop(name) for name in _MAPPINGS[type(fact)].columns}
     match fact:
@@ -83,12 +89,16 @@ def row_of(fact: Any) -> dict[str, Any]:
         case _:
             pass
     # Without what is None or usually empty, of which most of a million runs would consist.
-    body = {name: value for name, value in values.items() if value is not None and (value or name not in _SPARSE)}
+    body = {
+        name: value for name, value in values.items() if value is not None and (value or name not in _SPARSE)
+    }
     return row | {"body": json.dumps({"version": BODY_VERSION, **body}, sort_keys=True)}
 
 
 def fact_of(kind: type[F], row: Row) -> F:
-    """Return the fact of *row*; raises FactUnreadable for a row that another release wrote, and for a damaged one."""
+    """Return the fact of *row*; raises FactUnreadable for a row that another release wrote,
+    and for a damaged one.
+    """
     columns = {name: value for name, value in row.items() if name != "body"}
     owner = f"{_MAPPINGS[kind].noun} {row[_MAPPINGS[kind].columns[0]]}"
     try:
@@ -96,7 +106,10 @@ def fact_of(kind: type[F], row: Row) -> F:
     except MtError as error:
         raise FactUnreadable(error.message, columns=columns) from error
     except (AttributeError, KeyError, TypeError, ValueError) as cause:
-        text = f"The registry's row of {owner} is damaged ({type(cause).__name__}: {cause}); restore the registry from a backup."
+        text = (
+            f"The registry's row of {owner} is damaged ({type(cause).__name__}: {cause}); "
+            "restore the registry from a backup."
+        )
         raise FactUnreadable(text, columns=columns) from cause
 
 
@@ -106,8 +119,8 @@ def _read(kind: type[F], row: Row, owner: str) -> F:
     version = body.pop("version", None)
     if version != BODY_VERSION:
         raise RegistryError(
-            f"The registry's row of {owner} has version {version}, this release reads version {BODY_VERSION}; "
-            "use the release which wrote it."
+            f"The registry's row of {owner} has version {version}, this release reads version "
+            f"{BODY_VERSION}; use the release which wrote it."
         )
     if kind is MaterializedTable:
         body["identifier"] = row
@@ -134,13 +147,15 @@ def _fact(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
     unknown = sorted(values.keys() - _NAMES[kind])
     if unknown:
         raise RegistryError(
-            f"The registry's row of {owner} has {', '.join(unknown)}, which this release does not know; use the release "
-            "which wrote it, or a newer one."
+            f"The registry's row of {owner} has {', '.join(unknown)}, which this release does not know; "
+            "use the release which wrote it, or a newer one."
         )
     readers = _MAPPINGS[kind].readers
     # What is None is not stored.
     present = {**_REQUIRED[kind], **values}
-    return kind(**{name: readers[name](value) if name in readers else value for name, value in present.items()})
+    return kind(
+        **{name: readers[name](value) if name in readers else value for name, value in present.items()}
+    )
 
 
 def _stored(value: Any) -> Any:
@@ -176,7 +191,9 @@ def _stored(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mapping:
-    """How a kind of fact is stored: its *columns*, the key first, all else being in the body; *readers* convert what is stored."""
+    """How a kind of fact is stored: its *columns*, the key first, all else being in the body;
+    *readers* convert what is stored.
+    """
 
     noun: str = ""
     columns: tuple[str, ...] = ()
@@ -184,7 +201,9 @@ class _Mapping:
 
 
 def _declaration(body: Any) -> PythonDeclaration | None:
-    """Return what a module declares; None for one of another release, since it can be read from the module again."""
+    """Return what a module declares; None for one of another release, since it can be read
+    from the module again.
+    """
     try:
         return PythonDeclaration.from_json(body)
     except ValueError:
@@ -206,7 +225,15 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "status": RefreshStatus,
             "intent": lambda body: _fact(Intent, body, f"a command {body.get('command')}"),
             **dict.fromkeys(
-                ("created_at", "status_at", "failed_times", "covered_until", "covered", "failing", "repair_until"),
+                (
+                    "created_at",
+                    "status_at",
+                    "failed_times",
+                    "covered_until",
+                    "covered",
+                    "failing",
+                    "repair_until",
+                ),
                 instants_of,
             ),
         },
@@ -258,8 +285,12 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
         readers={
             "status": JobStatus,
             "definition": lambda text: None if text is None else StreamDefinition.from_json(json.loads(text)),
-            "stream": lambda body: None if body is None else _fact(StreamState, body, "the state of a stream"),
-            "hooks": lambda bodies: tuple(_fact(JobHook, body, f"hook {body.get('name')}") for body in bodies),
+            "stream": lambda body: (
+                None if body is None else _fact(StreamState, body, "the state of a stream")
+            ),
+            "hooks": lambda bodies: tuple(
+                _fact(JobHook, body, f"hook {body.get('name')}") for body in bodies
+            ),
             **dict.fromkeys(("started_at", "finished_at"), instants_of),
         },
     ),
@@ -271,7 +302,9 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
     CreatedCatalog: _Mapping(noun="catalog", columns=("name",), readers={}),
     Watermark: _Mapping(readers={}),
     GeneratedRows: _Mapping(readers={"items": tuple}),
-    KafkaTopic: _Mapping(readers=dict.fromkeys(("parsed", "items", "computed", "written", "record", "keys"), tuple)),
+    KafkaTopic: _Mapping(
+        readers=dict.fromkeys(("parsed", "items", "computed", "written", "record", "keys"), tuple)
+    ),
     ConnectorTable: _Mapping(
         noun="table",
         columns=("name",),
@@ -291,11 +324,15 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "language": FunctionLanguage,
             "kind": FunctionKind,
             "namespace": tuple,
-            "files": lambda bodies: tuple(_fact(FunctionFile, body, "a file of a function") for body in bodies),
+            "files": lambda bodies: tuple(
+                _fact(FunctionFile, body, "a file of a function") for body in bodies
+            ),
             "declared": _declaration,
         },
     ),
-    GatewayLease: _Mapping(noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}),
+    GatewayLease: _Mapping(
+        noun="gateway", columns=("owner", "lease_until"), readers={"lease_until": instants_of}
+    ),
 }
 _NAMES = {kind: frozenset(field.name for field in fields(kind)) for kind in _MAPPINGS}
 _REQUIRED: dict[type[Any], dict[str, None]] = {

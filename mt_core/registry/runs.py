@@ -47,9 +47,9 @@ class SqlRuns:
         }
         if self.statements.execute(statement, row_of(run) | guard).rowcount == 0:
             raise RevisionConflict(
-                f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
-                f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
-                "RUNNING; read it again."
+                f"Refresh {run.run_id} was not stored as {run.status}: it is no longer "
+                f"{expected.status} at attempt {expected.attempt} with claim {expected.claim}, "
+                f"or another refresh of table {run.table_id} is RUNNING; read it again."
             )
 
     def delete(self, run_ids: Iterable[str]) -> None:
@@ -118,7 +118,10 @@ class SqlRuns:
         now = instant_text(self.statements.now())
         ended = select(GATEWAYS.c.owner).where(GATEWAYS.c.lease_until <= now)
         lapsed = or_(
-            RUNS.c.lease_until.is_(None), RUNS.c.lease_until < now, RUNS.c.owner.is_(None), RUNS.c.owner.in_(ended)
+            RUNS.c.lease_until.is_(None),
+            RUNS.c.lease_until < now,
+            RUNS.c.owner.is_(None),
+            RUNS.c.owner.in_(ended),
         )
         return self.statements.facts(
             RefreshRun, select(RUNS).where(RUNS.c.status == RUNNING, lapsed).order_by(RUNS.c.seq)
@@ -140,12 +143,18 @@ _REPLACE = update(RUNS).where(
 _OTHER = RUNS.alias("other")
 _OTHERS = (_OTHER.c.table_id == bindparam("its_table_id"), _OTHER.c.run_id != bindparam("its_run_id"))
 _REPLACE_RUNNING = _REPLACE.where(~exists().where(*_OTHERS, _OTHER.c.status == RUNNING))
-_KEYED = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"), RUNS.c.request_key == bindparam("request_key"))
+_KEYED = select(RUNS).where(
+    RUNS.c.table_id == bindparam("table_id"), RUNS.c.request_key == bindparam("request_key")
+)
 _WITH_KEY = _KEYED.order_by(RUNS.c.status.in_(SET_ASIDE), RUNS.c.seq.desc()).limit(1)
 _OF_TABLE = select(RUNS).where(RUNS.c.table_id == bindparam("table_id"))
 _KINDS = sorted(kind.value for kind in REFRESHES)
 _THESE = TABLES.c.table_id.in_(bindparam("table_ids", expanding=True))
-_NEWEST = select(RUNS).where(RUNS.c.table_id == TABLES.c.table_id, RUNS.c.kind.in_(_KINDS)).order_by(RUNS.c.seq.desc())
+_NEWEST = (
+    select(RUNS)
+    .where(RUNS.c.table_id == TABLES.c.table_id, RUNS.c.kind.in_(_KINDS))
+    .order_by(RUNS.c.seq.desc())
+)
 _OLDEST = _NEWEST.with_only_columns(RUNS.c.seq).limit(1).offset(bindparam("most") - 1).scalar_subquery()
 _EACH = (
     select(TABLES.c.table_id, func.coalesce(_OLDEST, 0).label("oldest"))
@@ -154,8 +163,9 @@ _EACH = (
     .prefix_with("MATERIALIZED")
 )
 _OF_EACH = _NEWEST.limit(bindparam("most")).lateral("newest")
-# Found at the end of an index for each table: a window would number all runs. SQLite has no LATERAL, and finds the place of the
-# oldest run that is wanted there; PostgreSQL would read all runs to compare them with that.
+# Found at the end of an index for each table: a window would number all runs. SQLite has no LATERAL,
+# and finds the place of the oldest run that is wanted there; PostgreSQL would read all runs to
+# compare them with that.
 _NEWEST_OF_EACH = {
     "sqlite": select(RUNS)
     .join(_EACH, and_(RUNS.c.table_id == _EACH.c.table_id, RUNS.c.seq >= _EACH.c.oldest))

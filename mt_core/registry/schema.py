@@ -1,4 +1,6 @@
-"""The tables of the registry as the newest migration leaves them: columns for what is searched or summed, JSON for the rest."""
+"""The tables of the registry as the newest migration leaves them: columns for what is searched or summed,
+JSON for the rest.
+"""
 
 from __future__ import annotations
 
@@ -146,7 +148,12 @@ JOBS = Table(
     Column("definition", TEXT),
     Index("jobs_by_start", "started_at", "job_id"),
     Index("jobs_open", "started_at", sqlite_where=JOBS_OPEN, postgresql_where=JOBS_OPEN),
-    Index("jobs_with_hooks", "started_at", sqlite_where=text("hooks_due = 1"), postgresql_where=text("hooks_due")),
+    Index(
+        "jobs_with_hooks",
+        "started_at",
+        sqlite_where=text("hooks_due = 1"),
+        postgresql_where=text("hooks_due"),
+    ),
     implicit_returning=False,
 )
 

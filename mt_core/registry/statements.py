@@ -15,14 +15,25 @@ from mt_core.clock import Clock
 from mt_core.errors import FactUnreadable
 from mt_core.registry.failures import translated
 from mt_core.registry.rows import fact_of
-from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEWAYS, JOBS, RUNS, TABLES, TOMBSTONES
+from mt_core.registry.schema import (
+    CATALOGS,
+    CONNECTOR_TABLES,
+    FUNCTIONS,
+    GATEWAYS,
+    JOBS,
+    RUNS,
+    TABLES,
+    TOMBSTONES,
+)
 
 F = TypeVar("F")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """What every facet of a transaction executes on registry *name*; *clock* None means the database's own."""
+    """What every facet of a transaction executes on registry *name*;
+    *clock* None means the database's own.
+    """
 
     connection: Connection
     name: str
@@ -43,7 +54,9 @@ class Statements:
             return self.connection.execute(statement, values)
 
     def insert(self, into: Table, row: dict[str, Any]) -> bool:
-        """Add *row* and return True; when a unique index refuses it, return False, and the transaction continues."""
+        """Add *row* and return True; when a unique index refuses it, return False,
+        and the transaction continues.
+        """
         return self.execute(_INSERTS[self.connection.dialect.name, into], row).rowcount > 0
 
     def facts(self, kind: type[F], statement: Executable, values: Mapping[str, Any] | None = None) -> list[F]:

@@ -22,9 +22,9 @@ from mt_core.workflow.definitions import DefinitionStore
 class SqlRegistry:
     """A `Registry` in SQLite or PostgreSQL, safe from any thread.
 
-    Transactions take turns, within the process and between processes. If the database nevertheless ends one in favour
-    of another, `transaction()` raises RevisionConflict: callers run the whole block again. After any other RegistryError
-    at the end of the block the transaction may have committed or not: read again.
+    Transactions take turns, within the process and between processes. If the database nevertheless ends one
+    in favour of another, `transaction()` raises RevisionConflict: callers run the whole block again. After
+    any other RegistryError at the end of the block the transaction may have committed or not: read again.
     """
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
@@ -39,8 +39,8 @@ class SqlRegistry:
     def open(cls, url: str, clock: Clock | None = None) -> SqlRegistry:
         """Return the registry at *url* (`sqlite:////…` or `postgresql://…`), created or migrated as needed.
 
-        `clock` None means the database's own clock. Raises ConfigError for a URL or a schema that cannot be used, and
-        RegistryError when the database fails.
+        `clock` None means the database's own clock. Raises ConfigError for a URL or a schema
+        that cannot be used, and RegistryError when the database fails.
         """
         return cls(connect(url), clock)
 

@@ -32,7 +32,9 @@ class SqlTables:
         names = [tuple(_name_of(each).values()) for each in identifiers]
         return self.statements.facts(MaterializedTable, _TABLES_NAMED, {"its_names": names}) if names else []
 
-    def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+    def page(
+        self, *, after: TableIdentifier | None = None, limit: int | None = None
+    ) -> Sequence[MaterializedTable]:
         statement = _TABLES.limit(limit) if after is None else _TABLES_BEHIND.limit(limit)
         return self.statements.facts(MaterializedTable, statement, None if after is None else _name_of(after))
 
@@ -41,19 +43,28 @@ class SqlTables:
 
     def insert(self, table: MaterializedTable) -> None:
         if not self.statements.insert(TABLES, row_of(table)):
-            raise TableExists(f"Materialized table {table.identifier} exists already; DROP it or choose another name.")
+            raise TableExists(
+                f"Materialized table {table.identifier} exists already; DROP it or choose another name."
+            )
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
         row = row_of(replace(table, revision=table.revision + 1))
         # The claim number has a writer of its own, next_claim, which does not raise the revision.
         del row["claim"]
-        expected = {"its_table_id": table.table_id, "its_revision": table.revision, **_name_of(table.identifier)}
+        expected = {
+            "its_table_id": table.table_id,
+            "its_revision": table.revision,
+            **_name_of(table.identifier),
+        }
         if self.statements.execute(_REPLACE, row | expected).rowcount == 0:
             named = self.named(table.identifier)
             if named is not None and named.table_id != table.table_id:
-                raise TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
+                raise TableExists(
+                    f"Materialized table {table.identifier} exists already; choose another name."
+                )
             raise RevisionConflict(
-                f"Materialized table {table.identifier} is no longer at revision {table.revision}; read it again."
+                f"Materialized table {table.identifier} is no longer at revision "
+                f"{table.revision}; read it again."
             )
         claim = self.statements.execute(_CLAIM, {"table_id": table.table_id}).scalar_one()
         return replace(table, revision=table.revision + 1, claim=claim)
@@ -85,7 +96,9 @@ def _has_name(table: Any) -> ColumnElement[bool]:
 _TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_for_update()
 _NAME = (TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
 _TABLES = select(TABLES).order_by(*_NAME)
-_TABLES_BEHIND = _TABLES.where(tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name"))))
+_TABLES_BEHIND = _TABLES.where(
+    tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name")))
+)
 # The constant of the index: a planner uses a partial one for nothing else.
 _CONTINUOUS = _TABLES.where(TABLES.c.continuous)
 _TABLE_NAMED = select(TABLES).where(_has_name(TABLES)).with_for_update()
@@ -93,7 +106,11 @@ _TABLES_NAMED = _TABLES.where(tuple_(*_NAME).in_(bindparam("its_names", expandin
 _OTHER = TABLES.alias("other")
 _NAME_TAKEN = exists().where(_has_name(_OTHER), _OTHER.c.table_id != bindparam("its_table_id"))
 _REPLACE = update(TABLES).where(
-    TABLES.c.table_id == bindparam("its_table_id"), TABLES.c.revision == bindparam("its_revision"), ~_NAME_TAKEN
+    TABLES.c.table_id == bindparam("its_table_id"),
+    TABLES.c.revision == bindparam("its_revision"),
+    ~_NAME_TAKEN,
 )
 _CLAIM = select(TABLES.c.claim).where(TABLES.c.table_id == bindparam("table_id"))
-_RAISE_CLAIM = update(TABLES).where(TABLES.c.table_id == bindparam("its_table_id")).values(claim=TABLES.c.claim + 1)
+_RAISE_CLAIM = (
+    update(TABLES).where(TABLES.c.table_id == bindparam("its_table_id")).values(claim=TABLES.c.claim + 1)
+)

@@ -19,11 +19,20 @@ from mt_core.registry.schema import CATALOGS, CONNECTOR_TABLES, FUNCTIONS, GATEW
 from mt_core.registry.statements import Statements
 from mt_core.registry.tables import SqlTables
 from mt_core.registry.workflows import SqlWorkflows
-from mt_core.tables.registry import StoredFacts, StoredJobs, StoredRuns, StoredTables, StoredWorkflows, Tombstone
+from mt_core.tables.registry import (
+    StoredFacts,
+    StoredJobs,
+    StoredRuns,
+    StoredTables,
+    StoredWorkflows,
+    Tombstone,
+)
 
 
 class SqlTransaction:
-    """A `Transaction` that executes *statements*; a change that is refused leaves it usable, with all changes before."""
+    """A `Transaction` that executes *statements*; a change that is refused leaves it usable,
+    with all changes before.
+    """
 
     def __init__(self, statements: Statements) -> None:
         self.statements = statements
@@ -45,7 +54,9 @@ class SqlTransaction:
         self.functions: StoredFacts[CreatedFunction] = SqlFacts(
             statements=statements, kind=CreatedFunction, table=FUNCTIONS
         )
-        self.gateways: StoredFacts[GatewayLease] = SqlFacts(statements=statements, kind=GatewayLease, table=GATEWAYS)
+        self.gateways: StoredFacts[GatewayLease] = SqlFacts(
+            statements=statements, kind=GatewayLease, table=GATEWAYS
+        )
 
 
 F = TypeVar("F")

@@ -22,7 +22,8 @@ class Turns:
     def take(self, timeout_s: float, what: str) -> Iterator[None]:
         """Wait for the turn and hold it for the block.
 
-        Raises RegistryError naming *what* after *timeout_s*, and at once in a thread whose turn it is already.
+        Raises RegistryError naming *what* after *timeout_s*, and at once in a thread whose
+        turn it is already.
         """
         if self._holder == threading.get_ident():
             raise RegistryError(f"Registry {what}: this thread is in a transaction already; end it first.")
@@ -33,7 +34,9 @@ class Turns:
                 turn.set()
         try:
             if not turn.wait(timeout_s):
-                raise RegistryError(f"Registry {what} is busy: no turn within {timeout_s:g} s; try again later.")
+                raise RegistryError(
+                    f"Registry {what} is busy: no turn within {timeout_s:g} s; try again later."
+                )
             self._holder = threading.get_ident()
             yield
         finally:

@@ -22,7 +22,9 @@ from mt_core.sql.statement_types import INSERT
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BatchOrStream:
-    """Runs one statement or the members of a set; answers a statement about a table with a connector itself."""
+    """Runs one statement or the members of a set; answers a statement about a table
+    with a connector itself.
+    """
 
     spark: SparkWork
     mode: StreamingMode
@@ -34,7 +36,9 @@ class BatchOrStream:
         return dict.fromkeys((NoneType, SparkStatement, CreateConnectorTable), self._perform)
 
     def run(self, task: Task, statements: Sequence[ReadStatement], *, changing: bool = True) -> None:
-        """Run statements as streams or as batch; the result of those *changing* data is the id of their job."""
+        """Run statements as streams or as batch; the result of those *changing* data is the id
+        of their job.
+        """
         if len(statements) == 1 and self._answer(task, statements[0]):
             return
         if not self.mode.run(task, statements):
@@ -64,6 +68,7 @@ class BatchOrStream:
 def _check_targets(temporary: Sequence[TemporaryObject], statements: Sequence[ReadStatement]) -> None:
     """Raise Unsupported for an INSERT into what only streams can write."""
     for each in statements:
-        # An INSERT has the name near its beginning; of another statement all of the text could be searched for one.
+        # An INSERT has the name near its beginning; of another statement all of the text could be searched
+        # for one.
         if temporary and each.type == INSERT:
             check_writable(temporary, target_of(each))

@@ -24,7 +24,8 @@ _WITH = {"WITH", "SET", "RESET"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenQuote:
-    """A text that ends inside of a string: the tokens of its statement before the quote, and the string so far.
+    """A text that ends inside of a string: the tokens of its statement before the quote,
+    and the string so far.
 
     In a hint the tokens are those of the hint, after `HINT`.
     """
@@ -83,7 +84,9 @@ def _keys(quote: OpenQuote) -> Mapping[str, Sequence[str]]:
 
 
 def _opened(tokens: Sequence[Token]) -> int | None:
-    """Return the place of the word WITH, SET or RESET whose list of options goes on at the end of *tokens*."""
+    """Return the place of the word WITH, SET or RESET whose list of options goes on at the end
+    of *tokens*.
+    """
     for place in range(len(tokens) - 1, 0, -1):
         if tokens[place].text == "(":
             return place - 1 if tokens[place - 1].keyword in _WITH and tokens[-1].text in {"(", ","} else None

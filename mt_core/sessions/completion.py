@@ -28,16 +28,74 @@ _PLANS = [
 _PHRASES = [*(phrase.split() for phrase in sorted(PHRASES)), *_PLANS]
 
 _IN_QUERY = (
-    *("AND", "AS", "ASC", "BETWEEN", "CASE", "CROSS JOIN", "DESC", "DISTINCT", "ELSE", "END", "EXCEPT", "EXISTS"),
-    *("FROM", "FULL JOIN", "GROUP BY", "HAVING", "ILIKE", "IN", "INNER JOIN", "INTERSECT", "IS NOT NULL", "IS NULL"),
+    *(
+        "AND",
+        "AS",
+        "ASC",
+        "BETWEEN",
+        "CASE",
+        "CROSS JOIN",
+        "DESC",
+        "DISTINCT",
+        "ELSE",
+        "END",
+        "EXCEPT",
+        "EXISTS",
+    ),
+    *(
+        "FROM",
+        "FULL JOIN",
+        "GROUP BY",
+        "HAVING",
+        "ILIKE",
+        "IN",
+        "INNER JOIN",
+        "INTERSECT",
+        "IS NOT NULL",
+        "IS NULL",
+    ),
     *("JOIN", "LATERAL", "LEFT JOIN", "LIKE", "LIMIT", "NOT", "OFFSET", "ON", "OR", "ORDER BY", "OVER"),
-    *("PARTITION BY", "QUALIFY", "RIGHT JOIN", "SELECT", "THEN", "UNION", "UNION ALL", "VALUES", "WHEN", "WHERE"),
+    *(
+        "PARTITION BY",
+        "QUALIFY",
+        "RIGHT JOIN",
+        "SELECT",
+        "THEN",
+        "UNION",
+        "UNION ALL",
+        "VALUES",
+        "WHEN",
+        "WHERE",
+    ),
     *("WINDOW", "WITH"),
 )
 _NO_ALIAS = {word for phrase in (*_IN_QUERY, "SET USING") for word in phrase.split()}
-_QUERY_STARTS = {"SELECT", "WITH", "INSERT", "CREATE", "EXPLAIN", "FROM", "UPDATE", "DELETE", "MERGE", "REPLACE"}
+_QUERY_STARTS = {
+    "SELECT",
+    "WITH",
+    "INSERT",
+    "CREATE",
+    "EXPLAIN",
+    "FROM",
+    "UPDATE",
+    "DELETE",
+    "MERGE",
+    "REPLACE",
+}
 _BEFORE_TABLE = {
-    *("FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "VIEW", "DESCRIBE", "DESC", "UPDATE", "PARTITIONS", "EXTENDED"),
+    *(
+        "FROM",
+        "JOIN",
+        "INTO",
+        "OVERWRITE",
+        "TABLE",
+        "VIEW",
+        "DESCRIBE",
+        "DESC",
+        "UPDATE",
+        "PARTITIONS",
+        "EXTENDED",
+    ),
 }
 _BEFORE_NAMESPACE = {"USE", "DATABASE", "SCHEMA", "NAMESPACE", "IN"}
 _WITH_NAMESPACE = {"USE", "SHOW", "DROP", "ALTER", "DESCRIBE"}
@@ -48,8 +106,8 @@ _PART = re.compile(r"`((?:[^`]|``)*)(?:`|$)|([^.`]+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Place:
-    """The place to complete: the keywords of its statement before it, the name at it as written, the parts of that name,
-    and the beginning of its last part.
+    """The place to complete: the keywords of its statement before it, the name at it as written,
+    the parts of that name, and the beginning of its last part.
 
     A keyword is empty for a token that is no word.
     """
@@ -61,10 +119,11 @@ class _Place:
 
 
 def complete(text: str, position: int, names: SessionNames) -> list[str]:
-    """Return the candidates for the word at *position* of *text*, each as the whole word; sorted, without repetition.
+    """Return the candidates for the word at *position* of *text*, each as the whole word;
+    sorted, without repetition.
 
-    It raises no error. There are no candidates inside of a comment, and inside of a string those of options only, without
-    its quotes.
+    It raises no error. There are no candidates inside of a comment, and inside of a string those of options
+    only, without its quotes.
     """
     before = text[: max(position, 0)]
     place = _place(before)
@@ -85,7 +144,12 @@ def _place(text: str) -> _Place | None:
     except SqlSyntaxError:
         return None
     last = tokens[-1] if tokens else None
-    if last and last.kind is TokenKind.COMMENT and last.text.startswith("--") and "\n" not in text[last.end :]:
+    if (
+        last
+        and last.kind is TokenKind.COMMENT
+        and last.text.startswith("--")
+        and "\n" not in text[last.end :]
+    ):
         return None
     parts = [(quoted.replace("``", "`") if quoted else plain) for quoted, plain in _PART.findall(written)]
     begun = "" if not written or written.endswith(".") else parts.pop()
@@ -98,7 +162,7 @@ def _place(text: str) -> _Place | None:
     return _Place(keywords=keywords, written=written, parts=tuple(parts), begun=begun)
 
 
-# ------------------------------------------------------------------------------------------------------------- keywords
+# --------------------------------------------------------------------------------------------------- keywords
 
 
 def _keywords(place: _Place) -> Iterable[str]:
@@ -116,16 +180,20 @@ def _offered(phrases: Sequence[Sequence[str]]) -> list[str]:
     offered: list[str] = []
     for first in dict.fromkeys(phrase[0] for phrase in phrases if phrase):
         group = [phrase for phrase in phrases if phrase[:1] == [first]]
-        shared = [words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*group, strict=False))]
+        shared = [
+            words[0] for words in takewhile(lambda words: len(set(words)) == 1, zip(*group, strict=False))
+        ]
         following = {phrase[len(shared)] for phrase in group if len(phrase) > len(shared)}
         if shared in group or len(following) > 2:
             offered.append(" ".join(shared))
         else:
-            offered += [" ".join([*shared, rest]) for rest in _offered([phrase[len(shared) :] for phrase in group])]
+            offered += [
+                " ".join([*shared, rest]) for rest in _offered([phrase[len(shared) :] for phrase in group])
+            ]
     return offered
 
 
-# ---------------------------------------------------------------------------------------------------------------- names
+# ------------------------------------------------------------------------------------------------------ names
 
 
 def _names(place: _Place, text: str, names: SessionNames) -> list[str]:
@@ -154,7 +222,9 @@ def _namespaces(parts: Name, names: SessionNames) -> list[str]:
 
 
 def _columns(parts: Name, text: str, names: SessionNames) -> list[str]:
-    """Return the columns of the tables that the statement reads; with *parts* of the one of that name or alias."""
+    """Return the columns of the tables that the statement reads;
+    with *parts* of the one of that name or alias.
+    """
     try:
         tokens = list(significant(text))
     except SqlSyntaxError:
@@ -176,7 +246,9 @@ def _functions(place: _Place, names: SessionNames) -> list[str]:
 
 
 def _read_table(tokens: Sequence[Token]) -> tuple[Name, str]:
-    """Return the name that *tokens* begin with, empty if there is none, and its alias or else its last part."""
+    """Return the name that *tokens* begin with, empty if there is none, and its alias
+    or else its last part.
+    """
     parts, rest = list[str](), iter(tokens)
     token = next(rest, None)
     while token is not None and token.kind in _NAME:

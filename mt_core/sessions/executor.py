@@ -56,11 +56,14 @@ class StatementExecutor:
         )
         self._deadlines = Deadlines(clock)
         self._pool = ThreadPoolExecutor(max_workers=max_workers, thread_name_prefix="statement")
-        # Pools of their own: running statements must not block those that stop them, nor waits for a refresh the running ones.
-        self._job_statements = ThreadPoolExecutor(max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement")
+        # Pools of their own: running statements must not block those that stop them,
+        # nor waits for a refresh the running ones.
+        self._job_statements = ThreadPoolExecutor(
+            max_workers=_JOB_STATEMENTS, thread_name_prefix="job-statement"
+        )
         self._waits = ThreadPoolExecutor(max_workers=_MOST_WAITS, thread_name_prefix="refresh-wait")
 
-    # ----------------------------------------------------------------------------------------------------- for clients
+    # -------------------------------------------------------------------------------------------- for clients
 
     def submit(
         self,
@@ -71,9 +74,11 @@ class StatementExecutor:
         timeout_ms: int = 0,
         caller: str = "",
     ) -> Operation:
-        """Begin a statement of *caller* and return its operation, RUNNING or terminal; *execution_config* applies to it alone.
+        """Begin a statement of *caller* and return its operation, RUNNING or terminal;
+        *execution_config* applies to it alone.
 
-        After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT; 0 is no limit.
+        After *timeout_ms*, or the session's `execution.timeout` if that is shorter, the operation is TIMEOUT;
+        0 is no limit.
         """
         read, config = ReadStatement(statement), execution_config or {}
         operation = Operation(
@@ -84,7 +89,9 @@ class StatementExecutor:
         operation.advance(OperationStatus.RUNNING)
         if caller:
             # Its type alone: the text may have secrets in it.
-            log.info("statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type})
+            log.info(
+                "statement begun", extra={"action": "statement_begun", "by": caller, "statement": read.type}
+            )
         with _failing(operation):
             for key, value in config.items():
                 check_set(key, value)
@@ -103,12 +110,15 @@ class StatementExecutor:
         return operation
 
     def configure(self, session: Session, statement: str, *, timeout_ms: int = 0, caller: str = "") -> None:
-        """Perform a statement that sets the session up, and wait for it; raises its error, or Unsupported for any other."""
+        """Perform a statement that sets the session up, and wait for it;
+        raises its error, or Unsupported for any other.
+        """
         read = ReadStatement(statement)
         if Trait.CONFIGURES not in read.traits:
             raise Unsupported(
-                f"Unsupported statement for configuring session: {read.type.replace('_', ' ') or read.text}; allowed "
-                "are SET, RESET, USE, LOAD and UNLOAD MODULE, ADD JAR, and CREATE, ALTER and DROP. Send it as a statement."
+                "Unsupported statement for configuring session: "
+                f"{read.type.replace('_', ' ') or read.text}; allowed are SET, RESET, USE, "
+                "LOAD and UNLOAD MODULE, ADD JAR, and CREATE, ALTER and DROP. Send it as a statement."
             )
         operation = self.submit(session, statement, timeout_ms=timeout_ms, caller=caller)
         try:
@@ -118,7 +128,9 @@ class StatementExecutor:
             if operation.error is not None:
                 raise operation.error
             if operation.status is not OperationStatus.FINISHED:
-                raise Canceled(f"Operation {operation.handle}, which configured the session, is {operation.status}.")
+                raise Canceled(
+                    f"Operation {operation.handle}, which configured the session, is {operation.status}."
+                )
         finally:
             session.close_operation(operation.handle)
 
@@ -128,10 +140,12 @@ class StatementExecutor:
         for pool in (self._pool, self._job_statements, self._waits):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    # -------------------------------------------------------------------------------------------------- in its turn
+    # -------------------------------------------------------------------------------------------- in its turn
 
     def _perform(self, task: Task) -> None:
-        """Perform a statement and end its turn; then its operation waits for the refresh that it began, if any."""
+        """Perform a statement and end its turn; then its operation waits for the refresh that it began,
+        if any.
+        """
         operation = task.operation
         pending: PendingRefresh | None = None
         try:
@@ -160,7 +174,9 @@ class StatementExecutor:
 
 
 def is_quick(statement: ReadStatement, engine: StatementEngine) -> bool:
-    """Return whether to perform *statement* costs less than to hand it to another thread; not if it has to wait for Spark."""
+    """Return whether to perform *statement* costs less than to hand it to another thread;
+    not if it has to wait for Spark.
+    """
     if Trait.QUICK not in statement.traits or len(statement.sent) > _LONGEST_QUICK:
         return False
     try:

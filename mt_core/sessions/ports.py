@@ -1,4 +1,6 @@
-"""What sessions need from outside: an engine that runs SQL text, and the manager of materialized tables with its runs."""
+"""What sessions need from outside: an engine that runs SQL text, and the manager of materialized tables
+with its runs.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ from mt_core.tables.views.run_view import RunView
 
 
 class ResultRows(Protocol):
-    """The rows of a statement, which any thread can read until they are closed, also while the query still produces more."""
+    """The rows of a statement, which any thread can read until they are closed,
+    also while the query still produces more.
+    """
 
     @property
     def columns(self) -> Sequence[Column]: ...
@@ -43,7 +47,9 @@ class ResultRows(Protocol):
         """Whether rows may take away others that were given before."""
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is available or the rows end before it; return how many of *size* rows are available as a page."""
+        """Wait until row *start* is available or the rows end before it;
+        return how many of *size* rows are available as a page.
+        """
 
     def page(self, start: int, size: int) -> list[list[Any]]:
         """Return up to *size* rows from row *start* in JSON form; fewer only at the end.
@@ -61,7 +67,9 @@ class ResultRows(Protocol):
         """Release the rows before row *before*, which no page needs any more."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
-        """Call *callback* once, when the query has ended, with its error or None; at once if it has ended already."""
+        """Call *callback* once, when the query has ended, with its error or None;
+        at once if it has ended already.
+        """
 
     def abort(self, error: MtError) -> None:
         """Stop the query if it runs; to read further rows raises *error*."""
@@ -72,10 +80,11 @@ class ResultRows(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StatementResult:
-    """The result of a statement; `is_query` for SELECT and the like, `rows` None for a statement that only has an effect.
+    """The result of a statement; `is_query` for SELECT and the like, `rows` None for a statement
+    that only has an effect.
 
-    `affected_rows` are those that a change inserted, updated and deleted, `rows_read` those that its scans gave, None where that
-    is not known.
+    `affected_rows` are those that a change inserted, updated and deleted, `rows_read` those
+    that its scans gave, None where that is not known.
     """
 
     is_query: bool
@@ -95,8 +104,8 @@ class SessionContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionState:
-    """A session's own state in the engine: where its names are looked up, the time zone of its queries, and its temporary
-    names, in lower case."""
+    """A session's own state in the engine: where its names are looked up, the time zone of its queries,
+    and its temporary names, in lower case."""
 
     catalog: str
     namespace: Namespace
@@ -114,15 +123,22 @@ class Relation:
 
 
 class SqlEngine(Protocol):
-    """Runs SQL text in sessions that do not see each other. Raises EngineUnavailable while it starts and after it is lost."""
+    """Runs SQL text in sessions that do not see each other.
+
+    Raises EngineUnavailable while it starts and after it is lost.
+    """
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until statements can run; raises EngineUnavailable with the cause if the engine failed, or lost its cluster."""
+        """Wait until statements can run; raises EngineUnavailable with the cause if the engine failed,
+        or lost its cluster.
+        """
 
     def execute(
         self, context: SessionContext, sql: str, *, job_id: str, reservation: Reservation | None = None
     ) -> StatementResult:
-        """Run one statement until its first rows are available; blocks. It keeps to its *reservation*, if it has one.
+        """Run one statement until its first rows are available; blocks.
+
+        It keeps to its *reservation*, if it has one.
 
         Raises QueryFailed with line and position, Canceled after `cancel(job_id)`.
         """
@@ -140,11 +156,13 @@ class CreationEngine(SqlEngine, Protocol):
     def reserve(self, context: SessionContext, sql: str, *, job_id: str) -> Reservation | None:
         """Return what a statement that creates or replaces a table of a query may leave behind; nothing runs.
 
-        None for any other statement, and for one that has nothing to create. Raises QueryFailed, TableNotFound.
+        None for any other statement, and for one that has nothing to create.
+        Raises QueryFailed, TableNotFound.
         """
 
     def settle(self, reservation: Reservation) -> bool:
-        """Return whether the job, which has ended, published its table; remove all that it left if it has not.
+        """Return whether the job, which has ended, published its table;
+        remove all that it left if it has not.
 
         May be repeated, also by another process.
         """
@@ -154,13 +172,16 @@ class CatalogEngine(SqlEngine, Protocol):
     """Knows the catalogs of a session, and the columns of their tables and of queries."""
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        """Return the catalogs that the session can see with their options; `type` is the kind or the class."""
+        """Return the catalogs that the session can see with their options;
+        `type` is the kind or the class.
+        """
 
     def relation(self, context: SessionContext, name: Sequence[str]) -> Relation:
         """Return a table or view, without running anything; raises QueryFailed if there is none."""
 
     def relations(self, context: SessionContext, namespace: Sequence[str]) -> Sequence[str]:
-        """Return the tables and views of *namespace*, empty: of the current one, and the temporary views, in any order.
+        """Return the tables and views of *namespace*, empty: of the current one, and the temporary views,
+        in any order.
 
         Nothing runs. Raises QueryFailed or EngineError if there is no such namespace.
         """
@@ -168,21 +189,32 @@ class CatalogEngine(SqlEngine, Protocol):
     def query_columns(self, context: SessionContext, query: str) -> Sequence[StoredColumn]:
         """Return the columns that a query gives, without running it; raises QueryFailed."""
 
-    def check_assignable(self, context: SessionContext, produced: StoredColumn, declared: StoredColumn) -> None:
-        """Raise DefinitionInvalid unless values of the one column can be stored in the other without a CAST."""
+    def check_assignable(
+        self, context: SessionContext, produced: StoredColumn, declared: StoredColumn
+    ) -> None:
+        """Raise DefinitionInvalid unless values of the one column can be stored in the other
+        without a CAST.
+        """
 
     def load_connector(self, context: SessionContext, connector: str) -> None:
-        """Load the classes that tables with *connector* need; raises ConfigError with the way out where there are none."""
+        """Load the classes that tables with *connector* need; raises ConfigError with the way out
+        where there are none.
+        """
 
     def open_catalog(self, name: str, settings: Mapping[str, str]) -> None:
-        """Open a catalog with *settings* as a test, which no session sees; raises QueryFailed or EngineError if that fails."""
+        """Open a catalog with *settings* as a test, which no session sees;
+        raises QueryFailed or EngineError if that fails.
+        """
 
 
 class FunctionEngine(SqlEngine, Protocol):
     """Checks and creates functions."""
 
-    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
-        """Return *function* as it is kept: with its files copied, its type, and where the names in its body are looked up.
+    def check_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
+        """Return *function* as it is kept: with its files copied, its type,
+        and where the names in its body are looked up.
 
         `cancel(job_id)` ends the process that loads a module of Python.
 
@@ -192,61 +224,84 @@ class FunctionEngine(SqlEngine, Protocol):
     def create_temporary_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str
     ) -> CreatedFunction:
-        """Create *function* in the session alone, in place of one of its name, and return it as `check_function` does."""
+        """Create *function* in the session alone, in place of one of its name,
+        and return it as `check_function` does.
+        """
 
 
 class StatementEngine(CreationEngine, CatalogEngine, FunctionEngine, Protocol):
     """All that statements ask of the engine: also plans, streams, jars, and what sessions keep."""
 
     def has_variable(self, context: SessionContext, name: str) -> bool:
-        """Return whether the session has a variable, of a DECLARE VARIABLE, with that name in upper or lower case."""
+        """Return whether the session has a variable, of a DECLARE VARIABLE, with that name in upper
+        or lower case.
+        """
 
     def explain(self, context: SessionContext, sql: str, mode: str) -> str:
-        """Return the plan of a statement without running it, in a mode of EXPLAIN or as json; raises QueryFailed."""
+        """Return the plan of a statement without running it, in a mode of EXPLAIN or as json;
+        raises QueryFailed.
+        """
 
     def topology(self, context: SessionContext, texts: Sequence[str]) -> Topology:
         """Return the operators of changes of data that run as batch; nothing runs. Raises QueryFailed."""
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
-        """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs. Raises QueryFailed, Unsupported.
+        """Return whether a SELECT or an INSERT reads a table as a stream; nothing runs.
 
-        One that does need not be analysed for that: its errors may come from what runs or explains it as a stream.
+        Raises QueryFailed, Unsupported.
+
+        One that does need not be analysed for that: its errors may come from what runs
+        or explains it as a stream.
         """
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
     ) -> str:
-        """Return where the sources of streams begin, what these keep, how their rows arrive, and the plan of each; nothing runs.
+        """Return where the sources of streams begin, what these keep, how their rows arrive,
+        and the plan of each; nothing runs.
 
-        *temporary* are the statements that create the temporary tables of the session. Raises what running them would.
+        *temporary* are the statements that create the temporary tables of the session.
+        Raises what running them would.
         """
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
-        """Return the rows of a SELECT that reads streams, which go on until they are closed, or `cancel(job_id)`.
+        """Return the rows of a SELECT that reads streams, which go on until they are closed,
+        or `cancel(job_id)`.
 
         Raises Unsupported with the way out for a query whose rows would change once they are given.
         """
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
-        """Create a temporary table whose rows are without end in the session; raises QueryFailed if its name is taken."""
+        """Create a temporary table whose rows are without end in the session;
+        raises QueryFailed if its name is taken.
+        """
 
     def add_jar(self, context: SessionContext, path: str) -> str:
-        """Load the classes of a jar and return its full path; raises DefinitionInvalid if there is no such file."""
+        """Load the classes of a jar and return its full path; raises DefinitionInvalid
+        if there is no such file.
+        """
 
     def jar_copies(self, context: SessionContext, paths: Sequence[str]) -> Sequence[str]:
-        """Return the copies of jars that the session has added, which stay as they are when the files are replaced."""
+        """Return the copies of jars that the session has added, which stay as they are when
+        the files are replaced.
+        """
 
     def keeping(self, session_id: str) -> AbstractContextManager[None]:
-        """Keep what statements gave a session, such as USE and temporary views, in the block, also if it is closed meanwhile."""
+        """Keep what statements gave a session, such as USE and temporary views, in the block,
+        also if it is closed meanwhile.
+        """
 
     def close_session(self, session_id: str) -> None:
         """Forget what statements gave a session, once nothing keeps it any more."""
 
 
 class PlanFiles(Protocol):
-    """Files of compiled plans by their URIs. A relative path is one of the folder of its session, which ends with it.
+    """Files of compiled plans by their URIs.
 
-    Raises ConfigError and Unsupported, with the way out, for a URI that nothing reads, EngineError for a store that fails.
+    A relative path is one of the folder of its session, which ends with it.
+
+    Raises ConfigError and Unsupported, with the way out, for a URI that nothing reads,
+    EngineError for a store that fails.
     """
 
     def exists(self, session_id: str, uri: str) -> bool: ...
@@ -266,23 +321,33 @@ class TableCommands(Protocol):
 
 
 class Runs(Protocol):
-    """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run that covers it."""
+    """Refresh runs as requesters see them: a COALESCED run shows the status and result of the run
+    that covers it.
+    """
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Check *request*, queue or attach, commit; raises TableNotFound, TableGone, TableInitializing, RequestInvalid."""
+        """Check *request*, queue or attach, commit; raises TableNotFound, TableGone, TableInitializing,
+        RequestInvalid.
+        """
 
     def run(self, run_id: str) -> RefreshRun | None: ...
 
     def wait_run(self, run_id: str, timeout_s: float) -> RefreshRun:
-        """Return the run as soon as it is terminal, or as it is after *timeout_s*; raises OperationNotFound."""
+        """Return the run as soon as it is terminal, or as it is after *timeout_s*;
+        raises OperationNotFound.
+        """
 
     def cancel_run(self, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester, unless it has made a later attempt than *attempt*; return the run as requesters see it."""
+        """Withdraw one requester, unless it has made a later attempt than *attempt*;
+        return the run as requesters see it.
+        """
 
     def progress(self, run_id: str) -> Progress | None: ...
 
     def running_jobs(self) -> Sequence[RunView]:
-        """Return the jobs of the runs that are RUNNING, but for CONTINUOUS ones, in the order in which they were requested."""
+        """Return the jobs of the runs that are RUNNING, but for CONTINUOUS ones,
+        in the order in which they were requested.
+        """
 
     def continuous_jobs(self) -> Sequence[ContinuousJob]:
         """Return the jobs of the tables that are refreshed continuously."""
@@ -291,7 +356,9 @@ class Runs(Protocol):
         """Suspend the table of *job*; raises IllegalStatus, TableBusy, TableNotFound."""
 
     def last_version(self, job: ContinuousJob) -> str:
-        """Return the snapshot that a stopped *job* has published last; raises TableBusy while its last batch goes on."""
+        """Return the snapshot that a stopped *job* has published last;
+        raises TableBusy while its last batch goes on.
+        """
 
     def job(self, job_id: str) -> RunView | None:
         """Return the job of a run that is open or among the last thousand, None for any other id."""

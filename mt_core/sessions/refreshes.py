@@ -1,4 +1,6 @@
-"""Refresh runs as operations: a run id is an operation handle under any live session, also after a restart."""
+"""Refresh runs as operations: a run id is an operation handle under any live session,
+also after a restart.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ ClusterInfo = Callable[[], Mapping[str, str]]
 
 
 def refresh_result(run: RefreshRun, cluster_info: Mapping[str, str]) -> OperationResult:
-    """Return the result of a refresh: one row of job id and cluster info, as in Flink, with partitions and rows."""
+    """Return the result of a refresh: one row of job id and cluster info, as in Flink,
+    with partitions and rows.
+    """
     job_id = run.job_id or run.run_id.replace("-", "")
     rows = RowSet(columns=REFRESH_COLUMNS, rows=[[job_id, dict(cluster_info), str(run.scope), run.rows]])
     return OperationResult(rows=rows, result_kind=ResultKind.SUCCESS_WITH_CONTENT, run=run)
@@ -65,7 +69,8 @@ class RefreshOperation:
         run = self.runs.run(self.handle)
         if run is None:
             raise OperationNotFound(
-                f"Operation {self.handle} is not known; it was closed or never existed.", operation=self.handle
+                f"Operation {self.handle} is not known; it was closed or never existed.",
+                operation=self.handle,
             )
         return run
 
@@ -100,7 +105,9 @@ class RefreshOperation:
         """Return page *token* as `Operation.fetch` does."""
         run = self.run()
         if run.status not in DONE:
-            raise IllegalStatus(f"Operation {self.handle} is {STATUS_OF[run.status]}: it has no result to fetch.")
+            raise IllegalStatus(
+                f"Operation {self.handle} is {STATUS_OF[run.status]}: it has no result to fetch."
+            )
         pages = ResultPages(refresh_result(run, self.cluster_info()).rows)
         if token > 0:
             pages.fetch(0)
@@ -111,7 +118,9 @@ class RefreshOperation:
         run = self.run()
         if STATUS_OF[run.status] in TERMINAL:
             return None
-        return OperationProgress(tasks=self.runs.progress(self.handle) or NO_TASKS, message=queue_message(run))
+        return OperationProgress(
+            tasks=self.runs.progress(self.handle) or NO_TASKS, message=queue_message(run)
+        )
 
     def cancel(self, attempt: int | None = None) -> OperationStatus:
         """Withdraw the requester, or one of its attempts, from the run, and return the operation's status.
@@ -120,7 +129,9 @@ class RefreshOperation:
         """
         status = self.status
         if status in TERMINAL and attempt is None:
-            raise IllegalStatus(f"Operation {self.handle} is {status} and cannot become {OperationStatus.CANCELED}.")
+            raise IllegalStatus(
+                f"Operation {self.handle} is {status} and cannot become {OperationStatus.CANCELED}."
+            )
         run = self.runs.cancel_run(self.handle, attempt)
         status = STATUS_OF[run.status]
         return OperationStatus.CANCELED if run.cancel_requested and status not in TERMINAL else status
@@ -150,7 +161,8 @@ class OperationFinder:
         )
 
     def cancel(self, session_handle: str, handle: str, attempt: int | None) -> OperationStatus:
-        """End an operation and return its status; *attempt* numbers the caller's attempts at a refresh (None: it has none).
+        """End an operation and return its status; *attempt* numbers the caller's attempts at a refresh (None:
+        it has none).
 
         Raises IllegalStatus when it has ended.
         """

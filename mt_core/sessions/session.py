@@ -42,7 +42,8 @@ class SessionView:
 class Session:
     """The state of one client on the gateway; safe from any thread.
 
-    Only the operation that has the turn changes `overrides`, `jars`, `temporary` and `statement_set`, each by a new value.
+    Only the operation that has the turn changes `overrides`, `jars`, `temporary` and `statement_set`,
+    each by a new value.
     """
 
     def __init__(
@@ -73,7 +74,8 @@ class Session:
         self._defaults = dict(defaults)
         self._operations: dict[str, Operation] = {}
         self._closed = False
-        # The handle of the operation that has the turn, and those that wait for it, with the call that begins each.
+        # The handle of the operation that has the turn, and those that wait for it,
+        # with the call that begins each.
         self._holder: str | None = None
         self._waiting: deque[tuple[str, Callable[[], object]]] = deque()
         self._lock = threading.RLock()
@@ -106,21 +108,27 @@ class Session:
 
     def context(self, statement_properties: Mapping[str, str] | None = None) -> SessionContext:
         """Return the session as the engine needs it; *statement_properties* apply to one statement only."""
-        return SessionContext(session_id=self.handle, properties={**self.overrides, **(statement_properties or {})})
+        return SessionContext(
+            session_id=self.handle, properties={**self.overrides, **(statement_properties or {})}
+        )
 
     def reset(self, key: str | None) -> None:
-        """Give the property *key*, or all of them if it is None, the value that the session was opened with, else the default."""
+        """Give the property *key*, or all of them if it is None, the value that the session was opened with,
+        else the default.
+        """
         kept = {each: text for each, text in self.overrides.items() if key not in (None, each)}
         opened = {each: text for each, text in self._opened_with.items() if key in (None, each)}
         self.overrides = {**kept, **opened}
 
-    # ----------------------------------------------------------------------------------------------------- operations
+    # --------------------------------------------------------------------------------------------- operations
 
     def add(self, operation: Operation) -> None:
         """Add a new operation; raises SessionNotFound if the session is closed."""
         with self._lock:
             if self._closed:
-                raise SessionNotFound(f"Session {self.handle} was closed; open a new one.", session=self.handle)
+                raise SessionNotFound(
+                    f"Session {self.handle} was closed; open a new one.", session=self.handle
+                )
             self._operations[operation.handle] = operation
 
     def operation(self, handle: str) -> Operation | None:
@@ -135,9 +143,9 @@ class Session:
     def close_operation(self, handle: str, *, expired: bool = False) -> None:
         """Close an operation and remove it; does nothing if there is none of that handle.
 
-        A change of data continues after its operation is closed, and the next statement may begin, unless the change is a set of
-        statements; with `table.dml-sync` it is cancelled, as in Flink, but not because its session has *expired*. One that has
-        not begun never does.
+        A change of data continues after its operation is closed, and the next statement may begin, unless the
+        change is a set of statements; with `table.dml-sync` it is cancelled, as in Flink, but not because its
+        session has *expired*. One that has not begun never does.
         """
         with self._lock:
             operation = self._operations.pop(handle, None)
@@ -145,8 +153,15 @@ class Session:
                 return
             running = operation.status is OperationStatus.RUNNING
             work = operation.work
-            outlives = not self._closed and self._holder == handle and work.kind is OperationKind.JOB and running
-            if self._closed and running and self._holder != handle and Trait.CHANGE in operation.statement.traits:
+            outlives = (
+                not self._closed and self._holder == handle and work.kind is OperationKind.JOB and running
+            )
+            if (
+                self._closed
+                and running
+                and self._holder != handle
+                and Trait.CHANGE in operation.statement.traits
+            ):
                 text = "operation %s (%s) had not begun when its session was closed; it changes nothing"
                 facts = {"action": "statement_given_up", "session": self.handle}
                 log.warning(text, handle, operation.statement.type, extra=facts)
@@ -160,7 +175,8 @@ class Session:
     def end_queries(self) -> bool:
         """Close the queries of a client that is gone; return whether nothing else keeps the session open.
 
-        Any other statement that has not ended keeps it, unless it outlives the session: it was accepted, and runs to its end.
+        Any other statement that has not ended keeps it, unless it outlives the session:
+        it was accepted, and runs to its end.
         """
         open_ones = [each for each in self.operations if each.status not in TERMINAL or each.querying]
         for operation in open_ones:
@@ -169,22 +185,28 @@ class Session:
         return all(each.is_query or each.outlives_session for each in open_ones)
 
     def close(self, *, expired: bool = False) -> None:
-        """Close all operations, and refuse further ones; an error with one is logged, and does not keep the others open."""
+        """Close all operations, and refuse further ones; an error with one is logged,
+        and does not keep the others open.
+        """
         with self._lock:
             self._closed = True
         for operation in self.operations:
             attempt("closing an operation", partial(self.close_operation, operation.handle, expired=expired))
 
-    # ---------------------------------------------------------------------------------------------------------- turns
+    # -------------------------------------------------------------------------------------------------- turns
 
     def take_turn(self, operation: Operation, begin: Callable[[], object]) -> None:
-        """Call *begin*, which may not block, when all earlier turns have ended: *operation* has the turn then."""
+        """Call *begin*, which may not block, when all earlier turns have ended:
+        *operation* has the turn then.
+        """
         with self._lock:
             self._waiting.append((operation.handle, begin))
         self._begin_next()
 
     def take_turn_now(self, operation: Operation) -> bool:
-        """Give *operation* the turn if it is free and no operation waits for it; returns whether it has the turn."""
+        """Give *operation* the turn if it is free and no operation waits for it;
+        returns whether it has the turn.
+        """
         with self._lock:
             if self._holder is not None or self._waiting:
                 return False

@@ -1,4 +1,6 @@
-"""All sessions of a gateway: how they are opened, found, closed, and expire when clients no longer use them."""
+"""All sessions of a gateway: how they are opened, found, closed, and expire when clients
+no longer use them.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _NEVER = timedelta(0)
 
 
 class SessionManager:
-    """The sessions of a gateway by their handles; safe from any thread. With an `idle_timeout` of zero none expires.
+    """The sessions of a gateway by their handles; safe from any thread.
+
+    With an `idle_timeout` of zero none expires.
 
     `on_close` is called with the handle of each session that ends.
     """
@@ -49,8 +53,11 @@ class SessionManager:
     def __len__(self) -> int:
         return len(self._sessions)
 
-    def open(self, name: str | None = None, properties: Mapping[str, str] | None = None, *, owner: str = "") -> Session:
-        """Open a session whose *properties* override the defaults; raises SessionLimit, RequestInvalid for a wrong value.
+    def open(
+        self, name: str | None = None, properties: Mapping[str, str] | None = None, *, owner: str = ""
+    ) -> Session:
+        """Open a session whose *properties* override the defaults; raises SessionLimit,
+        RequestInvalid for a wrong value.
 
         *owner* is the name of the token that opens it, "" if no token is required.
         """
@@ -58,13 +65,15 @@ class SessionManager:
         for key, value in properties.items():
             check_property(key, value)
         handle, now = str(uuid.uuid4()), self._clock.now()
-        session = Session(handle, name=name, defaults=self._defaults, properties=properties, opened_at=now, owner=owner)
+        session = Session(
+            handle, name=name, defaults=self._defaults, properties=properties, opened_at=now, owner=owner
+        )
         session.use(self._clock)
         with self._lock:
             if len(self._sessions) >= self._max_sessions:
                 raise SessionLimit(
-                    f"{self._max_sessions} {plural(self._max_sessions, 'session is', 'sessions are')} open, which is the limit; "
-                    "close one, or raise sql-gateway.session.max-num."
+                    f"{self._max_sessions} {plural(self._max_sessions, 'session is', 'sessions are')} open, "
+                    "which is the limit; close one, or raise sql-gateway.session.max-num."
                 )
             self._sessions[handle] = session
         return session
@@ -83,13 +92,17 @@ class SessionManager:
         session.use(self._clock)
 
     def owner_of(self, handle: str) -> str | None:
-        """Return the name of the token that opened a session, None if there is no such session; no use of it counts."""
+        """Return the name of the token that opened a session, None if there is no such session;
+        no use of it counts.
+        """
         with self._lock:
             session = self._sessions.get(handle)
         return session.owner if session is not None else None
 
     def close(self, handle: str, *, missing_ok: bool = False, expired: bool = False) -> None:
-        """Close a session with its operations, perhaps because it has *expired*; raises SessionNotFound unless *missing_ok*."""
+        """Close a session with its operations, perhaps because it has *expired*;
+        raises SessionNotFound unless *missing_ok*.
+        """
         with self._lock:
             session = self._sessions.pop(handle, None)
         if session is None:
@@ -112,8 +125,8 @@ class SessionManager:
     def expire_idle(self) -> list[str]:
         """Close the sessions from which no request has come for the idle timeout, and return their handles.
 
-        Their queries end. A change of data or a refresh that has begun goes on without its session; any other statement that a
-        session has accepted keeps it until it has ended.
+        Their queries end. A change of data or a refresh that has begun goes on without its session;
+        any other statement that a session has accepted keeps it until it has ended.
         """
         if self._idle_timeout <= _NEVER:
             return []
@@ -134,6 +147,7 @@ class SessionManager:
 
 def _missing(handle: str) -> SessionNotFound:
     return SessionNotFound(
-        f"Session '{handle}' does not exist; it was closed, or expired because no client used it. Open a new one.",
+        f"Session '{handle}' does not exist; it was closed, or expired because no client "
+        "used it. Open a new one.",
         session=handle,
     )

@@ -1,4 +1,6 @@
-"""Temporary objects of a session: the statements that created its tables, views and functions, so that a job can repeat them."""
+"""Temporary objects of a session: the statements that created its tables, views and functions,
+so that a job can repeat them.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _IF_NOT_EXISTS = "IF NOT EXISTS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryObject:
-    """A statement that created or altered a temporary object; its names are those of `catalog` and `namespace`."""
+    """A statement that created or altered a temporary object; its names are those of `catalog`
+    and `namespace`.
+    """
 
     name: str
     is_function: bool
@@ -36,7 +40,9 @@ def concerns_temporary(read: ReadStatement) -> bool:
     return _target(read) is not None and not isinstance(read.fact, CreateFunction)
 
 
-def after(objects: Sequence[TemporaryObject], read: ReadStatement, state: SessionState) -> tuple[TemporaryObject, ...]:
+def after(
+    objects: Sequence[TemporaryObject], read: ReadStatement, state: SessionState
+) -> tuple[TemporaryObject, ...]:
     """Return the temporary objects once *read* has succeeded; *state* is the session's then."""
     target = _target(read)
     if target is None:
@@ -47,7 +53,11 @@ def after(objects: Sequence[TemporaryObject], read: ReadStatement, state: Sessio
     if name not in (state.functions if is_function else state.relations):
         return others
     one = TemporaryObject(
-        name=name, is_function=is_function, text=read.written, catalog=state.catalog, namespace=state.namespace
+        name=name,
+        is_function=is_function,
+        text=read.written,
+        catalog=state.catalog,
+        namespace=state.namespace,
     )
     match _words(read)[0]:
         case "CREATE" if same and _IF_NOT_EXISTS in " ".join(_words(read)):
@@ -70,7 +80,8 @@ def created(objects: Sequence[TemporaryObject], one: TemporaryObject) -> tuple[T
 
 
 def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str, ...]:
-    """Return the statements that create those of *objects* that are still in a session with that *state*, in order.
+    """Return the statements that create those of *objects* that are still in a session with that *state*,
+    in order.
 
     They begin in the catalog and the namespace of *state*, and end there.
     """
@@ -87,7 +98,9 @@ def texts(objects: Iterable[TemporaryObject], state: SessionState) -> tuple[str,
 
 
 def stranger(statements: Sequence[str]) -> int | None:
-    """Return the place of the first of *statements* that is none which `texts` returns, None if there is no such statement."""
+    """Return the place of the first of *statements* that is none which `texts` returns,
+    None if there is no such statement.
+    """
     created = set[tuple[str, bool]]()
     for place, text in enumerate(statements):
         read = ReadStatement(text)
@@ -105,15 +118,18 @@ def stranger(statements: Sequence[str]) -> int | None:
 
 
 def check_writable(objects: Iterable[TemporaryObject], target: str) -> None:
-    """Raise Unsupported for a batch INSERT into *target* if that is a temporary table that only takes the rows of streams."""
+    """Raise Unsupported for a batch INSERT into *target* if that is a temporary table that only takes
+    the rows of streams.
+    """
     for each in objects:
         if each.is_function or each.name != target.lower():
             continue
         fact = ReadStatement(each.text).fact
         if isinstance(fact, CreateConnectorTable) and fact.connector in SINKS:
             raise Unsupported(
-                f"Table {target}: connector '{fact.connector}' takes the rows of a stream, and this INSERT reads none as one; SET "
-                "'execution.runtime-mode' = 'streaming' and read a table as a stream."
+                f"Table {target}: connector '{fact.connector}' takes the rows of a stream, and this "
+                "INSERT reads none as one; "
+                "SET 'execution.runtime-mode' = 'streaming' and read a table as a stream."
             )
 
 
@@ -127,7 +143,9 @@ def _words(read: ReadStatement) -> list[str]:
 
 
 def _target(read: ReadStatement) -> tuple[str, bool] | None:
-    """Return the name in lower case of the temporary object that *read* is about, and whether it is a function."""
+    """Return the name in lower case of the temporary object that *read* is about,
+    and whether it is a function.
+    """
     words = _words(read)
     verb = words[0] if words else ""
     kind = next((place for place, word in enumerate(words) if word in _KINDS), None)

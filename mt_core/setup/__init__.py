@@ -1,1 +1,3 @@
-"""Setting up and watching an installation: what `freshtable doctor`, `freshtable init` and `freshtable status` do."""
+"""Setting up and watching an installation: what `freshtable doctor`,
+`freshtable init` and `freshtable status` do.
+"""

@@ -42,8 +42,12 @@ CHECKS: Mapping[str, Check] = {
 }
 
 
-def examine(machine: Machine, checks: Mapping[str, Check] = CHECKS, limit_s: float = LIMIT_S) -> list[Finding]:
-    """Return the findings of all *checks*, in their order; a check that fails or takes longer than *limit_s* is a problem too."""
+def examine(
+    machine: Machine, checks: Mapping[str, Check] = CHECKS, limit_s: float = LIMIT_S
+) -> list[Finding]:
+    """Return the findings of all *checks*, in their order; a check that fails or takes longer than *limit_s*
+    is a problem too.
+    """
     found = outcomes({name: partial(each, machine) for name, each in checks.items()}, limit_s)
     return [finding for name, outcome in found.items() for finding in _findings(name, outcome)]
 

@@ -1,4 +1,6 @@
-"""The first configuration file: what `freshtable init` asks, and the commented YAML that it makes of the answers."""
+"""The first configuration file: what `freshtable init` asks, and the commented YAML
+that it makes of the answers.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ AIRFLOW = "workflow-scheduler.airflow."
 PASSWORD_VARIABLE = "FRESHTABLE_WORKFLOW_SCHEDULER_AIRFLOW_PASSWORD"
 _WIDTH = 110
 _HEAD = """Settings of a Freshtable gateway, written by freshtable init. docs/settings.md lists all settings.
-A setting can also come from a variable of the environment, which takes precedence over this file, or from -D key=value.
+A setting can also come from a variable of the environment, which takes precedence over this file,
+or from -D key=value.
 freshtable doctor -c {file} checks them; freshtable gateway -c {file} starts a gateway with them."""
 _PASSWORD = f"# The password of that user is no part of this file:\n# export {PASSWORD_VARIABLE}='<password>'"
 
@@ -56,14 +59,20 @@ def write_initial_file(
 ) -> None:
     """Write *file* from the answers of *terminal*, or from the *defaults*.
 
-    Raises ConfigError if there is nobody to ask, and if the file exists and nobody agrees that it is replaced.
+    Raises ConfigError if there is nobody to ask, and if the file exists and nobody agrees
+    that it is replaced.
     """
     if terminal is None and not defaults:
         raise ConfigError(
-            "freshtable init asks questions, and standard input is no terminal; --yes takes all defaults without questions."
+            "freshtable init asks questions, and standard input is no terminal; "
+            "--yes takes all defaults without questions."
         )
-    if file.exists() and (defaults or terminal is None or not terminal.confirm(f"{file} exists. Replace it?")):
-        raise ConfigError(f"{file} exists, and is left as it is; delete it, or name another file with --output.")
+    if file.exists() and (
+        defaults or terminal is None or not terminal.confirm(f"{file} exists. Replace it?")
+    ):
+        raise ConfigError(
+            f"{file} exists, and is left as it is; delete it, or name another file with --output."
+        )
     if defaults or terminal is None:
         found = answers(asked, lambda _text, default: default, _refuse)
     else:
@@ -83,10 +92,16 @@ def questions(home: str, zone: str) -> tuple[Question, ...]:
         Question(key="sql-gateway.endpoint.rest.address", text="Address to listen on", default="127.0.0.1"),
         Question(key="sql-gateway.endpoint.rest.port", text="Port", default="8083"),
         Question(
-            key="sql-gateway.security.tokens", text="Tokens (generate: one in the home folder)", default="generate"
+            key="sql-gateway.security.tokens",
+            text="Tokens (generate: one in the home folder)",
+            default="generate",
         ),
-        Question(key="registry.url", text="Database of the registry (empty: SQLite in the home folder)", default=""),
-        Question(key="catalog.url", text="Database of the catalog (empty: SQLite in the home folder)", default=""),
+        Question(
+            key="registry.url", text="Database of the registry (empty: SQLite in the home folder)", default=""
+        ),
+        Question(
+            key="catalog.url", text="Database of the catalog (empty: SQLite in the home folder)", default=""
+        ),
         Question(key="catalog.warehouse", text="Warehouse (empty: in the home folder)", default=""),
         Question(key="table.local-time-zone", text="Time zone", default=zone),
         Question(key=SCHEDULER_KEY, text="Scheduler (memory or airflow)", default="memory"),
@@ -108,7 +123,9 @@ def questions(home: str, zone: str) -> tuple[Question, ...]:
 
 
 def answers(asked: tuple[Question, ...], ask: Ask, say: Say) -> dict[str, str]:
-    """Return the answers by key; *ask* gives one for a text and a default, and is asked again where the setting refuses it."""
+    """Return the answers by key; *ask* gives one for a text and a default, and is asked again
+    where the setting refuses it.
+    """
     found: dict[str, str] = {}
     for question in asked:
         if question.when is None or found.get(question.when[0]) == question.when[1]:
@@ -117,7 +134,9 @@ def answers(asked: tuple[Question, ...], ask: Ask, say: Say) -> dict[str, str]:
 
 
 def file_text(file: Path, found: Mapping[str, str]) -> str:
-    """Return the YAML of the answers: each below what it means; a setting that stays as it is, is commented out."""
+    """Return the YAML of the answers: each below what it means; a setting that stays as it is,
+    is commented out.
+    """
     parts = [_comment(line) for line in _HEAD.format(file=file).splitlines()]
     for key, answer in found.items():
         setting = BY_KEY.get(key)
@@ -130,14 +149,20 @@ def file_text(file: Path, found: Mapping[str, str]) -> str:
 
 
 def _write(file: Path, text: str) -> None:
-    """Write the file, which its owner alone may read, for URLs and tokens have secrets; raises ConfigError."""
+    """Write the file, which its owner alone may read, for URLs and tokens have secrets;
+    raises ConfigError.
+    """
     staged = file.with_name(f"{file.name}.{os.getpid()}.tmp")
     try:
-        with os.fdopen(os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as stream:
+        with os.fdopen(
+            os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8"
+        ) as stream:
             stream.write(text)
         staged.replace(file)
     except OSError as cause:
-        raise ConfigError(f"{file} cannot be written: {cause.strerror}; name another file with --output.") from cause
+        raise ConfigError(
+            f"{file} cannot be written: {cause.strerror}; name another file with --output."
+        ) from cause
     finally:
         # It is there only if it did not take its place.
         with suppress(OSError):

@@ -50,10 +50,11 @@ class Machine:
 
     @property
     def token(self) -> str | None:
-        """The token for the gateway: that of the environment, the one that it generated, or one of the configuration.
+        """The token for the gateway: that of the environment, the one that it generated,
+        or one of the configuration.
 
-        One of the configuration is for the gateway that holds the home alone: at the configured address another user's program
-        may listen.
+        One of the configuration is for the gateway that holds the home alone:
+        at the configured address another user's program may listen.
         """
         given = self.environ.get(TOKEN_VARIABLE) or token_in(self.config.home, self.gateway_url)
         if given or url_in(self.config.home) is None:

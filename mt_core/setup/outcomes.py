@@ -13,7 +13,8 @@ T = TypeVar("T")
 
 
 def outcomes(works: Mapping[str, Callable[[], T]], limit_s: float) -> dict[str, T | Exception]:
-    """Do all *works* at once, and return the result or the error of each; TimeoutError for one that takes longer than *limit_s*.
+    """Do all *works* at once, and return the result or the error of each;
+    TimeoutError for one that takes longer than *limit_s*.
 
     Such a work goes on in its thread, which does not keep the process from ending.
     """

@@ -1,4 +1,6 @@
-"""The status of gateways: which answer, which of their tables are late or fail, and which of their jobs failed or wait."""
+"""The status of gateways: which answer, which of their tables are late or fail,
+and which of their jobs failed or wait.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,8 @@ Row = Mapping[str, Any]
 T = TypeVar("T")
 Token = Callable[[str], str | None]
 
-# What the gateway writes as `status by` when it suspends a table by itself; the name of a token has no spaces.
+# What the gateway writes as `status by` when it suspends a table by itself;
+# the name of a token has no spaces.
 _BY_FAILURES = re.compile(r"\d+ failed .+ in a row")
 # How it begins when the job that keeps the table is suspended, and the table with it.
 _BY_JOB = "streaming job "
@@ -34,8 +37,8 @@ _IN_UTC = {"table.local-time-zone": "UTC"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableTrouble:
-    """A table that is LATE, whose refreshes are FAILING, that was SUSPENDED because they did, or of which partitions are DOUBTED;
-    `trouble` says which, of a table that is late and in doubt both.
+    """A table that is LATE, whose refreshes are FAILING, that was SUSPENDED because they did,
+    or of which partitions are DOUBTED; `trouble` says which, of a table that is late and in doubt both.
 
     `fault` says whose fault it is that it is late, one of FAULTS.
     """
@@ -59,12 +62,17 @@ class FailedJob:
     ended_at: datetime
 
     def __str__(self) -> str:
-        return f"job {self.name} ({self.kind}) FAILED at {self.ended_at:%Y-%m-%d %H:%M:%S} UTC; DESCRIBE JOB '{self.job_id}'"
+        return (
+            f"job {self.name} ({self.kind}) FAILED at {self.ended_at:%Y-%m-%d %H:%M:%S} UTC; "
+            f"DESCRIBE JOB '{self.job_id}'"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingJob:
-    """A job that is SUSPENDED because something that it needs is missing, such as its checkpoint; `reason` has the way out."""
+    """A job that is SUSPENDED because something that it needs is missing, such as its checkpoint;
+    `reason` has the way out.
+    """
 
     job_id: str
     name: str
@@ -73,14 +81,15 @@ class WaitingJob:
 
     def __str__(self) -> str:
         return (
-            f"job {self.name} ({self.kind}) is SUSPENDED: {self.reason.removesuffix('.')}; DESCRIBE JOB '{self.job_id}'"
+            f"job {self.name} ({self.kind}) is SUSPENDED: {self.reason.removesuffix('.')}; "
+            f"DESCRIBE JOB '{self.job_id}'"
         )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayStatus:
-    """One gateway. `engine` is READY, or why Spark takes no work, `scheduler` READY, or why it begins no refreshes, or UNKNOWN;
-    `error` says why the gateway does not answer, else it is ""."""
+    """One gateway. `engine` is READY, or why Spark takes no work, `scheduler` READY,
+    or why it begins no refreshes, or UNKNOWN; `error` says why the gateway does not answer, else it is ""."""
 
     url: str
     version: str = ""
@@ -117,7 +126,9 @@ class GatewayStatus:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """What counts as trouble: jobs that failed after `since`, and tables that are late by another fault than those `ignored`."""
+    """What counts as trouble: jobs that failed after `since`, and tables that are late by another fault
+    than those `ignored`.
+    """
 
     since: datetime
     ignored: frozenset[str] = frozenset()
@@ -142,7 +153,9 @@ def status_json(found: Sequence[GatewayStatus]) -> dict[str, Any]:
 
 
 def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTrouble | None:
-    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES EXTENDED; None: nothing but an *ignored* fault."""
+    """Return what is wrong with a table by its row of SHOW MATERIALIZED TABLES EXTENDED; None:
+    nothing but an *ignored* fault.
+    """
     name = _table_name(row)
     # An older gateway has no `late by`.
     health, late_by, error = row["health"] or "", row.get("late by"), row["last error"]
@@ -163,7 +176,10 @@ def table_trouble(row: Row, ignored: frozenset[str] = frozenset()) -> TableTroub
     if not found:
         return None
     return TableTrouble(
-        table=name, trouble=", ".join(found), reason="; ".join(found.values()), fault=fault if late_by and late else ""
+        table=name,
+        trouble=", ".join(found),
+        reason="; ".join(found.values()),
+        fault=fault if late_by and late else "",
     )
 
 
@@ -178,14 +194,18 @@ def failed_job(row: Row, since: datetime) -> FailedJob | None:
 
 
 def waiting_job(row: Row, suspended: Collection[str]) -> WaitingJob | None:
-    """Return a job that waits for what is missing, by its row of DESCRIBE JOB; not one of a table that somebody *suspended*."""
+    """Return a job that waits for what is missing, by its row of DESCRIBE JOB;
+    not one of a table that somebody *suspended*.
+    """
     if row["status"] != "SUSPENDED" or not row["error"] or row["target"] in suspended:
         return None
     return WaitingJob(job_id=row["job id"], name=row["job name"], kind=row["kind"], reason=row["error"])
 
 
 def since_of(now: datetime, length: timedelta) -> datetime:
-    """Return the instant *length* before *now*; the first there is for a length of zero, which is for ever, or a longer one."""
+    """Return the instant *length* before *now*; the first there is for a length of zero, which is for ever,
+    or a longer one.
+    """
     first = datetime.min.replace(tzinfo=UTC)
     return now - length if length and length <= now - first else first
 
@@ -200,7 +220,9 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
         failed = _present(failed_job(row, measure.since) for row in jobs)
         failed = tuple(job for job in failed if not _was_refused(client, job))
         suspended = {_table_name(row) for row in tables if _was_suspended(row)}
-        described = [row for job in jobs if job["status"] == "SUSPENDED" for row in _described(client, job["job id"])]
+        described = [
+            row for job in jobs if job["status"] == "SUSPENDED" for row in _described(client, job["job id"])
+        ]
     finally:
         client.close()
     return GatewayStatus(
@@ -216,7 +238,9 @@ def _status(url: str, token: str | None, measure: Measure, limit_s: float) -> Ga
 
 
 def _was_refused(client: GatewayClient, job: FailedJob) -> bool:
-    """Whether the statement of a job was refused, as one with a typing error is: nothing ran, and its user knows."""
+    """Whether the statement of a job was refused, as one with a typing error is:
+    nothing ran, and its user knows.
+    """
     rows = _described(client, job.job_id)
     return not rows or any((row["error"] or "").startswith(REFUSED) for row in rows)
 
@@ -237,7 +261,9 @@ def _was_suspended(row: Row) -> bool:
 
 
 def _table_name(row: Row) -> str:
-    """Return the full name of a table as the targets of jobs have it: in back quotes where they are needed."""
+    """Return the full name of a table as the targets of jobs have it:
+    in back quotes where they are needed.
+    """
     return display_name((*namespace_of(row["namespace"] or ""), row["materialized table"]))
 
 

@@ -22,32 +22,43 @@ class StatusOptions:
         typer.Option(
             "--gateway",
             envvar="FRESHTABLE_GATEWAY",
-            help="URL of a gateway; several times. Default: that of the home folder, or http://127.0.0.1:8083.",
+            help=(
+                "URL of a gateway; several times. Default: that of the home folder, or http://127.0.0.1:8083."
+            ),
         ),
     ] = None
     token: Annotated[
-        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
+        str | None,
+        typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder."),
     ] = None
-    home: Annotated[Path, typer.Option(envvar="FRESHTABLE_HOME", help="The home folder; default ./.freshtable.")] = (
-        Path(".freshtable")
+    home: Annotated[
+        Path, typer.Option(envvar="FRESHTABLE_HOME", help="The home folder; default ./.freshtable.")
+    ] = Path(".freshtable")
+    since: Annotated[str, typer.Option(help="How long a failed job counts after its end; 0 s: for ever.")] = (
+        "1 d"
     )
-    since: Annotated[str, typer.Option(help="How long a failed job counts after its end; 0 s: for ever.")] = "1 d"
     ignored: Annotated[
         list[str] | None,
         typer.Option(
             "--ignore",
             metavar="FAULT",
-            help="A fault by which tables may be late, such as queue: refreshes wait for a worker; several times.",
+            help=(
+                "A fault by which tables may be late, such as queue: "
+                "refreshes wait for a worker; several times."
+            ),
         ),
     ] = None
     writer: Annotated[
-        bool, typer.Option("--writer", help="Count a table as late also if only nobody writes to its sources.")
+        bool,
+        typer.Option("--writer", help="Count a table as late also if only nobody writes to its sources."),
     ] = False
     timeout: Annotated[str, typer.Option(help="How long a gateway may take to answer.")] = "10 s"
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for monitoring.")] = False
 
     def duration(self, option: str) -> timedelta:
-        """Return the length of time of `since` or `timeout`; raises ConfigError for one that cannot be read."""
+        """Return the length of time of `since` or `timeout`; raises ConfigError for one
+        that cannot be read.
+        """
         text = str(getattr(self, option))
         length = duration_of(text)
         if length is None:

@@ -16,14 +16,18 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 
 def run_status(options: StatusOptions, clock: Clock, say: Callable[[str], object]) -> int:
-    """Print the status of the gateways, and return 0 if all is well, else 1; raises ConfigError for an option."""
+    """Print the status of the gateways, and return 0 if all is well, else 1;
+    raises ConfigError for an option.
+    """
     urls = list(dict.fromkeys(options.gateways or [url_in(options.home) or DEFAULT_GATEWAY]))
     timeout_s = options.duration("timeout").total_seconds()
     if not timeout_s:
         raise ConfigError("--timeout 0 leaves no time for an answer; it looks like --timeout '10 s'.")
     unknown = set(options.ignored or ()) - set(FAULTS)
     if unknown:
-        raise ConfigError(f"--ignore {min(unknown)}: a table is late by the fault of one of {', '.join(FAULTS)}.")
+        raise ConfigError(
+            f"--ignore {min(unknown)}: a table is late by the fault of one of {', '.join(FAULTS)}."
+        )
     # A source to which nobody writes, such as one that is loaded at night, is no fault of the gateway.
     ignored = frozenset({*(options.ignored or ()), *(() if options.writer else (WRITER,))})
     measure = Measure(since=since_of(clock.now(), options.duration("since")), ignored=ignored)

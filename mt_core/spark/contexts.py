@@ -1,4 +1,6 @@
-"""What the engines on one Spark driver share: its catalogs, the sessions of queries, and the versions of sources."""
+"""What the engines on one Spark driver share: its catalogs, the sessions of queries,
+and the versions of sources.
+"""
 
 from __future__ import annotations
 

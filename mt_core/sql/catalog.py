@@ -46,7 +46,9 @@ class ExplainMode(StrEnum):
 
 
 def statement_at(text: str, start: int) -> str:
-    """Return the statement inside *text* that begins at the offset *start*, with blanks before it so that its positions stay."""
+    """Return the statement inside *text* that begins at the offset *start*, with blanks before it so
+    that its positions stay.
+    """
     blank = "".join("\n" if letter == "\n" else " " for letter in text[:start])
     return blank + text[start:].rstrip().removesuffix(";")
 
@@ -148,7 +150,8 @@ class StopJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(CatalogStatement):
-    """EXPLAIN [mode | PLAN FOR] statement; `statement`, which begins at the offset *start*, keeps its line and column.
+    """EXPLAIN [mode | PLAN FOR] statement; `statement`, which begins at the offset *start*,
+    keeps its line and column.
 
     `changes` says that CHANGELOG_MODE is among the details.
     """
@@ -159,7 +162,9 @@ class Explain(CatalogStatement):
     changes: bool = False
 
     def statement_in(self, text: str) -> str:
-        """Return the statement that is explained, in *text*, with blanks before it so that its positions stay."""
+        """Return the statement that is explained, in *text*, with blanks before it so
+        that its positions stay.
+        """
         return statement_at(text, self.start)
 
 
@@ -182,7 +187,9 @@ class CreateCatalog(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterCatalog(CatalogStatement):
-    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; `comment` None leaves the comment unchanged."""
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text';
+    `comment` None leaves the comment unchanged.
+    """
 
     name: str
     options: Mapping[str, str] = field(default_factory=dict)
@@ -216,11 +223,12 @@ class SparkStatement(CatalogStatement):
 class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
-    `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its line and column. If the
-    statement has a list of `columns` and a query, `spark_sql` ends before AS: what follows depends on the columns of the query.
-    `column_list` and `clauses` are what it says after the name, without AS. `options` are those of WITH. A temporary table with
-    `unbounded` or `bounded` rows, and each over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no
-    rows has in `rows` what a batch reads of it, unless it is over `kafka`, or temporary and not of `bounded` rows.
+    `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its
+    line and column. If the statement has a list of `columns` and a query, `spark_sql` ends before AS:
+    what follows depends on the columns of the query. `column_list` and `clauses` are what it says after
+    the name, without AS. `options` are those of WITH. A temporary table with `unbounded` or `bounded` rows,
+    and each over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no rows has
+    in `rows` what a batch reads of it, unless it is over `kafka`, or temporary and not of `bounded` rows.
     """
 
     name: Name

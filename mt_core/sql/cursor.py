@@ -1,4 +1,6 @@
-"""A cursor over the tokens of one statement: it reads what is expected, or raises an error that names the token in its place."""
+"""A cursor over the tokens of one statement: it reads what is expected, or raises an error
+that names the token in its place.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class TokenCursor:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Move past *words*, which may be symbols, and return True if all of them come next; else stay and return False."""
+        """Move past *words*, which may be symbols, and return True if all of them come next;
+        else stay and return False.
+        """
         if any(self.word(ahead) != word for ahead, word in enumerate(words)):
             return False
         self._next += len(words)
@@ -96,7 +100,9 @@ class TokenCursor:
         return self.value(what, TokenKind.WORD, TokenKind.IDENTIFIER)
 
     def text_of(self, skip: Callable[[], None], what: str) -> str:
-        """Return the text that *skip* moves past, with its comments; an error says that *what* was expected."""
+        """Return the text that *skip* moves past, with its comments;
+        an error says that *what* was expected.
+        """
         first = self._next
         skip()
         if self._next == first:
@@ -119,7 +125,9 @@ class TokenCursor:
         return self.string("the comment in quotes") if self.accept("COMMENT") else None
 
     def entries(self, what: str, *, empty: bool = False) -> Iterator[None]:
-        """Read `( item, … )` together with a loop over this, whose body reads one item each time; *empty* allows `()`."""
+        """Read `( item, … )` together with a loop over this, whose body reads one item each time;
+        *empty* allows `()`.
+        """
         if not self.accept("("):
             raise self.error(f"( before {what}")
         if empty and self.accept(")"):
@@ -149,10 +157,14 @@ class TokenCursor:
         """Read `[(n, …)]`, the arguments of a type, and return the text between the brackets."""
         if self.word() != "(":
             return ""
-        return ", ".join(self.value("a number", TokenKind.NUMBER) for _ in self.entries("the numbers of a type"))
+        return ", ".join(
+            self.value("a number", TokenKind.NUMBER) for _ in self.entries("the numbers of a type")
+        )
 
     def partition(self) -> Mapping[str, PartitionValues]:
-        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL; raises SqlSyntaxError for a column given twice."""
+        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL;
+        raises SqlSyntaxError for a column given twice.
+        """
         partition: dict[str, PartitionValues] = {}
         for _ in self.entries("the partition"):
             if (token := self.peek()) and token.value in partition:
@@ -208,7 +220,9 @@ class TokenCursor:
     def _partition_value(self, column: str) -> str:
         if self.word() == "DATE" and (token := self.peek(1)) and token.kind is TokenKind.STRING:
             self.take()
-        return self.value(f"the value of partition column {column} in quotes", TokenKind.STRING, TokenKind.NUMBER)
+        return self.value(
+            f"the value of partition column {column} in quotes", TokenKind.STRING, TokenKind.NUMBER
+        )
 
     def query(self) -> tuple[str, int, int]:
         """Read the rest as a query: its text as written, and the line and column where it begins."""

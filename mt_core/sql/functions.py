@@ -10,7 +10,9 @@ from mt_core.sql.catalog import CatalogStatement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFunction(CatalogStatement):
-    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …; its files have no content yet."""
+    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …;
+    its files have no content yet.
+    """
 
     function: CreatedFunction
     temporary: bool = False

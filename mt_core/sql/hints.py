@@ -1,4 +1,6 @@
-"""Hints after the names of tables, `t /*+ OPTIONS('key' = 'value') */`: Flink's, which Spark does not know."""
+"""Hints after the names of tables, `t /*+ OPTIONS('key' = 'value') */`:
+Flink's, which Spark does not know.
+"""
 
 from __future__ import annotations
 
@@ -30,11 +32,11 @@ class HintedText:
 
 
 def without_hints(text: str) -> HintedText:
-    """Return *text* without its OPTIONS; a hint of another name remains, for those in SELECT are Spark's, and STATE_TTL is as
-    Spark reads it.
+    """Return *text* without its OPTIONS; a hint of another name remains, for those in SELECT are Spark's,
+    and STATE_TTL is as Spark reads it.
 
-    Raises SqlSyntaxError for OPTIONS that cannot be read, or that come after anything but the name of a table, and for such a
-    STATE_TTL.
+    Raises SqlSyntaxError for OPTIONS that cannot be read, or that come after anything
+    but the name of a table, and for such a STATE_TTL.
     """
     text = with_state_ttls(text)
     if not _OPTIONS.search(text):
@@ -51,20 +53,21 @@ def without_hints(text: str) -> HintedText:
 def check_hints(type_: str, text: str, hints: Sequence[SourceHint]) -> None:
     """Check the hints of a statement of *type_*.
 
-    Raises Unsupported for an option that no table takes and for a view, which keeps none, DefinitionInvalid for a wrong value.
+    Raises Unsupported for an option that no table takes and for a view, which keeps none,
+    DefinitionInvalid for a wrong value.
     """
     for hint in hints:
         table = text[hint.start : hint.stop]
         if type_ == _VIEW:
             raise Unsupported(
-                f"Table {table}: a view does not keep OPTIONS; write them after the name of the view in the statement that "
-                "reads it."
+                f"Table {table}: a view does not keep OPTIONS; "
+                "write them after the name of the view in the statement that reads it."
             )
         for key, value in hint.options.items():
             if key != STREAMING:
                 raise Unsupported(
-                    f"Table {table}: option '{key}' is not supported in OPTIONS; there is '{STREAMING}' only. Leave it out, "
-                    "or give the option to the table itself, in CREATE TABLE … WITH."
+                    f"Table {table}: option '{key}' is not supported in OPTIONS; there is '{STREAMING}' "
+                    "only. Leave it out, or give the option to the table itself, in CREATE TABLE … WITH."
                 )
             if not BOOLEAN.accepts(value):
                 raise DefinitionInvalid(
@@ -80,7 +83,8 @@ def _hinted(text: str) -> Iterator[tuple[Token, Sequence[Token]]]:
             named = all(each.kind in _NAMES for each in name[::2]) and len(name) % 2 == 1
             if not named or name[0].keyword == "SELECT" or before not in _BEFORE_TABLE:
                 raise SqlSyntaxError(
-                    'Encountered "/*+ OPTIONS"; expected it directly after the name of a table, before its alias',
+                    'Encountered "/*+ OPTIONS"; expected it directly after the name of a '
+                    "table, before its alias",
                     line=token.line,
                     column=token.column,
                 )

@@ -44,8 +44,9 @@ class Trait(StrEnum):
 class StatementKind:
     """A row of the table.
 
-    `type` is FLIP-91's name, or one formed like those. `readers` are keyed by the first words of a text, and the longest key
-    wins; a reader that returns None leaves the text to Spark. `phrases` are the words that completion offers.
+    `type` is FLIP-91's name, or one formed like those. `readers` are keyed by the first words of a text,
+    and the longest key wins; a reader that returns None leaves the text to Spark. `phrases` are the words
+    that completion offers.
     """
 
     type: str
@@ -234,9 +235,17 @@ _CATALOGS = (
     _kind("REPLACE_TABLE", _SHOWS, {"REPLACE TABLE": read_connector_table}, ()),
     _kind("ALTER_TABLE", _DEFINES, {"ALTER TABLE": changes.alter_table}),
     _kind(
-        "CREATE_DATABASE", _DEFINES, dict.fromkeys(_databases("CREATE"), changes.create_database), ("CREATE DATABASE",)
+        "CREATE_DATABASE",
+        _DEFINES,
+        dict.fromkeys(_databases("CREATE"), changes.create_database),
+        ("CREATE DATABASE",),
     ),
-    _kind("ALTER_DATABASE", _DEFINES, dict.fromkeys(_databases("ALTER"), changes.alter_database), ("ALTER DATABASE",)),
+    _kind(
+        "ALTER_DATABASE",
+        _DEFINES,
+        dict.fromkeys(_databases("ALTER"), changes.alter_database),
+        ("ALTER DATABASE",),
+    ),
     _kind(
         "CREATE_FUNCTION",
         _DEFINES,
@@ -286,7 +295,12 @@ _SPARKS = (
     _kind(
         "CREATE_VIEW",
         _DEFINES,
-        phrases=("CREATE VIEW", "CREATE TEMPORARY VIEW", "CREATE OR REPLACE VIEW", "CREATE OR REPLACE TEMPORARY VIEW"),
+        phrases=(
+            "CREATE VIEW",
+            "CREATE TEMPORARY VIEW",
+            "CREATE OR REPLACE VIEW",
+            "CREATE OR REPLACE TEMPORARY VIEW",
+        ),
     ),
     *(
         _kind(f"{verb}_{noun}", _DEFINES, phrases=(f"{verb} {noun}",))
@@ -328,7 +342,9 @@ def traits_of(type_: str) -> frozenset[Trait]:
 
 
 def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
-    """Return the reader of statements that begin with *words*, and its key among them; None for a statement of Spark's."""
+    """Return the reader of statements that begin with *words*, and its key among them;
+    None for a statement of Spark's.
+    """
     for length in range(min(len(words), MOST_WORDS), 0, -1):
         if reader := _READERS.get(" ".join(words[:length])):
             return reader, words[:length]

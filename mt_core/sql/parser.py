@@ -57,7 +57,9 @@ class ReadStatement:
 
     @property
     def text(self) -> str:
-        """The one statement with blanks in place of its hints after tables; raises what `written` and `hints` raise."""
+        """The one statement with blanks in place of its hints after tables;
+        raises what `written` and `hints` raise.
+        """
         return self._without_hints.text
 
     @property
@@ -67,7 +69,8 @@ class ReadStatement:
 
     @cached_property
     def written(self) -> str:
-        """The one statement without its semicolon; raises SqlSyntaxError when there are none or several, or it nests too deeply.
+        """The one statement without its semicolon; raises SqlSyntaxError when there are none or several,
+        or it nests too deeply.
 
         Comments before it remain, so that lines and columns of errors refer to the text that the client sent.
         """
@@ -86,7 +89,8 @@ class ReadStatement:
     def fact(self) -> Statement | CatalogStatement | None:
         """The statement as a fact, None if it is Spark's.
 
-        Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid; Unsupported.
+        Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid;
+        Unsupported.
         """
         fact = _read(self.text, self.head)
         # The hints of the statement inside are read once, with that.
@@ -102,7 +106,10 @@ class ReadStatement:
 
 
 def parse(text: str) -> Statement | CatalogStatement | None:
-    """Return *text*, one statement, as a fact; None if it is Spark's. Raises what `ReadStatement.fact` raises."""
+    """Return *text*, one statement, as a fact; None if it is Spark's.
+
+    Raises what `ReadStatement.fact` raises.
+    """
     return _read(text, ReadStatement(text).head)
 
 

@@ -17,9 +17,11 @@ _KEYS = (TokenKind.STRING, TokenKind.WORD, TokenKind.IDENTIFIER)
 
 
 def with_state_ttls(text: str) -> str:
-    """Return *text* with a comma for the = of each STATE_TTL, so that Spark gives it to the query block where it stands.
+    """Return *text* with a comma for the = of each STATE_TTL, so that Spark gives it to the query block
+    where it stands.
 
-    All positions stay. Raises SqlSyntaxError for one that cannot be read, that has no duration, or does not follow SELECT.
+    All positions stay. Raises SqlSyntaxError for one that cannot be read, that has no duration,
+    or does not follow SELECT.
     """
     if not _HINT.search(text):
         return text
@@ -43,7 +45,9 @@ def _signs(text: str, hint: Token, before: str) -> Iterator[int]:
             continue
         if before != "SELECT":
             raise SqlSyntaxError(
-                'Encountered "/*+ STATE_TTL"; expected it directly after SELECT', line=hint.line, column=hint.column
+                'Encountered "/*+ STATE_TTL"; expected it directly after SELECT',
+                line=hint.line,
+                column=hint.column,
             )
         for _ in cursor.entries("the names of tables with their durations"):
             yield _sign(cursor)
@@ -57,8 +61,8 @@ def _sign(cursor: TokenCursor) -> int:
     value = cursor.peek()
     if value is not None and value.kind is TokenKind.STRING and hinted_policy(value.value) is None:
         raise cursor.refusal(
-            f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, at least 1 ms, or 0 for ever; ON READ WRITE "
-            "and EVENT TIME may follow"
+            f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, at least 1 ms, or 0 for ever; "
+            "ON READ WRITE and EVENT TIME may follow"
         )
     cursor.string(f"the duration of '{name}' in quotes")
     return -1 if sign is None else sign.start

@@ -1,4 +1,6 @@
-"""The type of a statement in FLIP-91's names: its first words decide, and for WITH, FROM and CREATE TABLE a later one."""
+"""The type of a statement in FLIP-91's names: its first words decide, and for WITH,
+FROM and CREATE TABLE a later one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,19 @@ CREATE_TABLE_AS, REPLACE_TABLE_AS = "CREATE_TABLE_AS", "REPLACE_TABLE_AS"
 _QUERY_WORDS = {"SELECT", "VALUES", "TABLE", "MAP", "REDUCE"}
 _CHANGING_WORDS = {INSERT, "UPDATE", "DELETE", "MERGE"}
 _MODIFIERS = {
-    *("OR", "REPLACE", "ALTER", "TEMPORARY", "TEMP", "GLOBAL", "SYSTEM", "EXTERNAL", "FULL", "EXTENDED", "FORMATTED"),
+    *(
+        "OR",
+        "REPLACE",
+        "ALTER",
+        "TEMPORARY",
+        "TEMP",
+        "GLOBAL",
+        "SYSTEM",
+        "EXTERNAL",
+        "FULL",
+        "EXTENDED",
+        "FORMATTED",
+    ),
     *("IF", "NOT", "EXISTS"),
 }
 _SYNONYMS = {
@@ -32,8 +46,8 @@ _DESCRIBED = {"CATALOG", "DATABASE", "JOB"}
 def type_of(text: str, head: Sequence[Token]) -> tuple[str, int]:
     """Return the type of the statement in *text* that begins with *head*, and the offset of its verb.
 
-    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty without words. Types that FLIP-91's appendix does not
-    list are formed in the same way.
+    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty without words.
+    Types that FLIP-91's appendix does not list are formed in the same way.
     """
     words = [token.keyword for token in head if token.kind is TokenKind.WORD]
     if not words:
@@ -62,7 +76,9 @@ def _named(first: str, words: Sequence[str], head: Sequence[Token]) -> str:
 
 
 def _lead(text: str, first: Token) -> tuple[str, int]:
-    """Return the type of WITH … and FROM …, which begin a query or a change: its verb follows the last bracket."""
+    """Return the type of WITH … and FROM …, which begin a query or a change:
+    its verb follows the last bracket.
+    """
     from_, before = first.keyword == "FROM", first
     for token in _outer(text, first.end):
         word = token.keyword
@@ -80,14 +96,18 @@ def _lead(text: str, first: Token) -> tuple[str, int]:
 
 def _definition(verb: str, words: Sequence[str], text: str, start: int) -> str:
     kind = _with_object(verb, words[1:])
-    if kind in {"CREATE_TABLE", "REPLACE_TABLE"} and any(token.keyword == "AS" for token in _outer(text, start)):
+    if kind in {"CREATE_TABLE", "REPLACE_TABLE"} and any(
+        token.keyword == "AS" for token in _outer(text, start)
+    ):
         return REPLACE_TABLE_AS if "REPLACE" in words[:3] else CREATE_TABLE_AS
     return kind
 
 
 def _with_object(verb: str, words: Sequence[str]) -> str:
     nouns = [word for word in words if word not in _MODIFIERS]
-    if verb == "USE" and (len(nouns) < 2 or nouns[0] not in {"CATALOG", "DATABASE", "NAMESPACE", "SCHEMA", "MODULES"}):
+    if verb == "USE" and (
+        len(nouns) < 2 or nouns[0] not in {"CATALOG", "DATABASE", "NAMESPACE", "SCHEMA", "MODULES"}
+    ):
         return "USE_MODULES" if nouns[:1] == ["MODULES"] else verb
     if nouns[:1] and nouns[0] in _TWO_WORDS:
         nouns = [*nouns[:1], *(_SYNONYMS.get(noun, noun) for noun in nouns[1:2])]
@@ -99,7 +119,9 @@ def _with_object(verb: str, words: Sequence[str]) -> str:
 
 
 def _outer(text: str, start: int) -> Iterator[Token]:
-    """Yield the tokens outside of all brackets, and each closing bracket, up to the first token that cannot be read."""
+    """Yield the tokens outside of all brackets, and each closing bracket, up to the first token
+    that cannot be read.
+    """
     tokens = significant(text, start)
     try:
         while token := next(tokens, None):

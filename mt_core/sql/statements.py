@@ -1,4 +1,6 @@
-"""Statements about materialized tables and properties: one frozen fact each; names are parts until `qualify` completes them."""
+"""Statements about materialized tables and properties: one frozen fact each;
+names are parts until `qualify` completes them.
+"""
 
 from __future__ import annotations
 
@@ -47,8 +49,8 @@ class ColumnSpec:
 class CreateMaterializedTable:
     """CREATE [OR ALTER] MATERIALIZED TABLE; None for an absent clause.
 
-    `cron` and `zone` are those of SCHEDULE CRON '…' AT TIME ZONE '…'.
-    `query` is the text after AS, unchanged; `query_line` and `query_column` are its position in the statement.
+    `cron` and `zone` are those of SCHEDULE CRON '…' AT TIME ZONE '…'. `query` is the text after AS,
+    unchanged; `query_line` and `query_column` are its position in the statement.
     """
 
     name: Name
@@ -108,7 +110,9 @@ class SetFreshness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSchedule:
-    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…']; `zone` is None without AT TIME ZONE."""
+    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…'];
+    `zone` is None without AT TIME ZONE.
+    """
 
     name: Name
     cron: Cron
@@ -145,7 +149,8 @@ class DropBehavior(StrEnum):
 class DropTable:
     """DROP MATERIALIZED TABLE [IF EXISTS] name [RESTRICT | CASCADE].
 
-    RESTRICT refuses to drop a table that other materialized tables read, CASCADE drops those too; without either they remain.
+    RESTRICT refuses to drop a table that other materialized tables read, CASCADE drops those too;
+    without either they remain.
     """
 
     name: Name
@@ -173,7 +178,9 @@ class ShowCreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTable:
-    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is the statement for Spark if the table is not a materialized one."""
+    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is the statement for Spark if the table
+    is not a materialized one.
+    """
 
     name: Name
     extended: bool = False
@@ -182,7 +189,9 @@ class DescribeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShowRefreshes:
-    """SHOW REFRESHES [FOR name] [WHERE status = 'STATUS'] [EXTENDED] [LIMIT n], or SHOW REFRESHES FOR name BATCHES [LIMIT n]."""
+    """SHOW REFRESHES [FOR name] [WHERE status = 'STATUS'] [EXTENDED] [LIMIT n],
+    or SHOW REFRESHES FOR name BATCHES [LIMIT n].
+    """
 
     name: Name | None = None
     batches: bool = False
@@ -209,7 +218,9 @@ class VerifyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainCreate:
-    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …, whose `statement` has its positions in the whole text."""
+    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …, whose `statement` has its positions
+    in the whole text.
+    """
 
     statement: CreateMaterializedTable
 
@@ -220,7 +231,10 @@ class ExplainCreate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetProperty:
-    """SET; SET key; SET key = value. Without a key it lists all properties, without a value it returns one."""
+    """SET; SET key; SET key = value.
+
+    Without a key it lists all properties, without a value it returns one.
+    """
 
     key: str | None = None
     value: str | None = None

@@ -1,4 +1,6 @@
-"""Temporal joins: tables that a text joins as they are at the time of each row, FOR SYSTEM_TIME AS OF a column."""
+"""Temporal joins: tables that a text joins as they are at the time of each row,
+FOR SYSTEM_TIME AS OF a column.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ _NOW = {"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"}
 
 
 def check_temporal_joins(text: str) -> None:
-    """Raise Unsupported with the way out for a temporal join in *text*; a table at a time that is no column passes."""
+    """Raise Unsupported with the way out for a temporal join in *text*;
+    a table at a time that is no column passes.
+    """
     if _CLAUSE[1] not in text.upper():
         return
     tokens = list(significant(text))
@@ -24,9 +28,9 @@ def check_temporal_joins(text: str) -> None:
         column, table = _column(tokens[place + len(_CLAUSE) :]), _table(tokens[:place])
         if column:
             raise Unsupported(
-                f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the version of a table at the "
-                f"time of each row. Join the table as it stands at each batch: {table} /*+ OPTIONS('streaming' = 'false') */ in "
-                "place of FOR SYSTEM_TIME AS OF."
+                f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the "
+                "version of a table at the time of each row. Join the table as it stands at each batch: "
+                f"{table} /*+ OPTIONS('streaming' = 'false') */ in place of FOR SYSTEM_TIME AS OF."
             )
 
 

@@ -1,4 +1,6 @@
-"""StreamKeeper: a detached streaming job keeps a table whose sources have rows without end and keep none of them."""
+"""StreamKeeper: a detached streaming job keeps a table whose sources have rows without end
+and keep none of them.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ WAIT_S = 60.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamKeeper:
-    """Implements `Keeper` for tables with `streams`. Its job has one id as long as the table lives: a table that is resumed goes
-    on with the checkpoint that it has.
+    """Implements `Keeper` for tables with `streams`. Its job has one id as long as the table lives:
+    a table that is resumed goes on with the checkpoint that it has.
 
     What the job is to do is written into its row, and whichever gateway owns the job does it.
     """
@@ -100,7 +102,7 @@ class StreamKeeper:
         location = {"identifier": str(table.identifier), "job": stream_job(table.table_id)}
         return RefreshHandler(scheduler=STREAM, workflow_id=table.table_id, location=location).serialize()
 
-    # ------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _definition(self, table: MaterializedTable) -> StreamDefinition:
         definition = table.definition
@@ -145,7 +147,8 @@ class StreamKeeper:
         job = self.store.changed.until(settled, self.wait_s)
         if job is not None and job.status not in statuses:
             raise WorkflowError(
-                f"Streaming job {job_id} goes on, because it could not be stopped: {job.stream and job.stream.refused}"
+                f"Streaming job {job_id} goes on, because it could not be stopped: "
+                f"{job.stream and job.stream.refused}"
             )
         return job is not None
 
@@ -168,7 +171,9 @@ def _interval_ms(table: MaterializedTable) -> int:
 
 def _with_interval(job: Job, *, interval_ms: int) -> Job:
     definition = job.definition
-    return job if definition is None else replace(job, definition=replace(definition, interval_ms=interval_ms))
+    return (
+        job if definition is None else replace(job, definition=replace(definition, interval_ms=interval_ms))
+    )
 
 
 def _is_on_schedule(job: Job, table: MaterializedTable) -> bool:

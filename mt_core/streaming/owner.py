@@ -1,4 +1,6 @@
-"""The owner of detached jobs: it starts their streams, restarts those that fail, and stops them on request."""
+"""The owner of detached jobs: it starts their streams, restarts those that fail,
+and stops them on request.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ _Change = Callable[[Job], Job]
 class _Run:
     """A stream that this process has started: the job as it was then, and when that was, by the time elapsed.
 
-    `recorded` is when its progress was last stored. `refusal` stands for the progress of a stream that could not start.
+    `recorded` is when its progress was last stored. `refusal` stands for the progress of a stream
+    that could not start.
     """
 
     before: Job
@@ -64,7 +67,8 @@ class StreamOwner:
         self._store, self._engine, self._clock, self._ready = store, engine, clock, ready
         self._most_running = most_running
         self._runs: dict[str, _Run] = {}
-        # The jobs that a thread is at work on: to stop one may take as long as its batch. Each use is one operation of the set.
+        # The jobs that a thread is at work on: to stop one may take as long as its batch.
+        # Each use is one operation of the set.
         self._busy: set[str] = set()
         # The jobs of which the log says that they wait for the engine to be stopped.
         self._awaiting_stop: set[str] = set()
@@ -78,13 +82,17 @@ class StreamOwner:
         self._woken.set()
 
     def stop(self, job_id: str, request: StopRequest) -> None:
-        """Store a request that is carried out by whichever gateway owns the job; raises IllegalStatus if it has ended."""
+        """Store a request that is carried out by whichever gateway owns the job;
+        raises IllegalStatus if it has ended.
+        """
         if self._store.update(job_id, partial(steps.stop_requested, request=request)) is None:
             raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
         self._woken.set()
 
     def check_stop(self, job: Job, request: StopRequest) -> None:
-        """Raise IllegalStatus with the way out if *request* would lose the rows of a table that the job creates, or saves none."""
+        """Raise IllegalStatus with the way out if *request* would lose the rows of a table
+        that the job creates, or saves none.
+        """
         definition, waits = job.definition, job.status is JobStatus.SUSPENDED
         if definition is not None and definition.keeps is not None:
             return
@@ -96,26 +104,34 @@ class StreamOwner:
                     f"STOP JOB … WITH DROP: job {job.job_id} creates no table; use STOP JOB '{job.job_id}'."
                 )
             return
-        rows, table = self._engine.created_rows(job.job_id, definition), display_name(definition.creates.table)
+        rows, table = (
+            self._engine.created_rows(job.job_id, definition),
+            display_name(definition.creates.table),
+        )
         if rows is None and request.savepoint is not None:
             raise IllegalStatus(
-                f"Job {job.job_id} has not created table {table} yet, and has nothing to save; STOP JOB '{job.job_id}' ends it "
-                "without a trace."
+                f"Job {job.job_id} has not created table {table} yet, and has nothing to save; "
+                f"STOP JOB '{job.job_id}' ends it without a trace."
             )
-        # Of one that waits for what is missing nothing can be saved, and its table stays unless it is dropped by name.
+        # Of one that waits for what is missing nothing can be saved, and its table stays
+        # unless it is dropped by name.
         if rows is not None and request.savepoint is None and not (request.drop or waits):
             raise IllegalStatus(
-                f"Job {job.job_id} has created table {table}, which has {rows} {plural(rows, 'row')}: STOP JOB "
-                f"'{job.job_id}' WITH SAVEPOINT keeps the table, WITH DROP drops it."
+                f"Job {job.job_id} has created table {table}, which has {rows} {plural(rows, 'row')}: "
+                f"STOP JOB '{job.job_id}' WITH SAVEPOINT keeps the table, WITH DROP drops it."
             )
 
     def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
-        """Return the job once it has ended, or cannot be stopped as it was asked; None if that takes longer."""
+        """Return the job once it has ended, or cannot be stopped as it was asked;
+        None if that takes longer.
+        """
 
         def settled() -> Job | None:
             job = self._store.get(job_id)
             if job is None:
-                raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
+                raise OperationNotFound(
+                    f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id
+                )
             return job if job.status in TERMINAL or state_of(job).refused is not None else None
 
         return self._store.changed.until(settled, timeout_s)
@@ -127,7 +143,9 @@ class StreamOwner:
         self.pass_over()
 
     def close(self) -> None:
-        """Take no further step: streams run as long as their engine does, and its end is no failure of theirs."""
+        """Take no further step: streams run as long as their engine does,
+        and its end is no failure of theirs.
+        """
         self._closed = True
         self._woken.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
@@ -164,7 +182,7 @@ class StreamOwner:
             self._store.forget_definition(job.job_id)
         return len(ended)
 
-    # --------------------------------------------------------------------------------------------------------- steps
+    # -------------------------------------------------------------------------------------------------- steps
 
     def _take(self, step: Step, job: Job, progress: StreamProgress) -> Sequence[Future[None]]:
         match step:
@@ -237,7 +255,9 @@ class StreamOwner:
             self._store.update(job.job_id, change)
 
     def _redefine(self, job: Job, progress: StreamProgress) -> None:
-        """Let the next pass start the stream with its new definition, as another attempt, which ends this one."""
+        """Let the next pass start the stream with its new definition, as another attempt,
+        which ends this one.
+        """
         run = self._runs.pop(job.job_id)
         self._store.update(job.job_id, partial(steps.recorded, progress=progress, before=run.before))
         self._woken.set()
@@ -260,12 +280,17 @@ class StreamOwner:
         self._end(job, JobStatus.FINISHED, progress)
 
     def _await_missing(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
-        """Suspend a job that cannot start without what is missing; one that keeps a table goes on when that is resumed."""
+        """Suspend a job that cannot start without what is missing;
+        one that keeps a table goes on when that is resumed.
+        """
         try:
             self._engine.stop(job.job_id, definition)
         except MtError as cause:
             log.warning(
-                "job %s is not suspended yet: %s", job.job_id, cause, extra={"action": "stream_suspension_waits"}
+                "job %s is not suspended yet: %s",
+                job.job_id,
+                cause,
+                extra={"action": "stream_suspension_waits"},
             )
             return
         look_at = None if definition.keeps is not None else self._clock.now() + steps.LOOK_AGAIN
@@ -283,7 +308,9 @@ class StreamOwner:
             self._woken.set()
             return
         look_at = self._clock.now() + steps.LOOK_AGAIN
-        self._store.update(job.job_id, partial(steps.still_missing, error=without_passwords(missing), look_at=look_at))
+        self._store.update(
+            job.job_id, partial(steps.still_missing, error=without_passwords(missing), look_at=look_at)
+        )
 
     def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
         rows = None
@@ -296,7 +323,9 @@ class StreamOwner:
         except MtError as cause:
             # A lost engine runs nothing; but what a table left has to be removed before the end is told.
             if definition.creates is not None or not isinstance(cause, EngineUnavailable):
-                log.warning("job %s has not failed yet: %s", job.job_id, cause, extra={"action": "stream_end_waits"})
+                log.warning(
+                    "job %s has not failed yet: %s", job.job_id, cause, extra={"action": "stream_end_waits"}
+                )
                 # The next pass finds it again.
                 self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=progress)
                 return
@@ -306,7 +335,10 @@ class StreamOwner:
         if definition.creates is not None and rows is not None:
             # Readers have seen it.
             table = display_name(definition.creates.table)
-            error = f"{error.rstrip('.')}. Table {table} stays, with {rows} {plural(rows, 'row')}; DROP TABLE {table} removes it."
+            error = (
+                f"{error.rstrip('.')}. Table {table} stays, with {rows} {plural(rows, 'row')}; "
+                f"DROP TABLE {table} removes it."
+            )
         if definition.keeps is not None:
             # Its rows are right up to there, and it can go on once somebody has mended what failed.
             self._interrupt(job, progress, without_passwords(error))
@@ -320,7 +352,9 @@ class StreamOwner:
         except EngineUnavailable as cause:
             if job.job_id not in self._awaiting_stop:
                 self._awaiting_stop.add(job.job_id)
-                log.warning("job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"})
+                log.warning(
+                    "job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"}
+                )
         except MtError as cause:
             # The stream goes on, with a start of its own.
             self._runs.pop(job.job_id, None)
@@ -333,8 +367,12 @@ class StreamOwner:
             else:
                 self._end(job, status, last, savepoint=path)
 
-    def _stopped(self, job: Job, definition: StreamDefinition, request: StopRequest) -> tuple[JobStatus, str | None]:
-        """Stop a stream as it was asked; return the status that its job has then, and the path of its savepoint."""
+    def _stopped(
+        self, job: Job, definition: StreamDefinition, request: StopRequest
+    ) -> tuple[JobStatus, str | None]:
+        """Stop a stream as it was asked; return the status that its job has then,
+        and the path of its savepoint.
+        """
         if request.savepoint is not None:
             self.check_stop(job, request)
             path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)
@@ -353,10 +391,14 @@ class StreamOwner:
         run = self._runs.pop(job.job_id, None)
         self._awaiting_stop.discard(job.job_id)
         before = run.before if run is not None else job
-        self._store.update(job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), job.error))
+        self._store.update(
+            job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), job.error)
+        )
         log.info("job %s is suspended", job.job_id, extra={"action": "stream_suspended"})
 
-    def _interrupt(self, job: Job, progress: StreamProgress, error: str, *, look_at: datetime | None = None) -> None:
+    def _interrupt(
+        self, job: Job, progress: StreamProgress, error: str, *, look_at: datetime | None = None
+    ) -> None:
         run = self._runs.pop(job.job_id, None)
         before = run.before if run is not None else job
         self._store.update(

@@ -12,7 +12,8 @@ from mt_core.model.stream import StopRequest, StreamProgress, StreamState
 
 MOST_RESTARTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=1)
-# A stream that ran for so long had no failure in a row with those before, also if its sources had nothing new.
+# A stream that ran for so long had no failure in a row with those before,
+# also if its sources had nothing new.
 STEADY = timedelta(hours=1)
 RECORD_EVERY = timedelta(seconds=5)
 LOOK_AGAIN = timedelta(seconds=30)
@@ -46,7 +47,8 @@ def next_step(
     now: datetime,
     redefined: bool = False,
 ) -> Step:
-    """Return the next step of *job*, whose stream reports *progress*: None if this process has not started it.
+    """Return the next step of *job*, whose stream reports *progress*:
+    None if this process has not started it.
 
     *ran* is for how long it has run since then; a *redefined* job had another definition when it started.
     """
@@ -55,7 +57,9 @@ def next_step(
         return Step.STOP
     if job.status is JobStatus.SUSPENDED:
         return (
-            Step.LOOK if state.start_at is not None and not is_ahead(state.start_at, now, LONGEST_PAUSE) else Step.WAIT
+            Step.LOOK
+            if state.start_at is not None and not is_ahead(state.start_at, now, LONGEST_PAUSE)
+            else Step.WAIT
         )
     if progress is None:
         return Step.START if may_start and not is_ahead(state.start_at, now, LONGEST_PAUSE) else Step.WAIT
@@ -71,7 +75,9 @@ def next_step(
 
 
 def failures_after(state: StreamState, progress: StreamProgress, ran: timedelta) -> int:
-    """Return how many failures in a row there are with the end that *progress* reports, which of a bystander is none."""
+    """Return how many failures in a row there are with the end that *progress* reports,
+    which of a bystander is none.
+    """
     if progress.bystander:
         return state.failures
     went_on = progress.batch is not None and progress.batch != state.batch
@@ -135,7 +141,8 @@ def suspended(job: Job, error: str | None) -> Job:
 
 
 def interrupted(job: Job, error: str, *, look_at: datetime | None = None) -> Job:
-    """Return *job* as one that cannot go on until its table is resumed, or what is missing is back: look for that at *look_at*.
+    """Return *job* as one that cannot go on until its table is resumed, or what is missing is back:
+    look for that at *look_at*.
 
     A request to stop it is not forgotten.
     """
@@ -146,7 +153,9 @@ def resumed(job: Job) -> Job:
     """Return the suspended *job* as one that starts again; any other as it is."""
     if job.status is not JobStatus.SUSPENDED:
         return job
-    return job.advance(JobStatus.RESTARTING, error=None, stream=replace(state_of(job), stop=None, start_at=None))
+    return job.advance(
+        JobStatus.RESTARTING, error=None, stream=replace(state_of(job), stop=None, start_at=None)
+    )
 
 
 def still_missing(job: Job, error: str, look_at: datetime) -> Job:

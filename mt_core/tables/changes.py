@@ -38,7 +38,8 @@ class Signal:
         return self._generation
 
     def until(self, probe: Callable[[], T | None], timeout_s: float) -> T | None:
-        """Block until *probe* returns something, and return that; None if it does not within *timeout_s* seconds.
+        """Block until *probe* returns something, and return that;
+        None if it does not within *timeout_s* seconds.
 
         The probe runs in the calling thread, at least once and after every change.
         """

@@ -1,8 +1,9 @@
 """Intents: a command on a table is recorded before its first effect, step by step, and cleared with its last.
 
-The holder of the intent's token may proceed; another command waits a little for the intent to be cleared, then refuses, naming
-it. Only DROP replaces any intent. The lease of an intent is renewed for as long as its command is at work in this process,
-however long its calls of Spark and of the scheduler take; others may settle the command once the lease has ended.
+The holder of the intent's token may proceed; another command waits a little for the intent to be cleared,
+then refuses, naming it. Only DROP replaces any intent. The lease of an intent is renewed for as long as its
+command is at work in this process, however long its calls of Spark and of the scheduler take; others may
+settle the command once the lease has ended.
 """
 
 from __future__ import annotations
@@ -89,7 +90,8 @@ class Intents:
         check: Check,
         detail: Mapping[str, Any] | None = None,
     ) -> MaterializedTable:
-        """Write an intent on a table that has none and passes *check*; raises TableNotFound, TableBusy after a short wait.
+        """Write an intent on a table that has none and passes *check*; raises TableNotFound,
+        TableBusy after a short wait.
 
         *detail* is what it takes to finish the command after its process was lost.
         """
@@ -114,7 +116,8 @@ class Intents:
     def seize(self, tx: Transaction, table: MaterializedTable) -> MaterializedTable | None:
         """Give the intent another token, so that its holder, if it is still alive, can do no more.
 
-        Its lease has ended already, so that another process can seize it in turn. None: the intent was cleared or changed.
+        Its lease has ended already, so that another process can seize it in turn. None:
+        the intent was cleared or changed.
         """
         now = tx.tables.get(table.table_id)
         if now is None or now.intent is None or now.intent != table.intent:
@@ -130,13 +133,21 @@ class Intents:
         return get_table(tx, identifier)
 
     def change(self, table: MaterializedTable, change: Change) -> MaterializedTable:
-        """Apply *change* to the registry's table if the intent is still ours; raises TableBusy when another command seized it."""
+        """Apply *change* to the registry's table if the intent is still ours;
+        raises TableBusy when another command seized it.
+        """
 
         def work(tx: Transaction) -> MaterializedTable:
             now = tx.tables.get(table.table_id)
-            if now is None or now.intent is None or table.intent is None or now.intent.token != table.intent.token:
+            if (
+                now is None
+                or now.intent is None
+                or table.intent is None
+                or now.intent.token != table.intent.token
+            ):
                 raise TableBusy(
-                    f"Another command took over materialized table {table.identifier}; look at it and try again.",
+                    f"Another command took over materialized table {table.identifier}; "
+                    "look at it and try again.",
                     table=str(table.identifier),
                 )
             return tx.tables.replace(change(tx, now))
@@ -147,10 +158,14 @@ class Intents:
 
     def step(self, table: MaterializedTable, name: str) -> MaterializedTable:
         """Record that the step *name* begins."""
-        return self.change(table, lambda _tx, now: replace(now, intent=now.intent and replace(now.intent, step=name)))
+        return self.change(
+            table, lambda _tx, now: replace(now, intent=now.intent and replace(now.intent, step=name))
+        )
 
     def clear(self, table: MaterializedTable, *, late: timedelta | None = None) -> MaterializedTable:
-        """Clear the intent and change nothing else; *late* is how long a call of the scheduler may still have an effect."""
+        """Clear the intent and change nothing else; *late* is how long a call of the scheduler may
+        still have an effect.
+        """
         if late is None:
             return self.change(table, lambda _tx, now: replace(now, intent=None))
         return self.change(table, lambda tx, now: replace(now, intent=None, repair_until=tx.now() + late))
@@ -160,8 +175,9 @@ class Intents:
 class Command:
     """A command that holds an intent while its block runs; `table` is as it was when the intent was written.
 
-    A block that ends without `finish` clears the intent and changes nothing else. After an error of the scheduler, or of its
-    plug-in, a call may have had its effect, or may have it later: the reconciler repairs what differs.
+    A block that ends without `finish` clears the intent and changes nothing else. After an error of the
+    scheduler, or of its plug-in, a call may have had its effect, or may have it later: the reconciler
+    repairs what differs.
     """
 
     intents: Intents
@@ -186,9 +202,11 @@ class Command:
         self.intents.clear(self.table, late=LONGEST_CALL if doubtful else None)
 
     def finish(self, change: Change) -> MaterializedTable:
-        """Apply the last change and clear the intent with it; raises TableBusy when another command seized the intent.
+        """Apply the last change and clear the intent with it;
+        raises TableBusy when another command seized the intent.
 
-        If this fails, the intent stays: whether the change was stored may be unknown, and the reconciler settles it.
+        If this fails, the intent stays: whether the change was stored may be unknown,
+        and the reconciler settles it.
         """
         self.finished = True
         return self.intents.change(self.table, lambda tx, now: replace(change(tx, now), intent=None))
@@ -205,7 +223,8 @@ def get_table(tx: Transaction, identifier: TableIdentifier) -> MaterializedTable
     table = tx.tables.named(identifier)
     if table is None:
         raise TableNotFound(
-            f"Materialized table {identifier} does not exist; SHOW MATERIALIZED TABLES lists those there are.",
+            f"Materialized table {identifier} does not exist; "
+            "SHOW MATERIALIZED TABLES lists those there are.",
             table=str(identifier),
         )
     return table
@@ -216,7 +235,8 @@ def busy(table: MaterializedTable) -> TableBusy:
     if table.status is RefreshStatus.INITIALIZING:
         since = table.intent.started_at if table.intent else table.created_at
         return TableBusy(
-            f"Materialized table {table.identifier} is being created since {since:%H:%M:%S}; wait for it or DROP it.",
+            f"Materialized table {table.identifier} is being created since {since:%H:%M:%S}; "
+            "wait for it or DROP it.",
             table=str(table.identifier),
         )
     command = table.intent.command if table.intent else "another command"

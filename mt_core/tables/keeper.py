@@ -21,11 +21,12 @@ class KeeperState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeeperReport:
-    """What a keeper says of a table; `next_run` is a UTC instant, `changed_by` who paused or resumed it there, if known, and
-    `reason` why.
+    """What a keeper says of a table; `next_run` is a UTC instant, `changed_by` who paused
+    or resumed it there, if known, and `reason` why.
 
-    `fresh_at` is an instant of which the table is known to show its sources, None if the keeper does not know one.
-    `on_schedule` says whether it follows the table's freshness and time zone; None: the keeper does not know.
+    `fresh_at` is an instant of which the table is known to show its sources, None if the keeper does
+    not know one. `on_schedule` says whether it follows the table's freshness and time zone; None:
+    the keeper does not know.
     """
 
     state: KeeperState
@@ -40,15 +41,20 @@ class KeeperReport:
 class Keeper(Protocol):
     """Keeps tables fresh. Every method is thread-safe and raises WorkflowError.
 
-    A *handle* is how a keeper finds what it has for a table: versioned text, opaque to all others. Changes of one table
-    are ordered by `MaterializedTable.token`: a keeper that can refuses one that is older than what it has done.
+    A *handle* is how a keeper finds what it has for a table: versioned text, opaque to all others.
+    Changes of one table are ordered by `MaterializedTable.token`: a keeper that can refuses one that is
+    older than what it has done.
     """
 
     def objection(self, table: MaterializedTable) -> str:
-        """Return why the keeper can never keep *table* fresh by its definition, with the way out; "" if it can."""
+        """Return why the keeper can never keep *table* fresh by its definition, with the way out;
+        "" if it can.
+        """
 
     def create(self, table: MaterializedTable, *, active: bool) -> str:
-        """Begin to keep *table*, without asking whether it is kept already, and return the handle, the same each time."""
+        """Begin to keep *table*, without asking whether it is kept already, and return the handle,
+        the same each time.
+        """
 
     def ensure(
         self, table: MaterializedTable, *, active: bool, options: Mapping[str, str] | None = None
@@ -59,10 +65,14 @@ class Keeper(Protocol):
         """
 
     def reschedule(self, table: MaterializedTable) -> None:
-        """Follow the freshness of *table*, in the state that it has; one that was missing is created by its status."""
+        """Follow the freshness of *table*, in the state that it has;
+        one that was missing is created by its status.
+        """
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        """Stop keeping a table, whose handle may be unknown (None); harmless to repeat, and for a handle of another keeper."""
+        """Stop keeping a table, whose handle may be unknown (None); harmless to repeat,
+        and for a handle of another keeper.
+        """
 
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
         """Return a report on each of *tables*, by table id, from one call for all of them."""

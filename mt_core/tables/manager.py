@@ -69,7 +69,9 @@ class TableManager:
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
-        self.requests = RefreshRequests(services, suspend=lambda identifier, by: suspend(services, identifier, by=by))
+        self.requests = RefreshRequests(
+            services, suspend=lambda identifier, by: suspend(services, identifier, by=by)
+        )
         self._reports = Reports(services)
 
     def execute(self, statement: sql.TableStatement, context: CommandContext) -> CommandOutcome:
@@ -80,7 +82,12 @@ class TableManager:
             raise in_statement(cause, statement) from cause
         if isinstance(statement, _CHANGES):
             table = str(sql.qualify(statement.name, context.catalog, context.namespace))
-            facts = {"action": "table_changed", "by": context.by, "statement": type(statement).__name__, "table": table}
+            facts = {
+                "action": "table_changed",
+                "by": context.by,
+                "statement": type(statement).__name__,
+                "table": table,
+            }
             log.info("%s of %s", facts["statement"], table, extra=facts)
         return outcome
 
@@ -95,7 +102,9 @@ class TableManager:
                     statement, sql.qualify(statement.name or (), context.catalog, context.namespace), context
                 )
 
-    def _on_name(self, statement: _Named, identifier: TableIdentifier, context: CommandContext) -> CommandOutcome:
+    def _on_name(
+        self, statement: _Named, identifier: TableIdentifier, context: CommandContext
+    ) -> CommandOutcome:
         """Execute a statement about the table of that name, which for some of them need not exist."""
         services = self._services
         table = in_transaction(services.registry, lambda tx: tx.tables.named(identifier))
@@ -123,7 +132,9 @@ class TableManager:
                     table=str(identifier),
                 )
 
-    def _on_table(self, statement: _Named, table: MaterializedTable, context: CommandContext) -> CommandOutcome:
+    def _on_table(
+        self, statement: _Named, table: MaterializedTable, context: CommandContext
+    ) -> CommandOutcome:
         """Execute a statement about a materialized table that exists."""
         services, identifier, by = self._services, table.identifier, context.by
         match statement:
@@ -132,7 +143,9 @@ class TableManager:
             case sql.ResumeTable(options=options):
                 return resume(services, identifier, options, by=by, requested_by=context.caller or None)
             case sql.RefreshTable(partitions=partitions):
-                run = self.requests.request_manual(identifier, partitions, {}, requested_by=context.caller or None)
+                run = self.requests.request_manual(
+                    identifier, partitions, {}, requested_by=context.caller or None
+                )
                 return CommandOutcome(wait_for=run.run_id)
             case sql.SetFreshness(freshness=freshness):
                 return set_freshness(services, identifier, freshness, context)
@@ -178,8 +191,8 @@ class TableManager:
     def _refuse_other_relation(self, identifier: TableIdentifier) -> None:
         if self._services.engine.catalogs.relation_exists(identifier):
             raise NotMaterializedTable(
-                f"{identifier} is not a materialized table, so it does not support this statement; use the statement for "
-                "tables and views.",
+                f"{identifier} is not a materialized table, so it does not support this statement; "
+                "use the statement for tables and views.",
                 table=str(identifier),
             )
 
@@ -189,7 +202,9 @@ def _text_rows(text: str) -> RowSet:
 
 
 def in_statement(error: QueryFailed, statement: sql.TableStatement) -> QueryFailed:
-    """Return an error of the engine, whose position counts from the query, with one that counts from *statement*."""
+    """Return an error of the engine, whose position counts from the query,
+    with one that counts from *statement*.
+    """
     match statement:
         case sql.ExplainCreate(statement=create_statement):
             return in_statement(error, create_statement)

@@ -1,4 +1,6 @@
-"""Pages of tables: all of them, but only some in one transaction, because each transaction keeps all others waiting."""
+"""Pages of tables: all of them, but only some in one transaction, because each transaction keeps
+all others waiting.
+"""
 
 from __future__ import annotations
 
@@ -31,10 +33,14 @@ class UnreadableTable:
 TableRow = MaterializedTable | UnreadableTable
 
 
-def on_each_page(registry: Registry, work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]]) -> list[T]:
-    """Return all that *work* gives for the pages, each in the transaction that read it, ordered by identifier.
+def on_each_page(
+    registry: Registry, work: Callable[[Transaction, list[MaterializedTable]], Iterable[T]]
+) -> list[T]:
+    """Return all that *work* gives for the pages, each in the transaction that read it,
+    ordered by identifier.
 
-    A table that is created, changed or dropped meanwhile is read as it is when its page is read, and never twice.
+    A table that is created, changed or dropped meanwhile is read as it is when its page is read,
+    and never twice.
     """
 
     def readable(tx: Transaction, tables: Iterable[TableRow]) -> Iterable[T]:
@@ -46,7 +52,9 @@ def on_each_page(registry: Registry, work: Callable[[Transaction, list[Materiali
 
 
 def on_each_listed(registry: Registry, work: Callable[[Transaction, list[TableRow]], Iterable[T]]) -> list[T]:
-    """Return what `on_each_page` does; *work* gets the tables that cannot be read too, in the places of their names."""
+    """Return what `on_each_page` does; *work* gets the tables that cannot be read too,
+    in the places of their names.
+    """
     results: list[T] = []
     after: TableIdentifier | None = None
     while True:
@@ -67,7 +75,9 @@ def _page(
     after: TableIdentifier | None,
     work: Callable[[Transaction, list[TableRow]], Iterable[T]],
 ) -> tuple[TableIdentifier | None, list[T]]:
-    """Return the last table behind *after* that the page has, None at the end, and what *work* gives for the page."""
+    """Return the last table behind *after* that the page has, None at the end,
+    and what *work* gives for the page.
+    """
     rows = each_row(tx, lambda: tx.tables.page(after=after, limit=PAGE))
     tables = [UnreadableTable.of(row) if isinstance(row, FactUnreadable) else row for row in rows]
     return (tables[-1].identifier if len(tables) == PAGE else None), list(work(tx, tables))

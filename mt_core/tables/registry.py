@@ -48,8 +48,12 @@ class StoredTables(Protocol):
     def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
         """Return the tables of these names, ordered by identifier."""
 
-    def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
-        """Return the tables, ordered by identifier: those behind *after* (None: from the first), at most *limit*."""
+    def page(
+        self, *, after: TableIdentifier | None = None, limit: int | None = None
+    ) -> Sequence[MaterializedTable]:
+        """Return the tables, ordered by identifier: those behind *after* (None: from the first),
+        at most *limit*.
+        """
 
     def continuous(self) -> Sequence[MaterializedTable]:
         """Return the tables that refreshes keep when their sources change, ordered by identifier."""
@@ -58,7 +62,9 @@ class StoredTables(Protocol):
         """Add a table; raises TableExists when its name is taken."""
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
-        """Store *table* over revision `table.revision` and return it with the next revision; raises RevisionConflict."""
+        """Store *table* over revision `table.revision` and return it with the next revision;
+        raises RevisionConflict.
+        """
 
     def delete(self, table_id: str) -> None:
         """Remove a table; its runs stay in the ledger."""
@@ -74,17 +80,21 @@ class StoredRuns(Protocol):
         """Return a run, locked until the end of the transaction."""
 
     def insert(self, run: RefreshRun) -> None:
-        """Add a run; raises RevisionConflict when its key is taken by a run of the table not FAILED or CANCELED."""
+        """Add a run; raises RevisionConflict when its key is taken by a run of the table not FAILED
+        or CANCELED.
+        """
 
     def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
-        """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those of *expected*,
-        or when another run of the table is RUNNING already."""
+        """Store *run*; raises RevisionConflict unless status, attempt and claim in the ledger are those
+        of *expected*, or when another run of the table is RUNNING already."""
 
     def delete(self, run_ids: Iterable[str]) -> None:
         """Remove these runs; harmless for those that are not there."""
 
     def with_key(self, table_id: str, request_key: str) -> RefreshRun | None:
-        """Return the table's run of that key which is not FAILED or CANCELED, else the newest with it, else None."""
+        """Return the table's run of that key which is not FAILED or CANCELED, else the newest with it,
+        else None.
+        """
 
     def newest(
         self,
@@ -96,26 +106,34 @@ class StoredRuns(Protocol):
         before: str | None = None,
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
-        """Return runs, newest request first; only those requested before the run *before*, none if that was deleted."""
+        """Return runs, newest request first; only those requested before the run *before*,
+        none if that was deleted.
+        """
 
     def newest_of_each(self, table_ids: Collection[str], *, limit: int) -> Sequence[RefreshRun]:
-        """Return the refreshes of these tables, of those that are there, newest request first, at most *limit* of each."""
+        """Return the refreshes of these tables, of those that are there, newest request first,
+        at most *limit* of each.
+        """
 
     def oldest(self, *, after: str | None = None, limit: int) -> Sequence[RefreshRun]:
-        """Return runs, oldest request first; only those requested after the run *after*, none if that was deleted."""
+        """Return runs, oldest request first; only those requested after the run *after*,
+        none if that was deleted.
+        """
 
     def queued(self, table_id: str) -> Sequence[RefreshRun]:
         """Return the QUEUED runs of a table, oldest first."""
 
     def next_claimable(self) -> RefreshRun | None:
-        """Return the oldest QUEUED run that waits for nothing, or no longer, and whose table has no RUNNING run and no
-        exclusive intent; a solo one only if there is no other."""
+        """Return the oldest QUEUED run that waits for nothing, or no longer, and whose table has no RUNNING
+        run and no exclusive intent; a solo one only if there is no other."""
 
     def waiting(self) -> Sequence[RefreshRun]:
         """Return the QUEUED runs that have an instant until which they wait, oldest first."""
 
     def last_point(self, table_id: str, *, requested_by: datetime) -> datetime | None:
-        """Return the latest point of the runs of a table that were requested by that instant, None if none has one."""
+        """Return the latest point of the runs of a table that were requested by that instant,
+        None if none has one.
+        """
 
     def covering(self, table_id: str, after: datetime) -> Sequence[RefreshRun]:
         """Return the SUCCEEDED and SKIPPED runs whose latest point is later than *after*."""
@@ -140,7 +158,9 @@ class StoredJobs(Protocol):
         """Add a job; raises RevisionConflict when its id is taken."""
 
     def replace(self, job: Job) -> Job:
-        """Store *job* over revision `job.revision` and return it with the next revision; raises RevisionConflict."""
+        """Store *job* over revision `job.revision` and return it with the next revision;
+        raises RevisionConflict.
+        """
 
     def newest(self, limit: int) -> Sequence[Job]:
         """Return the jobs that began last, the newest first."""
@@ -158,7 +178,9 @@ class StoredJobs(Protocol):
         """Return the jobs with a hook that has to be called, oldest first."""
 
     def forget(self, ended_before: datetime) -> int:
-        """Remove the jobs that ended before that instant and have no hook to call and no definition; return how many."""
+        """Remove the jobs that ended before that instant and have no hook to call and no definition;
+        return how many.
+        """
 
 
 class StoredWorkflows(Protocol):
@@ -171,24 +193,34 @@ class StoredWorkflows(Protocol):
         """Store whether a workflow is paused in its definition; harmless when there is none."""
 
     def shard_version(self, number: int) -> str:
-        """Return a text that changes whenever a workflow definition of the shard changes, or the table behind one."""
+        """Return a text that changes whenever a workflow definition of the shard changes,
+        or the table behind one.
+        """
 
 
 class StoredFacts(Protocol[F]):
-    """The facts of a kind in a transaction: tombstones, catalogs, functions, tables with a connector, or leases of gateways."""
+    """The facts of a kind in a transaction: tombstones, catalogs, functions, tables with a connector,
+    or leases of gateways.
+    """
 
     def all(self) -> Sequence[F]:
-        """Return all facts: tombstones with the oldest first, catalogs, functions and tables by name, leases by owner."""
+        """Return all facts: tombstones with the oldest first, catalogs, functions and tables by name,
+        leases by owner.
+        """
 
     def put(self, fact: F) -> None:
-        """Store a fact, in place of one of its key: a tombstone's `table_id`, a lease's owner, else the name."""
+        """Store a fact, in place of one of its key: a tombstone's `table_id`, a lease's owner,
+        else the name.
+        """
 
     def delete(self, key: str) -> None:
         """Remove a fact; harmless when it is not there."""
 
 
 class Transaction(Protocol):
-    """One transaction of the registry: all of it happens or nothing; concurrent ones behave as if one after the other."""
+    """One transaction of the registry: all of it happens or nothing;
+    concurrent ones behave as if one after the other.
+    """
 
     tables: StoredTables
     runs: StoredRuns
@@ -204,7 +236,9 @@ class Transaction(Protocol):
         """Return the registry's own clock (UTC): leases use it."""
 
     def past_unreadable(self) -> AbstractContextManager[list[FactUnreadable]]:
-        """Leave rows that cannot be read out in the block, which gets their errors; outside of it they are raised."""
+        """Leave rows that cannot be read out in the block, which gets their errors;
+        outside of it they are raised.
+        """
 
 
 class Registry(Protocol):
@@ -231,7 +265,8 @@ def in_transaction(registry: Registry, work: Callable[[Transaction], T]) -> T:
 
 
 def each_row(tx: Transaction, read: Callable[[], Sequence[T]]) -> list[T | FactUnreadable]:
-    """Return what *read*, one call of a facet, gives, with the error in the place of each row that cannot be read.
+    """Return what *read*, one call of a facet, gives, with the error in the place of each row
+    that cannot be read.
 
     For statements that list: one damaged row must not hide the others.
     """
@@ -250,7 +285,9 @@ S = TypeVar("S", bound=_WithRegistry)
 
 
 def transactional(work: Callable[Concatenate[S, Transaction, P], T]) -> Callable[Concatenate[S, P], T]:
-    """Make a method of *work*: each call is one transaction of the object's `registry`, as by `in_transaction`."""
+    """Make a method of *work*: each call is one transaction of the object's `registry`,
+    as by `in_transaction`.
+    """
 
     @wraps(work)
     def method(self: S, /, *args: P.args, **kwargs: P.kwargs) -> T:

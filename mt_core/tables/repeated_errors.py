@@ -20,7 +20,9 @@ class RepeatedErrors:
         self._last: OrderedDict[str, tuple[str, int]] = OrderedDict()
 
     def text(self, subject: str, error: object) -> str:
-        """Return *error* as a log has it: in full, or counted if it is the same as the last one of its subject."""
+        """Return *error* as a log has it: in full, or counted if it is the same as the last
+        one of its subject.
+        """
         kind = _NUMBERS.sub("0", str(error))
         with self._lock:
             last, count = self._last.pop(subject, ("", 0))

@@ -31,7 +31,9 @@ _STRIPES = 64
 
 @dataclass(frozen=True, slots=True)
 class NameLocks:
-    """A lock for each name: storage is created and dropped by its name, which a dropped table and a new one can share."""
+    """A lock for each name: storage is created and dropped by its name, which a dropped table
+    and a new one can share.
+    """
 
     stripes: tuple[threading.Lock, ...] = field(
         default_factory=lambda: tuple(threading.Lock() for _ in range(_STRIPES))
@@ -46,10 +48,11 @@ class NameLocks:
 class TableServices:
     """Registry, engine, keeper and clock, wired once by the application.
 
-    `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table, by table id, and the
-    instant that it is noted for; `fresh_at` the instants of which each CONTINUOUS table is known to show its sources: one item is
-    read or written at a time, by any thread. `published` has the names of tables that got new rows, for the look-out; `names`
-    keeps CREATE and DROP of one name apart, `at_work` refreshes that must be alone. `errors` are those that a log has had.
+    `signal` wakes workers when the ledger changes. `reports` has the keeper's last report on each table,
+    by table id, and the instant that it is noted for; `fresh_at` the instants of which each CONTINUOUS table
+    is known to show its sources: one item is read or written at a time, by any thread. `published` has the
+    names of tables that got new rows, for the look-out; `names` keeps CREATE and DROP of one name apart,
+    `at_work` refreshes that must be alone. `errors` are those that a log has had.
     """
 
     registry: Registry
@@ -69,7 +72,13 @@ class TableServices:
     at_work: AtWork = field(default_factory=AtWork)
 
     def new_run(
-        self, table: MaterializedTable, kind: RunKind, now: datetime, *, requested_by: str | None, scope: Scope = WHOLE
+        self,
+        table: MaterializedTable,
+        kind: RunKind,
+        now: datetime,
+        *,
+        requested_by: str | None,
+        scope: Scope = WHOLE,
     ) -> RefreshRun:
         """Return a new run over *scope*; *requested_by* is the name of a token, None without one."""
         return RefreshRun(
@@ -81,14 +90,18 @@ class TableServices:
             requested_by=requested_by,
         )
 
-    def request_rebuild(self, tx: Transaction, table: MaterializedTable, requested_by: str | None) -> RefreshRun:
-        """Queue a run that recomputes all of *table*, and return it, or the queued run that does so already."""
+    def request_rebuild(
+        self, tx: Transaction, table: MaterializedTable, requested_by: str | None
+    ) -> RefreshRun:
+        """Queue a run that recomputes all of *table*, and return it, or the queued run
+        that does so already.
+        """
         run = self.new_run(table, RunKind.REBUILD, tx.now(), requested_by=requested_by)
         return self.ledger.request_in(tx, table, run)
 
     def end_doubt(self, table: MaterializedTable) -> Callable[[MaterializedTable], MaterializedTable]:
-        """Return what ends the doubt of *table* as a transaction has it: at once, or with a rebuild that is due from then on if
-        rows in doubt are still there."""
+        """Return what ends the doubt of *table* as a transaction has it:
+        at once, or with a rebuild that is due from then on if rows in doubt are still there."""
         metadata = self.engine.metadata
         if table.doubt is None or all_computed(metadata.ancestors(metadata.load(table.identifier))):
             return lambda now: replace(now, doubt=None)
@@ -106,7 +119,9 @@ def storage_spec(table: MaterializedTable) -> StorageSpec:
         transforms=definition.transforms,
         comment=definition.comment,
         location=table.location,
-        properties={key: value for key, value in definition.options.items() if key.startswith(_STORAGE_OPTIONS)},
+        properties={
+            key: value for key, value in definition.options.items() if key.startswith(_STORAGE_OPTIONS)
+        },
     )
 
 

@@ -21,7 +21,9 @@ DEFAULT_CONTINUOUS_KEY = "materialized-table.default-freshness.continuous"
 
 
 class InitialRefresh(StrEnum):
-    """When a new table is filled: by CREATE, by its first scheduled refresh, or never but for what schedule times name."""
+    """When a new table is filled: by CREATE, by its first scheduled refresh,
+    or never but for what schedule times name.
+    """
 
     ON_CREATE = "on-create"
     ON_SCHEDULE = "on-schedule"
@@ -30,11 +32,13 @@ class InitialRefresh(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ManagerSettings:
-    """Defaults and limits of materialized tables. `owner` names this process in leases; `warehouse` is where storage is created.
+    """Defaults and limits of materialized tables.
 
-    `observe_wait_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and `drop_wait_s` are how
-    long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait` None is half the time between
-    the schedule times of a table.
+    `owner` names this process in leases; `warehouse` is where storage is created.
+
+    `observe_wait_s` is how long a statement that shows tables waits for the scheduler; `alter_wait_s` and
+    `drop_wait_s` are how long ALTER (of columns) and DROP wait for a running refresh to end. `upstream_wait`
+    None is half the time between the schedule times of a table.
     """
 
     owner: str
@@ -64,11 +68,16 @@ class ManagerSettings:
     def in_session(self, properties: Mapping[str, str]) -> ManagerSettings:
         """Return the settings as a session sees them, whose own values count; raises ConfigError."""
         threshold = _duration(THRESHOLD_KEY, properties)
-        full, continuous = _duration(DEFAULT_FULL_KEY, properties), _duration(DEFAULT_CONTINUOUS_KEY, properties)
+        full, continuous = (
+            _duration(DEFAULT_FULL_KEY, properties),
+            _duration(DEFAULT_CONTINUOUS_KEY, properties),
+        )
         return replace(
             self,
             freshness_threshold_s=self.freshness_threshold_s if threshold is None else threshold,
-            default_freshness_full=self.default_freshness_full if full is None else Freshness.of_seconds(full),
+            default_freshness_full=self.default_freshness_full
+            if full is None
+            else Freshness.of_seconds(full),
             default_freshness_continuous=(
                 self.default_freshness_continuous if continuous is None else Freshness.of_seconds(continuous)
             ),
@@ -88,8 +97,12 @@ def verify_interval_of(options: Mapping[str, str], settings: ManagerSettings) ->
     return settings.verify_interval if own is None else timedelta(seconds=own)
 
 
-def upstream_wait_of(definition: TableDefinition, settings: ManagerSettings, schedule_time: datetime) -> timedelta:
-    """Return how long a refresh for *schedule_time* waits for those of the tables that it reads; raises ConfigError."""
+def upstream_wait_of(
+    definition: TableDefinition, settings: ManagerSettings, schedule_time: datetime
+) -> timedelta:
+    """Return how long a refresh for *schedule_time* waits for those of the tables that it reads;
+    raises ConfigError.
+    """
     own = _duration(UPSTREAM_WAIT_KEY, definition.options)
     if own is not None:
         return timedelta(seconds=own)

@@ -1,4 +1,6 @@
-"""What is asked of the manager, and what it answers: a statement's context and outcome, and a call of the refresh endpoint."""
+"""What is asked of the manager, and what it answers: a statement's context and outcome,
+and a call of the refresh endpoint.
+"""
 
 from __future__ import annotations
 
@@ -17,12 +19,13 @@ def _without_variables(_name: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandContext:
-    """The session a statement comes from: where its names are looked up, and the properties that differ from the defaults.
+    """The session a statement comes from: where its names are looked up, and the properties
+    that differ from the defaults.
 
-    `caller` is the name of the token that the statement was sent with, "" where none is asked for.
-    `zone` is the time zone of its queries (None: that of its properties, or the default); `temporary_relations` and
-    `temporary_functions` are the names, in lower case, that it has for itself alone; `has_variable` says whether it has a variable
-    of a name. `job_id` is that of the statement's work.
+    `caller` is the name of the token that the statement was sent with, "" where none is asked for. `zone`
+    is the time zone of its queries (None: that of its properties, or the default); `temporary_relations`
+    and `temporary_functions` are the names, in lower case, that it has for itself alone; `has_variable` says
+    whether it has a variable of a name. `job_id` is that of the statement's work.
     """
 
     catalog: str
@@ -43,9 +46,10 @@ class CommandContext:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandOutcome:
-    """The result of a statement. `rows` None means "OK"; `wait_for` is a run that the operation has to wait for;
-    `created` is the table whose CREATE ends with that run, and `recomputed` its freshness if each change of a source computes
-    all of it; `passthrough` says that DESCRIBE is of a table or view that is not materialized."""
+    """The result of a statement. `rows` None means "OK"; `wait_for` is a run that the operation has to
+    wait for; `created` is the table whose CREATE ends with that run, and `recomputed` its freshness if
+    each change of a source computes all of it; `passthrough` says that DESCRIBE is of a table or view
+    that is not materialized."""
 
     rows: RowSet | None = None
     wait_for: str | None = None
@@ -57,12 +61,13 @@ class CommandOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshRequest:
-    """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss' in the table's zone.
+    """A call of the refresh endpoint (FLIP-448): `schedule_time` is 'yyyy-MM-dd HH:mm:ss'
+    in the table's zone.
 
-    With `force` a periodic refresh is done even if its sources are unchanged;
-    `trigger` is what began the caller's own run, in its words, such as backfill;
-    `request_key` is the caller's idempotency key, `table_id` the uuid the caller means, `attempt` the caller's own count,
-    `requested_by` the name of the caller's token.
+    With `force` a periodic refresh is done even if its sources are unchanged; `trigger` is what began
+    the caller's own run, in its words, such as backfill; `request_key` is the caller's idempotency key,
+    `table_id` the uuid the caller means, `attempt` the caller's own count, `requested_by` the name
+    of the caller's token.
     """
 
     identifier_text: str

@@ -22,7 +22,9 @@ class PutAside(BaseException):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Viewed:
-    """What a person had of a result that they looked at: so many `rows`, whether those were all, and the last `page` as lines."""
+    """What a person had of a result that they looked at: so many `rows`, whether those were all,
+    and the last `page` as lines.
+    """
 
     rows: int
     is_whole: bool
@@ -85,12 +87,16 @@ class Background:
         return number
 
     def take(self, number: str) -> Work:
-        """Return a work, which is in the background no more: the one that came last if *number* is empty; raises RequestInvalid."""
+        """Return a work, which is in the background no more: the one that came last if *number* is empty;
+        raises RequestInvalid.
+        """
         if not self._works:
             raise RequestInvalid("No statement is in the background; Ctrl-Z puts one there while it runs.")
         wanted = number or str(max(self._works))
         if not wanted.isdecimal() or int(wanted) not in self._works:
-            raise RequestInvalid(rf"There is no statement {wanted} in the background; \jobs lists those there are.")
+            raise RequestInvalid(
+                rf"There is no statement {wanted} in the background; \jobs lists those there are."
+            )
         return self._works.pop(int(wanted))
 
     def close(self) -> None:
@@ -127,7 +133,8 @@ def _put_aside(number: int, frame: object) -> None:
 def keys_held_back() -> Iterator[list[type[BaseException]]]:
     """Have Ctrl-C and Ctrl-Z wait until after the block, as the exceptions in the list that is given.
 
-    A second one is raised at once. A statement that is being sent has no operation yet that could be cancelled.
+    A second one is raised at once. A statement that is being sent has no operation yet
+    that could be cancelled.
     """
     held: list[type[BaseException]] = []
 
@@ -146,7 +153,8 @@ def keys_held_back() -> Iterator[list[type[BaseException]]]:
 
 @contextmanager
 def ended_by_signals() -> Iterator[None]:
-    """Have the block end by SystemExit when its terminal goes away or the process is asked to end: its sessions are closed then.
+    """Have the block end by SystemExit when its terminal goes away or the process is asked to end:
+    its sessions are closed then.
 
     A signal that is ignored, as by nohup, stays so.
     """

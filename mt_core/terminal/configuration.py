@@ -16,7 +16,10 @@ LIKENESS = 0.6
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientConfiguration:
-    """How to open a session and show results; None is what nothing says. Paths are absolute, or begin at the present folder."""
+    """How to open a session and show results; None is what nothing says.
+
+    Paths are absolute, or begin at the present folder.
+    """
 
     gateway: str | None = None
     token: str | None = None
@@ -31,7 +34,9 @@ class ClientConfiguration:
     properties: Mapping[str, str] = field(default_factory=dict)
 
     def over(self, below: ClientConfiguration) -> ClientConfiguration:
-        """Return this configuration completed by *below*: lists and properties of both, and else what this one says first."""
+        """Return this configuration completed by *below*: lists and properties of both,
+        and else what this one says first.
+        """
         values: dict[str, Any] = {}
         for each in fields(self):
             own, other = getattr(self, each.name), getattr(below, each.name)
@@ -52,14 +57,19 @@ def own_file(environ: Mapping[str, str]) -> Path:
 
 
 def read_files(own: Path, session_file: Path | None) -> ClientConfiguration:
-    """Return what the session file says over what the user's *own* file says, if there is one; raises ConfigError."""
+    """Return what the session file says over what the user's *own* file says, if there is one;
+    raises ConfigError.
+    """
     # A folder of another user, such as the one that sudo leaves in HOME, is as one without the file.
     below = read_file(own) if os.path.exists(own) else ClientConfiguration()
     return below if session_file is None else read_file(session_file).over(below)
 
 
 def read_file(file: Path) -> ClientConfiguration:
-    """Return what a file of YAML says; the paths in it begin at its folder. Raises ConfigError naming the file and the key."""
+    """Return what a file of YAML says; the paths in it begin at its folder.
+
+    Raises ConfigError naming the file and the key.
+    """
     import yaml
 
     try:

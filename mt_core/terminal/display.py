@@ -49,7 +49,9 @@ class ColourScheme(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Display:
-    """What the client shows of a result, where `most_rows` is how many rows of a table there are, and of what is typed."""
+    """What the client shows of a result, where `most_rows` is how many rows of a table there are,
+    and of what is typed.
+    """
 
     mode: ResultMode = ResultMode.TABLE
     most_rows: int = 1_000_000
@@ -62,7 +64,9 @@ class Display:
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> Display:
-        """Return what the properties of a session ask for; raises ConfigError naming the property that cannot be used."""
+        """Return what the properties of a session ask for; raises ConfigError naming the property
+        that cannot be used.
+        """
         width = COLUMN_WIDTH if COLUMN_WIDTH in properties else OLD_COLUMN_WIDTH
         return cls(
             mode=_read(properties, RESULT_MODE, cls.mode, _one_of(ResultMode), _names(ResultMode)),
@@ -71,7 +75,9 @@ class Display:
             time_cost=_read(properties, TIME_COST, cls.time_cost, _truth, "true or false"),
             column_width=_read(properties, width, cls.column_width, _count, "a whole number above 0"),
             streaming=properties.get(RUNTIME_MODE, "batch").lower() == "streaming",
-            colours=_read(properties, COLOUR_SCHEME, cls.colours, _one_of(ColourScheme), _names(ColourScheme)),
+            colours=_read(
+                properties, COLOUR_SCHEME, cls.colours, _one_of(ColourScheme), _names(ColourScheme)
+            ),
             line_numbers=_read(properties, LINE_NUMBERS, cls.line_numbers, _truth, "true or false"),
         )
 
@@ -85,7 +91,11 @@ def check_keys(properties: Mapping[str, str]) -> None:
 
 
 def _read(
-    properties: Mapping[str, str], key: str, default: _Value, read: Callable[[str], _Value | None], expected: str
+    properties: Mapping[str, str],
+    key: str,
+    default: _Value,
+    read: Callable[[str], _Value | None],
+    expected: str,
 ) -> _Value:
     if key not in properties:
         return default

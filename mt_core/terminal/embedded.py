@@ -1,4 +1,6 @@
-"""The gateway in a client's home folder: the one that holds the folder, or one that the client starts there."""
+"""The gateway in a client's home folder: the one that holds the folder,
+or one that the client starts there.
+"""
 
 from __future__ import annotations
 
@@ -52,10 +54,11 @@ class _Reached:
 
 
 class EmbeddedGateway:
-    """The gateway of *home*, which is found or started with the first request of `transport`; safe from any thread.
+    """The gateway of *home*, which is found or started with the first request of `transport`;
+    safe from any thread.
 
-    It lives at least as long as its clients: each is present from its first request until `close`. Without *token*, requests have
-    the one of the home.
+    It lives at least as long as its clients: each is present from its first request until `close`.
+    Without *token*, requests have the one of the home.
     """
 
     def __init__(self, home: Path, token: str | None = None) -> None:
@@ -86,7 +89,9 @@ class EmbeddedGateway:
         return _Transport(self)
 
     def found(self) -> str:
-        """Return what to say of a gateway that answers now and was not started here; empty if there is none."""
+        """Return what to say of a gateway that answers now and was not started here;
+        empty if there is none.
+        """
         if self._reached is None:
             holder = holder_of(self.home)
             if holder is None or not self._answers(holder):
@@ -98,7 +103,9 @@ class EmbeddedGateway:
         return f"The gateway at {holder.url} (process {holder.pid}) holds {self.home}, and is used."
 
     def farewell(self) -> str:
-        """Let no further request wait, and return what goes on at the gateway when its last client has gone; empty if nothing."""
+        """Let no further request wait, and return what goes on at the gateway when its last client has gone;
+        empty if nothing.
+        """
         self._left.set()
         reached = self._reached
         if reached is None:
@@ -110,8 +117,8 @@ class EmbeddedGateway:
         if not work:
             return ""
         return (
-            f"The gateway on {self.home} goes on as process {reached.holder.pid}, and ends after that: {work}. "
-            f"To stop it: freshtable gateway stop --home {shlex.quote(str(self.home))}"
+            f"The gateway on {self.home} goes on as process {reached.holder.pid}, and ends after that: "
+            f"{work}. To stop it: freshtable gateway stop --home {shlex.quote(str(self.home))}"
         )
 
     def disconnect(self) -> None:
@@ -126,7 +133,9 @@ class EmbeddedGateway:
         self._presence.release()
 
     def reach(self, *, starts: bool) -> _Reached:
-        """Return the gateway, which is started if *starts*; raises GatewayRefused with the reason if that fails."""
+        """Return the gateway, which is started if *starts*; raises GatewayRefused with the reason
+        if that fails.
+        """
         reached = self._reached
         if reached is None and not starts:
             raise httpx.ConnectError("it has ended; the next statement starts another one")
@@ -165,21 +174,30 @@ class EmbeddedGateway:
                 raise GatewayRefused("The client ended before the gateway answered.")
             if time.monotonic() > deadline:
                 raise GatewayRefused(
-                    f"No gateway answers on {self.home} after {WAIT_S:.0f} s; {self.log.parent} has more. {self._reason(before)}"
+                    f"No gateway answers on {self.home} after {WAIT_S:.0f} s; {self.log.parent} has more. "
+                    f"{self._reason(before)}"
                 )
 
     def _start(self, before: int) -> float:
-        """Start a gateway unless one starts, and return for how long to wait for it; raises GatewayRefused if it failed."""
+        """Start a gateway unless one starts, and return for how long to wait for it;
+        raises GatewayRefused if it failed.
+        """
         code = None if self._started is None else self._started.poll()
         if self._started is not None and code is None:
             return _POLL_S
         if code is not None and code != TRY_AGAIN:
             self._started = None
-            raise GatewayRefused(f"The gateway on {self.home} did not start (see {self.log}): {self._reason(before)}")
+            raise GatewayRefused(
+                f"The gateway on {self.home} did not start (see {self.log}): {self._reason(before)}"
+            )
         # A session of its own: Ctrl-C and the end of the terminal are for the client.
         with self.log.open("ab") as log:
             self._started = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log, start_new_session=True
+                self._command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                start_new_session=True,
             )
         return _POLL_S if code is None else _PAUSE_S
 
@@ -212,7 +230,9 @@ class _Transport(httpx.BaseTransport):
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         # Heartbeats and completion must not bring back a gateway that was stopped.
-        starts = request.method == "POST" and request.url.path.endswith(("/sessions", "/statements", "/refresh"))
+        starts = request.method == "POST" and request.url.path.endswith(
+            ("/sessions", "/statements", "/refresh")
+        )
         if self._gateway.left and request.method != "DELETE":
             raise httpx.ConnectError("the client ends")
         reached = self._gateway.reach(starts=starts)

@@ -22,9 +22,11 @@ _SPARKS = re.compile(r"\[[A-Z][A-Z0-9_.]*\] ")
 
 
 def place_of(error: MtError, statement: str, width: int) -> list[str]:
-    """Return the line of *statement* that *error* names, and a line with a caret under its token; nothing if it names none.
+    """Return the line of *statement* that *error* names, and a line with a caret under its token;
+    nothing if it names none.
 
-    Both fit into *width* columns. A place that *statement* does not have is one in another text. A line with a secret is not shown.
+    Both fit into *width* columns. A place that *statement* does not have is one in another text.
+    A line with a secret is not shown.
     """
     line, column = error.facts.get("line"), error.facts.get("column")
     if not isinstance(line, int) or not isinstance(column, int):
@@ -54,7 +56,9 @@ def _token_length(statement: str, start: int) -> int:
 
 
 def _fitted(text: str, at: int, carets: int, width: int) -> list[str]:
-    """Return *text* and the line of its caret, without what is too far left or right of it for *width* columns."""
+    """Return *text* and the line of its caret, without what is too far left or right of it
+    for *width* columns.
+    """
     room = max(width - len(_INDENT) - 2 * len(_CUT), 10)
     before, cut = text[:at], ""
     while cell_len(before) > room // 2 and cell_len(text) > room:

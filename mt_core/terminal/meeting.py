@@ -15,7 +15,9 @@ from mt_core.terminal.embedded import EmbeddedGateway
 
 
 class Meeting:
-    """Where *client* meets the *embedded* gateway of a home, which may be starting; messages go to *messages*."""
+    """Where *client* meets the *embedded* gateway of a home, which may be starting;
+    messages go to *messages*.
+    """
 
     def __init__(self, client: GatewayClient, embedded: EmbeddedGateway, messages: Console) -> None:
         self._client, self._embedded, self._messages = client, embedded, messages
@@ -28,7 +30,9 @@ class Meeting:
         return self._told or f"A gateway starts on {self._embedded.home}."
 
     def wait(self) -> None:
-        """Wait until the session is open, with a line that says so on a terminal; raises the error that keeps it closed."""
+        """Wait until the session is open, with a line that says so on a terminal;
+        raises the error that keeps it closed.
+        """
         if not self._client.has_session:
             with self._progress():
                 _ = self._client.session

@@ -21,10 +21,13 @@ GATEWAY_VARIABLE = "FRESHTABLE_GATEWAY"
 
 @dataclass(frozen=True, kw_only=True)
 class SqlOptions:
-    """What a person asks for on the command line, one field an option; None is what the command line does not say."""
+    """What a person asks for on the command line, one field an option;
+    None is what the command line does not say.
+    """
 
     execute: Annotated[
-        list[str] | None, typer.Option("-e", "--execute", help="A statement to run; may be given several times.")
+        list[str] | None,
+        typer.Option("-e", "--execute", help="A statement to run; may be given several times."),
     ] = None
     file: Annotated[Path | None, typer.Option("-f", "--file", help="A file of statements to run.")] = None
     go_on: Annotated[
@@ -35,7 +38,8 @@ class SqlOptions:
         typer.Option("-i", "--init", help="A file of statements that set up the session; several times."),
     ] = None
     properties: Annotated[
-        list[str] | None, typer.Option("-D", metavar="KEY=VALUE", help="A property of the session; several times.")
+        list[str] | None,
+        typer.Option("-D", metavar="KEY=VALUE", help="A property of the session; several times."),
     ] = None
     jars: Annotated[
         list[str] | None, typer.Option("-j", "--jar", help="A jar, which the gateway reads; several times.")
@@ -45,31 +49,43 @@ class SqlOptions:
         typer.Option(envvar=GATEWAY_VARIABLE, help="URL of the gateway; default http://127.0.0.1:8083."),
     ] = None
     embedded: Annotated[
-        bool, typer.Option("--embedded", help="Use the gateway of the home folder, and start one if there is none.")
+        bool,
+        typer.Option(
+            "--embedded", help="Use the gateway of the home folder, and start one if there is none."
+        ),
     ] = False
     home: Annotated[
-        Path | None, typer.Option(help="With --embedded: the home folder; default $FRESHTABLE_HOME, or ./.freshtable.")
+        Path | None,
+        typer.Option(help="With --embedded: the home folder; default $FRESHTABLE_HOME, or ./.freshtable."),
     ] = None
     token: Annotated[
-        str | None, typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder.")
+        str | None,
+        typer.Option(envvar="FRESHTABLE_TOKEN", help="Bearer token; default: that of the home folder."),
     ] = None
     catalog: Annotated[str | None, typer.Option("--catalog", help="The catalog to begin in.")] = None
     schema: Annotated[str | None, typer.Option("--schema", help="The schema to begin in.")] = None
     session: Annotated[str | None, typer.Option("-s", "--session", help="A name for the session.")] = None
     config: Annotated[
-        Path | None, typer.Option("--config", help="A file of settings, over ~/.config/freshtable/client.yaml.")
+        Path | None,
+        typer.Option("--config", help="A file of settings, over ~/.config/freshtable/client.yaml."),
     ] = None
     history: Annotated[
         str | None,
-        typer.Option("--history", metavar="FILE", help="A file for the history of the prompt, instead of the user's."),
+        typer.Option(
+            "--history", metavar="FILE", help="A file for the history of the prompt, instead of the user's."
+        ),
     ] = None
-    format: Annotated[str | None, typer.Option("--format", help=f"How rows are printed: {', '.join(FORMATS)}.")] = None
+    format: Annotated[
+        str | None, typer.Option("--format", help=f"How rows are printed: {', '.join(FORMATS)}.")
+    ] = None
     output: Annotated[
         Path | None, typer.Option("-o", "--output", help="A file for the rows, instead of standard output.")
     ] = None
 
     def script(self) -> str | None:
-        """Return the statements of the command line or of standard input, None if a person types them; raises ConfigError."""
+        """Return the statements of the command line or of standard input, None if a person types them;
+        raises ConfigError.
+        """
         if self.execute and self.file:
             raise ConfigError("-e and -f cannot be used together; put the statements of -e into the file.")
         if self.execute:
@@ -90,7 +106,9 @@ class SqlOptions:
         return self.home or Path(environ.get("FRESHTABLE_HOME", DEFAULT_HOME))
 
     def configuration(self, own_file: Path) -> ClientConfiguration:
-        """Return what the options say over what the files say; raises ConfigError naming an option or a key."""
+        """Return what the options say over what the files say;
+        raises ConfigError naming an option or a key.
+        """
         asked = ClientConfiguration(
             gateway=self.gateway,
             token=self.token,
@@ -105,9 +123,17 @@ class SqlOptions:
         )
         configuration = asked.over(read_files(own_file, self.config))
         if configuration.format not in {None, *FORMATS}:
-            raise ConfigError(f"There is no format {configuration.format}; the formats are {', '.join(FORMATS)}.")
-        if configuration.format is not None and Form(configuration.format).is_columnar and self.output is None:
-            raise ConfigError(f"--format {configuration.format} needs -o FILE: it is not for a terminal or a pipe.")
+            raise ConfigError(
+                f"There is no format {configuration.format}; the formats are {', '.join(FORMATS)}."
+            )
+        if (
+            configuration.format is not None
+            and Form(configuration.format).is_columnar
+            and self.output is None
+        ):
+            raise ConfigError(
+                f"--format {configuration.format} needs -o FILE: it is not for a terminal or a pipe."
+            )
         return configuration
 
 

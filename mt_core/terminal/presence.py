@@ -1,4 +1,6 @@
-"""Who is present at an embedded gateway: a lock that its clients share, and that it takes for itself after the last one."""
+"""Who is present at an embedded gateway: a lock that its clients share, and that it takes
+for itself after the last one.
+"""
 
 from __future__ import annotations
 
@@ -23,11 +25,15 @@ class Presence:
 
     @property
     def has_home(self) -> bool:
-        """Whether the folder is still the one that it was; nobody finds a gateway whose folder was removed."""
+        """Whether the folder is still the one that it was;
+        nobody finds a gateway whose folder was removed.
+        """
         return self._found is not None and _identity(self._home) == self._found
 
     def share(self, wait_s: float, interrupt: threading.Event) -> bool:
-        """Be present as a client, once no gateway has the lock for itself; return False after *wait_s*, or at *interrupt*."""
+        """Be present as a client, once no gateway has the lock for itself; return False after *wait_s*,
+        or at *interrupt*.
+        """
         deadline = time.monotonic() + wait_s
         while not self._take(fcntl.LOCK_SH):
             if interrupt.wait(_POLL_S) or time.monotonic() > deadline:

@@ -43,7 +43,8 @@ def run_sql(options: SqlOptions, environ: Mapping[str, str]) -> ExitCode:
     except KeyboardInterrupt:
         return ExitCode.INTERRUPTED
     except BrokenPipeError:
-        # Who reads the rows has enough of them, such as `head`. Python would report the pipe once more at its end.
+        # Who reads the rows has enough of them, such as `head`.
+        # Python would report the pipe once more at its end.
         with open(os.devnull, "wb") as nowhere:
             os.dup2(nowhere.fileno(), sys.stdout.fileno())
         return ExitCode.OK
@@ -88,9 +89,15 @@ def _columnar(output: Path, form: Form, *, typed: bool) -> ColumnarFile:
 
 
 def _connected(
-    home: Path | None, configuration: ClientConfiguration, environ: Mapping[str, str], screen: Screen, stack: ExitStack
+    home: Path | None,
+    configuration: ClientConfiguration,
+    environ: Mapping[str, str],
+    screen: Screen,
+    stack: ExitStack,
 ) -> tuple[Runner, Callable[[], str] | None]:
-    """Return what runs statements on a gateway; with *home* on the one there, and how a person meets it while it starts."""
+    """Return what runs statements on a gateway; with *home* on the one there,
+    and how a person meets it while it starts.
+    """
     if home is None:
         return Runner(stack.enter_context(connect(configuration, environ)), screen), None
     # Most clients start no gateway.

@@ -38,7 +38,8 @@ _READS = {"SELECT", "WITH", "VALUES", "TABLE", "FROM", "(", "INSERT"}
 
 @dataclass(frozen=True, kw_only=True)
 class Screen:
-    """Where the results and the messages of statements go; without a form, the session's result mode says how rows look.
+    """Where the results and the messages of statements go; without a form,
+    the session's result mode says how rows look.
 
     With a `file`, the rows of a query go there instead.
     """
@@ -48,16 +49,22 @@ class Screen:
     form: Form | None = None
     file: ColumnarFile | None = None
 
-    def show_error(self, error: MtError, *, prefix: str = "", statement: str = "", verbose: bool = False) -> None:
+    def show_error(
+        self, error: MtError, *, prefix: str = "", statement: str = "", verbose: bool = False
+    ) -> None:
         """Print *error*, its place in *statement* if it names one, and its code and facts if *verbose*.
 
         On a terminal, the way out has a line of its own, and a place that is shown is not told again.
         """
         place, text = place_of(error, statement, self.messages.width), str(error)
-        what, way_out = parted(without_place(text) if place else text) if self.messages.is_terminal else (text, "")
+        what, way_out = (
+            parted(without_place(text) if place else text) if self.messages.is_terminal else (text, "")
+        )
         self.messages.print(f"[red]Error:[/red] {escape(prefix + what)}", soft_wrap=True)
         for line in place:
-            self.messages.print(escape(line), soft_wrap=True, style="bold" if line.strip(" ^") == "" else None)
+            self.messages.print(
+                escape(line), soft_wrap=True, style="bold" if line.strip(" ^") == "" else None
+            )
         if way_out:
             self.messages.print(escape(way_out), soft_wrap=True)
         if verbose:
@@ -78,9 +85,11 @@ class Viewer(Protocol):
 
 
 class Runner:
-    """Runs statements in the session of *client* and shows what they give: to *viewer* what is not to be printed.
+    """Runs statements in the session of *client* and shows what they give:
+    to *viewer* what is not to be printed.
 
-    *await_session* is called before each, and returns when the session is open; *initial* is the display until then.
+    *await_session* is called before each, and returns when the session is open;
+    *initial* is the display until then.
     """
 
     def __init__(
@@ -113,11 +122,12 @@ class Runner:
         return self.display if self.client.has_session else self._display or self._initial
 
     def run_script(self, script: str, *, go_on: bool = False) -> MtError | None:
-        """Run the statements of *script* up to the first error, or all if *go_on*; return that error, which is shown.
+        """Run the statements of *script* up to the first error, or all if *go_on*;
+        return that error, which is shown.
 
-        The error of a gateway that is not there any more ends the script, and is returned in place of one before.
-        Raises GatewayError without a session, and SqlSyntaxError if the statements cannot be told from each other, before it
-        runs any.
+        The error of a gateway that is not there any more ends the script, and is returned in place of one
+        before. Raises GatewayError without a session, and SqlSyntaxError if the statements cannot be told
+        from each other, before it runs any.
         """
         self._await_session()
         first_error = None
@@ -141,7 +151,9 @@ class Runner:
         self.screen.show_error(error, prefix=prefix, statement=statement, verbose=verbose)
 
     def run(self, statement: str) -> None:
-        """Run one statement and show its rows; when interrupted, or when nobody reads them, it is cancelled on the gateway."""
+        """Run one statement and show its rows; when interrupted, or when nobody reads them,
+        it is cancelled on the gateway.
+        """
         changes_display = (session_change(statement) or "").partition(" ")[0].upper() in _CHANGES_DISPLAY
         display = self._initial
         # What changes a value that cannot be used needs no display.
@@ -154,11 +166,15 @@ class Runner:
             self._display = None
 
     def resume(self, number: str) -> None:
-        """Show a statement of the background as if it had just begun; raises RequestInvalid if there is no such one."""
+        """Show a statement of the background as if it had just begun;
+        raises RequestInvalid if there is no such one.
+        """
         self._attend(self.background.take(number))
 
     def _attend(self, work: Work, held: Sequence[type[BaseException]] = ()) -> None:
-        """Show the rows of *work* and end it, unless it is put aside; *held* are raised as if keys had been pressed now."""
+        """Show the rows of *work* and end it, unless it is put aside;
+        *held* are raised as if keys had been pressed now.
+        """
         try:
             for raised in held:
                 raise raised
@@ -175,7 +191,8 @@ class Runner:
                 self.client.cancel(work.operation)
             raise
         except MtError as error:
-            # An error of the gateway has ended the statement there; with any other one it would go on for nobody.
+            # An error of the gateway has ended the statement there;
+            # with any other one it would go on for nobody.
             if not isinstance(error, GatewayError):
                 with suppress(GatewayError):
                     self.client.close_operation(work.operation)
@@ -200,12 +217,16 @@ class Runner:
         return rows
 
     def _show(self, work: Work) -> bool:
-        """Show a result; return whether the time that this took says something: not how long a person has looked at it."""
+        """Show a result; return whether the time that this took says something:
+        not how long a person has looked at it.
+        """
         if work.look is None:
             pages = self._opened(work)
             if pages is not None:
                 form = self._form(work.display)
-                with ctrl_z_refused(lambda: self._say("Its rows are being printed; Ctrl-C ends the statement.")):
+                with ctrl_z_refused(
+                    lambda: self._say("Its rows are being printed; Ctrl-C ends the statement.")
+                ):
                     width, cut = work.display.column_width, has_long_form(work.statement)
                     if not print_result(pages, form, self.screen.out, width, cut=cut):
                         self._say("OK")
@@ -221,7 +242,9 @@ class Runner:
         return work.look is None
 
     def _opened(self, work: Work) -> Iterable[ResultPage] | None:
-        """Return the pages that are to be printed; None for those that are in a file or in the view of *work*, or say nothing."""
+        """Return the pages that are to be printed; None for those that are in a file or in the view
+        of *work*, or say nothing.
+        """
         display, file = work.display, self.screen.file
         pages = self._result(work.operation, display)
         first = next(pages)
@@ -261,12 +284,16 @@ class Runner:
         return standing_page(every, display.most_rows, lambda: self._say_window("last", display.most_rows))
 
     def _may_go_on(self, work: Work) -> bool:
-        """Return whether the job of a change may be a stream, which runs until STOP JOB ends it: a plan runs as it was compiled."""
+        """Return whether the job of a change may be a stream, which runs until STOP JOB ends it:
+        a plan runs as it was compiled.
+        """
         first = next(significant(work.statement))
         return work.display.streaming or first.keyword in _RUNS_PLANS
 
     def _awaited(self, pages: Iterable[ResultPage], work: Work) -> Iterator[ResultPage]:
-        """Yield *pages*; while one is awaited, a line of the terminal says since when, and how many rows have come."""
+        """Yield *pages*; while one is awaited, a line of the terminal says since when,
+        and how many rows have come.
+        """
         iterator, page, count = iter(pages), None, 0
         while True:
             with progress_line(self.screen.messages, work.began) as line:
@@ -325,8 +352,8 @@ class Runner:
 
     def _say_window(self, which: str, most_rows: int) -> None:
         self._say(
-            f"The table has the {which} {_rows(most_rows)} of more: SET 'sql-client.execution.max-table-result.rows', or "
-            "--format csv, for others."
+            f"The table has the {which} {_rows(most_rows)} of more: "
+            "SET 'sql-client.execution.max-table-result.rows', or --format csv, for others."
         )
 
     def _pages(self, operation: str) -> Iterator[ResultPage]:
@@ -342,13 +369,17 @@ def _rows(count: int) -> str:
 
 
 def has_long_form(statement: str) -> bool:
-    """Whether *statement* with EXTENDED shows all, so that a line of it can leave out the end of its last column."""
+    """Whether *statement* with EXTENDED shows all, so that a line of it can leave out the end
+    of its last column.
+    """
     words = [token.keyword or token.text for token in significant(statement)]
     return any(words[: len(short)] == short for short in _SHORT) and not _LONG.intersection(words)
 
 
 def first_read(script: str) -> Statement | None:
-    """Return the first statement of *script* that is a query or an INSERT, which a file of settings must not have."""
+    """Return the first statement of *script* that is a query or an INSERT,
+    which a file of settings must not have.
+    """
     for statement in split_statements(script):
         token = next(significant(statement.text))
         if (token.keyword or token.text) in _READS:

@@ -20,7 +20,9 @@ DEFAULT_GATEWAY = "http://127.0.0.1:8083"
 
 
 def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> GatewayClient:
-    """Return a client whose session is open and set up; raises GatewayError, or ConfigError for a property of the client."""
+    """Return a client whose session is open and set up; raises GatewayError, or ConfigError
+    for a property of the client.
+    """
     _check(configuration)
     gateway = configuration.gateway or DEFAULT_GATEWAY
     token = configuration.token or token_in(Path(environ.get("FRESHTABLE_HOME", DEFAULT_HOME)), gateway)
@@ -33,8 +35,12 @@ def connect(configuration: ClientConfiguration, environ: Mapping[str, str]) -> G
     return client
 
 
-def prepare(configuration: ClientConfiguration, gateway: str, transport: httpx.BaseTransport) -> GatewayClient:
-    """Return a client whose session is opened by the first call that needs it, through *transport*; raises ConfigError."""
+def prepare(
+    configuration: ClientConfiguration, gateway: str, transport: httpx.BaseTransport
+) -> GatewayClient:
+    """Return a client whose session is opened by the first call that needs it, through *transport*;
+    raises ConfigError.
+    """
     _check(configuration)
     client = GatewayClient(gateway, exact=True, transport=transport)
     client.prepare_session(configuration.session, configuration.properties, _setup(configuration))
@@ -74,7 +80,8 @@ def run_init_files(runner: Runner, files: Sequence[str]) -> MtError | None:
     for file, script in scripts:
         if (statement := first_read(script)) is not None:
             raise ConfigError(
-                f"{file}, line {statement.line}: an init file has no queries and no INSERT; run them with -f or -e."
+                f"{file}, line {statement.line}: an init file has no queries and no "
+                "INSERT; run them with -f or -e."
             )
     for _, script in scripts:
         if (error := runner.run_script(script)) is not None:

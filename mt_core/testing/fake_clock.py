@@ -31,7 +31,9 @@ class FakeClock(Clock):
             return self._elapsed
 
     def advance(self, delta: timedelta) -> None:
-        """Let *delta* pass at once, and wake all that wait for an instant that is reached; nothing passes by a negative one."""
+        """Let *delta* pass at once, and wake all that wait for an instant that is reached;
+        nothing passes by a negative one.
+        """
         with self._changed:
             self._now += delta
             self._elapsed += max(delta, timedelta(0))
@@ -57,9 +59,11 @@ class FakeClock(Clock):
             return event.is_set()
 
     def settle(self, *, threads: str = "", timeout_s: float = 5.0) -> bool:
-        """Wait until every thread that was woken waits again or has ended; return whether that was so in time.
+        """Wait until every thread that was woken waits again or has ended;
+        return whether that was so in time.
 
-        *threads* restricts this to threads whose name begins so: one that waits once and then works on never settles.
+        *threads* restricts this to threads whose name begins so:
+        one that waits once and then works on never settles.
         """
         with self._changed:
             return self._changed.wait_for(lambda: self._is_settled(threads), timeout_s)
@@ -67,7 +71,9 @@ class FakeClock(Clock):
     def wait_asleep(self, thread: str, timeout_s: float = 5.0) -> bool:
         """Wait until a thread of that name waits for an instant; return whether it was so in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: any(each.name == thread for each in self._asleep), timeout_s)
+            return self._changed.wait_for(
+                lambda: any(each.name == thread for each in self._asleep), timeout_s
+            )
 
     def _is_due(self, until: timedelta | None, event: threading.Event) -> bool:
         return event.is_set() or (until is not None and until <= self._elapsed)

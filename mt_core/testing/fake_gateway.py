@@ -1,4 +1,6 @@
-"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them as the test configures."""
+"""FakeGateway: a real HTTP server that records the ticks of a scheduler and answers them
+as the test configures.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,11 @@ class GatewayAnswer:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def body(self) -> dict[str, Any]:
-        return {"operationHandle": str(uuid4())} if self.status < 400 else {"errors": [f"answered {self.status}"]}
+        return (
+            {"operationHandle": str(uuid4())}
+            if self.status < 400
+            else {"errors": [f"answered {self.status}"]}
+        )
 
 
 ACCEPTED = GatewayAnswer()
@@ -38,7 +44,14 @@ DONE: Mapping[str, Any] = {
     "isQueryResult": False,
     "resultKind": "SUCCESS_WITH_CONTENT",
     "results": {"columns": [], "rowFormat": "JSON", "data": []},
-    "run": {"decision": "refresh", "reason": "asked for", "rows": 1, "partitions": [], "attempt": 1, "snapshot": "1"},
+    "run": {
+        "decision": "refresh",
+        "reason": "asked for",
+        "rows": 1,
+        "partitions": [],
+        "attempt": 1,
+        "snapshot": "1",
+    },
 }
 
 
@@ -63,7 +76,8 @@ class ReceivedTick:
 
 
 class FakeGateway:
-    """Answers `POST /v3/sessions` and the refresh endpoint on a port of the loopback (0: a free one); safe from any thread.
+    """Answers `POST /v3/sessions` and the refresh endpoint on a port of the loopback (0: a free one);
+    safe from any thread.
 
     To a scheduler outside it serves the shards of *definitions*, and says of each refresh that it is done.
     """
@@ -81,7 +95,7 @@ class FakeGateway:
         self._port = port
         self._server: _Server | None = None
 
-    # ------------------------------------------------------------------------------------------------------------- life
+    # --------------------------------------------------------------------------------------------------- life
 
     @property
     def url(self) -> str:
@@ -91,7 +105,9 @@ class FakeGateway:
         """Listen, on the same port as before if it was stopped; sessions do not survive a stop."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), name="fake-gateway", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), name="fake-gateway", daemon=True
+        ).start()
 
     def stop(self) -> None:
         """Answer the held ticks, close every connection and stop listening; stopping twice is harmless."""
@@ -103,7 +119,7 @@ class FakeGateway:
             server.close_connections()
         self.forget_sessions()
 
-    # -------------------------------------------------------------------------------------------------- what it answers
+    # ---------------------------------------------------------------------------------------- what it answers
 
     def answer(self, *answers: GatewayAnswer) -> None:
         """Give the next ticks these answers, one each; those after them get the default again."""
@@ -131,7 +147,7 @@ class FakeGateway:
             self._held.clear()
             self._changed.notify_all()
 
-    # ------------------------------------------------------------------------------------------------- what it received
+    # --------------------------------------------------------------------------------------- what it received
 
     @property
     def ticks(self) -> list[ReceivedTick]:
@@ -150,19 +166,25 @@ class FakeGateway:
             return self._opened_sessions
 
     def wait_for_ticks(self, count: int, timeout_s: float = 10.0) -> list[ReceivedTick]:
-        """Wait until *count* ticks have an answer and return all; raises AssertionError if they do not arrive in time."""
+        """Wait until *count* ticks have an answer and return all;
+        raises AssertionError if they do not arrive in time.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: len(self._ticks) >= count, timeout_s):
-                raise AssertionError(f"{len(self._ticks)} of {count} ticks came within {timeout_s} s: {self._ticks}")
+                raise AssertionError(
+                    f"{len(self._ticks)} of {count} ticks came within {timeout_s} s: {self._ticks}"
+                )
             return list(self._ticks)
 
     def wait_for_requests(self, count: int, timeout_s: float = 10.0) -> None:
-        """Wait until *count* ticks arrived, answered or held; raises AssertionError if they do not in time."""
+        """Wait until *count* ticks arrived, answered or held;
+        raises AssertionError if they do not in time.
+        """
         with self._changed:
             if not self._changed.wait_for(lambda: self._entered >= count, timeout_s):
                 raise AssertionError(f"{self._entered} of {count} ticks came in within {timeout_s} s.")
 
-    # --------------------------------------------------------------------------------------------------------- requests
+    # ----------------------------------------------------------------------------------------------- requests
 
     def receive_session(self, body: Mapping[str, Any]) -> tuple[GatewayAnswer, dict[str, Any]]:
         handle = str(uuid4())

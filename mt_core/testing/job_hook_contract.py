@@ -8,7 +8,8 @@
         def effects(self) -> object:
             return what the hook has done so far, as something to compare
 
-`properties` of a session that the hook accepts is a fixture to override. New required tests come with minor versions only.
+`properties` of a session that the hook accepts is a fixture to override.
+New required tests come with minor versions only.
 """
 
 from __future__ import annotations
@@ -35,13 +36,17 @@ class JobHookContract:
 
     @pytest.fixture
     def job(self) -> Job:
-        return Job(job_id="0f" * 16, kind="INSERT", name="insert-t", status=JobStatus.RUNNING, started_at=STARTED_AT)
+        return Job(
+            job_id="0f" * 16, kind="INSERT", name="insert-t", status=JobStatus.RUNNING, started_at=STARTED_AT
+        )
 
     def effects(self) -> object:
         """Return what the hook has done so far; without it the test of repeated calls compares nothing."""
         return None
 
-    def test_what_is_stored_with_a_job_is_json(self, hook: JobStatusHook, properties: Mapping[str, str]) -> None:
+    def test_what_is_stored_with_a_job_is_json(
+        self, hook: JobStatusHook, properties: Mapping[str, str]
+    ) -> None:
         body = hook.body_of(properties)
 
         assert json.loads(json.dumps(body)) == body
@@ -60,7 +65,9 @@ class JobHookContract:
 
         assert self.effects() == once
 
-    def test_every_end_can_be_called(self, hook: JobStatusHook, properties: Mapping[str, str], job: Job) -> None:
+    def test_every_end_can_be_called(
+        self, hook: JobStatusHook, properties: Mapping[str, str], job: Job
+    ) -> None:
         body = hook.body_of(properties)
 
         hook.on_created(job, body)

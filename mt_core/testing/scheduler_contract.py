@@ -5,8 +5,8 @@
         def scheduler_class(self) -> type[WorkflowScheduler]:
             return MyScheduler
 
-Abilities that a service lacks, such as moving its clock, are methods of the workbench to override. New required tests
-come with minor versions only.
+Abilities that a service lacks, such as moving its clock, are methods of the workbench to override.
+New required tests come with minor versions only.
 """
 
 from __future__ import annotations
@@ -127,7 +127,9 @@ class SchedulerContract(SchedulerWorkbench):
         assert self.describe(handler).state is WorkflowState.PAUSED
 
     def test_two_tables_are_created_and_tick_from_two_threads(self) -> None:
-        threads = [threading.Thread(target=self.create, kwargs={"workflow_id": name}) for name in (TABLE, OTHER)]
+        threads = [
+            threading.Thread(target=self.create, kwargs={"workflow_id": name}) for name in (TABLE, OTHER)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -149,7 +151,9 @@ class SchedulerContract(SchedulerWorkbench):
         self.pass_a_period_with_a_witness()
 
         assert self.ticks_of(TABLE) == []
-        assert self.describe(handler) == replace(self.describe(handler), state=WorkflowState.PAUSED, next_run=None)
+        assert self.describe(handler) == replace(
+            self.describe(handler), state=WorkflowState.PAUSED, next_run=None
+        )
 
     def test_resume_makes_up_at_most_the_latest_missed_tick(self) -> None:
         handler = self.create()
@@ -277,8 +281,12 @@ class SchedulerContract(SchedulerWorkbench):
         ]
         self.break_service()
 
-        failures = [_failure(self.scheduler.modify_refresh_workflow, operation) for operation in modifications]
-        failures.append(_failure(self.scheduler.delete_refresh_workflow, DeleteRefreshWorkflow(handler=handler)))
+        failures = [
+            _failure(self.scheduler.modify_refresh_workflow, operation) for operation in modifications
+        ]
+        failures.append(
+            _failure(self.scheduler.delete_refresh_workflow, DeleteRefreshWorkflow(handler=handler))
+        )
         failures.append(_failure(self.scheduler.create_refresh_workflow, self.workflow(workflow_id=OTHER)))
 
         assert all(failure.message for failure in failures), failures

@@ -28,10 +28,11 @@ ABSENT = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0003"
 
 
 class SchedulerWorkbench:
-    """Time begins half a period before a point of the grid; workflows tick each period of UTC unless a test says otherwise.
+    """Time begins half a period before a point of the grid; workflows tick each period of UTC
+    unless a test says otherwise.
 
-    A scheduler whose service has a clock of its own overrides `move_clock`, may have shorter periods, and says with `jumps`
-    that no time can be left out: tests that need this are skipped.
+    A scheduler whose service has a clock of its own overrides `move_clock`, may have shorter periods,
+    and says with `jumps` that no time can be left out: tests that need this are skipped.
     """
 
     period: ClassVar[Freshness] = Freshness(1, "MINUTE")
@@ -52,7 +53,9 @@ class SchedulerWorkbench:
 
     @pytest.fixture
     def options(self) -> dict[str, str]:
-        """Return the options `workflow-scheduler.<type>.*` to open the scheduler with; the rest have their defaults."""
+        """Return the options `workflow-scheduler.<type>.*` to open the scheduler with;
+        the rest have their defaults.
+        """
         return {}
 
     @pytest.fixture
@@ -92,20 +95,26 @@ class SchedulerWorkbench:
         return timedelta(seconds=self.period.seconds)
 
     def prepare(self) -> None:
-        """Prepare the service to read `definitions` and to reach `gateway`, before the scheduler is opened."""
+        """Prepare the service to read `definitions` and to reach `gateway`,
+        before the scheduler is opened.
+        """
 
     def clean_up(self) -> None:
         """Remove what the test left in the service, before the scheduler is closed."""
 
     def settle(self) -> None:
-        """Wait until the scheduler has sent all that is due now; override it for a scheduler that cannot report this."""
+        """Wait until the scheduler has sent all that is due now;
+        override it for a scheduler that cannot report this.
+        """
 
     def break_service(self) -> None:
         """Make the next operations fail; here, the store of definitions does not answer."""
         self.definitions.failure = RegistryError("The registry cannot be reached.")
 
     def wait_for_ticks(self, count: int) -> list[ReceivedTick]:
-        """Wait until the gateway has received *count* ticks, and return all that arrived until all were sent."""
+        """Wait until the gateway has received *count* ticks, and return all that arrived
+        until all were sent.
+        """
         self.gateway.wait_for_ticks(count)
         self.settle()
         return self.gateway.ticks
@@ -126,7 +135,9 @@ class SchedulerWorkbench:
         fake_gateway: FakeGateway,
     ) -> Iterator[None]:
         self.clock, self.gateway, self.definitions = start_clock, fake_gateway, MemoryDefinitionStore()
-        defaults = {option.key: option.default for option in scheduler_class.options if option.default is not None}
+        defaults = {
+            option.key: option.default for option in scheduler_class.options if option.default is not None
+        }
         self.start = start_clock.now()
         self.context = SchedulerContext(
             options=defaults | options,
@@ -153,7 +164,9 @@ class SchedulerWorkbench:
         return [tick for tick in self.gateway.ticks if tick.table_id == workflow_id]
 
     def pass_a_period_with_a_witness(self) -> None:
-        """Pass a point of the grid at which another workflow ticks: a tick that has not arrived by then never will."""
+        """Pass a point of the grid at which another workflow ticks:
+        a tick that has not arrived by then never will.
+        """
         self.create(workflow_id=OTHER)
         self.move_clock(self.length)
         self.wait_for_ticks(1)
@@ -165,7 +178,9 @@ def every(amount: int, unit: str) -> Schedule:
 
 
 def workflow(**facts: Any) -> CreatePeriodicRefreshWorkflow:
-    """Return a workflow to create, with *facts* in place of the usual ones; that of another table has another name."""
+    """Return a workflow to create, with *facts* in place of the usual ones;
+    that of another table has another name.
+    """
     identifier = "lake.sales.daily" if facts.get("workflow_id", TABLE) == TABLE else "lake.sales.other"
     usual = CreatePeriodicRefreshWorkflow(
         workflow_id=TABLE,

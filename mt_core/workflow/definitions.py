@@ -21,9 +21,11 @@ SHARDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
-    """A workflow as its scheduler has to run it: the one of the CREATE, with the changes of all operations since.
+    """A workflow as its scheduler has to run it: the one of the CREATE,
+    with the changes of all operations since.
 
-    `token` is that of the last operation, and `name` is what the scheduler calls the workflow where that is not its id.
+    `token` is that of the last operation, and `name` is what the scheduler calls the workflow where
+    that is not its id.
     """
 
     name: str = ""
@@ -35,11 +37,14 @@ class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
         return cls(**facts, name=name)
 
     def check_token(self, token: int, verb: str) -> None:
-        """Raise WorkflowError, saying "cannot be *verb*", for an operation that is older than the last change."""
+        """Raise WorkflowError, saying "cannot be *verb*", for an operation that is older
+        than the last change.
+        """
         if token < self.token:
             raise WorkflowError(
-                f"Refresh workflow {self.workflow_id} ({self.identifier}) cannot be {verb}: outdated operation, its token "
-                f"{token} is older than {self.token}, that of the last change; read the table's status and decide again."
+                f"Refresh workflow {self.workflow_id} ({self.identifier}) cannot be {verb}: outdated "
+                f"operation, its token {token} is older than {self.token}, that of the last change; "
+                "read the table's status and decide again."
             )
 
     def to_json(self) -> dict[str, Any]:
@@ -123,10 +128,11 @@ class DefinitionStore(ABC):
 
     @abstractmethod
     def latest_schedule_times(self) -> Mapping[str, datetime]:
-        """Return for each workflow the latest schedule time that a run of the ledger covers or tries to (absent: none).
+        """Return for each workflow the latest schedule time that a run of the ledger covers
+        or tries to (absent: none).
 
-        A run that was skipped because its table was suspended covers nothing, nor does one of a future schedule time, nor one
-        that was requested later than now, before the clock was put back.
+        A run that was skipped because its table was suspended covers nothing, nor does one of a future
+        schedule time, nor one that was requested later than now, before the clock was put back.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:

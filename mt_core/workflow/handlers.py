@@ -13,7 +13,9 @@ HANDLER_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshHandler:
-    """The place of a refresh workflow: the scheduler's identifier, the workflow's id (the table's uuid), and what else it needs."""
+    """The place of a refresh workflow: the scheduler's identifier, the workflow's id (the table's uuid),
+    and what else it needs.
+    """
 
     scheduler: str
     workflow_id: str
@@ -39,13 +41,18 @@ class RefreshHandler:
 
     @classmethod
     def deserialize(cls, text: str) -> RefreshHandler:
-        """Return the handler of a text; raises WorkflowError for one that is not a handler of this version."""
+        """Return the handler of a text; raises WorkflowError for one that is not a handler
+        of this version.
+        """
         try:
             body = json.loads(text)
             if body["version"] != HANDLER_VERSION:
                 raise WorkflowError(
-                    f"Refresh handler has version {body['version']}; this release reads version {HANDLER_VERSION}."
+                    f"Refresh handler has version {body['version']}; "
+                    f"this release reads version {HANDLER_VERSION}."
                 )
-            return cls(scheduler=body["scheduler"], workflow_id=body["workflow_id"], location=body["location"])
+            return cls(
+                scheduler=body["scheduler"], workflow_id=body["workflow_id"], location=body["location"]
+            )
         except (ValueError, KeyError, TypeError) as cause:
             raise WorkflowError(f"Refresh handler cannot be read: {text[:200]!r}.") from cause

@@ -10,9 +10,13 @@ from mt_core.workflow.scheduler import ENTRY_POINT_GROUP, SchedulerHooks, Workfl
 
 
 def load_scheduler(identifier: str) -> type[WorkflowScheduler]:
-    """Return the scheduler class *identifier*, importing only its plug-in; raises PluginError naming what is wrong."""
+    """Return the scheduler class *identifier*, importing only its plug-in;
+    raises PluginError naming what is wrong.
+    """
     point = _entry_point(identifier)
-    return plugin_class(point, noun="workflow scheduler", hooks=SchedulerHooks, offer="mt_workflow_schedulers")
+    return plugin_class(
+        point, noun="workflow scheduler", hooks=SchedulerHooks, offer="mt_workflow_schedulers"
+    )
 
 
 def _entry_point(identifier: str) -> EntryPoint:

@@ -63,7 +63,8 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePeriodicRefreshWorkflow:
-    """Create the workflow `workflow_id` (the table's uuid); repeated with the same id, it gives the same handler.
+    """Create the workflow `workflow_id` (the table's uuid); repeated with the same id,
+    it gives the same handler.
 
     `identifier` is the table's qualified name, `init_config` the session properties of each tick.
     """
@@ -81,7 +82,10 @@ class CreatePeriodicRefreshWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SuspendRefreshWorkflow:
-    """Stop ticking until resumed. `token` orders the operations of one workflow: a scheduler that can, refuses an older one."""
+    """Stop ticking until resumed.
+
+    `token` orders the operations of one workflow: a scheduler that can, refuses an older one.
+    """
 
     handler: RefreshHandler
     token: int = 0

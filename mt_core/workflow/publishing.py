@@ -28,10 +28,11 @@ class PublishedShard:
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
     """Return the schedule as it is served.
 
-    A cron expression has version 3. A freshness has its grid, with a cron as a label for people where the interval has one.
+    A cron expression has version 3. A freshness has its grid, with a cron as a label for people
+    where the interval has one.
 
-    Packages that read schedules of version 1, which had no `version`, find what they read there: the `kind`, and by it either
-    the `cron` or `amount` and `unit`.
+    Packages that read schedules of version 1, which had no `version`, find what they read there:
+    the `kind`, and by it either the `cron` or `amount` and `unit`.
     """
     if schedule.cron is not None:
         return {
@@ -52,7 +53,9 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:
-    """Return one workflow; *text* is the table's CREATE statement without its secrets, *details_url* the URL of its details."""
+    """Return one workflow; *text* is the table's CREATE statement without its secrets,
+    *details_url* the URL of its details.
+    """
     body = definition.to_json()
     return {
         "name": definition.name,
@@ -71,7 +74,9 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
     }
 
 
-def published_shard(scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str) -> PublishedShard:
+def published_shard(
+    scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str
+) -> PublishedShard:
     """Return shard *number* of *scheduler* with these workflows; *state* is the store's own ETag of it."""
     body = {
         "version": PUBLISHED_VERSION,

@@ -1,4 +1,6 @@
-"""The interface of workflow schedulers: the ABC, its options, its context, and the pluggy hook that offers it."""
+"""The interface of workflow schedulers: the ABC, its options, its context,
+and the pluggy hook that offers it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ hookimpl = pluggy.HookimplMarker("mt_core")
 
 
 class SchedulerHooks:
-    """The hooks a plug-in implements; the name of its entry point in group `mt_core` is its `workflow-scheduler.type`."""
+    """The hooks a plug-in implements; the name of its entry point in group `mt_core`
+    is its `workflow-scheduler.type`.
+    """
 
     @hookspec
     def mt_workflow_schedulers(self) -> list[type[WorkflowScheduler]]:  # type: ignore[empty-body]
@@ -50,7 +54,9 @@ class SchedulerOption:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerContext:
-    """The context in which a scheduler is opened. Its ticks go to `gateway_url`, authorised by `token` (empty: none).
+    """The context in which a scheduler is opened.
+
+    Its ticks go to `gateway_url`, authorised by `token` (empty: none).
 
     `configuration` has all settings in force as texts, secrets masked (FLIP-448 getConfiguration).
     """
@@ -65,7 +71,9 @@ class SchedulerContext:
 
 @contextmanager
 def workflow_errors(what: str) -> Iterator[None]:
-    """Raise errors of other parts in the block, such as the store's, as WorkflowError that says *what* failed."""
+    """Raise errors of other parts in the block, such as the store's, as WorkflowError
+    that says *what* failed.
+    """
     try:
         yield
     except WorkflowError:
@@ -84,7 +92,8 @@ class WorkflowState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDescription:
-    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` the user who paused or resumed it there.
+    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` the user who paused
+    or resumed it there.
 
     Each is None where the scheduler does not report it; `schedule` is the one that the workflow ticks on.
     """
@@ -98,7 +107,8 @@ class WorkflowDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerHealth:
-    """Whether a scheduler begins refreshes: `trouble` says why it does not, with the way out, and is empty if it does.
+    """Whether a scheduler begins refreshes: `trouble` says why it does not, with the way out,
+    and is empty if it does.
 
     `since` is the UTC instant since when, None where the scheduler does not report it.
     """
@@ -108,8 +118,8 @@ class SchedulerHealth:
 
 
 class WorkflowScheduler(ABC):
-    """Runs refresh workflows (FLIP-448). Every method may be called from any thread; it raises WorkflowError, with the error
-    below, if there is one, as its cause."""
+    """Runs refresh workflows (FLIP-448). Every method may be called from any thread;
+    it raises WorkflowError, with the error below, if there is one, as its cause."""
 
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()
@@ -125,20 +135,24 @@ class WorkflowScheduler(ABC):
         """Stop ticking and release everything; closing twice is harmless."""
 
     def diagnose(self, options: Mapping[str, str], clock: Clock) -> Sequence[Finding]:
-        """Return what `freshtable doctor` says of the service that *options* name; changes nothing, and need not be open.
+        """Return what `freshtable doctor` says of the service that *options* name;
+        changes nothing, and need not be open.
 
-        Raises WorkflowError for options that cannot be used. A scheduler without a service of its own has nothing to add.
+        Raises WorkflowError for options that cannot be used.
+        A scheduler without a service of its own has nothing to add.
         """
         return [Finding.ok("scheduler", f"{self.identifier} is installed")]
 
     def health(self) -> SchedulerHealth | None:
-        """Return whether the scheduler, which is open, begins refreshes at the moment; None: it does not know.
+        """Return whether the scheduler, which is open, begins refreshes at the moment; None:
+        it does not know.
 
         A gateway asks about twice a minute, in a thread of its own. A WorkflowError counts as trouble.
         """
         return None
 
-    def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027 (most keep to any schedule)
+    # Most schedulers keep to any schedule.
+    def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027
         """Raise WorkflowError, with the way out, if *schedule* is one that this scheduler can never keep to.
 
         Sends no request; the scheduler need not be open.
@@ -157,5 +171,7 @@ class WorkflowScheduler(ABC):
         """Delete the workflow; harmless if there is none."""
 
     @abstractmethod
-    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+    def describe_refresh_workflows(
+        self, handlers: Iterable[RefreshHandler]
+    ) -> Mapping[str, WorkflowDescription]:
         """Return the description of every handler's workflow by its id, in as few requests as possible."""

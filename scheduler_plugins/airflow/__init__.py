@@ -1,4 +1,6 @@
-"""The plug-in `airflow`: refresh workflows that are DAGs of an Airflow, controlled over its public REST API."""
+"""The plug-in `airflow`: refresh workflows that are DAGs of an Airflow,
+controlled over its public REST API.
+"""
 
 from __future__ import annotations
 

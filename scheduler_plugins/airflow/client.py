@@ -28,7 +28,8 @@ CONFLICT = 409
 SERVER_ERROR = 500
 INVALID_TOKEN = "Invalid JWT token"
 DATABASE_ERROR = "Database error"
-# Waits between the tries of a call, in seconds; each call may be repeated, because all of ours are idempotent.
+# Waits between the tries of a call, in seconds; each call may be repeated,
+# because all of ours are idempotent.
 PAUSES_S = (0.2, 0.8)
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _LONGEST_DETAIL = 500
@@ -59,14 +60,19 @@ class AirflowClient:
         self.closed.set()
         self._http.close()
 
-    def get(self, path: str, params: Mapping[str, Any] | None = None, *, accept: Collection[int] = (OK,)) -> Answer:
-        """Return the answer of GET, whose status is one of *accept*; raises WorkflowError for any other status or no answer."""
+    def get(
+        self, path: str, params: Mapping[str, Any] | None = None, *, accept: Collection[int] = (OK,)
+    ) -> Answer:
+        """Return the answer of GET, whose status is one of *accept*;
+        raises WorkflowError for any other status or no answer.
+        """
         return self.call("GET", path, accept=accept, params=params)
 
     def call(self, method: str, path: str, *, accept: Collection[int], **request: Any) -> Answer:
         """Do the same for any method; *request* has `params` or `json`.
 
-        An Airflow that answers 500 or more is tried again, unless the status is one of *accept* and its database is not busy.
+        An Airflow that answers 500 or more is tried again, unless the status is one of *accept*
+        and its database is not busy.
         """
         for pause_s in (*PAUSES_S, None):
             try:
@@ -93,7 +99,9 @@ class AirflowClient:
             )
 
     def read(self, answer: Answer, shape: Callable[[Any], T]) -> T:
-        """Return what *shape* makes of an answer's JSON; raises WorkflowError for an answer that is not Airflow's."""
+        """Return what *shape* makes of an answer's JSON; raises WorkflowError for an answer
+        that is not Airflow's.
+        """
         try:
             body = answer.json()
         except ValueError as cause:
@@ -103,15 +111,21 @@ class AirflowClient:
         except (LookupError, TypeError, ValueError, AttributeError) as cause:
             raise self._foreign(answer, f"JSON of another shape ({type(cause).__name__}: {cause})") from cause
 
-    # ----------------------------------------------------------------------------------------------------------- login
+    # -------------------------------------------------------------------------------------------------- login
 
     def _send(self, method: str, path: str, **request: Any) -> Answer:
-        """Send one request; a redirect is an answer like any other, so that no other server is sent the token or the password."""
+        """Send one request; a redirect is an answer like any other, so that no other server is sent the token
+        or the password.
+        """
         if self.closed.is_set():
             # A session opens connections again after it was closed.
-            raise WorkflowError(f"The client of Airflow at {self.endpoint} is closed; start the gateway again.")
+            raise WorkflowError(
+                f"The client of Airflow at {self.endpoint} is closed; start the gateway again."
+            )
         timeout = (self._settings.request_timeout_s, self._settings.request_timeout_s)
-        return self._http.request(method, self.endpoint + path, timeout=timeout, allow_redirects=False, **request)
+        return self._http.request(
+            method, self.endpoint + path, timeout=timeout, allow_redirects=False, **request
+        )
 
     def _authorized(self, method: str, path: str, **request: Any) -> Answer:
         """Send a request with our token, and once more with a new one if Airflow no longer accepts it."""
@@ -120,7 +134,11 @@ class AirflowClient:
             headers = {"Authorization": f"Bearer {token}"}
             answer = self._send(method, path, headers=headers, **request)
             is_invalid = answer.status_code == FORBIDDEN and detail_of(answer) == INVALID_TOKEN
-            if is_last or not (is_invalid or answer.status_code == UNAUTHORIZED) or not self._settings.user_name:
+            if (
+                is_last
+                or not (is_invalid or answer.status_code == UNAUTHORIZED)
+                or not self._settings.user_name
+            ):
                 break
             token = self._new_token(token)
         return answer
@@ -139,7 +157,7 @@ class AirflowClient:
                 self._token = self.read(answer, lambda body: str(body["access_token"]))
             return self._token
 
-    # ---------------------------------------------------------------------------------------------------------- errors
+    # ------------------------------------------------------------------------------------------------- errors
 
     def _unreachable(self, cause: Exception) -> WorkflowError:
         kind = AirflowAway if isinstance(cause, _LOST) else WorkflowError
@@ -150,35 +168,50 @@ class AirflowClient:
 
     def _foreign(self, answer: Answer, what: str) -> WorkflowError:
         return WorkflowError(
-            f"{self.endpoint} answered {urlsplit(answer.url).path} with {what}; see that {PREFIX}endpoint is Airflow's "
-            "api-server itself."
+            f"{self.endpoint} answered {urlsplit(answer.url).path} with {what}; "
+            f"see that {PREFIX}endpoint is Airflow's api-server itself."
         )
 
     def _refused(self, answer: Answer, what: str) -> WorkflowError:
         """Return the error with the way out for the gateway's operator."""
-        user = f"user {self._settings.user_name!r}" if self._settings.user_name else f"the token in {PREFIX}token"
+        user = (
+            f"user {self._settings.user_name!r}"
+            if self._settings.user_name
+            else f"the token in {PREFIX}token"
+        )
         detail = detail_of(answer)
         if answer.status_code == UNAUTHORIZED or detail == INVALID_TOKEN:
             way_out = (
-                "Correct {0}user-name and {0}password" if self._settings.user_name else "Get a new one for {0}token"
+                "Correct {0}user-name and {0}password"
+                if self._settings.user_name
+                else "Get a new one for {0}token"
             )
             text = f"Airflow at {self.endpoint} does not let in {user}: {detail}. {way_out.format(PREFIX)}."
         elif answer.status_code == FORBIDDEN:
-            text = f"Airflow at {self.endpoint} lacks rights for {user}: {what} is forbidden ({detail}); give it the role Op."
+            text = (
+                f"Airflow at {self.endpoint} lacks rights for {user}: {what} is forbidden ({detail}); "
+                "give it the role Op."
+            )
         elif answer.status_code in _REDIRECTS:
             text = (
                 f"Airflow at {self.endpoint} answered {what} with {answer.status_code}, a redirect to "
-                f"{answer.headers.get('Location', 'nowhere')}; set {PREFIX}endpoint to the URL at which Airflow itself answers."
+                f"{answer.headers.get('Location', 'nowhere')}; "
+                f"set {PREFIX}endpoint to the URL at which Airflow itself answers."
             )
         else:
             text = f"Airflow at {self.endpoint} answered {what} with {answer.status_code}: {detail}."
             if _is_passing(answer):
-                text += " See the log of its api-server; the gateway goes on as soon as Airflow serves such calls."
+                text += (
+                    " See the log of its api-server; the gateway goes on as soon as Airflow "
+                    "serves such calls."
+                )
         return AirflowAway(text) if _is_passing(answer) else WorkflowError(text)
 
 
 def detail_of(answer: Answer) -> str:
-    """Return what an answer says is wrong: Airflow's `detail`, which may be an object with a reason, else its text."""
+    """Return what an answer says is wrong: Airflow's `detail`, which may be an object with a reason,
+    else its text.
+    """
     try:
         detail = answer.json()["detail"]
     except (ValueError, KeyError, TypeError):
@@ -202,12 +235,16 @@ def _is_busy(answer: Answer) -> bool:
 
 
 def _is_passing(answer: Answer) -> bool:
-    """Whether the same call can succeed in a moment: it was not refused, the server behind it is ill or away."""
+    """Whether the same call can succeed in a moment: it was not refused,
+    the server behind it is ill or away.
+    """
     return answer.status_code >= SERVER_ERROR
 
 
 def _session(settings: AirflowSettings) -> requests.Session:
-    """Return a session that reads nothing of the environment (proxies, .netrc, certificates) and keeps no cookies."""
+    """Return a session that reads nothing of the environment (proxies, .netrc, certificates)
+    and keeps no cookies.
+    """
     session = requests.Session()
     session.trust_env = False
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))

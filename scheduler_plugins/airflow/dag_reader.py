@@ -23,11 +23,14 @@ MISSING = WorkflowDescription(state=WorkflowState.MISSING)
 class DagReader:
     """Reads DAGs, and describes workflows by them. Thread-safe.
 
-    To read all of a thousand DAGs takes a third of a second and more than a megabyte, so that is rare. Which ones are paused,
-    and how many there are, is read each time; if a DAG is not among the last reading's, or their number changed, all are read.
+    To read all of a thousand DAGs takes a third of a second and more than a megabyte, so that is rare. Which
+    ones are paused, and how many there are, is read each time; if a DAG is not among the last reading's,
+    or their number changed, all are read.
     """
 
-    def __init__(self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock) -> None:
+    def __init__(
+        self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock
+    ) -> None:
         self._dags, self._definitions, self._settings, self._clock = dags, definitions, settings, clock
         self._lock = threading.Lock()
         self._last: Mapping[str, Dag] = {}
@@ -43,14 +46,18 @@ class DagReader:
             stored = self._definitions.all() if handlers else []
         definitions = {definition.workflow_id: definition for definition in stored if definition.name}
         names = {
-            handler.workflow_id: dag_id_in(handler, definitions[handler.workflow_id], self._settings.dag_id_prefix)
+            handler.workflow_id: dag_id_in(
+                handler, definitions[handler.workflow_id], self._settings.dag_id_prefix
+            )
             for handler in handlers
             if handler.workflow_id in definitions
         }
         dags = self.look_up(set(names.values()))
         # The definition has what the gateway did: a DAG that differs was paused or resumed in Airflow.
         changed = [
-            name for key, name in names.items() if name in dags and dags[name].is_paused is not definitions[key].paused
+            name
+            for key, name in names.items()
+            if name in dags and dags[name].is_paused is not definitions[key].paused
         ]
         events = self._dags.latest_pauses(changed)
         descriptions = {handler.workflow_id: MISSING for handler in handlers}
@@ -58,7 +65,9 @@ class DagReader:
             dag, event = dags.get(name), events.get(name)
             if dag is None:
                 continue
-            if event is not None and (event.owner == self._settings.user_name or event.paused is not dag.is_paused):
+            if event is not None and (
+                event.owner == self._settings.user_name or event.paused is not dag.is_paused
+            ):
                 event = None
             descriptions[workflow_id] = WorkflowDescription(
                 state=WorkflowState.PAUSED if dag.is_paused else WorkflowState.ACTIVE,
@@ -70,7 +79,9 @@ class DagReader:
         return descriptions
 
     def look_up(self, dag_ids: Collection[str]) -> dict[str, Dag]:
-        """Return those of the DAGs that exist and are in a file; the next run of one may be that of the last full reading."""
+        """Return those of the DAGs that exist and are in a file;
+        the next run of one may be that of the last full reading.
+        """
         prefix = self._settings.dag_id_prefix
         ours = [dag_id for dag_id in dag_ids if dag_id.startswith(prefix)]
         few = set(dag_ids) if len(dag_ids) <= FEW else set(dag_ids) - set(ours)

@@ -30,7 +30,9 @@ FEW_EVENTS = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Dag:
-    """A DAG; a *stale* one is no longer in a file. `summary` is the text of its timetable, `parsed` an opaque time.
+    """A DAG; a *stale* one is no longer in a file.
+
+    `summary` is the text of its timetable, `parsed` an opaque time.
 
     `description` is empty where Airflow has none.
     """
@@ -88,15 +90,20 @@ class Dags:
         answer = self.client.get(_path(dag_id), accept=(OK, NOT_FOUND, SERVER_ERROR))
         if answer.status_code == SERVER_ERROR:
             raise WorkflowError(
-                f"Airflow at {self.client.endpoint} cannot show DAG {dag_id} (500 {answer.text[:200]}); if that stays so, its "
-                "api-server does not have our timetables: install freshtable-airflow where it runs, and start it again."
+                f"Airflow at {self.client.endpoint} cannot show DAG {dag_id} (500 {answer.text[:200]}); "
+                "if that stays so, its api-server does not have our timetables: "
+                "install freshtable-airflow where it runs, and start it again."
             )
         return self.client.read(answer, Dag.from_json) if answer.status_code == OK else None
 
     def doc(self, dag_id: str) -> str:
         """Return the documentation of a DAG, empty when there is none."""
         answer = self.client.get(f"{_path(dag_id)}/details", accept=(OK, NOT_FOUND, SERVER_ERROR))
-        return self.client.read(answer, lambda body: str(body.get("doc_md") or "")) if answer.status_code == OK else ""
+        return (
+            self.client.read(answer, lambda body: str(body.get("doc_md") or ""))
+            if answer.status_code == OK
+            else ""
+        )
 
     def pause(self, dag_id: str, *, paused: bool) -> bool:
         """Pause or resume a DAG; return whether it is there."""
@@ -104,12 +111,21 @@ class Dags:
         return answer.status_code == OK
 
     def parse(self, dag: Dag) -> None:
-        """Have the bundle of *dag* refreshed and its file parsed at once; an earlier request that waits does as well."""
-        self.client.call("PUT", f"/parseDagFile/{quote(dag.file_token, safe='')}", accept=(OK, CREATED, CONFLICT))
+        """Have the bundle of *dag* refreshed and its file parsed at once;
+        an earlier request that waits does as well.
+        """
+        self.client.call(
+            "PUT", f"/parseDagFile/{quote(dag.file_token, safe='')}", accept=(OK, CREATED, CONFLICT)
+        )
 
     def delete(self, dag_id: str) -> bool:
-        """Delete a DAG with its runs; return False if Airflow cannot do so at the moment. One that does not exist is deleted."""
-        answer = self.client.call("DELETE", _path(dag_id), accept=(OK, NO_CONTENT, NOT_FOUND, CONFLICT, SERVER_ERROR))
+        """Delete a DAG with its runs; return False if Airflow cannot do so at the moment.
+
+        One that does not exist is deleted.
+        """
+        answer = self.client.call(
+            "DELETE", _path(dag_id), accept=(OK, NO_CONTENT, NOT_FOUND, CONFLICT, SERVER_ERROR)
+        )
         return answer.status_code in (OK, NO_CONTENT, NOT_FOUND)
 
     def fail_active_runs(self, dag_id: str) -> None:
@@ -118,13 +134,15 @@ class Dags:
         answer = self.client.get(f"{_path(dag_id)}/dagRuns", params, accept=(OK, NOT_FOUND))
         if answer.status_code != OK:
             return
-        for run_id in self.client.read(answer, lambda body: [str(run["dag_run_id"]) for run in body["dag_runs"]]):
+        for run_id in self.client.read(
+            answer, lambda body: [str(run["dag_run_id"]) for run in body["dag_runs"]]
+        ):
             path = f"{_path(dag_id)}/dagRuns/{quote(run_id, safe='')}"
             # A run that has just ended, or that the scheduler is writing, is left to the caller's next try.
             accept = (OK, NOT_FOUND, CONFLICT, SERVER_ERROR)
             self.client.call("PATCH", path, accept=accept, json={"state": "failed"})
 
-    # ------------------------------------------------------------------------------------------------------------ in bulk
+    # ------------------------------------------------------------------------------------------------ in bulk
 
     def search(self, prefix: str, *, paused: bool = False) -> list[Dag]:
         """Return every DAG that is in a file; or those that are *paused*, also the stale ones."""
@@ -134,7 +152,8 @@ class Dags:
             window = {"order_by": "dag_id", "limit": PAGE, "offset": len(dags)}
             answer = self.client.get("/dags", {"dag_id_prefix_pattern": prefix, **only, **window})
             page, total = self.client.read(
-                answer, lambda body: ([Dag.from_json(dag) for dag in body["dags"]], int(body["total_entries"]))
+                answer,
+                lambda body: ([Dag.from_json(dag) for dag in body["dags"]], int(body["total_entries"])),
             )
             dags += page
             if not page or len(dags) >= total:
@@ -146,7 +165,8 @@ class Dags:
         return self.client.read(answer, lambda body: int(body["total_entries"]))
 
     def latest_pauses(self, dag_ids: Sequence[str]) -> dict[str, PauseEvent]:
-        """Return the newest entry of the event log about pausing each DAG, if there is one and it may be read.
+        """Return the newest entry of the event log about pausing each DAG, if there is one
+        and it may be read.
 
         Of many DAGs it has only those that were paused one by one, and lately.
         """
@@ -159,7 +179,9 @@ class Dags:
                 continue
             events = self.client.read(
                 answer,
-                lambda body: [(str(event["dag_id"]), PauseEvent.from_json(event)) for event in body["event_logs"]],
+                lambda body: [
+                    (str(event["dag_id"]), PauseEvent.from_json(event)) for event in body["event_logs"]
+                ],
             )
             for dag_id, event in events:
                 if dag_id in dag_ids and event is not None:

@@ -1,4 +1,6 @@
-"""The diagnosis of an Airflow: what `freshtable doctor` says of it, from the checks that the gateway makes when it starts."""
+"""The diagnosis of an Airflow: what `freshtable doctor` says of it, from the checks that the gateway makes
+when it starts.
+"""
 
 from __future__ import annotations
 
@@ -52,8 +54,17 @@ class Diagnosis:
         except AirflowAway as error:
             return [Finding.problem(SERVICE, str(error), "airflow api-server")]
         except WorkflowError as error:
-            return [Finding.problem(SERVICE, str(error), f"correct {PREFIX}*, or the rights of its user in Airflow")]
-        return [Finding.ok(SERVICE, f"{where} answers, and lets the gateway's user in"), *components, *bundle, clock]
+            return [
+                Finding.problem(
+                    SERVICE, str(error), f"correct {PREFIX}*, or the rights of its user in Airflow"
+                )
+            ]
+        return [
+            Finding.ok(SERVICE, f"{where} answers, and lets the gateway's user in"),
+            *components,
+            *bundle,
+            clock,
+        ]
 
     def _bundle(self) -> list[Finding]:
         lack = self.preflight.anchor()

@@ -1,4 +1,6 @@
-"""The preflight check: whether an Airflow has all that the gateway needs, and if not, what exactly it lacks."""
+"""The preflight check: whether an Airflow has all that the gateway needs, and if not,
+what exactly it lacks.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from typing import Any
 from mt_core.clock import Clock
 from mt_core.errors import WorkflowError
 from mt_core.workflow.scheduler import SchedulerHealth
-from scheduler_plugins.airflow.client import FORBIDDEN, NOT_FOUND, OK, SERVER_ERROR, AirflowAway, AirflowClient
+from scheduler_plugins.airflow.client import (
+    FORBIDDEN,
+    NOT_FOUND,
+    OK,
+    SERVER_ERROR,
+    AirflowAway,
+    AirflowClient,
+)
 from scheduler_plugins.airflow.names import anchor_of
 from scheduler_plugins.airflow.settings import DAG_ID_PREFIX, PREFIX, AirflowSettings
 
@@ -24,7 +33,9 @@ COMPONENTS = ("scheduler", "dag_processor", "triggerer")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lack:
-    """What Airflow lacks, and the command that mends it; *passing* if the reason can be that it is still starting."""
+    """What Airflow lacks, and the command that mends it; *passing* if the reason can be
+    that it is still starting.
+    """
 
     text: str
     way_out: str
@@ -33,7 +44,9 @@ class Lack:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Component:
-    """A component as Airflow sees it: its status, "" if it has never run, and the instant of its latest heartbeat."""
+    """A component as Airflow sees it: its status, "" if it has never run,
+    and the instant of its latest heartbeat.
+    """
 
     name: str
     status: str
@@ -59,9 +72,11 @@ class Preflight:
     clock: Clock
 
     def check(self) -> str:
-        """Return a warning that stops nothing: Airflow does not answer, or a part of it is not healthy; "" without one.
+        """Return a warning that stops nothing: Airflow does not answer, or a part of it is not healthy;
+        "" without one.
 
-        Raises WorkflowError naming what must be corrected; waits for what an Airflow that is starting may still lack.
+        Raises WorkflowError naming what must be corrected; waits for what an Airflow
+        that is starting may still lack.
         """
         until = self.clock.elapsed() + timedelta(seconds=self.settings.open_timeout_s)
         while True:
@@ -90,7 +105,10 @@ class Preflight:
             return None
         needed = ".".join(str(number) for number in LOWEST_VERSION)
         return Lack(
-            text=f"is of version {text}; {needed} or newer is needed: with older ones nothing would cancel the refresh of a task",
+            text=(
+                f"is of version {text}; {needed} or newer is needed: "
+                "with older ones nothing would cancel the refresh of a task"
+            ),
             way_out=f"pip install 'apache-airflow>={needed}'",
             passing=False,
         )
@@ -103,23 +121,30 @@ class Preflight:
             # An Airflow that cannot list DAGs either lacks no plug-in: it is ill, and this call says so.
             self.client.get("/dags", {"limit": 1})
             return Lack(
-                text=f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: install {PACKAGE} where the "
-                "api-server runs, and start it again",
+                text=(
+                    f"has our DAGs, but its api-server not the plug-in {PLUGIN} to show them: "
+                    f"install {PACKAGE} where the api-server runs, and start it again"
+                ),
                 way_out=INSTALL,
             )
         if answer.status_code == OK and not self.client.read(answer, lambda dag: bool(dag["is_stale"])):
             return None
         if answer.status_code == OK:
             return Lack(
-                text=f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor runs, and "
-                "what [dag_processor] dag_bundle_config_list says there",
+                text=(
+                    f"does not read our bundle any more (DAG {dag_id} is stale): see that its DAG processor "
+                    "runs, and what [dag_processor] dag_bundle_config_list says there"
+                ),
                 way_out="airflow dag-processor",
             )
         if PACKAGE not in self._providers():
             return Lack(
-                text=f"does not have the package {PACKAGE}: install it where its api-server, scheduler, DAG processor, "
-                "triggerer and workers run (from a checkout of Freshtable: pip install --no-deps ./dags), configure its bundle "
-                "and start them again; docs/airflow.md has each step",
+                text=(
+                    f"does not have the package {PACKAGE}: install it where its api-server, scheduler, "
+                    "DAG processor, triggerer and workers run (from a checkout of Freshtable: "
+                    "pip install --no-deps ./dags), configure its bundle and start them again; "
+                    "docs/airflow.md has each step"
+                ),
                 way_out=INSTALL,
             )
         return Lack(
@@ -128,14 +153,21 @@ class Preflight:
             '{"name": "materialized-tables", "classpath": "freshtable_airflow.bundle.GatewayDagBundle", '
             '"kwargs": {"gateway": "<the URL of this gateway>"}}, see that its dag_id_prefix is the same as '
             f"{PREFIX}{DAG_ID_PREFIX.key} ({self.settings.dag_id_prefix!r}), and that the DAG processor runs",
-            way_out="export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=… (docs/airflow.md, step 3), and start Airflow again",
+            way_out=(
+                "export AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST=… (docs/airflow.md, step 3), "
+                "and start Airflow again"
+            ),
         )
 
     def _providers(self) -> list[str]:
-        """Return the packages of the installed providers; without the right to see them, ours, as if it were installed."""
+        """Return the packages of the installed providers; without the right to see them, ours,
+        as if it were installed.
+        """
         packages: list[str] = []
         while True:
-            answer = self.client.get("/providers", {"limit": 100, "offset": len(packages)}, accept=(OK, FORBIDDEN))
+            answer = self.client.get(
+                "/providers", {"limit": 100, "offset": len(packages)}, accept=(OK, FORBIDDEN)
+            )
             if answer.status_code == FORBIDDEN:
                 return [PACKAGE]
             page, total = self.client.read(
@@ -150,13 +182,17 @@ class Preflight:
                 return packages
 
     def components(self) -> tuple[Lack | None, SchedulerHealth]:
-        """Return which component has never run, and whether those that begin and watch refreshes are healthy, since when not."""
+        """Return which component has never run, and whether those that begin and watch refreshes are healthy,
+        since when not.
+        """
         components = self.client.read(
             self.client.get("/monitor/health"), lambda body: [Component.of(name, body) for name in COMPONENTS]
         )
         where = f"Airflow at {self.client.endpoint}"
         for absent in (each.name for each in components if not each.status):
-            lack = Lack(text=f"runs no {absent}; start one with `airflow {absent}`", way_out=f"airflow {absent}")
+            lack = Lack(
+                text=f"runs no {absent}; start one with `airflow {absent}`", way_out=f"airflow {absent}"
+            )
             return lack, SchedulerHealth(trouble=f"{where} {lack.text}")
         ill = [each for each in components if each.status != "healthy"]
         if not ill:
@@ -165,7 +201,10 @@ class Preflight:
             " and ".join(each.name for each in ill),
             " and ".join(f"`airflow {each.name}`" for each in ill),
         )
-        trouble = f"{where} runs without a healthy {names}: DAGs and refreshes may be late; see that {commands} runs"
+        trouble = (
+            f"{where} runs without a healthy {names}: DAGs and refreshes may be late; "
+            f"see that {commands} runs"
+        )
         return None, SchedulerHealth(
             trouble=trouble, since=min((each.heartbeat for each in ill if each.heartbeat), default=None)
         )

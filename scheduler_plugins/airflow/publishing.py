@@ -22,15 +22,18 @@ POLL_S = 0.1
 LONGEST_POLL_S = 0.25
 PARSE_AGAIN_S = 5.0
 # Airflow's scheduler keeps the old schedule if the DAG was written less than this before
-# ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be read once more after that.
+# ([core] min_serialized_dag_update_interval, 30 s unless it was set), so its file has to be
+# read once more after that.
 FOLLOW_UP = timedelta(seconds=35)
-# Airflow parses one file after the other: after a gateway's start a statement about a table must not wait for all files.
+# Airflow parses one file after the other: after a gateway's start a statement about a table must not wait
+# for all files.
 FOLLOW_UPS_AT_ONCE = 2
 FOLLOW_UPS_EVERY = timedelta(seconds=10)
 _LONGEST_DOC = 600
-# What freshtable-airflow writes into the description of an anchor; older ones do not. Of what REST shows of a DAG only its
-# description, its tags and its timetable's text are as new as the last parse (params come with the serialized DAG, which lags
-# by up to 30 s), and a tag that changed with each table would stand in the filter of Airflow's list.
+# What freshtable-airflow writes into the description of an anchor; older ones do not. Of what REST shows of
+# a DAG only its description, its tags and its timetable's text are as new as the last parse (params come with
+# the serialized DAG, which lags by up to 30 s), and a tag that changed with each table would stand in the
+# filter of Airflow's list.
 _STATE = re.compile(r"State: (\w{16,})")
 T = TypeVar("T")
 log = logging.getLogger(__name__)
@@ -47,7 +50,9 @@ def _label(schedule: Schedule) -> str:
 class Publisher:
     """Has Airflow parse what the store has, shard by shard, and waits until Airflow shows it. Thread-safe."""
 
-    def __init__(self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock) -> None:
+    def __init__(
+        self, dags: Dags, definitions: DefinitionStore, settings: AirflowSettings, clock: Clock
+    ) -> None:
         self._dags, self._definitions, self._settings, self._clock = dags, definitions, settings, clock
         self._lock = threading.Lock()
         self._follow_ups: dict[int, timedelta] = {}
@@ -59,13 +64,16 @@ class Publisher:
         return None if dag is None or dag.is_stale else dag
 
     def anchor(self, workflow_id: str) -> Dag:
-        """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks without it."""
+        """Return the anchor DAG of the workflow's shard; raises WorkflowError saying what Airflow lacks
+        without it.
+        """
         shard = shard_of(workflow_id)
         dag = self.find_anchor(shard)
         if dag is None:
             raise WorkflowError(
-                f"Airflow at {self._dags.client.endpoint} has no DAG {anchor_of(self._settings.dag_id_prefix, shard)}: its DAG "
-                "processor must have freshtable-airflow installed and our bundle in [dag_processor] dag_bundle_config_list, "
+                f"Airflow at {self._dags.client.endpoint} has no DAG "
+                f"{anchor_of(self._settings.dag_id_prefix, shard)}: its DAG processor must have "
+                "freshtable-airflow installed and our bundle in [dag_processor] dag_bundle_config_list, "
                 f"with the dag_id_prefix {self._settings.dag_id_prefix!r}."
             )
         return dag
@@ -75,7 +83,8 @@ class Publisher:
 
         schedule = definition.schedule
         interval = _label(schedule)
-        # REST has no field of a timetable but this text, which freshtable-airflow makes of the schedule that it was served.
+        # REST has no field of a timetable but this text, which freshtable-airflow makes of the schedule
+        # that it was served.
         summary = f"{interval} ({schedule.zone}) since {schedule.since.isoformat(timespec='seconds')}"
 
         def probe() -> Dag | None:
@@ -87,21 +96,26 @@ class Publisher:
         return self._parse_until(anchor, probe, lambda: f"{label} {self._state_of(definition)}")
 
     def read_again(self, workflow_id: str, *, within_s: float | None = None) -> None:
-        """Return when Airflow has read the shard of the workflow as it is now; raises WorkflowError if it does not.
+        """Return when Airflow has read the shard of the workflow as it is now;
+        raises WorkflowError if it does not.
 
-        *within_s* is how long that may take (None: as the settings say). A parse that ends now may have begun before the last
-        change, and Airflow then drops our request: the state that the anchor shows distinguishes such a parse from a later one.
+        *within_s* is how long that may take (None: as the settings say). A parse that ends now may have
+        begun before the last change, and Airflow then drops our request: the state that the anchor shows
+        distinguishes such a parse from a later one.
         """
         before, states = self.anchor(workflow_id), set[str]()
 
         def probe() -> bool | None:
-            # Others change the shard as well: each state that it has from now on includes the caller's change.
+            # Others change the shard as well: each state that it has from now on includes
+            # the caller's change.
             states.add(self._definitions.shard(shard_of(workflow_id))[0])
             anchor = self.anchor(workflow_id)
             state = _STATE.search(anchor.description)
             return True if anchor.parsed != before.parsed and (state is None or state[1] in states) else None
 
-        self._parse_until(before, probe, lambda: f"the file of {before.dag_id} has not been read again", within_s)
+        self._parse_until(
+            before, probe, lambda: f"the file of {before.dag_id} has not been read again", within_s
+        )
 
     def follow_up(self, workflow_id: str) -> None:
         """Have the shard parsed once more in a while, by a later call of `catch_up`."""
@@ -129,7 +143,11 @@ class Publisher:
             self._dags.parse(anchor)
 
     def _parse_until(
-        self, anchor: Dag, probe: Callable[[], T | None], lacking: Callable[[], str], within_s: float | None = None
+        self,
+        anchor: Dag,
+        probe: Callable[[], T | None],
+        lacking: Callable[[], str],
+        within_s: float | None = None,
     ) -> T:
         """Have the anchor's file parsed, repeatedly, until *probe* returns a result, and return that.
 
@@ -144,7 +162,8 @@ class Publisher:
             if now - began >= timedelta(seconds=longest_s):
                 raise WorkflowError(
                     f"Airflow at {self._dags.client.endpoint}: {lacking()} within {longest_s:g} s "
-                    f"({PREFIX}{PUBLISH_TIMEOUT.key}); see that its DAG processor runs and reaches this gateway."
+                    f"({PREFIX}{PUBLISH_TIMEOUT.key}); see that its DAG processor runs and "
+                    "reaches this gateway."
                 )
             if now - requested >= timedelta(seconds=PARSE_AGAIN_S):
                 requested = now

@@ -1,4 +1,6 @@
-"""AirflowScheduler: refresh workflows that are DAGs of a team's own Airflow, where people see, pause and backfill them."""
+"""AirflowScheduler: refresh workflows that are DAGs of a team's own Airflow, where people see,
+pause and backfill them.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,8 @@ from scheduler_plugins.airflow.diagnosis import Diagnosis
 from scheduler_plugins.airflow.names import DAG_ID, dag_id_in, dag_id_of
 from scheduler_plugins.airflow.settings import IDENTIFIER, OPTIONS, read_settings
 
-# Operations on one DAG id run one after the other, even if the table was dropped and another has its name now.
+# Operations on one DAG id run one after the other, even if the table was dropped
+# and another has its name now.
 _STRIPES = 64
 log = logging.getLogger(__name__)
 
@@ -95,8 +98,9 @@ class AirflowScheduler(WorkflowScheduler):
         # A cron is due once a minute at most.
         if schedule.freshness is not None and schedule.freshness.seconds < self.shortest.total_seconds():
             raise WorkflowError(
-                f"FRESHNESS = {schedule.freshness} is too often for Airflow, which begins {identifier} once a minute at most: "
-                "use INTERVAL '1' MINUTE or more, or set workflow-scheduler.type to memory; a table that exists is mended by "
+                f"FRESHNESS = {schedule.freshness} is too often for Airflow, "
+                f"which begins {identifier} once a minute at most: use INTERVAL '1' MINUTE or more, "
+                "or set workflow-scheduler.type to memory; a table that exists is mended by "
                 f"ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = INTERVAL '1' MINUTE."
             )
 
@@ -105,13 +109,18 @@ class AirflowScheduler(WorkflowScheduler):
         with self._operation("created", workflow.workflow_id) as airflow:
             stored = airflow.definitions.get(workflow.workflow_id)
             newer = stored is not None and stored.name and stored.token >= workflow.token
-            name = (stored.name if stored else "") or dag_id_of(airflow.settings.dag_id_prefix, workflow.identifier)
-            definition = stored if stored is not None and newer else WorkflowDefinition.of(workflow, name=name)
+            name = (stored.name if stored else "") or dag_id_of(
+                airflow.settings.dag_id_prefix, workflow.identifier
+            )
+            definition = (
+                stored if stored is not None and newer else WorkflowDefinition.of(workflow, name=name)
+            )
             with self._alone(name):
                 if _belongs_to_another(airflow, name, workflow.workflow_id):
                     raise WorkflowError(
-                        f"Refresh workflow {workflow.workflow_id} cannot be created: {name}, the id of the DAG of "
-                        f"{workflow.identifier}, is that of another workflow; DROP that table, or choose another name."
+                        f"Refresh workflow {workflow.workflow_id} cannot be created: "
+                        f"{name}, the id of the DAG of {workflow.identifier}, is that of another workflow; "
+                        "DROP that table, or choose another name."
                     )
                 airflow.publish(definition, over=stored)
             location = {DAG_ID: name, "endpoint": airflow.client.endpoint}
@@ -128,13 +137,15 @@ class AirflowScheduler(WorkflowScheduler):
                     stored = airflow.current(workflow.handler, "re-scheduled", workflow.token)
                     self.check_schedule(stored.identifier, workflow.schedule)
                     description = workflow.schedule.description(stored.identifier)
-                    changed = replace(stored, schedule=workflow.schedule, description=description, token=workflow.token)
+                    changed = replace(
+                        stored, schedule=workflow.schedule, description=description, token=workflow.token
+                    )
                     with self._alone(stored.name):
                         airflow.change(changed, over=stored)
             case _:
                 raise WorkflowError(
-                    f"The Airflow scheduler does not know the operation {type(workflow).__name__}; it can suspend, "
-                    "resume and re-schedule a refresh workflow."
+                    f"The Airflow scheduler does not know the operation {type(workflow).__name__}; "
+                    "it can suspend, resume and re-schedule a refresh workflow."
                 )
 
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
@@ -154,15 +165,21 @@ class AirflowScheduler(WorkflowScheduler):
                     return
                 airflow.drop(name, workflow_id)
 
-    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+    def describe_refresh_workflows(
+        self, handlers: Iterable[RefreshHandler]
+    ) -> Mapping[str, WorkflowDescription]:
         handlers = list(handlers)
         with workflow_errors("The refresh workflows cannot be read back from Airflow"):
             airflow = self._require_open()
             airflow.publisher.catch_up()
-            ours = airflow.reader.describe([handler for handler in handlers if handler.scheduler == IDENTIFIER])
+            ours = airflow.reader.describe(
+                [handler for handler in handlers if handler.scheduler == IDENTIFIER]
+            )
         return {handler.workflow_id: ours.get(handler.workflow_id, MISSING) for handler in handlers}
 
-    def _pause(self, workflow: SuspendRefreshWorkflow | ResumeRefreshWorkflow, verb: str, *, paused: bool) -> None:
+    def _pause(
+        self, workflow: SuspendRefreshWorkflow | ResumeRefreshWorkflow, verb: str, *, paused: bool
+    ) -> None:
         with self._operation(verb, workflow.handler.workflow_id) as airflow:
             stored = airflow.current(workflow.handler, verb, workflow.token)
             options = workflow.dynamic_options if isinstance(workflow, ResumeRefreshWorkflow) else None

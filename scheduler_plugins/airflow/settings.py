@@ -20,13 +20,21 @@ ENDPOINT = SchedulerOption(
 )
 USER_NAME = SchedulerOption(
     key="user-name",
-    help="The user as whom the gateway logs in to Airflow; give it one of its own, so that Airflow distinguishes it from people.",
+    help=(
+        "The user as whom the gateway logs in to Airflow; "
+        "give it one of its own, so that Airflow distinguishes it from people."
+    ),
 )
 PASSWORD = SchedulerOption(key="password", help="The user's password.", secret=True)
-TOKEN = SchedulerOption(key="token", help="A JWT of Airflow's to use in place of user and password.", secret=True)
+TOKEN = SchedulerOption(
+    key="token", help="A JWT of Airflow's to use in place of user and password.", secret=True
+)
 CA_FILE = SchedulerOption(
     key="ca-file",
-    help="File with the certificates that Airflow's TLS certificate is checked with, in place of the usual ones.",
+    help=(
+        "File with the certificates that Airflow's TLS certificate is checked with, "
+        "in place of the usual ones."
+    ),
 )
 DAG_ID_PREFIX = SchedulerOption(
     key="dag-id-prefix",
@@ -38,7 +46,10 @@ REQUEST_TIMEOUT = SchedulerOption(
 )
 OPEN_TIMEOUT = SchedulerOption(
     key="open-timeout",
-    help="How long the gateway waits at its start for an Airflow that runs but is not ready. One that is away is not waited for.",
+    help=(
+        "How long the gateway waits at its start for an Airflow that runs but is not ready. "
+        "One that is away is not waited for."
+    ),
     default="30 s",
 )
 PUBLISH_TIMEOUT = SchedulerOption(
@@ -48,7 +59,10 @@ PUBLISH_TIMEOUT = SchedulerOption(
 )
 FULL_READ_INTERVAL = SchedulerOption(
     key="full-read-interval",
-    help="How often all DAGs are read; those that are paused, and how many there are, are read every 30 seconds.",
+    help=(
+        "How often all DAGs are read; those that are paused, and how many there are, "
+        "are read every 30 seconds."
+    ),
     default="5 min",
 )
 OPTIONS = (
@@ -71,7 +85,10 @@ _DAG_ID_PREFIX = re.compile(r"[A-Za-z0-9_.-]{1,60}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
-    """Where Airflow is, which user the gateway logs in as, and how long it waits. An empty text means that it is not set."""
+    """Where Airflow is, which user the gateway logs in as, and how long it waits.
+
+    An empty text means that it is not set.
+    """
 
     endpoint: str
     user_name: str = ""
@@ -95,13 +112,17 @@ def read_settings(options: Mapping[str, str]) -> AirflowSettings:
         raise _unusable(ENDPOINT, endpoint, "a URL such as http://airflow.example.com:8080")
     if not texts[TOKEN.key] and not (user and password):
         raise WorkflowError(
-            f"The gateway cannot log in to Airflow at {endpoint}: set {PREFIX}{USER_NAME.key} and {PREFIX}{PASSWORD.key}, "
-            f"or {PREFIX}{TOKEN.key}."
+            f"The gateway cannot log in to Airflow at {endpoint}: "
+            f"set {PREFIX}{USER_NAME.key} and {PREFIX}{PASSWORD.key}, or {PREFIX}{TOKEN.key}."
         )
     if not (texts[TOKEN.key].isascii() and texts[TOKEN.key].isprintable()):
-        raise WorkflowError(f"{PREFIX}{TOKEN.key} has characters that no token has; set the token that Airflow gave.")
+        raise WorkflowError(
+            f"{PREFIX}{TOKEN.key} has characters that no token has; set the token that Airflow gave."
+        )
     if not _DAG_ID_PREFIX.fullmatch(texts[DAG_ID_PREFIX.key]):
-        raise _unusable(DAG_ID_PREFIX, texts[DAG_ID_PREFIX.key], "1 to 60 letters, digits and characters of _.-")
+        raise _unusable(
+            DAG_ID_PREFIX, texts[DAG_ID_PREFIX.key], "1 to 60 letters, digits and characters of _.-"
+        )
     return AirflowSettings(
         endpoint=endpoint,
         user_name=user,

@@ -1,4 +1,7 @@
-"""Catching up: missed ticks at a limited rate, which a stall does not exceed afterwards. Pure; the caller locks."""
+"""Catching up: missed ticks at a limited rate, which a stall does not exceed afterwards.
+
+Pure; the caller locks.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,16 @@ from datetime import datetime, timedelta
 from mt_core.clock import is_ahead
 from scheduler_plugins.memory.outbox import Tick
 
-# Timers are always a little late: this much of a delay is made up for, so that the rate is reached nevertheless.
+# Timers are always a little late: this much of a delay is made up for,
+# so that the rate is reached nevertheless.
 _SLACK = timedelta(seconds=0.1)
 
 
 @dataclass(slots=True)
 class CatchUp:
-    """At most one missed tick for each workflow, by its id; from the instant `next` on one of them is due after each `gap`."""
+    """At most one missed tick for each workflow, by its id;
+    from the instant `next` on one of them is due after each `gap`.
+    """
 
     ticks: OrderedDict[str, Tick] = field(default_factory=OrderedDict)
     gap: timedelta = timedelta(0)
@@ -29,7 +35,9 @@ class CatchUp:
         return self.next if self.ticks else None
 
     def take(self, now: datetime, *, room: bool) -> list[Tick]:
-        """Remove and return the ticks that are due; without *room* for them they wait, and so do those behind them."""
+        """Remove and return the ticks that are due; without *room* for them they wait,
+        and so do those behind them.
+        """
         if self.next is None or is_ahead(self.next, now, self.gap):
             return []
         if not room:

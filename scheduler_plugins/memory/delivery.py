@@ -58,13 +58,15 @@ class Delivery:
             for number in range(senders)
         ]
 
-    # ------------------------------------------------------------------------------------------------ the scheduler's calls
+    # ---------------------------------------------------------------------------------- the scheduler's calls
 
     def start(self, missed: Iterable[Tick], *, per_second: float) -> None:
         """Begin to send, also *missed* ticks: so many each second, and none while others are ready."""
         with self._changed:
             ticks = OrderedDict((tick.workflow_id, tick) for tick in missed)
-            self._catch_up = CatchUp(ticks=ticks, gap=timedelta(seconds=1 / per_second), next=self._clock.now())
+            self._catch_up = CatchUp(
+                ticks=ticks, gap=timedelta(seconds=1 / per_second), next=self._clock.now()
+            )
         for thread in self._threads:
             thread.start()
 
@@ -86,7 +88,8 @@ class Delivery:
         missed: Tick | None = None,
         begun: bool = False,
     ) -> None:
-        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once; *begun* as for `GridCache`.
+        """Tick the workflow from *next_point* on, unless it is paused, and send *missed* at once;
+        *begun* as for `GridCache`.
 
         Replaces the earlier definition, and drops its ticks that are not sent.
         """
@@ -104,7 +107,9 @@ class Delivery:
             self._wake.set()
 
     def has_begun(self, workflow_id: str) -> bool:
-        """Whether the workflow ticks although the beginning of its schedule is still to come, by a clock that was put back."""
+        """Whether the workflow ticks although the beginning of its schedule is still to come,
+        by a clock that was put back.
+        """
         with self._changed:
             return workflow_id in self._begun
 
@@ -127,14 +132,18 @@ class Delivery:
             }
 
     def health(self) -> SchedulerHealth:
-        """Return whether the timer passes points and the senders send them; in trouble since the timer's last pass at most."""
+        """Return whether the timer passes points and the senders send them;
+        in trouble since the timer's last pass at most.
+        """
         with self._changed:
             ended = [thread.name for thread in self._threads if not thread.is_alive()]
             stands_still = self._wakes_at is not None and self._clock.elapsed() > self._wakes_at + _STILL
             if not ended and not stands_still:
                 return SchedulerHealth()
             what = (
-                f"the thread {ended[0]} has ended" if ended else f"the thread {self._threads[0].name} does not answer"
+                f"the thread {ended[0]} has ended"
+                if ended
+                else f"the thread {self._threads[0].name} does not answer"
             )
             way_out = "see the log of the gateway for the error, and start the gateway again"
             return SchedulerHealth(trouble=f"{what}; {way_out}", since=self._latest)
@@ -146,7 +155,7 @@ class Delivery:
                 lambda: not (self._stale or self._outbox.ready or self._outbox.in_flight), timeout_s
             )
 
-    # ------------------------------------------------------------------------------------------------- the timer thread
+    # --------------------------------------------------------------------------------------- the timer thread
 
     def _keep_time(self) -> None:
         while not self._closed:
@@ -182,7 +191,9 @@ class Delivery:
         return grids.around(self._workflows[name].schedule, begun=name in self._begun)
 
     def _notice_setback(self, now: datetime, grids: GridCache) -> None:
-        """Schedule from *now* if the clock was put back: the next point by the old clock may be an hour, or years, away."""
+        """Schedule from *now* if the clock was put back: the next point by the old clock may be an hour,
+        or years, away.
+        """
         if now < self._latest - SETBACK:
             self._setbacks += 1
             log.warning("clock put back from %s to %s", self._latest, now, extra={"action": "clock_put_back"})
@@ -193,7 +204,7 @@ class Delivery:
             self._latest = now
         self._latest = max(self._latest, now)
 
-    # --------------------------------------------------------------------------------------------------------- senders
+    # ------------------------------------------------------------------------------------------------ senders
 
     def _keep_sending(self) -> None:
         while (job := self._wait_for_tick()) is not None:
@@ -214,7 +225,9 @@ class Delivery:
                 _report(tick, answer, {"detail": answer.detail, **facts})
             retry_at = None
             if answer.outcome is Outcome.UNAVAILABLE:
-                retry_at = self._clock.now() + timedelta(seconds=retry_delay_s(tick.attempt, answer.retry_after_s))
+                retry_at = self._clock.now() + timedelta(
+                    seconds=retry_delay_s(tick.attempt, answer.retry_after_s)
+                )
             with self._changed:
                 self._outbox.finish(tick, retry_at=retry_at)
                 self._changed.notify_all()
@@ -234,7 +247,9 @@ class Delivery:
 
 
 def retry_delay_s(attempt: int, retry_after_s: float = 0.0) -> float:
-    """Return the wait after failed *attempt*: 1 to 2 s at first, doubling up to 30 s, never the same for all."""
+    """Return the wait after failed *attempt*: 1 to 2 s at first, doubling up to 30 s,
+    never the same for all.
+    """
     longest = min(LONGEST_RETRY_S, 2.0**attempt) if attempt < 10 else LONGEST_RETRY_S
     return max(random.uniform(longest / 2, longest), min(retry_after_s, LONGEST_RETRY_S))
 
@@ -250,4 +265,6 @@ def _report(tick: Tick, answer: Answer, facts: Mapping[str, object]) -> None:
         case Outcome.UNAVAILABLE:
             # One line per tick is enough: with thousands of workflows an outage would flood the log.
             level = logging.WARNING if tick.attempt == _NOTICED_ATTEMPT else logging.DEBUG
-            log.log(level, "tick not accepted yet: %s", answer.detail, extra={"action": "tick_retried", **facts})
+            log.log(
+                level, "tick not accepted yet: %s", answer.detail, extra={"action": "tick_retried", **facts}
+            )

@@ -11,7 +11,9 @@ from mt_core.workflow.operations import Schedule
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Points:
-    """The points of a schedule around an instant; `passed` is None when none has passed that is worth a tick."""
+    """The points of a schedule around an instant; `passed` is None when none has passed
+    that is worth a tick.
+    """
 
     passed: datetime | None
     next: datetime
@@ -19,13 +21,16 @@ class Points:
 
 @dataclass(slots=True)
 class GridCache:
-    """The points around *now*; schedules with one grid share one calculation, as thousands may be due at once."""
+    """The points around *now*; schedules with one grid share one calculation,
+    as thousands may be due at once.
+    """
 
     now: datetime
     _points: dict[tuple[Cadence, str], tuple[datetime, datetime]] = field(default_factory=dict)
 
     def around(self, schedule: Schedule, *, done: datetime | None = None, begun: bool = False) -> Points:
-        """Return the next point, and the latest one if it is later than the schedule's beginning and than *done*.
+        """Return the next point, and the latest one if it is later than the schedule's beginning
+        and than *done*.
 
         A schedule that has *begun* has no beginning: the clock has been put back since.
         Raises MtError if the schedule has no grid, such as for an unknown zone.

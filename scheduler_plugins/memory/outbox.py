@@ -11,7 +11,9 @@ from scheduler_plugins.memory.timer import Timer
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tick:
-    """One grid point of one workflow; `attempt` counts from 1, `setback` how often the clock had been put back before it."""
+    """One grid point of one workflow; `attempt` counts from 1, `setback` how often the clock had been
+    put back before it.
+    """
 
     workflow_id: str
     point: datetime
@@ -23,8 +25,8 @@ class Tick:
 class Outbox:
     """Keeps at most one tick for each workflow, that of its latest point, with one in flight at a time.
 
-    The gateway takes all due points of a table by itself, so an older point is never worth a request of its own. A tick is
-    `delayed` until its time comes, then one of the `ready`, then one of those `in_flight`.
+    The gateway takes all due points of a table by itself, so an older point is never worth a request of its
+    own. A tick is `delayed` until its time comes, then one of the `ready`, then one of those `in_flight`.
     """
 
     delayed: Timer = field(default_factory=Timer)
@@ -35,7 +37,9 @@ class Outbox:
     def put(self, tick: Tick) -> None:
         """Add *tick* in place of an older one, ready at once."""
         name = tick.workflow_id
-        if any(each and each.point >= tick.point for each in (self._waiting.get(name), self.in_flight.get(name))):
+        if any(
+            each and each.point >= tick.point for each in (self._waiting.get(name), self.in_flight.get(name))
+        ):
             return
         self._waiting[name] = tick
         self.delayed.drop(name)

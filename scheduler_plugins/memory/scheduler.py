@@ -1,4 +1,6 @@
-"""MemoryScheduler: refresh workflows that tick inside the gateway's own process, durable when the registry is."""
+"""MemoryScheduler: refresh workflows that tick inside the gateway's own process,
+durable when the registry is.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ from scheduler_plugins.memory.ticker import Ticker
 IDENTIFIER = "memory"
 LARGEST_OPTION = 10_000
 MAX_IN_FLIGHT = SchedulerOption(
-    key="max-in-flight", help="How many ticks may wait for the gateway's answer at the same time.", default="8"
+    key="max-in-flight",
+    help="How many ticks may wait for the gateway's answer at the same time.",
+    default="8",
 )
 CATCH_UP_RATE = SchedulerOption(
     key="catch-up-rate", help="How many missed ticks per second are made up after a restart.", default="50"
@@ -59,8 +63,9 @@ class _Runtime:
 class MemoryScheduler(WorkflowScheduler):
     """Ticks over HTTP from one timer thread.
 
-    It does not record which ticks it sent: a tick is done when the gateway has committed its run, and the points missed
-    while the process was down, or while a workflow was suspended, are those that the ledger does not have.
+    It does not record which ticks it sent: a tick is done when the gateway has committed its run,
+    and the points missed while the process was down, or while a workflow was suspended, are those that
+    the ledger does not have.
     """
 
     identifier: ClassVar[str] = IDENTIFIER
@@ -86,7 +91,9 @@ class MemoryScheduler(WorkflowScheduler):
                 try:
                     # What was created before begins later only if the clock has been put back since.
                     begun = definition.schedule.since > clock.now()
-                    points = grids.around(definition.schedule, done=ledger.get(definition.workflow_id), begun=begun)
+                    points = grids.around(
+                        definition.schedule, done=ledger.get(definition.workflow_id), begun=begun
+                    )
                 except MtError as cause:
                     # One definition that has no grid must not stop all others; it is described as MISSING.
                     facts = {"action": "workflow_skipped", "table": definition.identifier}
@@ -108,7 +115,9 @@ class MemoryScheduler(WorkflowScheduler):
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
         with self._operation("created", workflow.workflow_id) as runtime:
             stored = runtime.definitions.get(workflow.workflow_id)
-            definition = WorkflowDefinition.of(workflow) if stored is None or stored.token < workflow.token else stored
+            definition = (
+                WorkflowDefinition.of(workflow) if stored is None or stored.token < workflow.token else stored
+            )
             points = GridCache(runtime.clock.now()).around(definition.schedule)
             if definition is not stored:
                 runtime.definitions.put(definition)
@@ -128,8 +137,8 @@ class MemoryScheduler(WorkflowScheduler):
                 self._change(workflow, "re-scheduled", schedule=schedule)
             case _:
                 raise WorkflowError(
-                    f"The memory scheduler does not know the operation {type(workflow).__name__}; it can suspend, "
-                    "resume and re-schedule a refresh workflow."
+                    f"The memory scheduler does not know the operation {type(workflow).__name__}; "
+                    "it can suspend, resume and re-schedule a refresh workflow."
                 )
 
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
@@ -138,12 +147,16 @@ class MemoryScheduler(WorkflowScheduler):
             runtime.definitions.delete(workflow.handler.workflow_id)
             runtime.delivery.delete(workflow.handler.workflow_id)
 
-    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+    def describe_refresh_workflows(
+        self, handlers: Iterable[RefreshHandler]
+    ) -> Mapping[str, WorkflowDescription]:
         handlers = list(handlers)
         workflows = self._require_open().delivery.look_up(
             handler.workflow_id for handler in handlers if handler.scheduler == IDENTIFIER
         )
-        descriptions = {handler.workflow_id: WorkflowDescription(state=WorkflowState.MISSING) for handler in handlers}
+        descriptions = {
+            handler.workflow_id: WorkflowDescription(state=WorkflowState.MISSING) for handler in handlers
+        }
         for workflow_id, (definition, next_point) in workflows.items():
             state = WorkflowState.PAUSED if definition.paused else WorkflowState.ACTIVE
             description = WorkflowDescription(state=state, next_run=next_point, schedule=definition.schedule)
@@ -164,7 +177,8 @@ class MemoryScheduler(WorkflowScheduler):
             stored = runtime.definitions.get(workflow_id)
             if stored is None:
                 raise WorkflowError(
-                    f"Refresh workflow {workflow_id} cannot be {verb}: the memory scheduler does not have it; create it again."
+                    f"Refresh workflow {workflow_id} cannot be {verb}: "
+                    "the memory scheduler does not have it; create it again."
                 )
             stored.check_token(workflow.token, verb)
             definition = replace(stored, token=workflow.token, **changes)
@@ -182,7 +196,9 @@ class MemoryScheduler(WorkflowScheduler):
 
     @contextmanager
     def _operation(self, verb: str, workflow_id: str) -> Iterator[_Runtime]:
-        """Run one operation at a time, so that the stored definition and the workflow that ticks never differ."""
+        """Run one operation at a time, so that the stored definition and the workflow
+        that ticks never differ.
+        """
         with self._lock, workflow_errors(f"Refresh workflow {workflow_id} cannot be {verb}"):
             yield self._require_open()
 
@@ -197,6 +213,7 @@ def _number(options: Mapping[str, str], option: SchedulerOption) -> int:
     text = options.get(option.key, option.default or "").strip()
     if not (text.isascii() and text.isdigit() and 1 <= int(text) <= LARGEST_OPTION):
         raise WorkflowError(
-            f"workflow-scheduler.{IDENTIFIER}.{option.key} is {text!r}; set a whole number from 1 to {LARGEST_OPTION}."
+            f"workflow-scheduler.{IDENTIFIER}.{option.key} is {text!r}; "
+            f"set a whole number from 1 to {LARGEST_OPTION}."
         )
     return int(text)

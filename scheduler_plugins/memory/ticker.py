@@ -51,7 +51,9 @@ class _Session:
 
 
 class Ticker:
-    """Sends ticks over connections that stay open; safe from any thread, one session per distinct `init_config`."""
+    """Sends ticks over connections that stay open; safe from any thread,
+    one session per distinct `init_config`.
+    """
 
     def __init__(self, *, gateway_url: str, token: str, max_in_flight: int) -> None:
         address = Address.of(gateway_url)
@@ -63,7 +65,9 @@ class Ticker:
             headers={"Authorization": f"Bearer {token}"} if token else {},
             timeout=httpx.Timeout(TIMEOUT_S, connect=CONNECT_TIMEOUT_S),
             limits=limits,
-            transport=None if socket is None else httpx.HTTPTransport(uds=socket, limits=limits, verify=False),
+            transport=None
+            if socket is None
+            else httpx.HTTPTransport(uds=socket, limits=limits, verify=False),
             trust_env=False,
             # To load the certificates that https needs takes 20 ms; plain http needs none.
             verify=not address.base_url.startswith("http://"),

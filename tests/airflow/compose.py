@@ -9,7 +9,8 @@ import pytest
 from tests.airflow.settings import AirflowSettings
 from tests.airflow.stack import BOOT_S, AirflowStack
 
-# By this name, which the compose file gives it, containers reach the machine where the tests and their gateway run.
+# By this name, which the compose file gives it, containers reach the machine where the tests
+# and their gateway run.
 CONTAINERS_NAME_FOR_US = "host.docker.internal"
 
 

@@ -18,9 +18,11 @@ from tests.airflow.stack import AirflowStack, free_port, running_airflow
 from tests.postgres import fresh_database
 
 HERE = Path(__file__).parent
-# The first test of a session starts Airflow; a test waits for several things, for each of which Airflow gets its time.
+# The first test of a session starts Airflow; a test waits for several things,
+# for each of which Airflow gets its time.
 TEST_S = 900
-# Airflow parses only what changes: the files of all gateways would take it half a minute of a processor every five minutes.
+# Airflow parses only what changes: the files of all gateways would take it half a minute of a processor
+# every five minutes.
 NO_FULL_ROUND = {"AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "3600"}
 # In this order: those without one of these fixtures need nothing but an Airflow that runs.
 LAST = ("contract", "breakable_airflow")
@@ -33,8 +35,12 @@ def pytest_itemcollected(item: pytest.Item) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let tests that break Airflow come last, after the contract, which waits for the clock beside all others."""
-    items.sort(key=lambda item: max((LAST.index(name) + 1 for name in LAST if _asks_for(item, name)), default=0))
+    """Let tests that break Airflow come last, after the contract, which waits for the clock
+    beside all others.
+    """
+    items.sort(
+        key=lambda item: max((LAST.index(name) + 1 for name in LAST if _asks_for(item, name)), default=0)
+    )
 
 
 @pytest.fixture(scope="session")
@@ -85,9 +91,11 @@ def airflow(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[AirflowStack]:
-    """One Airflow for the session: `url`, `user`, `password`, `rest`; the lanes of the contract run beside what uses it.
+    """One Airflow for the session: `url`, `user`, `password`, `rest`;
+    the lanes of the contract run beside what uses it.
 
-    There it has PostgreSQL, as in production: on SQLite its components wait for each other, and give up when that takes long.
+    There it has PostgreSQL, as in production: on SQLite its components wait for each other,
+    and give up when that takes long.
     """
     host = CONTAINERS_NAME_FOR_US if stack_kind == "compose" else "127.0.0.1"
     of_lake = OtherGateway(url=f"http://{host}:{lake_port}", prefix=PREFIX)
@@ -120,7 +128,9 @@ def contract(airflow: AirflowStack, lanes: Lanes, stack_kind: str) -> Lanes:
 
 @pytest.fixture(scope="session")
 def breakable_airflow(airflow: AirflowStack, lanes: Lanes) -> AirflowStack:
-    """The session's Airflow when nothing else uses it: locally, a test can stop and kill its components and tasks."""
+    """The session's Airflow when nothing else uses it: locally, a test can stop and kill its components
+    and tasks.
+    """
     lanes.wait()
     return airflow
 
@@ -131,7 +141,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     stack = getattr(item, "funcargs", {}).get("airflow")
     if report.failed and isinstance(stack, AirflowStack):
-        report.sections += [(f"last lines of Airflow's {name}", text) for name, text in stack.last_lines().items()]
+        report.sections += [
+            (f"last lines of Airflow's {name}", text) for name, text in stack.last_lines().items()
+        ]
     return report
 
 

@@ -1,6 +1,8 @@
-"""The shipped contract on the Airflow scheduler with a real Airflow, in real time: one lane of `test_scheduler_contract`.
+"""The shipped contract on the Airflow scheduler with a real Airflow, in real time:
+one lane of `test_scheduler_contract`.
 
-Most of it is waiting for the clock, so that a process runs each lane (`lanes.py`), which shares the session's Airflow.
+Most of it is waiting for the clock, so that a process runs each lane (`lanes.py`),
+which shares the session's Airflow.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ TICK_S = 120.0
 
 @pytest.fixture(scope="module")
 def lane() -> Lane:
-    """The lane of this process, as soon as Airflow serves its gateway: it parses the files of all lanes when it starts."""
+    """The lane of this process, as soon as Airflow serves its gateway:
+    it parses the files of all lanes when it starts.
+    """
     lane = Lane.of_environment()
     anchors = [f"{lane.prefix}shard_{shard_of(table):02d}" for table in (TABLE, OTHER)]
     with closing(AirflowRest(lane.url, USER, PASSWORD)) as rest:
@@ -90,5 +94,7 @@ class TestAirflowSchedulerForReal(SchedulerContract):
     def clean_up(self) -> None:
         self.scheduler.open(self.context)
         for definition in self.definitions.all():
-            handler = RefreshHandler(scheduler=AirflowScheduler.identifier, workflow_id=definition.workflow_id)
+            handler = RefreshHandler(
+                scheduler=AirflowScheduler.identifier, workflow_id=definition.workflow_id
+            )
             self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))

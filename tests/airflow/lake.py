@@ -1,4 +1,6 @@
-"""A real gateway whose tables a real Airflow refreshes with a real Spark; tests can kill it, and make refreshes last."""
+"""A real gateway whose tables a real Airflow refreshes with a real Spark;
+tests can kill it, and make refreshes last.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ class Lake(GatewayUnderTest):
     def create(self, name: str, *, query: str, freshness: str = "INTERVAL '1' DAY", with_: str = "") -> str:
         """Make a materialized table in FULL mode and return the id of its DAG."""
         self.sql(
-            f"CREATE MATERIALIZED TABLE lake.default.{name} {with_} FRESHNESS = {freshness} REFRESH_MODE = FULL AS {query}"
+            f"CREATE MATERIALIZED TABLE lake.default.{name} {with_} FRESHNESS = {freshness} "
+            f"REFRESH_MODE = FULL AS {query}"
         )
         return dag_id_of(name)
 
@@ -68,7 +71,9 @@ class Lake(GatewayUnderTest):
         return self.create(name, query=query, freshness=freshness)
 
     def pace(self, name: str, seconds: float) -> None:
-        """Add a row to the source of a paced table; its next refresh lasts *seconds*, and no less after that."""
+        """Add a row to the source of a paced table; its next refresh lasts *seconds*,
+        and no less after that.
+        """
         self.sql(f"INSERT INTO lake.default.{name}_source VALUES ({int(seconds * 1000)})")
 
     def count(self, name: str) -> int:
@@ -97,7 +102,9 @@ class Lake(GatewayUnderTest):
     def running_jobs(self) -> list[Row]:
         """Return the jobs that Spark works on for refreshes."""
         return [
-            job for job in self.sql("SHOW JOBS") if job["status"] == "RUNNING" and "SHOW JOBS" not in job["job name"]
+            job
+            for job in self.sql("SHOW JOBS")
+            if job["status"] == "RUNNING" and "SHOW JOBS" not in job["job name"]
         ]
 
     def facts(self, name: str) -> dict[str, str]:
@@ -111,7 +118,9 @@ class Lake(GatewayUnderTest):
         return next(row for row in found if name in str(row["materialized table"]).split("."))
 
     def stored_status(self, name: str) -> str:
-        """Return the status of a table as the registry has it, without the look at Airflow that statements take."""
+        """Return the status of a table as the registry has it, without the look at Airflow
+        that statements take.
+        """
         with closing(sqlite3.connect(self.home / "registry.db", timeout=30)) as registry:
             ((status,),) = registry.execute("SELECT status FROM materialized_tables WHERE name = ?", (name,))
         return str(status)

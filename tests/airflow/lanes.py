@@ -1,6 +1,8 @@
-"""The lanes of the contract of schedulers: processes of pytest that mostly wait for the clock, beside the tests of the session.
+"""The lanes of the contract of schedulers: processes of pytest that mostly wait for the clock,
+beside the tests of the session.
 
-The session's Airflow serves a gateway of each lane. Whoever stops a component of that Airflow waits for their end before.
+The session's Airflow serves a gateway of each lane. Whoever stops a component of that Airflow waits
+for their end before.
 """
 
 from __future__ import annotations
@@ -53,7 +55,8 @@ class Lanes:
     @property
     def gateways(self) -> tuple[OtherGateway, ...]:
         return tuple(
-            OtherGateway(url=f"http://127.0.0.1:{port}", prefix=prefix) for prefix, port in self._ports.items()
+            OtherGateway(url=f"http://127.0.0.1:{port}", prefix=prefix)
+            for prefix, port in self._ports.items()
         )
 
     @contextmanager
@@ -75,7 +78,9 @@ class Lanes:
             self.result(number)
 
     def result(self, number: int) -> tuple[int, str]:
-        """Return the exit code of a lane and what it said, as soon as it has ended; it is killed when that takes too long."""
+        """Return the exit code of a lane and what it said, as soon as it has ended;
+        it is killed when that takes too long.
+        """
         process = self._processes[number]
         with suppress(subprocess.TimeoutExpired):
             process.wait(max(0.0, self._until - time.monotonic()))
@@ -84,7 +89,9 @@ class Lanes:
 
     def _start(self, number: int, lane: Lane) -> subprocess.Popen[bytes]:
         """Begin with every so many-th test of the contract."""
-        names = [name for name in dir(SchedulerContract) if name.startswith("test_")][number :: len(self._ports)]
+        names = [name for name in dir(SchedulerContract) if name.startswith("test_")][
+            number :: len(self._ports)
+        ]
         tests = [f"tests/airflow/contract_lane.py::TestAirflowSchedulerForReal::{name}" for name in names]
         with self._said(number).open("wb") as said:
             return subprocess.Popen(

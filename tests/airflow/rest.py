@@ -35,11 +35,17 @@ class AirflowRest:
     def close(self) -> None:
         self._client.close()
 
-    def ask(self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: Any) -> httpx.Response:
+    def ask(
+        self, method: str, path: str, body: Mapping[str, Any] | None = None, **query: Any
+    ) -> httpx.Response:
         """Return the answer to a call of `/api/v2`."""
         for _ in range(TRIES):
             answer = self._client.request(
-                method, f"/api/v2{path}", json=body, params=query, headers={"Authorization": f"Bearer {self.token()}"}
+                method,
+                f"/api/v2{path}",
+                json=body,
+                params=query,
+                headers={"Authorization": f"Bearer {self.token()}"},
             )
             if answer.status_code == httpx.codes.UNAUTHORIZED:
                 self._token = ""
@@ -73,7 +79,7 @@ class AirflowRest:
             time.sleep(LOOK_AGAIN_S)
         return found
 
-    # ------------------------------------------------------------------------------------------------------- what users do
+    # ------------------------------------------------------------------------------------------ what users do
 
     def dag(self, dag_id: str) -> dict[str, Any]:
         return self.get(f"/dags/{dag_id}")
@@ -90,7 +96,9 @@ class AirflowRest:
         """Return the events of assets that a DAG's tasks have sent."""
         return list(self.get("/assets/events", source_dag_id=dag_id).get("asset_events", []))
 
-    def trigger(self, dag_id: str, *, logical_date: str | None = None, conf: Mapping[str, Any] | None = None) -> str:
+    def trigger(
+        self, dag_id: str, *, logical_date: str | None = None, conf: Mapping[str, Any] | None = None
+    ) -> str:
         """Run a DAG by hand and return the run's id."""
         body = {"logical_date": logical_date, "conf": dict(conf or {})}
         answer = self.ask("POST", f"/dags/{dag_id}/dagRuns", body)
@@ -121,7 +129,9 @@ class AirflowRest:
         self.ask("PATCH", path, {"new_state": state}).raise_for_status()
 
     def mark_run(self, dag_id: str, run_id: str, state: str) -> None:
-        self.ask("PATCH", f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}", {"state": state}).raise_for_status()
+        self.ask(
+            "PATCH", f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}", {"state": state}
+        ).raise_for_status()
 
     def clear_task(self, dag_id: str, run_id: str, task_id: str = "refresh") -> None:
         body = {"dry_run": False, "dag_run_id": run_id, "task_ids": [task_id], "only_failed": False}
@@ -132,15 +142,22 @@ class AirflowRest:
         return self.ask("GET", path, full_content="true").text
 
     def links(self, dag_id: str, run_id: str, task_id: str = "refresh") -> dict[str, str]:
-        return self.get(f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/links")["extra_links"]
+        return self.get(f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/links")[
+            "extra_links"
+        ]
 
     def result(self, dag_id: str, run_id: str, task_id: str = "refresh") -> Any:
-        path = f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/xcomEntries/return_value"
+        path = (
+            f"/dags/{dag_id}/dagRuns/{quote(run_id, safe='')}/taskInstances/{task_id}/"
+            "xcomEntries/return_value"
+        )
         return self.get(path).get("value")
 
     def token(self) -> str:
         """Return the token of a login."""
         if not self._token:
             body = {"username": self._user, "password": self._password}
-            self._token = self._client.post("/auth/token", json=body).raise_for_status().json()["access_token"]
+            self._token = (
+                self._client.post("/auth/token", json=body).raise_for_status().json()["access_token"]
+            )
         return self._token

@@ -1,4 +1,6 @@
-"""The environment of an Airflow for tests: every setting that a real one needs for us, and what keeps it small."""
+"""The environment of an Airflow for tests: every setting that a real one needs for us,
+and what keeps it small.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class OtherGateway:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AirflowSettings:
-    """Where an Airflow lives, which gateway it serves, and its database: `postgresql://…`, or "" for SQLite in its home."""
+    """Where an Airflow lives, which gateway it serves, and its database:
+    `postgresql://…`, or "" for SQLite in its home.
+    """
 
     home: Path
     port: int
@@ -75,7 +79,9 @@ class AirflowSettings:
 
     def environment(self, venv: Path) -> dict[str, str]:
         """Return the environment of every process; nothing of an Airflow of the developer's own gets in."""
-        inherited = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))}
+        inherited = {
+            name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "_AIRFLOW"))
+        }
         # Modules would be compiled anew by every process.
         inherited.pop("PYTHONDONTWRITEBYTECODE", None)
         return {
@@ -94,7 +100,9 @@ class AirflowSettings:
     def prepare(self) -> None:
         """Make the home with the file of passwords."""
         self.home.mkdir(parents=True, exist_ok=True)
-        (self.home / "passwords.json").write_text(json.dumps({USER: PASSWORD, SERVICE_USER: SERVICE_PASSWORD}))
+        (self.home / "passwords.json").write_text(
+            json.dumps({USER: PASSWORD, SERVICE_USER: SERVICE_PASSWORD})
+        )
 
     def _places(self) -> dict[str, str]:
         postgresql = self.database_url.replace("postgresql://", "postgresql+psycopg2://")

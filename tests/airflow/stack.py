@@ -50,7 +50,9 @@ class AirflowStack:
             _let_readers_in(self.settings.database)
 
     def start(self, *names: str) -> None:
-        """Start components (default: all that do not run) and wait until Airflow says that they are healthy."""
+        """Start components (default: all that do not run) and wait until Airflow says
+        that they are healthy.
+        """
         for name in names or COMPONENTS:
             if name not in self._processes:
                 self._processes[name] = self._spawn(name)
@@ -59,12 +61,18 @@ class AirflowStack:
     def last_lines(self, count: int = 40) -> dict[str, str]:
         """Return, by component, the end of what it wrote, as far as that is on this machine."""
         logs = {name: self.settings.home / f"{name}.log" for name in COMPONENTS}
-        return {name: "\n".join(self.log(name).splitlines()[-count:]) for name, log in logs.items() if log.exists()}
+        return {
+            name: "\n".join(self.log(name).splitlines()[-count:])
+            for name, log in logs.items()
+            if log.exists()
+        }
 
     def stop(self, *names: str) -> None:
         """Let components (default: all) end as at a shutdown; what does not is killed."""
         stopping = {
-            name: self._processes.pop(name) for name in names or tuple(self._processes) if name in self._processes
+            name: self._processes.pop(name)
+            for name in names or tuple(self._processes)
+            if name in self._processes
         }
         for process in stopping.values():
             process.send_signal(signal.SIGTERM)
@@ -80,7 +88,9 @@ class AirflowStack:
             _kill_group(self._processes.pop(name))
 
     def kill_task(self, task: str) -> None:
-        """Kill the process of the task instance of that id, a child of the executor's worker that runs it, and nothing else."""
+        """Kill the process of the task instance of that id, a child of the executor's worker that runs it,
+        and nothing else.
+        """
         workers = psutil.Process(self._processes["scheduler"].pid).children()
         found = [
             process
@@ -117,17 +127,26 @@ class AirflowStack:
     def _healthy(self, names: tuple[str, ...]) -> bool:
         for name, process in self._processes.items():
             if process.poll() is not None:
-                raise RuntimeError(f"{name} of Airflow ended with {process.returncode}:\n{self.log(name)[-4000:]}")
+                raise RuntimeError(
+                    f"{name} of Airflow ended with {process.returncode}:\n{self.log(name)[-4000:]}"
+                )
         health = self.rest.health()
         return all(health.get(COMPONENTS[name][1], {}).get("status") == "healthy" for name in names)
 
     def _airflow(self, *arguments: str) -> None:
         command = [self._venv / "bin" / "airflow", *arguments]
         done = subprocess.run(
-            command, env=self._environment, cwd=self.settings.home, capture_output=True, text=True, timeout=MIGRATE_S
+            command,
+            env=self._environment,
+            cwd=self.settings.home,
+            capture_output=True,
+            text=True,
+            timeout=MIGRATE_S,
         )
         if done.returncode:
-            raise RuntimeError(f"airflow {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
+            raise RuntimeError(
+                f"airflow {' '.join(arguments)} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}"
+            )
 
 
 @contextmanager
@@ -164,6 +183,8 @@ def _kill_group(process: subprocess.Popen[bytes]) -> None:
 
 
 def _let_readers_in(database: Path) -> None:
-    """Have SQLite write beside its readers: otherwise each of Airflow's components waits for the reads of all others."""
+    """Have SQLite write beside its readers: otherwise each of Airflow's components waits
+    for the reads of all others.
+    """
     with closing(sqlite3.connect(database)) as connection:
         connection.execute("PRAGMA journal_mode=WAL")

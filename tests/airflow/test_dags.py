@@ -18,7 +18,9 @@ def now() -> str:
 
 
 def publish(airflow: AirflowStack, gateway: StubGateway, *bodies: dict[str, object]) -> None:
-    """Serve *bodies* and have Airflow look, as the gateway does: until it shows, as Airflow drops what meets a running parse."""
+    """Serve *bodies* and have Airflow look, as the gateway does:
+    until it shows, as Airflow drops what meets a running parse.
+    """
     gateway.definitions = list(bodies)
     for body in bodies:
         anchor = f"mt__shard_{shard_of(body):02d}"
@@ -59,7 +61,9 @@ def test_a_definition_becomes_a_dag_with_its_schedule_and_documentation(
     airflow: AirflowStack, gateway: StubGateway
 ) -> None:
     since = now()
-    publish(airflow, gateway, definition("lake.shown", every=(90, "MINUTE"), cron="", zone="UTC", since=since))
+    publish(
+        airflow, gateway, definition("lake.shown", every=(90, "MINUTE"), cron="", zone="UTC", since=since)
+    )
 
     dag = airflow.rest.wait(lambda: airflow.rest.dag("mt__lake.shown"), SOON_S)
     details = airflow.rest.get("/dags/mt__lake.shown/details")
@@ -69,7 +73,9 @@ def test_a_definition_becomes_a_dag_with_its_schedule_and_documentation(
     assert dag["is_paused"] is False
     assert dag["next_dagrun_run_after"] > since
     assert {tag["name"] for tag in dag["tags"]} == {"freshtable", "materialized-table"}
-    first = airflow.rest.get("/dags", order_by="dag_display_name", dag_id_prefix_pattern=PREFIX, limit=1)["dags"][0]
+    first = airflow.rest.get("/dags", order_by="dag_display_name", dag_id_prefix_pattern=PREFIX, limit=1)[
+        "dags"
+    ][0]
     assert first["dag_id"].startswith("mt__lake.")
     assert "CREATE MATERIALIZED TABLE lake.shown" in details["doc_md"]
     assert airflow.rest.runs("mt__lake.shown") == []

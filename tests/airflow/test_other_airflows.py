@@ -22,7 +22,9 @@ def test_two_lines_in_the_dags_folder_do_without_a_bundle(tmp_path: Path, stack_
     local = {"name": "dags", "classpath": "airflow.dag_processing.bundles.local.LocalDagBundle", "kwargs": {}}
     more = {"AIRFLOW__DAG_PROCESSOR__DAG_BUNDLE_CONFIG_LIST": json.dumps([local])}
     with StubGateway(looks=1) as gateway:
-        settings = AirflowSettings(home=tmp_path, port=free_port(), gateway_url=gateway.url, token=TOKEN, more=more)
+        settings = AirflowSettings(
+            home=tmp_path, port=free_port(), gateway_url=gateway.url, token=TOKEN, more=more
+        )
         (tmp_path / "dags").mkdir()
         (tmp_path / "dags" / "materialized_tables.py").write_text(
             "# a DAG file of Airflow\n"
@@ -35,5 +37,7 @@ def test_two_lines_in_the_dags_folder_do_without_a_bundle(tmp_path: Path, stack_
 
             run_id = airflow.rest.trigger("mt__lake.loaded")
 
-            airflow.rest.wait(lambda: airflow.rest.run("mt__lake.loaded", run_id)["state"] == "success", SOON_S)
+            airflow.rest.wait(
+                lambda: airflow.rest.run("mt__lake.loaded", run_id)["state"] == "success", SOON_S
+            )
             assert [run.table for run in gateway.runs] == ["lake.loaded"]

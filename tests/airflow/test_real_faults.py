@@ -30,7 +30,9 @@ def succeeded(airflow: AirflowStack, dag_id: str, run_id: str) -> None:
 
 
 def begin(airflow: AirflowStack, lake: Lake, name: str, lasts_s: float) -> Ids:
-    """Make a table and have Airflow begin a refresh that lasts that long; return the ids of its DAG and of the run."""
+    """Make a table and have Airflow begin a refresh that lasts that long;
+    return the ids of its DAG and of the run.
+    """
     dag_id = lake.paced(name)
     lake.pace(name, lasts_s)
     run_id = airflow.rest.trigger(dag_id)
@@ -39,8 +41,12 @@ def begin(airflow: AirflowStack, lake: Lake, name: str, lasts_s: float) -> Ids:
 
 
 def watched(airflow: AirflowStack, dag_id: str, run_id: str) -> None:
-    """Wait until the triggerer watches a refresh: before that, Airflow tells nobody of a task that is ended by hand."""
-    airflow.rest.wait(lambda: re.search(r"\(ID \d+\) starting", airflow.rest.task_log(dag_id, run_id)), SOON_S)
+    """Wait until the triggerer watches a refresh: before that, Airflow tells nobody of a task
+    that is ended by hand.
+    """
+    airflow.rest.wait(
+        lambda: re.search(r"\(ID \d+\) starting", airflow.rest.task_log(dag_id, run_id)), SOON_S
+    )
 
 
 def published_once(lake: Lake, name: str) -> None:
@@ -57,7 +63,9 @@ def test_a_task_failed_by_hand_cancels_its_spark_job_and_a_cleared_one_refreshes
     dag_id, run_id = begin(airflow, lake, "ended_by_hand", SHORT_S)
 
     airflow.rest.mark_task(dag_id, run_id, "failed")
-    wait_until(lambda: statuses(lake, "ended_by_hand") == ["CANCELED"], "the refresh was not cancelled", SOON_S)
+    wait_until(
+        lambda: statuses(lake, "ended_by_hand") == ["CANCELED"], "the refresh was not cancelled", SOON_S
+    )
     jobs, count = lake.running_jobs(), lake.count("ended_by_hand")
     airflow.rest.clear_task(dag_id, run_id)
 
@@ -68,7 +76,8 @@ def test_a_task_failed_by_hand_cancels_its_spark_job_and_a_cleared_one_refreshes
 
 @pytest.fixture(scope="module")
 def survivors(airflow: AirflowStack, session_lake: Lake) -> dict[str, Ids]:
-    """Runs of three tables that go on: one's task was killed, then the gateway under the second's, at a tick of the third.
+    """Runs of three tables that go on: one's task was killed, then the gateway under the second's,
+    at a tick of the third.
 
     Airflow tries again half a minute later: the other tests go on meanwhile.
     """
@@ -90,7 +99,9 @@ def survivors(airflow: AirflowStack, session_lake: Lake) -> dict[str, Ids]:
 
 
 @pytest.mark.usefixtures("survivors")
-def test_clearing_a_task_in_mid_refresh_ends_that_and_begins_another(airflow: AirflowStack, lake: Lake) -> None:
+def test_clearing_a_task_in_mid_refresh_ends_that_and_begins_another(
+    airflow: AirflowStack, lake: Lake
+) -> None:
     dag_id, run_id = begin(airflow, lake, "cleared", SHORT_S)
 
     airflow.rest.clear_task(dag_id, run_id)
@@ -101,7 +112,9 @@ def test_clearing_a_task_in_mid_refresh_ends_that_and_begins_another(airflow: Ai
     assert lake.count("cleared") == 2
 
 
-def test_a_run_failed_by_hand_cancels_the_refresh_that_its_task_waits_for(airflow: AirflowStack, lake: Lake) -> None:
+def test_a_run_failed_by_hand_cancels_the_refresh_that_its_task_waits_for(
+    airflow: AirflowStack, lake: Lake
+) -> None:
     dag_id, run_id = begin(airflow, lake, "failed_run", ENDLESS_S)
     watched(airflow, dag_id, run_id)
 
@@ -163,7 +176,9 @@ def test_a_gateway_that_is_down_at_a_tick_loses_none(
     assert lake.refreshes("missed")[0]["schedule time"] == "2026-10-06 00:00:00"
 
 
-def test_a_triggerer_killed_in_mid_refresh_goes_on_watching(breakable_airflow: AirflowStack, lake: Lake) -> None:
+def test_a_triggerer_killed_in_mid_refresh_goes_on_watching(
+    breakable_airflow: AirflowStack, lake: Lake
+) -> None:
     airflow = breakable_airflow
     dag_id, run_id = begin(airflow, lake, "killed_triggerer", LONG_S)
     watched(airflow, dag_id, run_id)
@@ -180,12 +195,15 @@ def test_with_airflow_away_nothing_is_half_made_and_drop_is_finished_later(
     breakable_airflow: AirflowStack, lake: Lake
 ) -> None:
     airflow = breakable_airflow
-    suspended, active, dropped = (lake.create(name, query="SELECT 1 AS n") for name in ("away_s", "away_a", "away_d"))
+    suspended, active, dropped = (
+        lake.create(name, query="SELECT 1 AS n") for name in ("away_s", "away_a", "away_d")
+    )
     lake.sql("ALTER MATERIALIZED TABLE lake.default.away_s SUSPEND")
 
     with away(airflow, "api-server"):
         create = refused(
-            lake, "CREATE MATERIALIZED TABLE lake.default.away_c FRESHNESS = INTERVAL '1' DAY AS SELECT 1 AS n"
+            lake,
+            "CREATE MATERIALIZED TABLE lake.default.away_c FRESHNESS = INTERVAL '1' DAY AS SELECT 1 AS n",
         )
         suspend = refused(lake, "ALTER MATERIALIZED TABLE lake.default.away_a SUSPEND")
         resume = refused(lake, "ALTER MATERIALIZED TABLE lake.default.away_s RESUME")

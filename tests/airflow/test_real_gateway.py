@@ -24,10 +24,12 @@ DAILY_PARTITIONS = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatte
 
 @pytest.fixture(scope="module")
 def begun(airflow: AirflowStack, session_lake: Lake) -> None:
-    """What takes a tick of Airflow or a pass of the gateway's reconciler is begun at once, as tests that come later look at it.
+    """What takes a tick of Airflow or a pass of the gateway's reconciler is begun at once,
+    as tests that come later look at it.
 
-    `ticked`, `upper` and `lower` refresh each minute; five schedule times of `broken` are asked for since a column of its query
-    is gone; `paused_too` is paused in Airflow, and the DAGs of `gone_suspended` and `gone_active` are deleted there.
+    `ticked`, `upper` and `lower` refresh each minute; five schedule times of `broken` are asked for since
+    a column of its query is gone; `paused_too` is paused in Airflow, and the DAGs of `gone_suspended` and
+    `gone_active` are deleted there.
     """
     lake = session_lake
     lake.sql("CREATE TABLE lake.default.broken_source (city STRING, z INT) USING iceberg")
@@ -43,7 +45,8 @@ def begun(airflow: AirflowStack, session_lake: Lake) -> None:
     lake.paced("upper", freshness="INTERVAL '1' MINUTE")
     lake.create("lower", query="SELECT n FROM lake.default.upper", freshness="INTERVAL '1' MINUTE")
     lake.pace("ticked", 0)
-    # Longer than the tick of one DAG comes after that of another, and shorter than half the freshness, after which none waits.
+    # Longer than the tick of one DAG comes after that of another, and shorter than half the freshness,
+    # after which none waits.
     lake.pace("upper", 15)
 
 
@@ -53,13 +56,17 @@ def test_a_table_waits_for_the_run_of_the_same_schedule_time_of_the_one_that_it_
     waited: dict[str, Row] = {}
 
     def met() -> tuple[Row, Row, Row] | None:
-        """A refresh of the lower table as it waited and as it ended, and that of the upper one for which it waited.
+        """A refresh of the lower table as it waited and as it ended, and that of the upper one
+        for which it waited.
 
-        A tick of one DAG can come so late after that of the other that nothing is left to wait for; then the next ones meet.
+        A tick of one DAG can come so late after that of the other that nothing is left to wait for;
+        then the next ones meet.
         """
         of_lower = lake.refreshes("lower")
         waited.update({str(run["refresh"]): run for run in of_lower if "waits for" in str(run["reason"])})
-        of_upper = {run["schedule time"]: run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED"}
+        of_upper = {
+            run["schedule time"]: run for run in lake.refreshes("upper") if run["status"] == "SUCCEEDED"
+        }
         ended = [run for run in of_lower if run["refresh"] in waited and run["status"] == "SUCCEEDED"]
         both = [(waited[str(run["refresh"])], run, of_upper.get(run["schedule time"])) for run in ended]
         return next(((first, last, upper) for first, last, upper in both if upper), None)
@@ -81,7 +88,9 @@ def test_a_tick_refreshes_and_its_task_log_ends_with_what_it_came_to(
     airflow.rest.wait(lambda: lake.count("ticked") == 2, TICK_S)
     # Each tick refreshes it: the query is not deterministic.
     run = next(run for run in lake.refreshes("ticked") if run["status"] == "SUCCEEDED")
-    last = f"FINISHED: decision refresh ({run['reason']}), the whole table, 1 row, snapshot {run['snapshot']}."
+    last = (
+        f"FINISHED: decision refresh ({run['reason']}), the whole table, 1 row, snapshot {run['snapshot']}."
+    )
 
     def told() -> list[dict[str, Any]]:
         return [
@@ -91,7 +100,9 @@ def test_a_tick_refreshes_and_its_task_log_ends_with_what_it_came_to(
         ]
 
     (in_airflow,) = airflow.rest.wait(told, SOON_S)
-    airflow.rest.wait(lambda: airflow.rest.run(dag_id, in_airflow["dag_run_id"])["state"] == "success", SOON_S)
+    airflow.rest.wait(
+        lambda: airflow.rest.run(dag_id, in_airflow["dag_run_id"])["state"] == "success", SOON_S
+    )
     lake.drop("ticked")
     assert dag["timetable_summary"].startswith("* * * * * (Europe/Berlin) since ")
     assert (in_airflow["run_type"], run["kind"], run["attempt"]) == ("scheduled", "PERIODIC", 1)
@@ -125,10 +136,16 @@ def test_a_backfill_refreshes_the_partitions_of_three_past_days_and_no_others(
 
     # Their schedule times are the midnights at which the days of the 2nd to the 4th were over.
     airflow.rest.backfill(dag_id, "2026-09-02T12:00:00Z", "2026-09-05T12:00:00Z")
-    airflow.rest.wait(lambda: [run["state"] for run in airflow.rest.runs(dag_id)] == ["success"] * 3, 2 * SOON_S)
+    airflow.rest.wait(
+        lambda: [run["state"] for run in airflow.rest.runs(dag_id)] == ["success"] * 3, 2 * SOON_S
+    )
 
     found = dict(lake.values("SELECT ds, amount FROM lake.default.daily"))
-    assert sorted(ds for ds, amount in found.items() if amount == 1001) == ["2026-09-02", "2026-09-03", "2026-09-04"]
+    assert sorted(ds for ds, amount in found.items() if amount == 1001) == [
+        "2026-09-02",
+        "2026-09-03",
+        "2026-09-04",
+    ]
     assert sorted(found.values()) == [1] * 4 + [1001] * 3
     times = sorted(run["schedule time"] for run in lake.refreshes("daily"))
     assert times == ["2026-09-03 00:00:00", "2026-09-04 00:00:00", "2026-09-05 00:00:00"]
@@ -160,21 +177,30 @@ def test_a_resume_in_sql_is_never_undone_by_a_late_look_at_airflow(airflow: Airf
         airflow.rest.pause(dag_id, True)
         lake.sql("ALTER MATERIALIZED TABLE lake.default.contended RESUME")
         found.append((lake.stored_status("contended"), airflow.rest.dag(dag_id)["is_paused"]))
-        found.append((lake.facts("contended")["status"].partition(",")[0], airflow.rest.dag(dag_id)["is_paused"]))
+        found.append(
+            (lake.facts("contended")["status"].partition(",")[0], airflow.rest.dag(dag_id)["is_paused"])
+        )
 
     assert set(found) == {("ACTIVATED", False)}
     assert SERVICE_USER not in lake.facts("contended")["status"]
 
 
-def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(airflow: AirflowStack, lake: Lake, begun: None) -> None:
+def test_a_dag_deleted_by_hand_comes_back_as_the_table_is(
+    airflow: AirflowStack, lake: Lake, begun: None
+) -> None:
     suspended, active = dag_id_of("gone_suspended"), dag_id_of("gone_active")
 
     airflow.rest.wait(lambda: airflow.rest.dag(suspended) and airflow.rest.dag(active), PASS_S)
     assert [airflow.rest.dag(dag_id)["is_paused"] for dag_id in (suspended, active)] == [True, False]
-    assert [lake.stored_status(name) for name in ("gone_suspended", "gone_active")] == ["SUSPENDED", "ACTIVATED"]
+    assert [lake.stored_status(name) for name in ("gone_suspended", "gone_active")] == [
+        "SUSPENDED",
+        "ACTIVATED",
+    ]
 
 
-def test_a_table_in_continuous_mode_has_no_dag_until_its_mode_is_full(airflow: AirflowStack, lake: Lake) -> None:
+def test_a_table_in_continuous_mode_has_no_dag_until_its_mode_is_full(
+    airflow: AirflowStack, lake: Lake
+) -> None:
     lake.sql("CREATE TABLE lake.default.followed_source (id BIGINT) USING iceberg")
     query = "SELECT count(*) AS n FROM lake.default.followed_source"
     lake.sql(f"CREATE MATERIALIZED TABLE lake.default.followed REFRESH_MODE = CONTINUOUS AS {query}")

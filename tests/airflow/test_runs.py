@@ -1,4 +1,6 @@
-"""Refreshes that a real Airflow asks for: by schedule, by hand, for the past; and what becomes of those that are ended."""
+"""Refreshes that a real Airflow asks for: by schedule, by hand, for the past;
+and what becomes of those that are ended.
+"""
 
 from __future__ import annotations
 
@@ -30,7 +32,9 @@ def asked(gateway: StubGateway, count: int = 1) -> list[StubRun]:
     return gateway.runs
 
 
-def test_a_tick_is_asked_for_with_its_point_in_the_tables_zone(airflow: AirflowStack, gateway: StubGateway) -> None:
+def test_a_tick_is_asked_for_with_its_point_in_the_tables_zone(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
     made = datetime.now(UTC) - timedelta(days=2)
     today = datetime.now(BERLIN).strftime("%Y-%m-%d 00:00:00")
 
@@ -45,7 +49,9 @@ def test_a_tick_is_asked_for_with_its_point_in_the_tables_zone(airflow: AirflowS
     assert len(gateway.runs) == 1
 
 
-def test_a_manual_run_refreshes_and_its_log_and_result_say_how(airflow: AirflowStack, gateway: StubGateway) -> None:
+def test_a_manual_run_refreshes_and_its_log_and_result_say_how(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
     dag_id = table(airflow, gateway, "by_hand")
 
     run_id = airflow.rest.trigger(dag_id, logical_date="2026-10-05T22:00:00Z")
@@ -62,7 +68,9 @@ def test_a_manual_run_refreshes_and_its_log_and_result_say_how(airflow: AirflowS
     assert "the period that ends then" in log
     assert [event["extra"]["rows"] for event in airflow.rest.asset_events(dag_id)] == [42]
     assert "7171" in str(airflow.rest.result(dag_id, run_id))
-    assert airflow.rest.links(dag_id, run_id) == {"Refresh run": f"http://gateway/lake.by_hand?run={run.handle}"}
+    assert airflow.rest.links(dag_id, run_id) == {
+        "Refresh run": f"http://gateway/lake.by_hand?run={run.handle}"
+    }
 
 
 def test_a_forced_run_says_so_to_the_gateway_and_a_skipped_one_is_no_event_of_the_asset(
@@ -112,7 +120,9 @@ def test_a_long_refresh_waits_without_a_worker_and_shows_its_progress(
 
 
 @pytest.mark.slow
-def test_ending_a_waiting_task_by_hand_cancels_its_refresh(airflow: AirflowStack, gateway: StubGateway) -> None:
+def test_ending_a_waiting_task_by_hand_cancels_its_refresh(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
     names = ("failed_task", "cleared_task", "failed_run")
     publish(airflow, gateway, *(definition(f"lake.{name}", since=now()) for name in names))
     failed_task, cleared_task, failed_run = ids = [
@@ -170,7 +180,9 @@ def test_a_killed_task_finds_its_refresh_again(airflow: AirflowStack, gateway: S
 
 
 @pytest.mark.kills
-def test_a_gateway_that_is_away_at_the_tick_is_asked_again(airflow: AirflowStack, gateway: StubGateway) -> None:
+def test_a_gateway_that_is_away_at_the_tick_is_asked_again(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
     dag_id = table(airflow, gateway, "away")
     gateway.down = True
     run_id = airflow.rest.trigger(dag_id)
@@ -185,7 +197,9 @@ def test_a_gateway_that_is_away_at_the_tick_is_asked_again(airflow: AirflowStack
 
 
 @pytest.mark.slow
-def test_a_table_dropped_meanwhile_fails_the_task_at_once(airflow: AirflowStack, gateway: StubGateway) -> None:
+def test_a_table_dropped_meanwhile_fails_the_task_at_once(
+    airflow: AirflowStack, gateway: StubGateway
+) -> None:
     dag_id = table(airflow, gateway, "dropped")
     gateway.refusals = [refusal(410, "TABLE_GONE", "Materialized table lake.dropped was dropped.")]
 

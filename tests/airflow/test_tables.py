@@ -160,9 +160,9 @@ def test_a_scheduler_that_died_is_named_with_its_last_heartbeat_until_it_runs_ag
     assert ill.endswith(
         "runs without a healthy scheduler: DAGs and refreshes may be late; see that `airflow scheduler` runs"
     )
-    since = datetime.fromisoformat(ill.removeprefix("airflow is UNHEALTHY since ").partition(" UTC")[0]).replace(
-        tzinfo=UTC
-    )
+    since = datetime.fromisoformat(
+        ill.removeprefix("airflow is UNHEALTHY since ").partition(" UTC")[0]
+    ).replace(tzinfo=UTC)
     assert killed - timedelta(seconds=30) < since <= killed
 
 

@@ -1,6 +1,8 @@
-"""Functions to look at: `python -m tests.architecture.long_functions` lists those of over 50 lines, longest first.
+"""Functions to look at: `python -m tests.architecture.long_functions` lists those of over 50 lines,
+longest first.
 
-No test refuses a long function: it is as long as its idea. The list is for the reader who looks for one that has two.
+No test refuses a long function: it is as long as its idea. The list is for the reader who looks
+for one that has two.
 """
 
 from __future__ import annotations
@@ -17,7 +19,9 @@ MOST_LINES = 50
 
 def long_functions(modules: Iterable[Path]) -> list[tuple[int, str]]:
     """Return the lines and the place of each function of *modules* with over 50 lines, longest first."""
-    return sorted((each for module in modules for each in _long(module)), key=lambda each: (-each[0], each[1]))
+    return sorted(
+        (each for module in modules for each in _long(module)), key=lambda each: (-each[0], each[1])
+    )
 
 
 def _long(module: Path) -> Iterator[tuple[int, str]]:

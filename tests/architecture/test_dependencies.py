@@ -1,4 +1,6 @@
-"""What a module imports is installed with it: by the base, or by the extras that its part of the package needs."""
+"""What a module imports is installed with it: by the base, or by the extras that its part
+of the package needs.
+"""
 
 from __future__ import annotations
 
@@ -93,7 +95,10 @@ def test_every_import_is_a_declared_dependency_of_the_extras_that_its_module_nee
 def test_every_dependency_has_a_lower_bound(path: str) -> None:
     own = "freshtable["
     unbounded = [
-        each for group in project(path).values() for each in group if ">=" not in each and not each.startswith(own)
+        each
+        for group in project(path).values()
+        for each in group
+        if ">=" not in each and not each.startswith(own)
     ]
 
     assert unbounded == []

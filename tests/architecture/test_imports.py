@@ -1,4 +1,6 @@
-"""Layers hold, and light things stay light: what the command line and the client load is looked at in a process of its own."""
+"""Layers hold, and light things stay light: what the command line and the client load is looked
+at in a process of its own.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,18 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 HEAVY = (
-    *("pyspark", "py4j", "pyarrow", "fastapi", "uvicorn", "sqlalchemy", "alembic", "sqlglot", "orjson", "psycopg"),
+    *(
+        "pyspark",
+        "py4j",
+        "pyarrow",
+        "fastapi",
+        "uvicorn",
+        "sqlalchemy",
+        "alembic",
+        "sqlglot",
+        "orjson",
+        "psycopg",
+    ),
     "prompt_toolkit",
 )
 BLOCK = f"""
@@ -55,14 +68,18 @@ def test_the_layers_hold() -> None:
     command = [str(Path(sys.executable).parent / "lint-imports"), "--cache-dir", ".import_linter_cache"]
     environment = os.environ | {"PYTHONPATH": "dags"}
 
-    linted = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    linted = subprocess.run(
+        command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
 
     assert linted.returncode == 0, linted.stdout
 
 
 @pytest.fixture(scope="module")
 def helps() -> dict[str, dict[str, Any]]:
-    """What each help printed, with the exit code and the heavy modules loaded by then: one process asks for all."""
+    """What each help printed, with the exit code and the heavy modules loaded by then:
+    one process asks for all.
+    """
     code = f"""
 import contextlib, io, json, sys
 from mt_core.cli import app
@@ -105,7 +122,8 @@ for module in {LIGHT!r}:
         error = ""
     except Exception:
         error = traceback.format_exc()
-    found[module] = {{"error": error, "loaded": [name for name in {HEAVY} if name in set(sys.modules) - before]}}
+    loaded = [name for name in {HEAVY} if name in set(sys.modules) - before]
+    found[module] = {{"error": error, "loaded": loaded}}
 print(json.dumps(found))
 """
     imported = run_python(code)
@@ -155,10 +173,15 @@ app(["sql", "--gateway", "http://127.0.0.1:9", "--format", "parquet", "-o", "x.p
     shown = run_python(code)
 
     assert shown.returncode == 2
-    assert shown.stderr.startswith("Error: --format parquet needs the package pyarrow; install the extra 'client'")
+    assert shown.stderr.startswith(
+        "Error: --format parquet needs the package pyarrow; install the extra 'client'"
+    )
 
 
 def test_only_the_chosen_scheduler_is_imported() -> None:
-    code = "import sys, mt_core.workflow.loader\nprint(any(n.startswith('scheduler_plugins.') for n in sys.modules))"
+    code = (
+        "import sys, mt_core.workflow.loader\n"
+        "print(any(n.startswith('scheduler_plugins.') for n in sys.modules))"
+    )
 
     assert run_python(code).stdout.strip() == "False"

@@ -1,4 +1,6 @@
-"""Tests that need more than Python say so for their whole module: `make check` does not look into their folder."""
+"""Tests that need more than Python say so for their whole module:
+`make check` does not look into their folder.
+"""
 
 from __future__ import annotations
 

@@ -19,13 +19,17 @@ TESTS = [tuple(compress(MARKS, chosen)) for chosen in product((False, True), rep
 def expressions(*targets: str) -> list[str]:
     """Return the expressions of pytest that a command with these targets runs."""
     others = [target for target in targets if target != "test" or "test-slow" not in targets]
-    commands = [command for target in others for part in run.parts(target, targets) for command in part.commands]
+    commands = [
+        command for target in others for part in run.parts(target, targets) for command in part.commands
+    ]
     of_pytest = [list(command[command.index("pytest") + 1 :]) for command in commands if "pytest" in command]
     return [arguments[arguments.index("-m") + 1] for arguments in of_pytest if "-m" in arguments]
 
 
 def runs(marks: Marks, *targets: str) -> int:
-    return sum(Expression.compile(each).evaluate(lambda name, **_: name in marks) for each in expressions(*targets))
+    return sum(
+        Expression.compile(each).evaluate(lambda name, **_: name in marks) for each in expressions(*targets)
+    )
 
 
 @pytest.mark.parametrize("marks", TESTS, ids=" ".join)

@@ -1,4 +1,6 @@
-"""The shipped contract on the Airflow scheduler, with an Airflow that is a fake: time is moved, and DAGs run when it has."""
+"""The shipped contract on the Airflow scheduler, with an Airflow that is a fake:
+time is moved, and DAGs run when it has.
+"""
 
 from __future__ import annotations
 

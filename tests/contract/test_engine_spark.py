@@ -41,7 +41,9 @@ class SparkSources:
         self.session.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => {options})")
 
     def rollback(self, name: str) -> None:
-        history = self.session.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at DESC").collect()
+        history = self.session.sql(
+            f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at DESC"
+        ).collect()
         table = name.removeprefix("lake.")
         self.session.sql(f"CALL lake.system.rollback_to_snapshot('{table}', {history[1].snapshot_id})")
 

@@ -91,12 +91,16 @@ def gateways(registry: Registry, clock: SteppedClock) -> Gateways:
     return Gateways(registry, clock)
 
 
-def test_a_second_gateway_is_refused_with_the_address_of_the_first(gateways: Gateways, clock: SteppedClock) -> None:
+def test_a_second_gateway_is_refused_with_the_address_of_the_first(
+    gateways: Gateways, clock: SteppedClock
+) -> None:
     first = gateways.taken(FIRST, host="here", pid=12, machine="elsewhere")
     waits: list[None] = []
     clock.on_wait = lambda: first.renew() if len(waits) == 3 else waits.append(None)
 
-    with pytest.raises(RegistryInUse, match=r"used by the gateway at http://127.0.0.1:8083 \(process 12 on here\)"):
+    with pytest.raises(
+        RegistryInUse, match=r"used by the gateway at http://127.0.0.1:8083 \(process 12 on here\)"
+    ):
         gateways.taken(SECOND)
 
     assert (gateways.living(), gateways.lost) == ([FIRST], [])
@@ -116,7 +120,9 @@ def test_a_living_lease_is_waited_out_and_said(
     ]
 
 
-def test_a_gateway_that_is_stopped_while_it_waits_takes_nothing(gateways: Gateways, clock: SteppedClock) -> None:
+def test_a_gateway_that_is_stopped_while_it_waits_takes_nothing(
+    gateways: Gateways, clock: SteppedClock
+) -> None:
     gateways.taken(FIRST, machine="elsewhere")
     stop = threading.Event()
     clock.on_wait = stop.set
@@ -128,7 +134,9 @@ def test_a_gateway_that_is_stopped_while_it_waits_takes_nothing(gateways: Gatewa
     assert gateways.living() == [FIRST]
 
 
-def test_a_process_that_has_ended_on_this_machine_is_not_waited_for(gateways: Gateways, clock: SteppedClock) -> None:
+def test_a_process_that_has_ended_on_this_machine_is_not_waited_for(
+    gateways: Gateways, clock: SteppedClock
+) -> None:
     gateways.taken(FIRST, started="of an earlier process with this id")
 
     gateways.taken(SECOND)
@@ -154,7 +162,9 @@ def test_a_gateway_that_has_stopped_is_not_waited_for(gateways: Gateways, clock:
     assert (clock.now(), gateways.living()) == (NOW, [SECOND])
 
 
-def test_what_a_gateway_had_leased_is_free_once_its_own_lease_has_ended(gateways: Gateways, registry: Registry) -> None:
+def test_what_a_gateway_had_leased_is_free_once_its_own_lease_has_ended(
+    gateways: Gateways, registry: Registry
+) -> None:
     run = a_run(status=RunStatus.RUNNING, owner=f"owner of {FIRST}", lease_until=NOW + timedelta(hours=1))
     insert_runs(registry, run)
     first = gateways.taken(FIRST)
@@ -169,7 +179,9 @@ def test_what_a_gateway_had_leased_is_free_once_its_own_lease_has_ended(gateways
         assert ended_owners(tx) == {f"owner of {FIRST}"}
 
 
-def test_a_gateway_whose_lease_was_taken_ends_itself_naming_the_other(gateways: Gateways, clock: SteppedClock) -> None:
+def test_a_gateway_whose_lease_was_taken_ends_itself_naming_the_other(
+    gateways: Gateways, clock: SteppedClock
+) -> None:
     first = gateways.taken(FIRST, machine="elsewhere")
     gateways.taken(SECOND)
 
@@ -182,7 +194,9 @@ def test_a_gateway_whose_lease_was_taken_ends_itself_naming_the_other(gateways: 
     assert gateways.living() == [SECOND]
 
 
-def test_a_lease_that_ran_out_is_renewed_when_nobody_took_over(gateways: Gateways, clock: SteppedClock) -> None:
+def test_a_lease_that_ran_out_is_renewed_when_nobody_took_over(
+    gateways: Gateways, clock: SteppedClock
+) -> None:
     first = gateways.taken(FIRST)
     clock.advance(timedelta(minutes=5))
 
@@ -223,7 +237,10 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
     folder = tmp_path / "disk"
     folder.mkdir()
     mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)], capture_output=True, text=True, check=False
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
     )
     if mounted.returncode:
         pytest.skip(f"this account may not mount a disk: {mounted.stderr.strip()}")
@@ -271,7 +288,9 @@ def test_a_gateway_on_a_full_disk_says_so_and_goes_on_when_there_is_room(
     assert str(database) in said[0]
 
 
-def test_a_gateway_that_finds_its_lease_taken_after_its_disk_was_full_ends_itself(clock: SteppedClock) -> None:
+def test_a_gateway_that_finds_its_lease_taken_after_its_disk_was_full_ends_itself(
+    clock: SteppedClock,
+) -> None:
     registry = FullRegistry(clock)
     gateways = Gateways(registry, clock)
     first = gateways.taken(FIRST, machine="elsewhere")
@@ -325,7 +344,9 @@ def test_two_processes_on_one_registry_by_its_own_clock(
     command = [sys.executable, "-c", OTHER_PROCESS, url]
     with (
         closing(SqlRegistry.open(url)) as registry,
-        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as other,
+        subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        ) as other,
     ):
         assert other.stdout is not None
         assert other.stdin is not None
@@ -369,7 +390,10 @@ def test_a_process_that_the_system_hides_counts_as_running_while_it_takes_signal
 
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         started = process_identity.start_of(process.pid)
-        seen = process_identity.is_running(process.pid, started), process_identity.is_running(process.pid, "another")
+        seen = (
+            process_identity.is_running(process.pid, started),
+            process_identity.is_running(process.pid, "another"),
+        )
         with monkeypatch.context() as hidden:
             # As with hidepid, for a process that no other of its user may look into.
             hidden.setattr(psutil, "Process", hide)

@@ -59,7 +59,9 @@ def test_a_registry_can_be_looked_at_while_a_gateway_writes_to_it(url: str) -> N
 
 @pytest.mark.postgres
 def test_a_database_that_is_not_there_is_named_without_its_password(postgres_database: str) -> None:
-    missing = make_url(postgres_database).set(database="none_of_this_name", username="anna", password="s3cret")
+    missing = make_url(postgres_database).set(
+        database="none_of_this_name", username="anna", password="s3cret"
+    )
 
     with pytest.raises(RegistryError) as caught:
         inspect_database(missing.render_as_string(hide_password=False), 5)

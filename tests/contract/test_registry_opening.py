@@ -95,7 +95,9 @@ def test_a_registry_of_the_first_release_is_migrated_with_what_it_holds(url: str
         ):
             connection.execute(text(f"ALTER TABLE runs DROP COLUMN {column}"))
         connection.execute(text("CREATE INDEX runs_by_schedule_time ON runs (table_id, schedule_time)"))
-        connection.execute(text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')'))
+        connection.execute(
+            text('UPDATE runs SET body = replace(body, \'"version"\', \'"solo": true, "version"\')')
+        )
         connection.execute(text("DROP INDEX materialized_tables_continuous"))
         connection.execute(text("ALTER TABLE materialized_tables DROP COLUMN continuous"))
         connection.execute(text("DROP TABLE gateways"))
@@ -227,7 +229,9 @@ with registry.transaction() as transaction:
 
     assert killed.returncode == -9
     with closing(SqlRegistry.open(url)) as registry:
-        assert [run.run_id for run in all_runs(registry)][::-1] == [f"committed-{number:02}" for number in range(20)]
+        assert [run.run_id for run in all_runs(registry)][::-1] == [
+            f"committed-{number:02}" for number in range(20)
+        ]
 
 
 @pytest.mark.parametrize(
@@ -264,7 +268,9 @@ def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
 
 
 def test_a_server_that_cannot_be_reached_is_named_without_the_password() -> None:
-    with pytest.raises(RegistryError, match=r"postgresql\+psycopg://me:\*\*\*@127\.0\.0\.1:1/db failed") as caught:
+    with pytest.raises(
+        RegistryError, match=r"postgresql\+psycopg://me:\*\*\*@127\.0\.0\.1:1/db failed"
+    ) as caught:
         SqlRegistry.open("postgresql://me:secret@127.0.0.1:1/db?application_name=hush")
 
     assert "secret" not in str(caught.value)
@@ -327,7 +333,9 @@ def _read(url: str, statement: str) -> object:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1"])
-def test_a_database_that_cannot_hold_all_texts_is_refused_with_the_way_out(postgres_url: str, encoding: str) -> None:
+def test_a_database_that_cannot_hold_all_texts_is_refused_with_the_way_out(
+    postgres_url: str, encoding: str
+) -> None:
     name = f"in_{encoding.lower()}"
     create = f"CREATE DATABASE {name} ENCODING '{encoding}' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
     with psycopg.connect(postgres_url, autocommit=True) as connection:

@@ -34,18 +34,26 @@ def tables(registry: SqlRegistry) -> dict[str, MaterializedTable]:
     return {table.identifier.name: table for table in all_tables(registry)}
 
 
-def test_a_query_stored_with_a_star_takes_the_columns_that_its_table_has(tables: dict[str, MaterializedTable]) -> None:
+def test_a_query_stored_with_a_star_takes_the_columns_that_its_table_has(
+    tables: dict[str, MaterializedTable],
+) -> None:
     queries = {name: table.definition.expanded_query for name, table in tables.items()}
 
-    assert queries["star"] == "SELECT `id`, `city`, `country` FROM (\nSELECT * FROM `lake`.`world_1`.`cust`\n)"
+    assert (
+        queries["star"] == "SELECT `id`, `city`, `country` FROM (\nSELECT * FROM `lake`.`world_1`.`cust`\n)"
+    )
     assert queries["whole"] == "SELECT `id`, `city`, `country` FROM (\nTABLE `lake`.`world_1`.`cust`\n)"
-    assert queries["of_alias"].startswith("SELECT `id`, `city`, `country`, `up` FROM (\nSELECT c.*, upper(c.city)")
+    assert queries["of_alias"].startswith(
+        "SELECT `id`, `city`, `country`, `up` FROM (\nSELECT c.*, upper(c.city)"
+    )
     assert queries["cte"].startswith("SELECT `id`, `city`, `country` FROM (\nWITH c AS (SELECT * FROM")
     assert queries["daily"].startswith("SELECT `id`, `city`, `country`, `more` FROM (\nSELECT *, 'x' AS more")
 
 
 def test_a_query_stored_without_a_star_stays_as_it_is(tables: dict[str, MaterializedTable]) -> None:
-    assert tables["counted"].definition.expanded_query.startswith("SELECT city, count(*) AS n, sum(id * 2) AS twice")
+    assert tables["counted"].definition.expanded_query.startswith(
+        "SELECT city, count(*) AS n, sum(id * 2) AS twice"
+    )
     assert tables["typed"].definition.expanded_query == "SELECT id, city FROM `lake`.`world_1`.`cust`"
 
 
@@ -66,15 +74,16 @@ def test_how_the_refreshes_of_an_earlier_release_got_their_rows_is_not_known(reg
     runs = all_runs(registry)
 
     assert len(runs) == 9
-    assert {(run.strategy, run.rows_inserted, run.rows_updated, run.rows_deleted, run.bytes_read) for run in runs} == {
-        (None, None, None, None, None)
-    }
+    assert {
+        (run.strategy, run.rows_inserted, run.rows_updated, run.rows_deleted, run.bytes_read) for run in runs
+    } == {(None, None, None, None, None)}
 
 
 @pytest.mark.parametrize(
     "query",
-    ["select distinct * from t", "SELECT a,* FROM t", "SELECT t . * FROM t", "SELECT `a b`.* FROM `a b`", "TABLE t",
-     "SELECT struct(*) FROM t", "SELECT /* all */ * FROM t", "FROM t SELECT *", "SELECT 1 UNION ALL TABLE `t`"],
+    ["select distinct * from t", "SELECT a,* FROM t", "SELECT t . * FROM t", "SELECT `a b`.* FROM `a b`",
+     "TABLE t", "SELECT struct(*) FROM t", "SELECT /* all */ * FROM t", "FROM t SELECT *",
+     "SELECT 1 UNION ALL TABLE `t`"],
 )  # fmt: skip
 def test_a_star_is_seen(query: str) -> None:
     assert has_star(query)
@@ -82,8 +91,9 @@ def test_a_star_is_seen(query: str) -> None:
 
 @pytest.mark.parametrize(
     "query",
-    ["SELECT count(*) FROM t", "SELECT COUNT ( * ) FROM t", "SELECT a * b FROM t", "SELECT '*' FROM t -- SELECT *",
-     "SELECT (a) * 2, `x.*` FROM t", "SELECT a FROM t /* , * */", "SELECT 2*3 FROM my_table"],
+    ["SELECT count(*) FROM t", "SELECT COUNT ( * ) FROM t", "SELECT a * b FROM t",
+     "SELECT '*' FROM t -- SELECT *", "SELECT (a) * 2, `x.*` FROM t", "SELECT a FROM t /* , * */",
+     "SELECT 2*3 FROM my_table"],
 )  # fmt: skip
 def test_what_is_no_star_of_columns_is_left_alone(query: str) -> None:
     assert not has_star(query)

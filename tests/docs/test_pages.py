@@ -41,7 +41,7 @@ def examples(page: Path, language: str) -> Iterator[str]:
             yield found[2]
 
 
-# --------------------------------------------------------------------------------------------------------------- REST
+# ------------------------------------------------------------------------------------------------------- REST
 
 
 @cache
@@ -61,23 +61,29 @@ def test_there_are_endpoints_to_look_for() -> None:
 
 
 def test_every_endpoint_is_in_the_rest_page_with_its_versions_and_no_other() -> None:
-    rows = re.findall(r"^\| `((?:GET|POST|DELETE|PUT|PATCH) /[^`]*)` \| ([^ ]*) \|", text_of("rest.md"), re.MULTILINE)
+    rows = re.findall(
+        r"^\| `((?:GET|POST|DELETE|PUT|PATCH) /[^`]*)` \| ([^ ]*) \|", text_of("rest.md"), re.MULTILINE
+    )
 
     assert dict(rows) == endpoints()
 
 
-# ------------------------------------------------------------------------------------------------------------ plug-ins
+# --------------------------------------------------------------------------------------------------- plug-ins
 
 
 def test_every_method_of_a_scheduler_is_in_the_plug_in_page() -> None:
     page = text_of("how-to/write-a-scheduler.md")
 
     for name in sorted(WorkflowScheduler.__abstractmethods__):
-        parameters = [each for each in inspect.signature(getattr(WorkflowScheduler, name)).parameters if each != "self"]
+        parameters = [
+            each for each in inspect.signature(getattr(WorkflowScheduler, name)).parameters if each != "self"
+        ]
         assert f"| `{name}({', '.join(parameters)})` |" in page
 
 
-@pytest.mark.parametrize("facts", [SchedulerContext, CreatePeriodicRefreshWorkflow], ids=lambda facts: facts.__name__)
+@pytest.mark.parametrize(
+    "facts", [SchedulerContext, CreatePeriodicRefreshWorkflow], ids=lambda facts: facts.__name__
+)
 def test_every_fact_that_a_scheduler_is_given_is_in_the_plug_in_page(facts: type) -> None:
     page = text_of("how-to/write-a-scheduler.md")
 
@@ -115,7 +121,7 @@ def test_the_scheduler_of_the_plug_in_page_keeps_the_seam() -> None:
     assert scheduler.__abstractmethods__ == frozenset()
 
 
-# ----------------------------------------------------------------------------------------------------------------- SQL
+# -------------------------------------------------------------------------------------------------------- SQL
 
 
 def statements_of(page: str) -> list[str]:
@@ -147,7 +153,7 @@ def test_every_statement_of_ours_has_an_example_in_the_sql_page() -> None:
     assert {type(parse(statement)) for statement in statements_of("sql.md")} == kinds_of_ours()
 
 
-# --------------------------------------------------------------------------------------------------- README, links, words
+# --------------------------------------------------------------------------------------- README, links, words
 
 
 @pytest.mark.parametrize("command", ["make demo", "make test", "make check", "make test-slow", ".ci/run"])
@@ -167,7 +173,9 @@ def test_the_commands_of_the_readme_are_targets_of_the_makefile() -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_internal_link_leads_somewhere(page: Path) -> None:
-    broken = [link for link in _LINK.findall(page.read_text(encoding="utf-8")) if not leads_somewhere(page, link)]
+    broken = [
+        link for link in _LINK.findall(page.read_text(encoding="utf-8")) if not leads_somewhere(page, link)
+    ]
 
     assert broken == []
 
@@ -192,7 +200,9 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         reached.add(page)
         links = (link.partition("#")[0] for link in _LINK.findall(page.read_text(encoding="utf-8")))
         targets = ((page.parent / link).resolve() for link in links if link and "://" not in link)
-        waiting += [each for each in targets if each.suffix == ".md" and each.exists() and each not in reached]
+        waiting += [
+            each for each in targets if each.suffix == ".md" and each.exists() and each not in reached
+        ]
 
     assert set(DOCS.rglob("*.md")) - reached == set()
 

@@ -1,4 +1,6 @@
-"""The pictures of the pages are there, and the one of the demo has what a run showed and nothing of the machine."""
+"""The pictures of the pages are there, and the one of the demo has what a run showed
+and nothing of the machine.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _SHOWN = re.compile(r"!\[[^\]]*\]\(([^)\s]+)\)")
 def test_every_picture_that_a_page_shows_is_there_and_the_others_are_gone() -> None:
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md")]
 
-    shown = {(page.parent / link).resolve() for page in pages for link in _SHOWN.findall(page.read_text("utf-8"))}
+    shown = {
+        (page.parent / link).resolve() for page in pages for link in _SHOWN.findall(page.read_text("utf-8"))
+    }
 
     assert shown == set(IMAGES.iterdir())
 
@@ -33,7 +37,8 @@ def test_a_drawing_names_no_folder_and_loads_nothing(drawing: Path) -> None:
 
 def test_the_picture_of_the_demo_begins_at_its_table_and_ends_with_its_checks() -> None:
     output = (
-        f"Starting a gateway on /tmp/freshtable-demo-1 …\n{TITLE}\n\x1b[32mverified\x1b[0m daily\nStopping /tmp/x\n"
+        f"Starting a gateway on /tmp/freshtable-demo-1 …\n{TITLE}\n"
+        "\x1b[32mverified\x1b[0m daily\nStopping /tmp/x\n"
     )
 
     picture = drawn(output).replace("&#160;", " ")

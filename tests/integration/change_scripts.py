@@ -1,4 +1,6 @@
-"""Scripts of what happens to a stream: batches of changes, time that passes, and restarts. An operator and its model replay them.
+"""Scripts of what happens to a stream: batches of changes, time that passes, and restarts.
+
+An operator and its model replay them.
 
 A test that fails reports its script; `@example(script=…)` above the test, with that text, replays it first.
 """
@@ -102,18 +104,29 @@ class Model(Protocol):
 
 
 def scripts(*values: Sequence[Any]) -> st.SearchStrategy[Script]:
-    """Yield scripts of changes of rows with columns of those *values*; each takes back rows that were added."""
+    """Yield scripts of changes of rows with columns of those *values*;
+    each takes back rows that were added.
+    """
     seeds = st.just(SEED) if DEPTH == 1 else st.integers(0, 2**32)
     return seeds.map(lambda seed: _script(Random(seed), values))
 
 
 def untold(models: Callable[[], Model], *values: Sequence[Any]) -> set[str]:
-    """Return the names of the queries that give the same in the script with SEED if no TTL changes, or nothing expires."""
+    """Return the names of the queries that give the same in the script with SEED if no TTL changes,
+    or nothing expires.
+    """
     script = _script(Random(SEED), values)
     given = _given(models(), script)
-    others = _given(models(), script, changing=False), _given(models(), script, changing=False, expiring=False)
+    others = (
+        _given(models(), script, changing=False),
+        _given(models(), script, changing=False, expiring=False),
+    )
     told = [
-        {name for here, there in zip(given, other, strict=True) for name, _, _ in (here - there) + (there - here)}
+        {
+            name
+            for here, there in zip(given, other, strict=True)
+            for name, _, _ in (here - there) + (there - here)
+        }
         for other in others
     ]
     return {name for each in given for name, _, _ in each} - set.intersection(*told)
@@ -141,7 +154,8 @@ def _script(chance: Random, values: Sequence[Sequence[Any]]) -> Script:
 
 
 def _between_batches(chance: Random, ttls: Sequence[int]) -> Iterator[Sequence[Step]]:
-    """Yield what is before each batch: nothing, time, the batch before it again, and a start with each of *ttls*.
+    """Yield what is before each batch: nothing, time, the batch before it again,
+    and a start with each of *ttls*.
 
     In a deep run there are more of them, in any order.
     """
@@ -177,7 +191,9 @@ def replay(
     columns: Sequence[str],
     named: Callable[[Told], Told] = lambda found: found,
 ) -> None:
-    """Let a stream of rows with *columns* do what *script* says, and expect of each batch, as *named*, what *model* gives."""
+    """Let a stream of rows with *columns* do what *script* says, and expect of each batch, as *named*,
+    what *model* gives.
+    """
     moment, stream, expected = Moment(0, script.ttl), start(operator(script.ttl)), Told()
     for place, step in enumerate(script.steps):
         with reported(script, place):
@@ -227,7 +243,9 @@ def _row(columns: Mapping[str, Any]) -> Row:
 
 def difference(found: Told, expected: Told) -> str:
     lines = [f"missing: {change} {number} times" for change, number in (expected - found).items()]
-    return "\n".join([*lines, *(f"too many: {change} {number} times" for change, number in (found - expected).items())])
+    return "\n".join(
+        [*lines, *(f"too many: {change} {number} times" for change, number in (found - expected).items())]
+    )
 
 
 @contextmanager

@@ -39,11 +39,17 @@ class Follower:
         table_id = self.world.table(name).table_id
         runs = in_transaction(self.world.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))
         stretches = [run for run in reversed(runs) if run.kind is RunKind.CONTINUOUS]
-        assert {run.status for run in stretches} <= {RunStatus.SUCCEEDED, RunStatus.RUNNING, RunStatus.SKIPPED}, runs
+        assert {run.status for run in stretches} <= {
+            RunStatus.SUCCEEDED,
+            RunStatus.RUNNING,
+            RunStatus.SKIPPED,
+        }, runs
         return [batch.strategy for run in stretches for batch in run.recent]
 
     def differences(self, *names: str) -> dict[str, object]:
-        """Return how tables differ from their queries at the versions that they name, none for those that do not."""
+        """Return how tables differ from their queries at the versions that they name,
+        none for those that do not.
+        """
         found = {}
         for name in names:
             rows = self.world.sql(f"VERIFY MATERIALIZED TABLE {name}").rows

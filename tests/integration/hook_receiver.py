@@ -1,4 +1,6 @@
-"""A receiver of webhooks that lets a test act at an event, before or after its answer; and a reader of tables beside Spark."""
+"""A receiver of webhooks that lets a test act at an event, before or after its answer;
+and a reader of tables beside Spark.
+"""
 
 from __future__ import annotations
 
@@ -88,12 +90,16 @@ class OutsideReader:
 
     def _rows(self) -> int | None:
         query = "SELECT metadata_location FROM iceberg_tables WHERE table_name = ?"
-        with closing(sqlite3.connect(f"file:{self._home / 'catalog.db'}?mode=ro", uri=True, timeout=5)) as catalog:
+        with closing(
+            sqlite3.connect(f"file:{self._home / 'catalog.db'}?mode=ro", uri=True, timeout=5)
+        ) as catalog:
             found = catalog.execute(query, (self._table,)).fetchone()
         if found is None:
             return None
         metadata = json.loads(_path(found[0]).read_text())
-        [current] = [each for each in metadata["snapshots"] if each["snapshot-id"] == metadata["current-snapshot-id"]]
+        [current] = [
+            each for each in metadata["snapshots"] if each["snapshot-id"] == metadata["current-snapshot-id"]
+        ]
         assert _path(current["manifest-list"]).exists(), "a table without its files is visible"
         return int(current["summary"]["total-records"])
 

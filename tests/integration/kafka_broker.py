@@ -1,4 +1,5 @@
-"""A real Kafka for tests: one broker that is its own controller, in a process of its own, from jars of Maven Central.
+"""A real Kafka for tests: one broker that is its own controller, in a process of its own,
+from jars of Maven Central.
 
 Run as a module it fetches the jars and says where they are.
 """
@@ -28,7 +29,9 @@ _MEMORY = "-Xmx256m -XX:+UseSerialGC -XX:TieredStopAtLevel=1"
 
 
 def broker_jars(environ: Environ) -> list[Path]:
-    """Return the jars of the broker, about 30 MB; raises ConfigError that says where to put them where nothing can be fetched."""
+    """Return the jars of the broker, about 30 MB; raises ConfigError that says where to put them
+    where nothing can be fetched.
+    """
     maven_jars(environ, "kafka", PACKAGES)
     of_spark = Path(pyspark.__path__[0]) / "jars"
     # What the packages depend on lies beside them.
@@ -55,7 +58,9 @@ class KafkaBroker:
     def start(self) -> None:
         """Start the broker, which has what it had."""
         self._data.mkdir(exist_ok=True)
-        (self._data / "meta.properties").write_text("version=1\ncluster.id=freshtable-tests-00001\nnode.id=1\n")
+        (self._data / "meta.properties").write_text(
+            "version=1\ncluster.id=freshtable-tests-00001\nnode.id=1\n"
+        )
         settings = self._folder / "server.properties"
         settings.write_text(_settings(self._data, self._port, self._controller))
         with (self._folder / "broker.log").open("ab") as log:

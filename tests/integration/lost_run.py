@@ -22,12 +22,15 @@ def create_kept(gateway: GatewayUnderTest) -> None:
     """Create the materialized table that loses Spark, and its source."""
     gateway.sql("CREATE TABLE source AS SELECT 0 AS n")
     gateway.sql(
-        "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT count(*) AS n FROM source"
+        "CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
+        "SELECT count(*) AS n FROM source"
     )
 
 
 def lost_run(gateway: GatewayUnderTest, step: str, folder: Path) -> Iterator[None]:
-    """Lose Spark before *step* of a run, and go on when Spark is back: the run is published once, and the sessions go on."""
+    """Lose Spark before *step* of a run, and go on when Spark is back: the run is published once,
+    and the sessions go on.
+    """
     jar = step.title().replace(": ", "")
     call = f"SELECT reflect('shop.{jar}', 'shout', CAST(id AS STRING)) AS word FROM range(1)"
     gateway.sql("INSERT INTO source VALUES (1)")

@@ -1,4 +1,6 @@
-"""Materialized tables over random sources, each of which must have the rows of its query after every refresh."""
+"""Materialized tables over random sources, each of which must have the rows of its query
+after every refresh.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,11 @@ INCREMENTAL, AUTO = (f"WITH ('refresh.strategy' = '{strategy}')" for strategy in
 TEXTS = ("'a'", "'b'", "'ab'", "NULL")
 COPY_ON_WRITE = "'format-version' = '2'"
 MERGE_ON_READ = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("update", "delete", "merge"))
-FORMATS = (COPY_ON_WRITE, f"'format-version' = '2', {MERGE_ON_READ}", f"'format-version' = '3', {MERGE_ON_READ}")
+FORMATS = (
+    COPY_ON_WRITE,
+    f"'format-version' = '2', {MERGE_ON_READ}",
+    f"'format-version' = '3', {MERGE_ON_READ}",
+)
 """How sources keep changed rows: in files written again, with delete files, with deletion vectors."""
 OTHER_VALUE = "a scalar subquery gives another value"
 KINDS = ("update", "delete", "merge", "overwrite", "truncate", "rollback", "compaction")
@@ -40,9 +46,11 @@ PARTS = 4
 
 @dataclass(slots=True)
 class Maintained:
-    """A world with the sources and one materialized table for each query; `options` are further ones of the tables.
+    """A world with the sources and one materialized table for each query;
+    `options` are further ones of the tables.
 
-    `partitions` has for each source what it is partitioned by. `reasons` has for each query why its last refresh did what it did.
+    `partitions` has for each source what it is partitioned by.
+    `reasons` has for each query why its last refresh did what it did.
     """
 
     world: RefreshWorld
@@ -57,7 +65,9 @@ class Maintained:
     def create(self, queries: Sequence[MaintainedQuery]) -> None:
         for name, columns in SOURCES.items():
             keys = f"PARTITIONED BY ({self.partitions[name]})" if name in self.partitions else ""
-            self.world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg {keys} TBLPROPERTIES ({self.properties})")
+            self.world.spark(
+                f"CREATE TABLE {name} ({columns}) USING iceberg {keys} TBLPROPERTIES ({self.properties})"
+            )
         # In two commits, so that a rollback takes rows away.
         for rows in (20, 10):
             self.append("o", rows)
@@ -77,7 +87,10 @@ class Maintained:
     @staticmethod
     def _columns(source: str) -> str:
         """Return a source with the columns that rows are given for: it may have more of them."""
-        return f"{source} ({', '.join(column.split()[0] for column in re.split(r', (?=[a-z])', SOURCES[source]))})"
+        return (
+            f"{source} "
+            f"({', '.join(column.split()[0] for column in re.split(r', (?=[a-z])', SOURCES[source]))})"
+        )
 
     def _rows(self, source: str, rows: int) -> str:
         return ", ".join(self._order() if source == "o" else self._customer() for _ in range(rows))
@@ -86,7 +99,10 @@ class Maintained:
         pick = self.random.choice
         amount = pick(["NULL", str(self.random.randrange(1, 60))])
         day = pick(["NULL", f"DATE'2026-0{self.random.randrange(1, 5)}-11'"])
-        return f"({self.random.randrange(200)}, {pick(['NULL', *map(str, range(12))])}, {amount}, {day}, {pick(TEXTS)}, {amount})"
+        return (
+            f"({self.random.randrange(200)}, {pick(['NULL', *map(str, range(12))])}, {amount}, {day}, "
+            f"{pick(TEXTS)}, {amount})"
+        )
 
     def _customer(self) -> str:
         pick = self.random.choice
@@ -105,13 +121,16 @@ class Maintained:
                 self.world.spark(f"DELETE FROM {source} WHERE {picked}")
             case "merge":
                 self.world.spark(
-                    f"MERGE INTO {source} t USING (SELECT DISTINCT {columns} AS k FROM {source} WHERE {picked}) n "
-                    f"ON t.{columns} = n.k WHEN MATCHED AND {key} = 0 THEN DELETE WHEN MATCHED THEN UPDATE SET {other}"
+                    f"MERGE INTO {source} t USING (SELECT DISTINCT {columns} AS k FROM {source} "
+                    f"WHERE {picked}) n ON t.{columns} = n.k WHEN MATCHED AND {key} = 0 THEN DELETE "
+                    f"WHEN MATCHED THEN UPDATE SET {other}"
                 )
             case "overwrite":
                 self.world.spark(f"INSERT OVERWRITE {self._columns(source)} VALUES {rows}")
             case "truncate":
-                self.world.spark(f"TRUNCATE TABLE {source}", f"INSERT INTO {self._columns(source)} VALUES {rows}")
+                self.world.spark(
+                    f"TRUNCATE TABLE {source}", f"INSERT INTO {self._columns(source)} VALUES {rows}"
+                )
             case "rollback":
                 snapshots = f"SELECT snapshot_id FROM lake.{table}.snapshots ORDER BY committed_at"
                 first = self.world.session.sql(snapshots).first()
@@ -128,10 +147,13 @@ class Maintained:
                 raise AssertionError(kind)
 
     def expire(self, source: str) -> str:
-        """Let the old versions of a source go, which tell how its rows changed; return what a refresh says of it."""
+        """Let the old versions of a source go, which tell how its rows changed;
+        return what a refresh says of it.
+        """
         table = f"table => '{self.world.namespace}.{source}'"
         self.world.spark(
-            f"CALL lake.system.expire_snapshots({table}, older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+            f"CALL lake.system.expire_snapshots({table}, older_than => TIMESTAMP "
+            "'2999-01-01', retain_last => 1)"
         )
         return "has expired"
 
@@ -141,14 +163,19 @@ class Maintained:
         self._reshaped[source] += 1
 
     def refresh(self) -> dict[str, str]:
-        """Refresh all tables on schedule; assert that each has the rows of its query; return how each got them, by query."""
+        """Refresh all tables on schedule; assert that each has the rows of its query;
+        return how each got them, by query.
+        """
         ways = {}
         first, *others = self.tables
         runs = {first: self.world.tick(first)}
         for name in others:
             runs[name] = self.world.tick(name, self.world.clock.now())
         for name, query in self.tables.items():
-            assert runs[name].status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (query.name, runs[name].error)
+            assert runs[name].status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (
+                query.name,
+                runs[name].error,
+            )
             assert self.world.rows(name) == self.world.plain(query.sql), (query.name, runs[name].reason)
             self.reasons[query.name] = str(runs[name].reason)
             if runs[name].status is RunStatus.SUCCEEDED:
@@ -162,7 +189,9 @@ class Maintained:
 
 
 def picked(part: int, eighth: int) -> Sequence[MaintainedQuery]:
-    """Return the queries of a part: all of them in a deep run, otherwise one eighth, of which the other test takes another."""
+    """Return the queries of a part: all of them in a deep run, otherwise one eighth,
+    of which the other test takes another.
+    """
     queries = QUERIES[part::PARTS]
     return queries if DEPTH > 1 else queries[eighth::8]
 
@@ -180,7 +209,9 @@ def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files
 
 
 def check_ways(ways: Mapping[str, str], expected: Mapping[str, str]) -> None:
-    """Assert that queries were kept in the ways *expected*, but for those of which a scalar subquery gave another value."""
+    """Assert that queries were kept in the ways *expected*, but for those of which a scalar subquery
+    gave another value.
+    """
     assert {name: way for name, way in ways.items() if name in expected and way != OTHER_VALUE} == {
         name: way for name, way in expected.items() if ways.get(name) != OTHER_VALUE
     }

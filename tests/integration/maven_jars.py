@@ -1,4 +1,6 @@
-"""Jars that tests need and the product does not: fetched once from Maven Central by Spark's own resolver, and kept."""
+"""Jars that tests need and the product does not: fetched once from Maven Central by Spark's own resolver,
+and kept.
+"""
 
 from __future__ import annotations
 
@@ -14,9 +16,11 @@ from mt_core.spark.driver.jars import cache_dir, fetch_packages
 Environ = Mapping[str, str]
 
 
-def maven_jars(environ: Environ, name: str, packages: Sequence[str], excludes: Sequence[str] = ()) -> list[Path]:
-    """Return the jars of *packages*, from the folder *name* of the cache; raises ConfigError that says where to put them where
-    nothing can be fetched."""
+def maven_jars(
+    environ: Environ, name: str, packages: Sequence[str], excludes: Sequence[str] = ()
+) -> list[Path]:
+    """Return the jars of *packages*, from the folder *name* of the cache;
+    raises ConfigError that says where to put them where nothing can be fetched."""
     folder = cache_dir(environ) / name
     conf = {"spark.jars.packages": ",".join(packages), "spark.jars.ivy": str(folder)}
     if excludes:

@@ -13,7 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from mt_core.plans.operators import RowKind
 from mt_core.spark.connectors.changelog import Changelog
-from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items, scala_sequence, static_member
+from mt_core.spark.driver.jvm_objects import (
+    active_session,
+    java_dataset,
+    scala_items,
+    scala_sequence,
+    static_member,
+)
 from mt_core.spark.streams.inserts import query_of
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_store import state_store_for
@@ -27,7 +33,9 @@ _START_MS = 1_000_000
 
 
 class OperatorStream:
-    """The plan that *operator* makes of a stream with *columns*, written as in a CREATE TABLE; a changelog has KIND as the last."""
+    """The plan that *operator* makes of a stream with *columns*, written as in a CREATE TABLE;
+    a changelog has KIND as the last.
+    """
 
     def __init__(
         self, session: SparkSession, folder: Path, columns: str, operator: Callable[[DataFrame], DataFrame]
@@ -64,7 +72,9 @@ class OperatorStream:
         return self._given()
 
     def repeat(self) -> Sequence[Change]:
-        """Go on as after a crash before the last batch was noted; return what the operator gives for it again."""
+        """Go on as after a crash before the last batch was noted;
+        return what the operator gives for it again.
+        """
         self.stop()
         last = max((self._folder / "commits").glob("[0-9]*"), key=lambda file: int(file.name))
         last.unlink()
@@ -77,7 +87,9 @@ class OperatorStream:
         return sum(int(each.numRowsTotal()) for each in self._query.lastProgress().stateOperators())
 
     def rows_expired(self) -> int:
-        """Return how many rows the operators have lost since the start because they had expired, as Spark reports it."""
+        """Return how many rows the operators have lost since the start because they had expired,
+        as Spark reports it.
+        """
         reported = [json.loads(each.json()) for each in self._query.recentProgress()]
         # Every ten seconds without a batch Spark repeats what it said of the last one.
         batches = [report for report in reported if "addBatch" in report["durationMs"]]
@@ -96,7 +108,9 @@ class OperatorStream:
         none = static_member(session, "scala.Option.empty")()
         checkpoint = static_member(session, "scala.Option.apply")(str(self._folder))
         no_options = static_member(session, "scala.collection.immutable.Map.from")(
-            static_member(session, "scala.jdk.javaapi.CollectionConverters.asScala")(session._jvm.java.util.HashMap())
+            static_member(session, "scala.jdk.javaapi.CollectionConverters.asScala")(
+                session._jvm.java.util.HashMap()
+            )
         )
         with active_session(session), state_store_for(rows):
             return session._jsparkSession.streams().startQuery(
@@ -125,8 +139,12 @@ def through(session: SparkSession, rows: DataFrame, make: Callable[[Any], Any]) 
     return DataFrame(java_dataset(session, make(rows._jdf.queryExecution().analyzed())), session)
 
 
-def statement(text: str, settings: Mapping[str, str] = MappingProxyType({})) -> Callable[[DataFrame], DataFrame]:
-    """Return what makes the stream of a query of the table `clicks`, in a session with *settings*, of the rows of that table."""
+def statement(
+    text: str, settings: Mapping[str, str] = MappingProxyType({})
+) -> Callable[[DataFrame], DataFrame]:
+    """Return what makes the stream of a query of the table `clicks`, in a session with *settings*,
+    of the rows of that table.
+    """
 
     def operator(rows: DataFrame) -> DataFrame:
         session = rows.sparkSession

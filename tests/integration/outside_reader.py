@@ -1,7 +1,8 @@
-"""A reader that knows nothing of Spark and of us: PyIceberg, in a process of its own, reading tables again and again.
+"""A reader that knows nothing of Spark and of us: PyIceberg, in a process of its own,
+reading tables again and again.
 
-Run as a module with the home folder, a file to write to and names of tables: one JSON line for each read, until it is told to
-stop by SIGTERM.
+Run as a module with the home folder, a file to write to and names of tables:
+one JSON line for each read, until it is told to stop by SIGTERM.
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def _read(catalog: SqlCatalog, name: str) -> list[list[object]] | str:
         rows = catalog.load_table(f"default.{name}").scan(selected_fields=("region", "generation")).to_arrow()
     except NoSuchTableError as error:
         return f"{type(error).__name__}: {error}"
-    grouped = rows.group_by("region").aggregate([("generation", "min"), ("generation", "max"), ("generation", "count")])
+    grouped = rows.group_by("region").aggregate(
+        [("generation", "min"), ("generation", "max"), ("generation", "count")]
+    )
     names = ("region", "generation_min", "generation_max", "generation_count")
     return sorted([row[name] for name in names] for row in grouped.to_pylist())
 

@@ -39,7 +39,10 @@ _numbers = itertools.count(1)
 
 
 class RefreshWorld:
-    """One namespace of the catalog `lake` with everything the manager works with. Names without a catalog are its own."""
+    """One namespace of the catalog `lake` with everything the manager works with.
+
+    Names without a catalog are its own.
+    """
 
     def __init__(
         self,
@@ -75,7 +78,7 @@ class RefreshWorld:
         self.ledger, self.signal = self.services.ledger, self.services.signal
         self.manager = TableManager(self.services)
 
-    # ----------------------------------------------------------------------------------------------------- statements
+    # --------------------------------------------------------------------------------------------- statements
 
     def spark(self, *texts: str) -> None:
         """Execute statements in plain Spark, as another user does."""
@@ -88,7 +91,9 @@ class RefreshWorld:
 
     def columns(self, name: str) -> list[tuple[str, str]]:
         """Return names and types of a stored table."""
-        return [(field.name, field.dataType.simpleString()) for field in self.session.table(quote(name)).schema]
+        return [
+            (field.name, field.dataType.simpleString()) for field in self.session.table(quote(name)).schema
+        ]
 
     def sql(self, text: str) -> CommandOutcome:
         """Execute one statement of ours, without waiting for runs."""
@@ -124,11 +129,16 @@ class RefreshWorld:
 
     def files(self) -> list[str]:
         """Return the files of all materialized tables of this namespace."""
-        return sorted(str(path.relative_to(self.folder)) for path in paths_below(self.folder) if path.is_file())
+        return sorted(
+            str(path.relative_to(self.folder)) for path in paths_below(self.folder) if path.is_file()
+        )
 
     def create(self, name: str, query: str, *, clauses: str = "", freshness: str = "'1' DAY") -> RefreshRun:
         """Create a table in FULL mode and return its first run, finished."""
-        text = f"CREATE MATERIALIZED TABLE {name} {clauses} FRESHNESS = INTERVAL {freshness} REFRESH_MODE = FULL AS {query}"
+        text = (
+            f"CREATE MATERIALIZED TABLE {name} {clauses} FRESHNESS = INTERVAL {freshness} "
+            f"REFRESH_MODE = FULL AS {query}"
+        )
         outcome = self.sql(text)
         assert outcome.wait_for is not None
         self.work()
@@ -149,7 +159,7 @@ class RefreshWorld:
         """Return what a query would read now."""
         return self.engine.sources.read_vector(Query(text=text, catalog="lake", namespace=(self.namespace,)))
 
-    # ------------------------------------------------------------------------------------------------------------ runs
+    # --------------------------------------------------------------------------------------------------- runs
 
     def request(self, name: str, **spec: str) -> str:
         """Queue a refresh by hand, of the whole table or of the partitions of *spec*; return its run id."""
@@ -162,7 +172,9 @@ class RefreshWorld:
         return self.run(run_id)
 
     def tick(self, name: str, point: datetime | None = None) -> RefreshRun:
-        """Send the periodic request of a grid point (the next one, to which the clock moves), carry it out, return the run."""
+        """Send the periodic request of a grid point (the next one, to which the clock moves), carry it out,
+        return the run.
+        """
         run_id = self.request_tick(name, point or self.next_point())
         self.work()
         return self.run(run_id)
@@ -192,9 +204,13 @@ class RefreshWorld:
         return Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set).steps()
 
     def work(self, *, before: str = "", do: Callable[[], object] | None = None) -> None:
-        """Carry out queued runs until there are none; *do* happens once, just before the first step *before*."""
+        """Carry out queued runs until there are none; *do* happens once,
+        just before the first step *before*.
+        """
         while (claimed := self.ledger.claim()) is not None:
-            for step in Attempt(claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set).steps():
+            for step in Attempt(
+                claimed, ledger=self.ledger, engine=self.engine, on_end=self.signal.set
+            ).steps():
                 if do is not None and step == before:
                     once, do = do, None
                     once()
@@ -209,7 +225,9 @@ class RefreshWorld:
     def runs(self, name: str) -> list[RefreshRun]:
         """Return the ledger of a table, oldest first."""
         table_id = self.table(name).table_id
-        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))))
+        return list(
+            reversed(in_transaction(self.registry, lambda tx: list(tx.runs.newest(table_id=table_id))))
+        )
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""A catalog server with Iceberg's REST protocol, over PyIceberg: it chooses where tables are, and knows its warehouse by a name."""
+"""A catalog server with Iceberg's REST protocol, over PyIceberg: it chooses where tables are,
+and knows its warehouse by a name.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""A real Spark cluster on this machine: a standalone master and its workers, from the jars that PySpark brings."""
+"""A real Spark cluster on this machine: a standalone master and its workers,
+from the jars that PySpark brings.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ UP_S = 180.0
 
 
 class StandaloneCluster:
-    """A master on a port that stays the same, and *workers* of one core each; all of it can die and come back."""
+    """A master on a port that stays the same, and *workers* of one core each;
+    all of it can die and come back.
+    """
 
     def __init__(self, folder: Path, *, workers: int = 2) -> None:
         self._folder, self._workers = folder, workers
@@ -48,7 +52,9 @@ class StandaloneCluster:
 
     @property
     def settings(self) -> tuple[str, ...]:
-        """Settings with which a gateway works on this cluster, with one executor of one core on each worker."""
+        """Settings with which a gateway works on this cluster, with one executor of one core
+        on each worker.
+        """
         return (
             f"spark.master={self.url}",
             f"spark.authenticate.secret={self.secret}",
@@ -94,7 +100,11 @@ class StandaloneCluster:
         _kill(self.executors()[0])
 
     def _launch(self, main: str, *arguments: str) -> None:
-        java = Path(os.environ["JAVA_HOME"], "bin", "java") if os.environ.get("JAVA_HOME") else shutil.which("java")
+        java = (
+            Path(os.environ["JAVA_HOME"], "bin", "java")
+            if os.environ.get("JAVA_HOME")
+            else shutil.which("java")
+        )
         command = [str(java), *SMALL, "-cp", f"{SPARK_HOME}/jars/*", f"{PACKAGE}.{main}"]
         command += ["--properties-file", str(self._properties), *arguments]
         environ = {
@@ -104,7 +114,9 @@ class StandaloneCluster:
             "SPARK_LOCAL_IP": "127.0.0.1",
         }
         with (self._folder / "cluster.log").open("ab") as log:
-            self._processes.append(subprocess.Popen(command, env=environ, cwd=self._folder, stdout=log, stderr=log))
+            self._processes.append(
+                subprocess.Popen(command, env=environ, cwd=self._folder, stdout=log, stderr=log)
+            )
 
     def _wait(self, line: str, count: int) -> None:
         deadline = time.monotonic() + UP_S

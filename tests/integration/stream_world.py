@@ -37,7 +37,11 @@ class RecordedStreams(SparkStreams):
     """The engine, and the definition of each stream that it has started."""
 
     def __init__(
-        self, driver: SparkDriver, *, watch: Check = lambda _step: None, connectors: ConnectorSource = no_connectors
+        self,
+        driver: SparkDriver,
+        *,
+        watch: Check = lambda _step: None,
+        connectors: ConnectorSource = no_connectors,
     ) -> None:
         super().__init__(SparkContexts(driver), watch=watch, connectors=connectors)
         self.started: dict[str, StreamDefinition] = {}
@@ -85,7 +89,9 @@ class StreamWorld:
     def _gateway(self) -> tuple[SparkStatements, CatalogRequest]:
         """Return what performs the statements of a new session, and the session."""
         statements = SparkStatements(SparkContexts(self.driver), connectors=self.connectors.all)
-        session = Session(self.namespace, name=None, defaults={}, properties={}, opened_at=SystemClock().now())
+        session = Session(
+            self.namespace, name=None, defaults={}, properties={}, opened_at=SystemClock().now()
+        )
         request = CatalogRequest(session=session, context=session.context(), job_id=uuid4().hex)
         statements.execute(request.context, f"USE lake.{self.namespace}", job_id=uuid4().hex)
         return statements, request
@@ -157,7 +163,9 @@ class StreamWorld:
         return self.engine.progress(job_id)
 
     def wait(self, condition: Callable[[], bool]) -> None:
-        wait_while_streams_run(condition, lambda: [self.engine.progress(job_id) for job_id in [*self.engine.started]])
+        wait_while_streams_run(
+            condition, lambda: [self.engine.progress(job_id) for job_id in [*self.engine.started]]
+        )
 
 
 def member(text: str) -> StreamMember:

@@ -70,7 +70,10 @@ def test_the_class_of_an_added_jar_is_called_from_sql_by_any_thread_and_session(
 
     assert one.rows(call) == [["a!"]]
     assert in_another_thread(lambda: one.rows(call)) == [["a!"]]
-    assert in_another_thread(lambda: other.rows(f"SELECT {on_rows} FROM range(2) ORDER BY id")) == [["0!"], ["1!"]]
+    assert in_another_thread(lambda: other.rows(f"SELECT {on_rows} FROM range(2) ORDER BY id")) == [
+        ["0!"],
+        ["1!"],
+    ]
     with pytest.raises(QueryFailed, match="Leave the database out"):
         other.rows("CREATE FUNCTION shop.shout AS 'shop.Words'")
 
@@ -79,7 +82,9 @@ def test_the_class_of_an_added_jar_is_found_by_a_thread_that_analyses_a_query(
     spark_driver: SparkDriver, tmp_path: Path
 ) -> None:
     asker, engine = Asker(spark_driver), spark_engine(SparkContexts(spark_driver))
-    query = Query(text="SELECT reflect('shop.Analysed', 'shout', 'a') AS word", catalog="lake", namespace=("default",))
+    query = Query(
+        text="SELECT reflect('shop.Analysed', 'shout', 'a') AS word", catalog="lake", namespace=("default",)
+    )
 
     asker.engine.add_jar(asker.context, str(words_jar(tmp_path, "Analysed")))
     analysed = in_another_thread(lambda: [[column.name] for column in engine.queries.analyse(query).columns])
@@ -87,7 +92,9 @@ def test_the_class_of_an_added_jar_is_found_by_a_thread_that_analyses_a_query(
     assert analysed == [["word"]]
 
 
-def test_functions_of_sql_with_parameters_are_refused_because_icebergs_parser_fails(spark_driver: SparkDriver) -> None:
+def test_functions_of_sql_with_parameters_are_refused_because_icebergs_parser_fails(
+    spark_driver: SparkDriver,
+) -> None:
     with pytest.raises(UnsupportedOperationException):
         spark_driver.new_session().sql("CREATE TEMPORARY FUNCTION one_more(x INT) RETURNS INT RETURN x + 1")
 
@@ -111,7 +118,9 @@ def test_a_jdbc_table_and_catalog_need_no_driver(spark_driver: SparkDriver, post
         read = asker.rows("SELECT * FROM people")
         asker.rows("INSERT INTO people VALUES (2, 'Oslo')")
         options = {"type": "jdbc", "url": url, "username": "freshtable"}
-        asker.context = SessionContext(session_id=asker.context.session_id, properties=catalog_settings("pg", options))
+        asker.context = SessionContext(
+            session_id=asker.context.session_id, properties=catalog_settings("pg", options)
+        )
         through_catalog = asker.rows("SELECT * FROM pg.public.people ORDER BY id")
 
         assert read == [[1, "Rome"]]
@@ -128,7 +137,10 @@ def test_the_class_of_a_jar_in_an_object_store_or_on_a_file_system_of_hadoop_is_
     hadoop = spark_driver.session.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.viewfs.mounttable.jars.link./dir", tmp_path.as_uri())
     first, second = words_jar(tmp_path, "FetchedWords"), words_jar(tmp_path, "ViewedWords")
-    with S3() as store, pytest.raises(DefinitionInvalid, match=r"ADD JAR: s3://bucket/words\.jar\?.* cannot be read"):
+    with (
+        S3() as store,
+        pytest.raises(DefinitionInvalid, match=r"ADD JAR: s3://bucket/words\.jar\?.* cannot be read"),
+    ):
         asker.engine.add_jar(asker.context, store.uri("words.jar"))
 
     with S3() as store:

@@ -22,7 +22,9 @@ _SOURCE = "(SELECT id, 1 AS p, -1L AS v FROM range(990, 1010)) AS s"
 class Changes:
     """A session with one table `t` of ids 0 to 999 in four partitions' values `p`, 250 rows each."""
 
-    def __init__(self, driver: SparkDriver, mode: str = "copy-on-write", *, partitioned: bool = False) -> None:
+    def __init__(
+        self, driver: SparkDriver, mode: str = "copy-on-write", *, partitioned: bool = False
+    ) -> None:
         self.engine = SparkStatements(SparkContexts(driver))
         self.context = SessionContext(session_id=f"affected-{next(_numbers)}", properties={})
         self.table = f"lake.default.affected_{next(_numbers)}"
@@ -39,7 +41,9 @@ class Changes:
 
     def rows(self, where: str = "true") -> int:
         result = self.engine.execute(
-            self.context, f"SELECT count(*) FROM {self.table} WHERE {where}", job_id=f"affected-job-{next(_numbers)}"
+            self.context,
+            f"SELECT count(*) FROM {self.table} WHERE {where}",
+            job_id=f"affected-job-{next(_numbers)}",
         ).rows
         assert result is not None
         return int(result.page(0, 1)[0][0])
@@ -57,7 +61,9 @@ def partitioned(request: pytest.FixtureRequest) -> bool:
         *(
             [
                 pytest.param(("copy-on-write", True), id="copy-on-write-partitioned", marks=pytest.mark.slow),
-                pytest.param(("merge-on-read", False), id="merge-on-read-unpartitioned", marks=pytest.mark.slow),
+                pytest.param(
+                    ("merge-on-read", False), id="merge-on-read-unpartitioned", marks=pytest.mark.slow
+                ),
             ]
             if DEPTH > 1
             else []
@@ -98,15 +104,18 @@ def test_a_delete_of_everything_counts_all_rows_and_then_none(changes: Changes) 
 def test_a_merge_counts_the_rows_that_it_inserted_updated_and_deleted(changes: Changes) -> None:
     counts = [
         changes.affected(
-            f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id WHEN MATCHED AND s.id < 993 THEN UPDATE SET v = s.v "
-            "WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
+            f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id WHEN MATCHED AND s.id < 993 THEN UPDATE "
+            "SET v = s.v WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT *"
         ),
         changes.affected(
             f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id AND s.id < 0 WHEN NOT MATCHED THEN INSERT *"
         ),
-        changes.affected(f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id AND s.id < 0 WHEN MATCHED THEN DELETE"),
         changes.affected(
-            f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id WHEN NOT MATCHED BY SOURCE AND {{t}}.id >= 500 THEN DELETE"
+            f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id AND s.id < 0 WHEN MATCHED THEN DELETE"
+        ),
+        changes.affected(
+            f"MERGE INTO {{t}} USING {_SOURCE} ON {{t}}.id = s.id "
+            "WHEN NOT MATCHED BY SOURCE AND {t}.id >= 500 THEN DELETE"
         ),
     ]
 
@@ -115,7 +124,10 @@ def test_a_merge_counts_the_rows_that_it_inserted_updated_and_deleted(changes: C
 
 
 def test_an_update_of_all_rows_or_of_none_counts_them(changes: Changes) -> None:
-    assert [changes.affected("UPDATE {t} SET v = v + 1"), changes.affected("UPDATE {t} SET v = 0 WHERE id = -1")] == [
+    assert [
+        changes.affected("UPDATE {t} SET v = v + 1"),
+        changes.affected("UPDATE {t} SET v = 0 WHERE id = -1"),
+    ] == [
         1000,
         0,
     ]
@@ -192,7 +204,12 @@ def test_what_changes_no_rows_has_no_count(spark_driver: SparkDriver) -> None:
 
     counts = [
         changes.affected(sql)
-        for sql in ("CREATE TABLE {t}_bare (a INT)", "USE lake.default", "TRUNCATE TABLE {t}", "DROP TABLE {t}")
+        for sql in (
+            "CREATE TABLE {t}_bare (a INT)",
+            "USE lake.default",
+            "TRUNCATE TABLE {t}",
+            "DROP TABLE {t}",
+        )
     ]
 
     assert counts == [None, None, None, None]

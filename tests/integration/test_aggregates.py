@@ -1,4 +1,6 @@
-"""GROUP BY over streams on a real Spark: what each batch changes, what a state is kept for, and what is refused."""
+"""GROUP BY over streams on a real Spark: what each batch changes, what a state is kept for,
+and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -46,11 +48,15 @@ def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
 
 @pytest.fixture
 def start(session: SparkSession, tmp_path: Path) -> Iterator[Callable[..., OperatorStream]]:
-    """Start a query over the views `changes` and `adds` of a stream of changes, and over those of its rows that come."""
+    """Start a query over the views `changes` and `adds` of a stream of changes,
+    and over those of its rows that come.
+    """
     streams = list[OperatorStream]()
 
     def started(text: str, ttl: timedelta = FOR_EVER) -> OperatorStream:
-        stream = OperatorStream(session, tmp_path, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text, ttl))
+        stream = OperatorStream(
+            session, tmp_path, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text, ttl)
+        )
         streams.append(stream)
         return stream
 
@@ -114,7 +120,9 @@ def test_the_state_of_a_group_expires_and_a_later_start_may_have_another_ttl(
     assert stream.feed(added("b", 1))[1] == ("+U", {"k": "b", "n": 2, "d": 1})
 
 
-def test_a_later_batch_removes_a_group_that_has_expired_and_no_other(start: Callable[..., OperatorStream]) -> None:
+def test_a_later_batch_removes_a_group_that_has_expired_and_no_other(
+    start: Callable[..., OperatorStream],
+) -> None:
     text = "SELECT k, count(*) AS n FROM adds GROUP BY k"
     stream = start(text, HOUR)
 
@@ -142,23 +150,25 @@ def test_every_function_aggregates_rows_that_are_added_and_some_that_change(
     start: Callable[..., OperatorStream],
 ) -> None:
     functions = (
-        "first(v) AS f, max_by(k, v) AS most, stddev_pop(v) AS dev, percentile(v, 0.5) AS half, approx_count_distinct(v) AS about, "
-        "every(v > 0) AS pos, collect_set(v) AS vs, listagg(k, ',') WITHIN GROUP (ORDER BY v) AS ks, "
-        "sum(CAST('NaN' AS DOUBLE)) FILTER (WHERE v = 1) AS nan, sum(v / 2) AS halves, sum(CAST(v AS DECIMAL(5, 2))) AS dec, "
-        "avg(CAST(v AS DECIMAL(5, 2))) AS mean"
+        "first(v) AS f, max_by(k, v) AS most, stddev_pop(v) AS dev, percentile(v, 0.5) AS half, "
+        "approx_count_distinct(v) AS about, every(v > 0) AS pos, collect_set(v) AS vs, listagg(k, ',') "
+        "WITHIN GROUP (ORDER BY v) AS ks, sum(CAST('NaN' AS DOUBLE)) FILTER (WHERE v = 1) AS nan, "
+        "sum(v / 2) AS halves, sum(CAST(v AS DECIMAL(5, 2))) AS dec, avg(CAST(v AS DECIMAL(5, 2))) AS mean"
     )
-    stream = start(f"SELECT 'a' AS q, {functions} FROM adds UNION ALL SELECT 'c' AS q, {functions} FROM changes")
+    stream = start(
+        f"SELECT 'a' AS q, {functions} FROM adds UNION ALL SELECT 'c' AS q, {functions} FROM changes"
+    )
     one = {
-        "f": 1, "most": "a", "dev": 0.0, "half": 1.0, "about": 1, "pos": True, "vs": [1], "ks": "a", "nan": "NaN", "halves": 0.5,
-        "dec": 1.0, "mean": 1.0,
+        "f": 1, "most": "a", "dev": 0.0, "half": 1.0, "about": 1, "pos": True, "vs": [1], "ks": "a",
+        "nan": "NaN", "halves": 0.5, "dec": 1.0, "mean": 1.0,
     }  # fmt: skip
     two = {
-        "f": 1, "most": "b", "dev": 1.0, "half": 2.0, "about": 2, "pos": True, "vs": [1, 3], "ks": "a,b", "nan": "NaN",
-        "halves": 2.0, "dec": 4.0, "mean": 2.0,
+        "f": 1, "most": "b", "dev": 1.0, "half": 2.0, "about": 2, "pos": True, "vs": [1, 3], "ks": "a,b",
+        "nan": "NaN", "halves": 2.0, "dec": 4.0, "mean": 2.0,
     }  # fmt: skip
     last = {
-        "f": 3, "most": "b", "dev": 0.0, "half": 3.0, "about": 1, "pos": True, "vs": [3], "ks": "b", "nan": None, "halves": 1.5,
-        "dec": 3.0, "mean": 3.0,
+        "f": 3, "most": "b", "dev": 0.0, "half": 3.0, "about": 1, "pos": True, "vs": [3], "ks": "b",
+        "nan": None, "halves": 1.5, "dec": 3.0, "mean": 3.0,
     }  # fmt: skip
 
     assert in_order(stream.feed(added("a", 1))) == [("+I", {"q": "a", **one}), ("+I", {"q": "c", **one})]
@@ -176,13 +186,15 @@ def test_every_function_aggregates_rows_that_are_added_and_some_that_change(
 
 
 @pytest.mark.slow
-def test_aggregates_of_aggregates_grouping_sets_having_and_equal_numbers(start: Callable[..., OperatorStream]) -> None:
+def test_aggregates_of_aggregates_grouping_sets_having_and_equal_numbers(
+    start: Callable[..., OperatorStream],
+) -> None:
     stream = start(
-        "SELECT 'n' AS q, CAST(n AS STRING) AS k, count(*) AS n FROM (SELECT k, count(*) AS n FROM adds GROUP BY k) GROUP BY n "
-        "UNION ALL SELECT 'r', coalesce(k, '-'), sum(v) FROM adds GROUP BY ROLLUP (k) "
-        "UNION ALL SELECT 'h', k, max(v) FROM adds GROUP BY k HAVING max(v) > 1 "
-        "UNION ALL SELECT 'z', CAST(abs(z) AS STRING), count(*) FROM "
-        "(SELECT CASE WHEN v = 1 THEN 0.0D WHEN v = 2 THEN -0.0D ELSE CAST('NaN' AS DOUBLE) END AS z FROM adds) GROUP BY z"
+        "SELECT 'n' AS q, CAST(n AS STRING) AS k, count(*) AS n FROM (SELECT k, count(*) AS n "
+        "FROM adds GROUP BY k) GROUP BY n UNION ALL SELECT 'r', coalesce(k, '-'), sum(v) FROM adds "
+        "GROUP BY ROLLUP (k) UNION ALL SELECT 'h', k, max(v) FROM adds GROUP BY k HAVING max(v) > 1 "
+        "UNION ALL SELECT 'z', CAST(abs(z) AS STRING), count(*) FROM (SELECT CASE WHEN v = 1 THEN 0.0D "
+        "WHEN v = 2 THEN -0.0D ELSE CAST('NaN' AS DOUBLE) END AS z FROM adds) GROUP BY z"
     )
 
     first = standing(stream.feed(added("a", 1), added("b", 1)))
@@ -190,31 +202,45 @@ def test_aggregates_of_aggregates_grouping_sets_having_and_equal_numbers(start: 
 
     assert first == {("n", "1", 2), ("r", "-", 2), ("r", "a", 1), ("r", "b", 1), ("z", "0.0", 2)}
     assert second == {
-        ("n", "2", 1), ("n", "3", 1), ("r", "-", 11), ("r", "a", 3), ("r", "b", 8), ("h", "a", 2), ("h", "b", 4), ("z", "0.0", 3),
-        ("z", "NaN", 2),
+        ("n", "2", 1), ("n", "3", 1), ("r", "-", 11), ("r", "a", 3), ("r", "b", 8), ("h", "a", 2),
+        ("h", "b", 4), ("z", "0.0", 3), ("z", "NaN", 2),
     }  # fmt: skip
 
 
-def test_a_window_over_a_distinct_of_event_times_ends_with_the_watermark(start: Callable[..., OperatorStream]) -> None:
+def test_a_window_over_a_distinct_of_event_times_ends_with_the_watermark(
+    start: Callable[..., OperatorStream],
+) -> None:
     stream = start(
-        "SELECT w.end AS at, n FROM (SELECT window(t, '10 seconds') AS w, count(*) AS n FROM (SELECT DISTINCT k, t FROM timed) "
-        "GROUP BY 1)"
+        "SELECT w.end AS at, n FROM (SELECT window(t, '10 seconds') AS w, count(*) AS n "
+        "FROM (SELECT DISTINCT k, t FROM timed) GROUP BY 1)"
     )
 
-    batches = ([added("a", 1), added("a", 1), added("a", 2)], [added("a", 30)], [added("a", 31)], [added("a", 32)])
+    batches = (
+        [added("a", 1), added("a", 1), added("a", 2)],
+        [added("a", 30)],
+        [added("a", 31)],
+        [added("a", 32)],
+    )
     changes = [change for batch in batches for change in stream.feed(*batch)]
 
     assert [(kind, row["n"]) for kind, row in changes] == [("+I", 2)]
 
 
-def test_a_window_over_first_rows_in_event_time_ends_with_the_watermark(start: Callable[..., OperatorStream]) -> None:
+def test_a_window_over_first_rows_in_event_time_ends_with_the_watermark(
+    start: Callable[..., OperatorStream],
+) -> None:
     stream = start(
-        "SELECT w.end AS at, n FROM (SELECT window(t, '10 seconds') AS w, count(*) AS n FROM (SELECT k, t FROM ("
-        "SELECT /*+ STATE_TTL('c', '0 EVENT TIME') */ *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn "
-        "FROM (SELECT *, now() AS p FROM timed) AS c) WHERE rn = 1) GROUP BY 1)"
+        "SELECT w.end AS at, n FROM (SELECT window(t, '10 seconds') AS w, count(*) AS n FROM (SELECT k, t "
+        "FROM (SELECT /*+ STATE_TTL('c', '0 EVENT TIME') */ *, ROW_NUMBER() OVER (PARTITION BY k "
+        "ORDER BY p) AS rn FROM (SELECT *, now() AS p FROM timed) AS c) WHERE rn = 1) GROUP BY 1)"
     )
 
-    batches = ([added("a", 1), added("a", 2), added("b", 2)], [added("c", 30)], [added("d", 31)], [added("e", 32)])
+    batches = (
+        [added("a", 1), added("a", 2), added("b", 2)],
+        [added("c", 30)],
+        [added("d", 31)],
+        [added("e", 32)],
+    )
     changes = [change for batch in batches for change in stream.feed(*batch)]
 
     assert [(kind, row["n"]) for kind, row in changes] == [("+I", 2)]
@@ -232,12 +258,17 @@ def test_a_distinct_of_rows_that_are_added_only_adds(session: SparkSession) -> N
     ("text", "ttl"),
     [
         ("SELECT /*+ STATE_TTL('adds', '1 d') */ k, count(*) FROM adds GROUP BY k", timedelta(days=1)),
-        ("SELECT /*+ STATE_TTL('a', '1 d') */ count(*) AS n FROM adds AS a HAVING count(*) > 1", timedelta(days=1)),
+        (
+            "SELECT /*+ STATE_TTL('a', '1 d') */ count(*) AS n FROM adds AS a HAVING count(*) > 1",
+            timedelta(days=1),
+        ),
         ("SELECT /*+ STATE_TTL('adds', '1 d') */ DISTINCT k FROM adds", timedelta(days=1)),
         ("SELECT k, count(*) FROM (SELECT k FROM adds) GROUP BY k", HOUR),
     ],
 )
-def test_the_ttl_is_that_of_the_hint_else_that_of_the_session(session: SparkSession, text: str, ttl: timedelta) -> None:
+def test_the_ttl_is_that_of_the_hint_else_that_of_the_session(
+    session: SparkSession, text: str, ttl: timedelta
+) -> None:
     found = changelog(rows_of(session), text, HOUR)
 
     assert [each.states for each in found.operator.all() if each.states] == [
@@ -252,15 +283,21 @@ def test_the_ttl_is_that_of_the_hint_else_that_of_the_session(session: SparkSess
         ("SELECT count(DISTINCT k COLLATE UTF8_LCASE) FROM adds", "with a COLLATION"),
         ("SELECT count(*), rand() AS r FROM adds", r"rand\(\) AS r has another value"),
         ("SELECT max(current_timestamp()) FROM changes", "has another value"),
-        ("SELECT count(*) FROM adds GROUP BY session_window(timestamp_seconds(v), '1 hour')", "by event time alone"),
         (
-            "SELECT window(t, '10 seconds'), count(*) FROM (SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) "
-            "AS rn FROM (SELECT *, now() AS p FROM timed)) WHERE rn = 1) GROUP BY 1",
+            "SELECT count(*) FROM adds GROUP BY session_window(timestamp_seconds(v), '1 hour')",
+            "by event time alone",
+        ),
+        (
+            "SELECT window(t, '10 seconds'), count(*) "
+            "FROM (SELECT * FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn "
+            "FROM (SELECT *, now() AS p FROM timed)) WHERE rn = 1) GROUP BY 1",
             "would never end",
         ),
     ],
 )
-def test_what_cannot_be_aggregated_is_refused_with_the_way_out(session: SparkSession, text: str, reason: str) -> None:
+def test_what_cannot_be_aggregated_is_refused_with_the_way_out(
+    session: SparkSession, text: str, reason: str
+) -> None:
     with pytest.raises(Unsupported, match=reason):
         changelog(rows_of(session), text)
 
@@ -300,7 +337,8 @@ class Orders(StreamWorld):
         super().__init__(driver, folder)
         self.sql("CREATE TABLE orders (order_id STRING, user_id STRING, product_id STRING, num BIGINT)")
         self.sql(
-            "CREATE TABLE stats (product_id STRING NOT NULL, buy_uv BIGINT, order_cnt BIGINT, quantity_cnt BIGINT)"
+            "CREATE TABLE stats (product_id STRING NOT NULL, buy_uv BIGINT, order_cnt BIGINT, "
+            "quantity_cnt BIGINT)"
         )
         self.sql("ALTER TABLE stats SET IDENTIFIER FIELDS product_id")
 
@@ -316,10 +354,9 @@ class Orders(StreamWorld):
 
 def insert_stats(orders: str, time: str, hint: str = "") -> str:
     return (
-        f"INSERT INTO stats SELECT {hint} product_id, COUNT(DISTINCT user_id) AS buy_uv, COUNT(order_id) AS order_cnt, "
-        "SUM(num) AS quantity_cnt FROM "
-        f"(SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id ORDER BY {time} ASC) AS rn FROM {orders}) tmp "
-        "WHERE rn = 1 GROUP BY product_id"
+        f"INSERT INTO stats SELECT {hint} product_id, COUNT(DISTINCT user_id) AS buy_uv, COUNT(order_id) "
+        "AS order_cnt, SUM(num) AS quantity_cnt FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY order_id "
+        f"ORDER BY {time} ASC) AS rn FROM {orders}) tmp WHERE rn = 1 GROUP BY product_id"
     )
 
 
@@ -332,7 +369,9 @@ def orders(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Orders]:
 
 @pytest.mark.slow
 def test_deduplicated_orders_are_counted_by_product_through_a_savepoint(orders: Orders) -> None:
-    orders.order(("o1", "ann", "tea", 2), ("o1", "ann", "tea", 2), ("o2", "bob", "tea", 3), ("o3", "ann", "nut", 1))
+    orders.order(
+        ("o1", "ann", "tea", 2), ("o1", "ann", "tea", 2), ("o2", "bob", "tea", 3), ("o3", "ann", "nut", 1)
+    )
     job_id, definition = orders.count()
     orders.wait_stats(("tea", 2, 2, 5), ("nut", 1, 1, 1))
     orders.order(("o1", "ann", "tea", 2), ("o4", "ann", "tea", 4))
@@ -352,9 +391,12 @@ def test_deduplicated_orders_are_counted_by_product_through_a_savepoint(orders: 
 def test_generated_orders_are_counted_without_an_end(orders: Orders) -> None:
     columns = "order_id STRING, user_id STRING, product_id STRING, num BIGINT, proctime AS PROCTIME()"
     temporary = (
-        f"CREATE TEMPORARY TABLE generated ({columns}) WITH ('connector' = 'datagen', 'rows-per-second' = '20')",
-        "CREATE TEMPORARY TABLE stats (product_id STRING, buy_uv BIGINT, order_cnt BIGINT, quantity_cnt BIGINT) "
-        "WITH ('connector' = 'blackhole')",
+        (
+            f"CREATE TEMPORARY TABLE generated ({columns}) WITH ('connector' = 'datagen', "
+            "'rows-per-second' = '20')"
+        ),
+        "CREATE TEMPORARY TABLE stats (product_id STRING, buy_uv BIGINT, order_cnt BIGINT, "
+        "quantity_cnt BIGINT) WITH ('connector' = 'blackhole')",
     )
 
     job_id, _ = orders.start(ReadStatement(insert_stats("generated", "proctime")).text, temporary=temporary)

@@ -35,8 +35,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEP
 VIEWS = ("adds", "changes")
 PLAIN = "SELECT k, count(*) AS n, count(v) AS c, sum(v) AS s, avg(v) AS a FROM {rows} GROUP BY k"
 MAPS = (
-    "SELECT k, min(v) AS least, max(v) AS most, count(DISTINCT v) AS d, sum(DISTINCT v) AS ds, count(*) FILTER (WHERE v > 2) AS f, "
-    "sort_array(collect_list(v)) AS l, count(DISTINCT v) FILTER (WHERE v > 2) AS df, count_if(v = 1) AS i FROM {rows} GROUP BY k"
+    "SELECT k, min(v) AS least, max(v) AS most, count(DISTINCT v) AS d, sum(DISTINCT v) AS ds, "
+    "count(*) FILTER (WHERE v > 2) AS f, sort_array(collect_list(v)) AS l, "
+    "count(DISTINCT v) FILTER (WHERE v > 2) AS df, count_if(v = 1) AS i FROM {rows} GROUP BY k"
 )
 ALL_ROWS = "SELECT count(*) AS n, max(v) AS most FROM {rows}"
 DISTINCT = "SELECT DISTINCT k, v FROM {rows}"
@@ -52,16 +53,20 @@ _streams = count(1)
 
 
 def united() -> str:
-    """Return one query of the results of all queries, over rows that are only added and over rows that change."""
+    """Return one query of the results of all queries, over rows that are only added and over rows
+    that change.
+    """
     packed = "to_json(struct(*), map('ignoreNullFields', 'false'))"
     return " UNION ALL ".join(
-        f"SELECT '{name} {rows}' AS q, {packed} AS r FROM ({QUERIES[name].format(rows=rows)})" for name, rows in CHOSEN
+        f"SELECT '{name} {rows}' AS q, {packed} AS r FROM ({QUERIES[name].format(rows=rows)})"
+        for name, rows in CHOSEN
     )
 
 
 @dataclass
 class Group:
-    """The rows of a group, as sums in which a row that is taken back has the other sign, and as numbers of equal values.
+    """The rows of a group, as sums in which a row that is taken back has the other sign,
+    and as numbers of equal values.
 
     A value that expires stays in what was made of it until the next one that goes for good.
     """
@@ -196,7 +201,9 @@ class Models:
 
     def changes(self, batch: Sequence[Signed], moment: Moment) -> Told:
         return Told(
-            (name, kind, row) for name, model in self._models.items() for kind, row in model.changes(batch, moment)
+            (name, kind, row)
+            for name, model in self._models.items()
+            for kind, row in model.changes(batch, moment)
         )
 
 
@@ -229,5 +236,7 @@ def test_the_script_tells_each_ttl_of_each_query_from_others() -> None:
 
 @FEW_SCRIPTS
 @given(script=scripts(*VALUES))
-def test_each_batch_changes_the_groups_as_a_model_says(start: Callable[..., OperatorStream], script: Script) -> None:
+def test_each_batch_changes_the_groups_as_a_model_says(
+    start: Callable[..., OperatorStream], script: Script
+) -> None:
     replay(script, start, lambda ttl: aggregating(united(), duration(ttl)), Models(), ("k", "v"))

@@ -38,7 +38,9 @@ def connections(spark_driver: SparkDriver, pytestconfig: pytest.Config) -> Calla
 
 def clients_of(url: str) -> int:
     """Return how many connections a database of PostgreSQL has, without that of the question."""
-    text = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    text = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+    )
     with psycopg.connect(url) as connection:
         [[number]] = connection.execute(text)
     return int(number)
@@ -103,7 +105,10 @@ def test_an_insert_whose_session_is_closed_goes_on_and_leaves_no_connection(
 ) -> None:
     context, job_id, before = session(), uuid4().hex, connections()
     slow = "substr(java_method('java.lang.Thread', 'sleep', id + 1500), 1, 0)"
-    insert = f"INSERT INTO lake.{world.namespace}.arrivals SELECT concat_ws('', 'late', {slow}) FROM range(0, 1, 1, 1)"
+    insert = (
+        f"INSERT INTO lake.{world.namespace}.arrivals SELECT concat_ws('', 'late', {slow}) "
+        "FROM range(0, 1, 1, 1)"
+    )
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(statements.execute, context, insert, job_id=job_id)
         wait_until(lambda: spark_driver.progress(job_id) is not None, "the INSERT does not run", 30)

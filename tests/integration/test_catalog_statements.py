@@ -84,7 +84,9 @@ class Client:
         if type(statement) in self.answers:
             return self.answers[type(statement)](statement, asking).rows.page(0, 1000)
         first, *others = in_spark(ReadStatement(sql), self.engine, asking.context)
-        rows = self.engine.execute(asking.context, first, job_id=asking.job_id).rows or RowSet(columns=(), rows=[])
+        rows = self.engine.execute(asking.context, first, job_id=asking.job_id).rows or RowSet(
+            columns=(), rows=[]
+        )
         for text in others:
             self.engine.execute(asking.context, text, job_id=asking.job_id)
         return rows.page(0, 1000)
@@ -257,7 +259,10 @@ def test_a_created_catalog_is_seen_by_open_sessions_and_refreshes_until_it_is_dr
 
 def test_an_altered_catalog_is_opened_anew_by_every_session(client: Client, tmp_path: Path) -> None:
     other = client.other()
-    client.run(f"CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '{tmp_path}/one')")
+    client.run(
+        "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', "
+        f"'warehouse' = '{tmp_path}/one')"
+    )
     other.run("CREATE NAMESPACE c.one")
 
     client.run(f"ALTER CATALOG c SET ('warehouse' = '{tmp_path}/two')")
@@ -269,7 +274,9 @@ def test_an_altered_catalog_is_opened_anew_by_every_session(client: Client, tmp_
 def test_a_catalog_that_spark_cannot_open_is_not_created_and_says_why(client: Client) -> None:
     database = "'url' = 'jdbc:postgresql://127.0.0.1:9/d?password=hidden-1', 'password' = 'hidden-2'"
 
-    with pytest.raises(DefinitionInvalid, match=r"Catalog x cannot be opened, and was not created: .*no\.such\.Plugin"):
+    with pytest.raises(
+        DefinitionInvalid, match=r"Catalog x cannot be opened, and was not created: .*no\.such\.Plugin"
+    ):
         client.run("CREATE CATALOG x WITH ('type' = 'no.such.Plugin')")
     with pytest.raises(DefinitionInvalid, match=r"Connection to 127\.0\.0\.1:9 refused") as refusal:
         client.run(f"CREATE CATALOG x WITH ('type' = 'jdbc', {database}, 'driver' = 'org.postgresql.Driver')")
@@ -303,19 +310,24 @@ def test_a_table_with_catalog_settings_of_an_earlier_release_keeps_reading_from_
 def test_a_temporary_table_of_flinks_is_read_and_written(client: Client, tmp_path: Path) -> None:
     (tmp_path / "orders").mkdir()
     client.run(
-        f"CREATE TEMPORARY TABLE orders_csv (id BIGINT, `at` TIMESTAMP(3), PRIMARY KEY (id) NOT ENFORCED) WITH "
-        f"('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/orders', 'csv.field-delimiter' = ';')"
+        "CREATE TEMPORARY TABLE orders_csv (id BIGINT, `at` TIMESTAMP(3), "
+        "PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = 'filesystem', 'format' = 'csv', "
+        f"'path' = '{tmp_path}/orders', 'csv.field-delimiter' = ';')"
     )
     client.run("INSERT INTO orders_csv VALUES (1, TIMESTAMP_NTZ '2024-01-02 03:04:05')")
     client.run(
-        f"CREATE TABLE spark_catalog.default.kept WITH ('connector' = 'json', 'path' = '{tmp_path}/kept') AS TABLE orders_csv"
+        "CREATE TABLE spark_catalog.default.kept WITH ('connector' = 'json', "
+        f"'path' = '{tmp_path}/kept') AS TABLE orders_csv"
     )
     client.run(
-        "CREATE TABLE copied WITH ('connector' = 'iceberg', 'format-version' = '2') AS SELECT id FROM orders_csv"
+        "CREATE TABLE copied WITH ('connector' = 'iceberg', 'format-version' = '2') AS "
+        "SELECT id FROM orders_csv"
     )
 
     assert client.run("SELECT * FROM orders_csv") == [[1, "2024-01-02T03:04:05"]]
-    assert client.run("SELECT id FROM spark_catalog.default.kept") == client.run("SELECT * FROM copied") == [[1]]
+    assert (
+        client.run("SELECT id FROM spark_catalog.default.kept") == client.run("SELECT * FROM copied") == [[1]]
+    )
     with pytest.raises(DefinitionInvalid, match="of a query in Iceberg tables only"):
         client.run("CREATE TABLE t WITH ('connector' = 'parquet', 'path' = '/x') AS SELECT 1 AS a")
 

@@ -19,14 +19,19 @@ CHAIN = {
     "four": "SELECT city, n, twice FROM three WHERE n > 0",
     "five": "SELECT n, count(*) AS cities, sum(twice) AS twice FROM four GROUP BY n",
 }
-LAST = f"WITH {', '.join(f'{name} AS ({query})' for name, query in CHAIN.items())} SELECT * FROM five ORDER BY ALL"
+LAST = (
+    f"WITH {', '.join(f'{name} AS ({query})' for name, query in CHAIN.items())} SELECT * "
+    "FROM five ORDER BY ALL"
+)
 CHANGES = (
     "INSERT INTO orders VALUES ('Rome', 5), ('Bern', 6)",
     "UPDATE orders SET amount = amount + 10 WHERE city = 'Oslo' OR amount = 5",
 )
 # Half of it lets commits come together; the other half is several times what a hop takes.
 FRESHNESS_S = 20
-OPTIONS = "WITH ('materialized-table.upstream-wait' = '1 min') FRESHNESS = INTERVAL '2' SECOND REFRESH_MODE = FULL"
+OPTIONS = (
+    "WITH ('materialized-table.upstream-wait' = '1 min') FRESHNESS = INTERVAL '2' SECOND REFRESH_MODE = FULL"
+)
 
 
 def times(gateway: GatewayUnderTest, table: str) -> dict[object, tuple[str, str]]:
@@ -47,7 +52,8 @@ def test_two_tables_agree_after_each_schedule_time(gateway: GatewayUnderTest) ->
     gateway.sql("CREATE TABLE sold (city STRING, amount INT)")
     gateway.sql("INSERT INTO sold VALUES ('Rome', 1)")
     gateway.sql(
-        f"CREATE MATERIALIZED TABLE totals {OPTIONS} AS SELECT city, sum(amount) AS amount FROM sold GROUP BY city"
+        f"CREATE MATERIALIZED TABLE totals {OPTIONS} AS SELECT city, sum(amount) AS amount "
+        "FROM sold GROUP BY city"
     )
     gateway.sql("CREATE VIEW seen AS SELECT * FROM totals")
     gateway.sql(f"CREATE MATERIALIZED TABLE best {OPTIONS} AS SELECT max(amount) AS amount FROM seen")
@@ -68,7 +74,10 @@ def test_two_tables_agree_after_each_schedule_time(gateway: GatewayUnderTest) ->
 def test_each_commit_reaches_the_last_of_five_continuous_tables_within_the_freshness_of_each(
     gateway: GatewayUnderTest,
 ) -> None:
-    made = f"WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '{FRESHNESS_S}' SECOND REFRESH_MODE = CONTINUOUS"
+    made = (
+        f"WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '{FRESHNESS_S}' SECOND "
+        "REFRESH_MODE = CONTINUOUS"
+    )
     gateway.sql("CREATE TABLE orders (city STRING, amount INT)")
     gateway.sql("INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)")
     for name, query in CHAIN.items():
@@ -77,7 +86,9 @@ def test_each_commit_reaches_the_last_of_five_continuous_tables_within_the_fresh
         gateway.sql(change)
         expected = gateway.sql(LAST)
         wait_until(
-            lambda expected=expected: gateway.sql("SELECT * FROM five ORDER BY ALL") == expected,  # type: ignore[misc]
+            lambda expected=expected: (  # type: ignore[misc]
+                gateway.sql("SELECT * FROM five ORDER BY ALL") == expected
+            ),
             f"{change} did not reach the last table",
             len(CHAIN) * FRESHNESS_S,
         )

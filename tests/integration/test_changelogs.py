@@ -1,4 +1,6 @@
-"""Streams whose rows have a kind: on a real Spark, what keeps no state carries it along as the last column."""
+"""Streams whose rows have a kind: on a real Spark, what keeps no state carries it along
+as the last column.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
     session = module_driver.new_session()
     for name in ("clicks", "views"):
         stream = session.readStream.format("rate").load()
-        stream.selectExpr("value AS n", "CAST(value AS STRING) AS city", "timestamp AS at").createTempView(name)
+        stream.selectExpr("value AS n", "CAST(value AS STRING) AS city", "timestamp AS at").createTempView(
+            name
+        )
     with active_session(session):
         yield session
 
@@ -106,7 +110,9 @@ def test_the_operators_have_the_names_of_flink_and_no_numbers_of_columns(session
         ("SELECT n FROM clicks UNION ALL SELECT n FROM views", set()),
     ],
 )
-def test_columns_identify_a_row_as_long_as_they_are_there(session: SparkSession, text: str, unique: set[str]) -> None:
+def test_columns_identify_a_row_as_long_as_they_are_there(
+    session: SparkSession, text: str, unique: set[str]
+) -> None:
     found = changelog(session, text)
 
     names = {expression_id(each): str(each.name()) for each in scala_items(found.plan.output())}
@@ -119,7 +125,10 @@ def test_columns_identify_a_row_as_long_as_they_are_there(session: SparkSession,
         ("SELECT n, rand() AS r FROM clicks", r"rand\(\) AS r has another value when a row is taken back"),
         ("SELECT n, current_timestamp() AS t FROM clicks", "compute it below the aggregation"),
         ("SELECT n, sum(n) OVER (PARTITION BY city) AS s FROM clicks", "Window over rows that change"),
-        ("SELECT c.n FROM clicks AS c FULL JOIN (VALUES (1)) AS t (n) ON c.n = t.n", "Join over rows that change"),
+        (
+            "SELECT c.n FROM clicks AS c FULL JOIN (VALUES (1)) AS t (n) ON c.n = t.n",
+            "Join over rows that change",
+        ),
         ("SELECT n FROM clicks ORDER BY n", "Sort over rows that change"),
     ],
 )

@@ -27,18 +27,22 @@ def layers(world: RefreshWorld) -> RefreshWorld:
     return world
 
 
-def test_a_circle_through_a_view_is_refused_by_create_and_alter_naming_each_step(layers: RefreshWorld) -> None:
+def test_a_circle_through_a_view_is_refused_by_create_and_alter_naming_each_step(
+    layers: RefreshWorld,
+) -> None:
     namespace = f"lake.{layers.namespace}"
 
     altered = layers.refused(
-        "ALTER MATERIALIZED TABLE below AS WITH o AS (SELECT * FROM outer_view) SELECT k, v FROM o UNION TABLE orders",
+        "ALTER MATERIALIZED TABLE below AS WITH o AS (SELECT * FROM outer_view) SELECT k, v "
+        "FROM o UNION TABLE orders",
         DefinitionInvalid,
     )
     layers.sql("DROP MATERIALIZED TABLE below")
     # In the place of the table, so that the query of `above` has a meaning.
     layers.spark("CREATE VIEW below AS SELECT * FROM orders")
     again = layers.refused(
-        "ALTER MATERIALIZED TABLE above AS SELECT o.k, o.v FROM outer_view o JOIN below USING (k)", DefinitionInvalid
+        "ALTER MATERIALIZED TABLE above AS SELECT o.k, o.v FROM outer_view o JOIN below USING (k)",
+        DefinitionInvalid,
     )
     layers.spark("DROP VIEW below")
     created = layers.refused(
@@ -61,8 +65,8 @@ def test_a_refresh_fails_naming_the_circle_that_a_replaced_view_has_closed(layer
 
     assert (failed.status, failed.broken, above.status) == (RunStatus.FAILED, True, RunStatus.SKIPPED)
     assert (
-        f"{namespace}.below would read itself: {namespace}.below reads {namespace}.shown reads {namespace}.outer_view reads "
-        f"{namespace}.above reads {namespace}.below;"
+        f"{namespace}.below would read itself: {namespace}.below reads {namespace}.shown reads "
+        f"{namespace}.outer_view reads {namespace}.above reads {namespace}.below;"
     ) in (failed.error or "")
     assert before == [(2, "a")]
     assert (again.status, layers.rows("below")) == (RunStatus.SUCCEEDED, [(6, "a")])

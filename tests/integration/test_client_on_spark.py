@@ -1,4 +1,6 @@
-"""Programs in Python on a real gateway: the driver, pandas, SQLAlchemy with its own suite for dialects, and the draft."""
+"""Programs in Python on a real gateway: the driver, pandas, SQLAlchemy with its own suite for dialects,
+and the draft.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +61,10 @@ VALUES = st.one_of(
 
 @pytest.fixture(scope="module")
 def cursor(clients_url: str) -> Iterator[dbapi.Cursor]:
-    with dbapi.connect(clients_url, catalog="lake", schema="default") as connection, connection.cursor() as cursor:
+    with (
+        dbapi.connect(clients_url, catalog="lake", schema="default") as connection,
+        connection.cursor() as cursor,
+    ):
         yield cursor
 
 
@@ -95,9 +100,11 @@ def test_a_minus_before_a_negative_number_begins_no_comment(cursor: dbapi.Cursor
 
 def test_types_come_as_python_objects_and_in_arrow(cursor: dbapi.Cursor) -> None:
     query = """
-        SELECT id, CAST(id AS TINYINT) AS tiny, CAST(1.1 AS FLOAT) AS real, CAST(id AS DECIMAL(38, 10)) AS exact,
+        SELECT id, CAST(id AS TINYINT) AS tiny, CAST(1.1 AS FLOAT) AS real,
+          CAST(id AS DECIMAL(38, 10)) AS exact,
           TIMESTAMP '2024-07-01 12:00:00Z' AS moment, DATE '2024-02-29' AS day, X'0AFF' AS bytes,
-          INTERVAL '1-2' YEAR TO MONTH AS months, array(named_struct('k', id, 'v', NULL)) AS deep, NULL AS nothing
+          INTERVAL '1-2' YEAR TO MONTH AS months, array(named_struct('k', id, 'v', NULL)) AS deep,
+          NULL AS nothing
         FROM range(2) ORDER BY id"""
     moment = datetime(2024, 7, 1, 17, 30, tzinfo=KOLKATA)
 
@@ -162,13 +169,17 @@ def test_errors_of_spark_are_of_their_kinds(cursor: dbapi.Cursor) -> None:
     with pytest.raises(dbapi.IntegrityError):
         cursor.execute("INSERT INTO needy VALUES (?)", [None])
 
-    assert (division.value.error_class, missing.value.error_class) == ("DIVIDE_BY_ZERO", "TABLE_OR_VIEW_NOT_FOUND")
+    assert (division.value.error_class, missing.value.error_class) == (
+        "DIVIDE_BY_ZERO",
+        "TABLE_OR_VIEW_NOT_FOUND",
+    )
 
 
 def test_what_is_in_the_catalog_is_reflected(cursor: dbapi.Cursor, engine: sa.Engine) -> None:
     cursor.execute("CREATE SCHEMA lake.shop")
     cursor.execute(
-        "CREATE TABLE shop.sales (id BIGINT NOT NULL COMMENT 'it''s', day DATE) USING iceberg COMMENT 'all; of \"it\"'"
+        "CREATE TABLE shop.sales (id BIGINT NOT NULL COMMENT 'it''s', day DATE) "
+        "USING iceberg COMMENT 'all; of \"it\"'"
     )
     cursor.execute("CREATE VIEW shop.days AS SELECT day FROM lake.shop.sales")
     cursor.execute(
@@ -191,7 +202,9 @@ def test_what_is_in_the_catalog_is_reflected(cursor: dbapi.Cursor, engine: sa.En
     assert found.get_materialized_view_names("shop") == ["daily"]
     assert (found.get_materialized_view_names(), names_in_shop) == ([], (["daily"], ["daily"]))
     assert found.get_view_names("shop") == ["days"]
-    assert [(column["name"], str(column["type"]), column["nullable"], column["comment"]) for column in columns] == [
+    assert [
+        (column["name"], str(column["type"]), column["nullable"], column["comment"]) for column in columns
+    ] == [
         ("id", "BIGINT", False, "it's"),
         ("day", "DATE", True, None),
     ]
@@ -218,15 +231,21 @@ def test_a_model_is_created_filled_and_queried(engine: sa.Engine) -> None:
         freshtable_partitioned_by=["bucket(2, id)"],
     )
     morning = datetime(2024, 1, 1, 1, 2, 3, 4)  # noqa: DTZ001
-    rows = [(number, f"it's {number}\\", Decimal(number) / 4, morning.replace(day=number)) for number in (1, 2, 3)]
+    rows = [
+        (number, f"it's {number}\\", Decimal(number) / 4, morning.replace(day=number)) for number in (1, 2, 3)
+    ]
 
     metadata.create_all(engine)
     with engine.connect() as connection:
-        connection.execute(fares.insert(), [dict(zip(("id", "Where", "paid", "at"), row, strict=True)) for row in rows])
+        connection.execute(
+            fares.insert(), [dict(zip(("id", "Where", "paid", "at"), row, strict=True)) for row in rows]
+        )
         connection.execute(fares.update().where(fares.c.id == 3).values(paid=None))
         connection.execute(fares.delete().where(fares.c.at < datetime(2024, 1, 2)))  # noqa: DTZ001
         found = connection.execute(sa.select(fares).order_by(fares.c.id).limit(5)).all()
-        like = connection.scalar(sa.select(sa.func.count()).where(fares.c.Where.endswith("\\", autoescape=True)))
+        like = connection.scalar(
+            sa.select(sa.func.count()).where(fares.c.Where.endswith("\\", autoescape=True))
+        )
     metadata.drop_all(engine)
 
     assert found == [rows[1], (3, "it's 3\\", None, rows[2][3])]
@@ -238,14 +257,21 @@ def test_pandas_reads_through_sqlalchemy(engine: sa.Engine) -> None:
     pandas = pytest.importorskip("pandas")
 
     with engine.connect() as connection:
-        frame = pandas.read_sql(sa.text("SELECT id, id * 1.5D AS half FROM range(:n)"), connection, params={"n": 3})
+        frame = pandas.read_sql(
+            sa.text("SELECT id, id * 1.5D AS half FROM range(:n)"), connection, params={"n": 3}
+        )
 
     assert frame.to_dict("list") == {"id": [0, 1, 2], "half": [0.0, 1.5, 3.0]}
 
 
-LAST = "SELECT city, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY now() DESC) AS rn FROM visits) WHERE rn = 1"
+LAST = (
+    "SELECT city, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY city ORDER BY now() DESC) AS rn "
+    "FROM visits) WHERE rn = 1"
+)
 COUNTS = "SELECT city, count(*) AS n FROM visits GROUP BY city"
-TOP = f"SELECT city, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS rn FROM ({COUNTS})) WHERE rn <= 3"
+TOP = (
+    f"SELECT city, n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY n DESC) AS rn FROM ({COUNTS})) WHERE rn <= 3"
+)
 
 
 def test_the_changes_of_a_stream_come_with_their_kinds(clients_url: str, cursor: dbapi.Cursor) -> None:
@@ -258,7 +284,9 @@ def test_the_changes_of_a_stream_come_with_their_kinds(clients_url: str, cursor:
         connection.cursor() as reader,
     ):
         queries = {"count": COUNTS, "last": LAST, "top": TOP}
-        reader.execute(" UNION ALL ".join(f"SELECT '{name}' AS q, * FROM ({text})" for name, text in queries.items()))
+        reader.execute(
+            " UNION ALL ".join(f"SELECT '{name}' AS q, * FROM ({text})" for name, text in queries.items())
+        )
         changes = reader.fetch_changes()
         first = [next(changes) for _ in range(3)]
         cursor.execute("INSERT INTO visits VALUES ('Oslo', 7), ('Rome', 7), ('Rome', 7)")
@@ -282,10 +310,12 @@ def test_a_program_runs_plans_that_it_holds_as_a_batch_and_as_a_job_with_its_own
     for table in ("planned_clicks", "planned_firsts"):
         cursor.execute(f"CREATE TABLE {table} (city STRING, n INT)")
     cursor.execute("INSERT INTO planned_clicks VALUES ('Rome', 1)")
-    batch = cursor.connection.compile_plan("INSERT INTO planned_firsts SELECT city, n + 1 FROM planned_clicks")
+    batch = cursor.connection.compile_plan(
+        "INSERT INTO planned_firsts SELECT city, n + 1 FROM planned_clicks"
+    )
     insert = (
-        "INSERT INTO planned_firsts SELECT city, n FROM (SELECT city, n, ROW_NUMBER() OVER (PARTITION BY city ORDER BY p) AS rn "
-        "FROM (SELECT *, current_timestamp() AS p FROM planned_clicks)) WHERE rn = 1"
+        "INSERT INTO planned_firsts SELECT city, n FROM (SELECT city, n, ROW_NUMBER() OVER (PARTITION BY "
+        "city ORDER BY p) AS rn FROM (SELECT *, current_timestamp() AS p FROM planned_clicks)) WHERE rn = 1"
     )
 
     batch_job = batch.execute()
@@ -308,7 +338,9 @@ def test_a_program_runs_plans_that_it_holds_as_a_batch_and_as_a_job_with_its_own
     assert [row[0] for row in cursor.execute("SHOW JOBS").fetchall()].count(batch_job) == 1
 
 
-def test_the_draft_answers_the_first_rows_of_a_result_without_end(clients_url: str, cursor: dbapi.Cursor) -> None:
+def test_the_draft_answers_the_first_rows_of_a_result_without_end(
+    clients_url: str, cursor: dbapi.Cursor
+) -> None:
     cursor.execute("CREATE TABLE drafted (city STRING) USING iceberg")
     cursor.execute("INSERT INTO drafted VALUES ('Rome'), ('Rome')")
     query = "SELECT city, count(*) AS n FROM lake.default.drafted GROUP BY city"
@@ -329,7 +361,9 @@ def test_the_dialect_passes_the_suite_of_sqlalchemy(clients_url: str, cursor: db
     target = f"freshtable://{clients_url.removeprefix('http://')}/lake/suite"
     command = [sys.executable, "-m", "tests.integration.dialect_suite", target, SUITE, "-rfE"]
 
-    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=SUITE_TIMEOUT_S, check=False)
+    run = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=SUITE_TIMEOUT_S, check=False
+    )
 
     passed = re.search(r"(\d+) passed", run.stdout)
     assert run.returncode == 0, run.stdout[-10_000:] + run.stderr[-2_000:]

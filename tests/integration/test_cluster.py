@@ -1,4 +1,6 @@
-"""A gateway on a real Spark cluster: executors and the cluster itself die, and what was asked for is done all the same."""
+"""A gateway on a real Spark cluster: executors and the cluster itself die, and what was asked
+for is done all the same.
+"""
 
 from __future__ import annotations
 
@@ -26,44 +28,61 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 LOST_AFTER_S = 5
 BACK_S = 180.0
 # Some seconds in eight tasks.
-SLOW = "SELECT count(*) AS n, max(source.v) AS v FROM range(0, 300000000, 1, 8) r CROSS JOIN source WHERE hash(r.id) % 7 = 3"
+SLOW = (
+    "SELECT count(*) AS n, max(source.v) AS v FROM range(0, 300000000, 1, 8) r CROSS JOIN source "
+    "WHERE hash(r.id) % 7 = 3"
+)
 
 # Deduplication, an aggregate, a join, and a rank of what these change.
-FIRSTS = "(SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY n ORDER BY now()) AS first FROM flights) WHERE first = 1)"
+FIRSTS = (
+    "(SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY n ORDER BY now()) AS first "
+    "FROM flights) WHERE first = 1)"
+)
 TOTALS = f"(SELECT n % 4 AS k, sum(n) AS total FROM {FIRSTS} GROUP BY 1)"
 TOPS = (
-    "SELECT town, rn, k, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY town ORDER BY total DESC) AS rn FROM "
-    f"(SELECT town, s.k, total FROM {TOTALS} AS s JOIN towns AS t ON s.k = t.k)) WHERE rn <= 2"
+    "SELECT town, rn, k, total FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY town ORDER BY total DESC) "
+    f"AS rn FROM (SELECT town, s.k, total FROM {TOTALS} AS s JOIN towns AS t ON s.k = t.k)) WHERE rn <= 2"
 )
 
 
 @pytest.fixture(scope="module")
-def gateway(cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
+def gateway(
+    cluster: StandaloneCluster, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[GatewayUnderTest]:
     python = f"spark.pyspark.python={sys.executable}"
     settings = (*cluster.settings, python, f"sql-gateway.engine.lost-after={LOST_AFTER_S} s")
     with GatewayUnderTest(tmp_path_factory.mktemp("on-cluster") / "home", settings) as gateway:
         gateway.start()
         gateway.sql("CREATE TABLE source (v INT)")
         # Of no rows, which takes no time.
-        gateway.sql(f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}")
+        gateway.sql(
+            f"CREATE MATERIALIZED TABLE kept FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {SLOW}"
+        )
         yield gateway
 
 
 class Functions:
-    """An added jar, functions of two jars with a class of one name, and two of a Python file that has changed since."""
+    """An added jar, functions of two jars with a class of one name, and two of a Python file
+    that has changed since.
+    """
 
     def __init__(self, gateway: GatewayUnderTest, cluster: StandaloneCluster, folder: Path) -> None:
         self._gateway, self._cluster = gateway, cluster
         gateway.sql(f"ADD JAR '{words_jar(folder, 'Heard')}'")
         for name in ("hello", "ciao"):
             jar = function_jar(folder, f"{name}.jar", **greeting(name))
-            gateway.sql(f"CREATE FUNCTION {'greet' if name == 'hello' else name} AS 'shop.Greet' USING JAR '{jar}'")
+            gateway.sql(
+                f"CREATE FUNCTION {'greet' if name == 'hello' else name} AS 'shop.Greet' USING JAR '{jar}'"
+            )
         self._file = folder / "scores.py"
         for name, value in (("score", 1), ("more", 2)):
             self._file.write_text(f"def f(x: int) -> int:\n    return {value}\n")
             gateway.sql(f"CREATE FUNCTION {name} AS 'scores.f' LANGUAGE PYTHON USING FILE '{self._file}'")
         self._file.write_text("def f(x: int) -> int:\n    return 3\n")
-        self.versions: list[Row] = [{"w": "hello0"}, {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 2}]
+        self.versions: list[Row] = [
+            {"w": "hello0"},
+            {"greet": "hello0", "ciao": "ciao0", "score": 1, "more": 2},
+        ]
 
     def scores_while_another_is_replaced(self) -> list[Row]:
         """Return what a query in many tasks gets of one version, while the other one is replaced."""
@@ -77,15 +96,21 @@ class Functions:
             return slow.result()
 
     def called(self) -> list[Row]:
-        """Call both versions of the functions on the driver, which computes what is constant, and on the executors."""
-        calls = ", ".join(f"{each}(CAST(id * 0 AS INT)) AS {each}" for each in ("greet", "ciao", "score", "more"))
+        """Call both versions of the functions on the driver, which computes what is constant,
+        and on the executors.
+        """
+        calls = ", ".join(
+            f"{each}(CAST(id * 0 AS INT)) AS {each}" for each in ("greet", "ciao", "score", "more")
+        )
         texts = ("SELECT greet(0) AS w", f"SELECT DISTINCT {calls} FROM range(0, 64, 1, 8)")
         return [row for text in texts for row in self._gateway.sql(text)]
 
     def are_on_executors(self) -> bool:
         """Whether a method of the added jar was called on the executors alone."""
         executors = {str(each.pid) for each in self._cluster.executors()}
-        pids = self._gateway.sql("SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)")
+        pids = self._gateway.sql(
+            "SELECT DISTINCT reflect('shop.Heard', 'pid') AS pid FROM range(0, 64, 1, 8)"
+        )
         return {row["pid"] for row in pids} <= executors
 
 
@@ -175,19 +200,25 @@ class Job:
         return Path(str(stopped["savepoint path"]))
 
 
-def test_the_driver_computes_a_small_change_and_the_rows_are_those_of_the_query(gateway: GatewayUnderTest) -> None:
+def test_the_driver_computes_a_small_change_and_the_rows_are_those_of_the_query(
+    gateway: GatewayUnderTest,
+) -> None:
     query = "SELECT city, count(*) AS n, sum(price) AS price, max(items) AS items FROM sold GROUP BY city"
     gateway.sql("CREATE TABLE sold (city STRING, price DECIMAL(9, 2), items ARRAY<INT>)")
     gateway.sql("INSERT INTO sold VALUES ('Rome', 1.50, array(1)), ('Oslo', 2, NULL), (NULL, 3, array(3))")
     gateway.sql(
-        "CREATE MATERIALIZED TABLE sales WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' DAY "
-        f"REFRESH_MODE = FULL AS {query}"
+        "CREATE MATERIALIZED TABLE sales WITH ('refresh.strategy' = 'incremental') "
+        f"FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS {query}"
     )
-    gateway.sql("INSERT INTO sold VALUES ('Rome', 10, array(7)), ('Paris', 0.25, array(2, 2)), (NULL, 4, array(4))")
+    gateway.sql(
+        "INSERT INTO sold VALUES ('Rome', 10, array(7)), ('Paris', 0.25, array(2, 2)), (NULL, 4, array(4))"
+    )
     before = inline_plans(gateway)
 
     with gateway.client() as client:
-        due = Refresh(identifier="lake.default.sales", is_periodic=True, schedule_time=f"{datetime.now(UTC):%F %T}")
+        due = Refresh(
+            identifier="lake.default.sales", is_periodic=True, schedule_time=f"{datetime.now(UTC):%F %T}"
+        )
         run = gateway.wait_ended("sales", client.refresh(due))
 
     assert run["status"] == "SUCCEEDED"

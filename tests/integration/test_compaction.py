@@ -71,9 +71,14 @@ def test_a_compaction_between_the_steps_of_a_refresh_costs_the_refresh_nothing(w
     done: list[object] = []
 
     table = world.table("mt").identifier.sql
-    procedure = f"CALL lake.system.rewrite_data_files(table => '{table.replace('`', '')}', options => map('rewrite-all', 'true'))"
+    procedure = (
+        f"CALL lake.system.rewrite_data_files(table => '{table.replace('`', '')}', "
+        "options => map('rewrite-all', 'true'))"
+    )
     work = world.work
-    world.work = lambda: work(before="publish: commit", do=lambda: done.append(world.spark(procedure)))  # type: ignore[method-assign]
+    world.work = lambda: work(  # type: ignore[method-assign]
+        before="publish: commit", do=lambda: done.append(world.spark(procedure))
+    )
     run = world.tick("mt")
 
     assert (run.status, run.strategy, run.rows, len(done)) == (RunStatus.SUCCEEDED, "append", 1, 1)
@@ -82,7 +87,9 @@ def test_a_compaction_between_the_steps_of_a_refresh_costs_the_refresh_nothing(w
 
 @pytest.mark.slow
 @pytest.mark.parametrize("version", ["2", "3"])
-def test_deletes_are_carried_out_and_those_left_behind_do_not_count(world: RefreshWorld, version: str) -> None:
+def test_deletes_are_carried_out_and_those_left_behind_do_not_count(
+    world: RefreshWorld, version: str
+) -> None:
     modes = ", ".join(f"'write.{each}.mode' = 'merge-on-read'" for each in ("delete", "update", "merge"))
     world.create("deleted", "SELECT * FROM o", clauses=f"WITH ('format-version' = '{version}', {modes})")
     identifier = world.table("deleted").identifier
@@ -109,7 +116,9 @@ class Compacted:
         follower.lookout = LookOut(services, submit=lambda work: work(), beside=self._waiting.append)
 
     def carry_out_beside(self, statement: str) -> None:
-        """Carry out the compaction that was asked for; a batch with the rows of *statement* comes before it is published."""
+        """Carry out the compaction that was asked for; a batch with the rows of *statement* comes before
+        it is published.
+        """
         rewrite = self._world.engine.housekeeping.rewrite_files
 
         def meanwhile(asked: Rewrite) -> Staged:
@@ -124,7 +133,9 @@ class Compacted:
         """Return how many compactions of a table there were."""
         table_id, kinds = self._world.table(name).table_id, [RunKind.COMPACTION]
         return len(
-            in_transaction(self._world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds)))
+            in_transaction(
+                self._world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds))
+            )
         )
 
 

@@ -1,4 +1,6 @@
-"""Compiled plans on a real Spark: what a statement gives is the same each time, and the TTLs of a plan act on its state."""
+"""Compiled plans on a real Spark: what a statement gives is the same each time,
+and the TTLs of a plan act on its state.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ from tests.support.plans import FIRST_EXAMPLE
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 FIRSTS = (
-    "INSERT INTO firsts SELECT city, n FROM (SELECT {hint} city, n, ROW_NUMBER() OVER (PARTITION BY city ORDER BY p) AS rn "
-    "FROM (SELECT *, current_timestamp() AS p FROM clicks) AS c) WHERE rn = 1"
+    "INSERT INTO firsts SELECT city, n FROM (SELECT {hint} city, n, ROW_NUMBER() OVER (PARTITION BY city "
+    "ORDER BY p) AS rn FROM (SELECT *, current_timestamp() AS p FROM clicks) AS c) WHERE rn = 1"
 )
 
 
@@ -100,7 +102,9 @@ class Gateway:
     def set_ttl(self, ttl: str, name: str) -> None:
         """Edit the file of a plan with one state of that name."""
         body = json.loads(self.file.read_text(encoding="utf-8"))
-        [state] = [state for node in body["nodes"] for state in node.get("state", ()) if state["name"] == name]
+        [state] = [
+            state for node in body["nodes"] for state in node.get("state", ()) if state["name"] == name
+        ]
         state["ttl"] = ttl
         self.file.write_text(json.dumps(body), encoding="utf-8")
 
@@ -148,7 +152,8 @@ def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint
     gateway.set_ttl("1 ms", "deduplicateState")
     gateway.sql(f"SET 'execution.savepoint.path' = '{savepoint}'")
     [[_second]] = gateway.sql("EXECUTE PLAN 'plan.json'")
-    # The state of Rome is older than a millisecond: it was written when it was to be kept for days, and holds; Oslo's expires.
+    # The state of Rome is older than a millisecond: it was written when it was to be kept for days,
+    # and holds; Oslo's expires.
     gateway.click(("Oslo", 2))
     gateway.wait_firsts(("Rome", 1), ("Oslo", 2))
     gateway.click(("Oslo", 3))
@@ -162,13 +167,13 @@ def test_the_ttl_that_a_user_writes_into_a_plan_acts_on_the_state_of_a_savepoint
 @pytest.mark.slow
 def test_the_first_example_of_flip_292_runs_with_an_hour_and_a_day(gateway: Gateway, tmp_path: Path) -> None:
     gateway.sql(
-        "CREATE TEMPORARY TABLE Orders (order_id STRING, user_id STRING, product_id STRING, num BIGINT, proctime AS PROCTIME()) "
-        "WITH ('connector' = 'datagen', 'rows-per-second' = '100', 'fields.product_id.length' = '1', "
-        "'fields.num.min' = '1', 'fields.num.max' = '9')"
+        "CREATE TEMPORARY TABLE Orders (order_id STRING, user_id STRING, product_id STRING, "
+        "num BIGINT, proctime AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '100', "
+        "'fields.product_id.length' = '1', 'fields.num.min' = '1', 'fields.num.max' = '9')"
     )
     gateway.sql(
-        "CREATE TEMPORARY TABLE Stats (product_id STRING, buy_uv BIGINT, order_cnt BIGINT, quantity_cnt BIGINT) "
-        "WITH ('connector' = 'blackhole')"
+        "CREATE TEMPORARY TABLE Stats (product_id STRING, buy_uv BIGINT, order_cnt BIGINT, "
+        "quantity_cnt BIGINT) WITH ('connector' = 'blackhole')"
     )
     uri, gateway.file = f"file:{tmp_path}/bar/example.json", tmp_path / "bar" / "example.json"
 
@@ -188,25 +193,28 @@ INSERT INTO Stats
 
 
 @pytest.mark.slow
-def test_the_second_example_of_flip_292_keeps_orders_for_seven_days_and_shipments_for_one_and_ends_with_its_rows(
+def test_the_second_example_of_flip_292_keeps_orders_for_seven_days_and_shipments_for_one(
     gateway: Gateway,
 ) -> None:
     ending = "'connector' = 'datagen', 'rows-per-second' = '50', 'number-of-rows' = '60'"
-    number = "'fields.order_id.kind' = 'sequence', 'fields.order_id.start' = '1', 'fields.order_id.end' = '60'"
+    number = (
+        "'fields.order_id.kind' = 'sequence', 'fields.order_id.start' = '1', 'fields.order_id.end' = '60'"
+    )
     for statement in (
-        "CREATE TEMPORARY TABLE Orders (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_id STRING NOT NULL, "
-        f"PRIMARY KEY (order_id) NOT ENFORCED) WITH ({ending}, {number})",
-        "CREATE TEMPORARY TABLE Logistics (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_line_id STRING NOT NULL, "
+        "CREATE TEMPORARY TABLE Orders (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), "
+        f"order_id STRING NOT NULL, PRIMARY KEY (order_id) NOT ENFORCED) WITH ({ending}, {number})",
+        "CREATE TEMPORARY TABLE Logistics (gmt_create TIMESTAMP(3), "
+        "gmt_modified TIMESTAMP(3), order_line_id STRING NOT NULL, "
         "order_id STRING NOT NULL, product_id STRING NOT NULL, shipment_status STRING, "
         f"PRIMARY KEY (order_id, order_line_id) NOT ENFORCED) WITH ({ending}, {number})",
-        "CREATE TEMPORARY TABLE EnrichedOrders (order_line_id STRING NOT NULL, order_id STRING NOT NULL, product_id STRING NOT "
-        "NULL, order_placed_ts TIMESTAMP(3), order_shipped_ts TIMESTAMP(3), PRIMARY KEY (order_line_id, order_id) NOT ENFORCED) "
-        "WITH ('connector' = 'blackhole')",
+        "CREATE TEMPORARY TABLE EnrichedOrders (order_line_id STRING NOT NULL, order_id STRING NOT NULL, "
+        "product_id STRING NOT NULL, order_placed_ts TIMESTAMP(3), order_shipped_ts TIMESTAMP(3), "
+        "PRIMARY KEY (order_line_id, order_id) NOT ENFORCED) WITH ('connector' = 'blackhole')",
         # No generated status is SHIPPED; here each is another one than CANCELED.
-        "CREATE TEMPORARY VIEW order_shipped AS SELECT gmt_modified AS order_shipped_ts, order_line_id, order_id, product_id "
-        "FROM Logistics WHERE shipment_status <> 'CANCELED'",
-        "CREATE TEMPORARY VIEW enriched_view AS SELECT tmp_b.order_line_id, tmp_a.order_id, tmp_b.product_id, "
-        "tmp_a.gmt_create AS order_placed_ts, tmp_b.order_shipped_ts "
+        "CREATE TEMPORARY VIEW order_shipped AS SELECT gmt_modified AS order_shipped_ts, order_line_id, "
+        "order_id, product_id FROM Logistics WHERE shipment_status <> 'CANCELED'",
+        "CREATE TEMPORARY VIEW enriched_view AS SELECT tmp_b.order_line_id, tmp_a.order_id, "
+        "tmp_b.product_id, tmp_a.gmt_create AS order_placed_ts, tmp_b.order_shipped_ts "
         "FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id",
         "SET 'table.exec.state.ttl' = '7d'",
         "COMPILE PLAN 'plan.json' FOR INSERT INTO EnrichedOrders SELECT * FROM enriched_view",
@@ -227,7 +235,8 @@ def test_the_second_example_of_flip_292_keeps_orders_for_seven_days_and_shipment
 def test_a_plan_whose_table_was_altered_is_refused_before_anything_starts(gateway: Gateway) -> None:
     insert = FIRSTS.format(hint="").replace("city, n FROM (", "city, n FROM (", 1)
     gateway.sql(
-        f"COMPILE PLAN 'plan.json' FOR STATEMENT SET BEGIN {insert}; INSERT INTO arrivals SELECT row FROM flights; END"
+        f"COMPILE PLAN 'plan.json' FOR STATEMENT SET BEGIN {insert}; INSERT INTO arrivals "
+        "SELECT row FROM flights; END"
     )
     gateway.world.sql("ALTER TABLE clicks ALTER COLUMN n TYPE BIGINT")
     gateway.world.sql("ALTER TABLE firsts ALTER COLUMN n TYPE BIGINT")
@@ -273,7 +282,9 @@ def test_a_batch_plan_runs_in_another_session_with_its_database_and_its_temporar
     assert "[TABLE_OR_VIEW_NOT_FOUND]" in gateway.refused("SELECT * FROM doubled")
 
 
-def test_a_plan_on_a_file_system_of_hadoop_is_written_read_and_replaced(gateway: Gateway, tmp_path: Path) -> None:
+def test_a_plan_on_a_file_system_of_hadoop_is_written_read_and_replaced(
+    gateway: Gateway, tmp_path: Path
+) -> None:
     hadoop = gateway.world.session.sparkContext._jsc.hadoopConfiguration()
     hadoop.set("fs.viewfs.mounttable.plans.link./dir", tmp_path.as_uri())
     uri, insert = "viewfs://plans/dir/plan.json", "INSERT INTO arrivals SELECT row FROM flights"

@@ -1,4 +1,6 @@
-"""Streams between tables with a connector in a catalog: files, generated rows and sinks, each row once where the level says so."""
+"""Streams between tables with a connector in a catalog: files, generated rows and sinks,
+each row once where the level says so.
+"""
 
 from __future__ import annotations
 
@@ -88,7 +90,8 @@ def test_a_batch_is_in_a_table_of_files_once_wherever_its_stream_ends(
     world: StreamWorld, interrupted: Interrupted, tmp_path: Path, step: str
 ) -> None:
     world.create(
-        f"CREATE TABLE copies (row STRING, city STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')"
+        "CREATE TABLE copies (row STRING, city STRING) WITH ('connector' = 'parquet', "
+        f"'path' = '{tmp_path}/copies')"
     )
     world.append("a", "b")
     job_id, definition = world.start("INSERT INTO copies (row) SELECT row FROM flights")
@@ -119,8 +122,8 @@ def test_a_batch_is_once_in_a_temporary_table_of_files_whose_stream_is_another_o
     for folder in ("events", "sums"):
         (tmp_path / folder).mkdir()
     temporary = (
-        "CREATE TEMPORARY TABLE events (n INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at - INTERVAL '1' SECOND) "
-        f"WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/events')",
+        "CREATE TEMPORARY TABLE events (n INT, at TIMESTAMP_LTZ(3), WATERMARK FOR at AS at - INTERVAL '1' "
+        f"SECOND) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '{tmp_path}/events')",
         "CREATE TEMPORARY TABLE sums (kind STRING, n BIGINT) PARTITIONED BY (kind) "
         f"WITH ('connector' = 'json', 'path' = '{tmp_path}/sums')",
     )
@@ -146,7 +149,9 @@ def test_a_batch_is_once_in_a_temporary_table_of_files_whose_stream_is_another_o
 def test_a_job_of_an_earlier_release_reads_temporary_tables_of_files_as_they_stand(
     world: StreamWorld, tmp_path: Path
 ) -> None:
-    temporary = (f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",)
+    temporary = (
+        f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",
+    )
     text = "INSERT INTO arrivals SELECT f.row FROM flights f JOIN cities c ON f.row = c.row"
     definition = world.engine.prepare(world.definition("c", text, temporary=temporary), "j")
     earlier = replace(definition, plan=replace(definition.planned, streams_files=False))
@@ -161,8 +166,12 @@ def test_a_job_of_an_earlier_release_reads_temporary_tables_of_files_as_they_sta
     assert names == [[flights, "cities"], [flights]]
 
 
-def test_a_stream_from_a_temporary_table_of_files_into_itself_is_refused(world: StreamWorld, tmp_path: Path) -> None:
-    temporary = (f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",)
+def test_a_stream_from_a_temporary_table_of_files_into_itself_is_refused(
+    world: StreamWorld, tmp_path: Path
+) -> None:
+    temporary = (
+        f"CREATE TEMPORARY TABLE cities (row STRING) WITH ('connector' = 'csv', 'path' = '{tmp_path}')",
+    )
     definition = world.definition("c", "INSERT INTO Cities SELECT * FROM cities", temporary=temporary)
 
     with pytest.raises(Unsupported, match="The statement reads Cities, which it writes"):
@@ -170,15 +179,17 @@ def test_a_stream_from_a_temporary_table_of_files_into_itself_is_refused(world: 
 
 
 @pytest.mark.slow
-def test_an_interval_join_gives_pairs_at_once_and_with_drain_what_waits_for_its_pair(world: StreamWorld) -> None:
+def test_an_interval_join_gives_pairs_at_once_and_with_drain_what_waits_for_its_pair(
+    world: StreamWorld,
+) -> None:
     for table in ("orders", "shipments"):
         world.sql(f"CREATE TABLE {table} (id INT, ts TIMESTAMP)")
         world.sql(f"INSERT INTO {table} VALUES (1, TIMESTAMP '2026-01-01 00:00:00')")
     world.sql("INSERT INTO orders VALUES (2, TIMESTAMP '2026-01-01 00:00:30')")
     world.sql("CREATE TABLE pairs (row STRING)")
     text = (
-        "INSERT INTO pairs SELECT concat(o.id, '-', coalesce(s.id, 0)) FROM orders WATERMARK ts DELAY OF INTERVAL 1 MINUTE AS o "
-        "LEFT JOIN shipments WATERMARK ts DELAY OF INTERVAL 1 MINUTE AS s "
+        "INSERT INTO pairs SELECT concat(o.id, '-', coalesce(s.id, 0)) FROM orders WATERMARK ts DELAY "
+        "OF INTERVAL 1 MINUTE AS o LEFT JOIN shipments WATERMARK ts DELAY OF INTERVAL 1 MINUTE AS s "
         "ON o.id = s.id AND s.ts BETWEEN o.ts AND o.ts + INTERVAL 1 HOUR"
     )
 
@@ -192,14 +203,22 @@ def test_an_interval_join_gives_pairs_at_once_and_with_drain_what_waits_for_its_
 
     assert world.rows("pairs") == ["1-1", "2-2", "3-0"]
     progress = world.engine.progress(job_id)
-    assert (progress.running, progress.error, progress.rows_read, progress.rows_written) == (False, None, 5, 3)
+    assert (progress.running, progress.error, progress.rows_read, progress.rows_written) == (
+        False,
+        None,
+        5,
+        3,
+    )
 
 
 @pytest.mark.slow
 def test_a_drain_that_fails_closes_no_window(world: StreamWorld, interrupted: Interrupted) -> None:
     world.sql("CREATE TABLE readings (ts TIMESTAMP, n INT)")
     world.sql("CREATE TABLE sums (n BIGINT)")
-    text = "INSERT INTO sums SELECT sum(n) FROM readings WATERMARK ts DELAY OF INTERVAL 1 SECOND GROUP BY window(ts, '10 seconds')"
+    text = (
+        "INSERT INTO sums SELECT sum(n) FROM readings WATERMARK ts DELAY OF INTERVAL 1 SECOND "
+        "GROUP BY window(ts, '10 seconds')"
+    )
     world.sql("INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:00:01', 1)")
     job_id, definition = world.start(text)
     world.wait(lambda: world.engine.progress(job_id).batch == 0)
@@ -216,7 +235,9 @@ def test_a_drain_that_fails_closes_no_window(world: StreamWorld, interrupted: In
 
 
 @pytest.mark.slow
-def test_partitions_that_a_stream_adds_to_a_table_of_files_are_read(world: StreamWorld, tmp_path: Path) -> None:
+def test_partitions_that_a_stream_adds_to_a_table_of_files_are_read(
+    world: StreamWorld, tmp_path: Path
+) -> None:
     world.create(
         "CREATE TABLE copies (n INT, row STRING) PARTITIONED BY (row) "
         f"WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '{tmp_path}/copies')"
@@ -261,7 +282,9 @@ def test_generated_rows_of_a_catalog_are_printed_under_the_names_of_its_tables(
 
 def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld, tmp_path: Path) -> None:
     (tmp_path / "copies").mkdir()
-    world.create(f"CREATE TABLE copies (row STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')")
+    world.create(
+        f"CREATE TABLE copies (row STRING) WITH ('connector' = 'parquet', 'path' = '{tmp_path}/copies')"
+    )
     world.create("CREATE TABLE pace (n BIGINT) WITH ('connector' = 'datagen')")
     world.append("a", "b")
     [snapshot] = world.sql(f"SELECT snapshot_id FROM lake.{world.namespace}.flights.snapshots")
@@ -275,7 +298,8 @@ def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld,
 
     explained = world.explain(StreamMember(text=text, hints=(hint,)))
     several = world.explain(
-        member("INSERT INTO arrivals SELECT 'x' FROM pace"), member("INSERT INTO arrivals SELECT * FROM copies")
+        member("INSERT INTO arrivals SELECT 'x' FROM pace"),
+        member("INSERT INTO arrivals SELECT * FROM copies"),
     )
 
     place = f"lake.{world.namespace}"
@@ -289,7 +313,8 @@ def test_explain_shows_sources_state_and_how_the_rows_arrive(world: StreamWorld,
     ]
     assert "== Physical Plan ==" in explained
     assert (
-        f"== Statement 2 ==\n== Stream ==\nSource {place}.copies: each file of its folder once\nState: none" in several
+        f"== Statement 2 ==\n== Stream ==\nSource {place}.copies: each file of its folder once\nState: none"
+        in several
     )
     assert f"Source {place}.pace: generated rows, without end" in several
     assert "State: kept from batch to batch, in the checkpoint" in world.explain(member(counting))

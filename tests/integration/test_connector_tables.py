@@ -1,4 +1,6 @@
-"""Tables with a connector in any catalog, also in a Spark that has just begun, over what an earlier one left."""
+"""Tables with a connector in any catalog, also in a Spark that has just begun,
+over what an earlier one left.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +48,9 @@ def test_tables_have_the_rows_that_are_in_their_folders_and_databases(
     names = {each: f"{each}_{number}" for each in ("managed", "parts", "csv", "base", "broken")}
     warehouse = str(session.conf.get("spark.sql.warehouse.dir"))
     session.range(3).write.parquet(f"{warehouse}/{names['managed']}")
-    session.sql("SELECT id, id % 2 AS p FROM range(4)").write.partitionBy("p").parquet(f"{warehouse}/{names['parts']}")
+    session.sql("SELECT id, id % 2 AS p FROM range(4)").write.partitionBy("p").parquet(
+        f"{warehouse}/{names['parts']}"
+    )
     (tmp_path / "rows.csv").write_text("1;Rome\n2;Oslo\n")
     with closing(sqlite3.connect(tmp_path / "base.db")) as database:
         database.executescript("CREATE TABLE t (n BIGINT); INSERT INTO t VALUES (7)")
@@ -55,7 +59,11 @@ def test_tables_have_the_rows_that_are_in_their_folders_and_databases(
         ("broken", ("`n` NO TYPE",), "USING csv"),
         ("managed", ("`id` BIGINT",), "USING parquet"),
         ("parts", ("`id` BIGINT", "`p` BIGINT"), "USING parquet PARTITIONED BY (`p`)"),
-        ("csv", ("`n` INT", "`city` STRING"), f"USING csv OPTIONS ('path' = '{tmp_path}/rows.csv', 'sep' = ';')"),
+        (
+            "csv",
+            ("`n` INT", "`city` STRING"),
+            f"USING csv OPTIONS ('path' = '{tmp_path}/rows.csv', 'sep' = ';')",
+        ),
         ("base", ("`n` DECIMAL(20, 0)",), f"USING jdbc OPTIONS ({url})"),
     ]
     tables = [
@@ -67,7 +75,9 @@ def test_tables_have_the_rows_that_are_in_their_folders_and_databases(
         create_tables(session, tables)
         create_tables(session, tables[1:])
     rows = {
-        name: sorted(tuple(row) for row in session.sql(f"SELECT * FROM spark_catalog.default.{names[name]}").collect())
+        name: sorted(
+            tuple(row) for row in session.sql(f"SELECT * FROM spark_catalog.default.{names[name]}").collect()
+        )
         for name in ("managed", "parts", "csv", "base")
     }
     session.sql(f"INSERT INTO spark_catalog.default.{names['parts']} VALUES (9, 5)")
@@ -79,7 +89,9 @@ def test_tables_have_the_rows_that_are_in_their_folders_and_databases(
         "csv": [(1, "Rome"), (2, "Oslo")],
         "base": [(7,)],
     }
-    assert session.sql(f"SELECT id FROM spark_catalog.default.{names['parts']} WHERE p = 5").collect()[0][0] == 9
+    assert (
+        session.sql(f"SELECT id FROM spark_catalog.default.{names['parts']} WHERE p = 5").collect()[0][0] == 9
+    )
     assert not Path(warehouse, names["managed"]).exists()
     [warning] = [record.getMessage() for record in caplog.records if "of the registry" in record.getMessage()]
     assert names["broken"] in warning
@@ -127,7 +139,9 @@ class World:
         self.session = Session(name, name=None, defaults={}, properties={}, opened_at=SystemClock().now())
 
     def lose_spark(self) -> None:
-        """Take all from Spark's own catalog, as the loss of its JVM does, and begin a session of a new one."""
+        """Take all from Spark's own catalog, as the loss of its JVM does,
+        and begin a session of a new one.
+        """
         session = self.driver.new_session()
         for table in self.tables.all().values():
             if table.spark_name:
@@ -149,8 +163,9 @@ def test_a_table_of_files_in_an_iceberg_catalog_is_written_read_altered_renamed_
     world: World, tmp_path: Path
 ) -> None:
     world.run(
-        "CREATE TABLE lake.here.events (id BIGINT, city VARCHAR(9) COMMENT 'where', at TIMESTAMP(3), WATERMARK FOR at AS at - "
-        "INTERVAL '5' SECOND, PRIMARY KEY (id) NOT ENFORCED) COMMENT 'all of them' WITH ('connector' = 'filesystem', "
+        "CREATE TABLE lake.here.events (id BIGINT, city VARCHAR(9) COMMENT 'where', at TIMESTAMP(3), "
+        "WATERMARK FOR at AS at - INTERVAL '5' SECOND, "
+        "PRIMARY KEY (id) NOT ENFORCED) COMMENT 'all of them' WITH ('connector' = 'filesystem', "
         f"'format' = 'parquet', 'path' = '{tmp_path}/events', 'secret' = 'hidden')"
     )
     world.run("INSERT INTO lake.here.events VALUES (1, 'Rome', TIMESTAMP '2026-01-01 00:00:00')")
@@ -173,8 +188,9 @@ def test_a_table_of_files_in_an_iceberg_catalog_is_written_read_altered_renamed_
     catalog, namespace = world.place.split(".")
     assert world.run("SHOW CREATE TABLE lake.here.events") == [
         [
-            f"CREATE TABLE `{catalog}`.`{namespace}`.`events` (\n  `id` BIGINT,\n  `city` VARCHAR(9) COMMENT 'where',\n"
-            "  `at` TIMESTAMP_LTZ(6),\n  WATERMARK FOR `at` AS `at` - INTERVAL '5' SECOND,\n  PRIMARY KEY (`id`) NOT ENFORCED\n)\n"
+            f"CREATE TABLE `{catalog}`.`{namespace}`.`events` (\n  `id` BIGINT,\n"
+            "  `city` VARCHAR(9) COMMENT 'where',\n  `at` TIMESTAMP_LTZ(6),\n"
+            "  WATERMARK FOR `at` AS `at` - INTERVAL '5' SECOND,\n  PRIMARY KEY (`id`) NOT ENFORCED\n)\n"
             "COMMENT 'all of them'\nWITH (\n  'connector' = 'filesystem',\n  'format' = 'parquet',\n"
             f"  'path' = '{tmp_path}/events',\n  'secret' = '***'\n)\n"
         ]

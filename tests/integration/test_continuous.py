@@ -1,4 +1,6 @@
-"""Tables of refresh mode CONTINUOUS over real Spark: what they show after each batch, through chains, kills and other writers."""
+"""Tables of refresh mode CONTINUOUS over real Spark: what they show after each batch, through chains,
+kills and other writers.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ BY_CITY = "SELECT city, count(*) AS n, sum(amount) AS amount FROM orders GROUP B
 def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follower: Follower) -> None:
     follower.follow("dear", "SELECT city, amount FROM orders WHERE amount > 1")
     follower.follow("totals", BY_CITY)
-    follower.follow("top", "SELECT t.city, t.amount, d.amount AS one FROM totals t JOIN dear d ON t.city = d.city")
+    follower.follow(
+        "top", "SELECT t.city, t.amount, d.amount AS one FROM totals t JOIN dear d ON t.city = d.city"
+    )
 
     for amount in (5, 6):
         follower.step(f"INSERT INTO orders VALUES ('Rome', {amount}), ('Bern', {amount})")
@@ -41,7 +45,9 @@ def test_appended_rows_are_added_or_merged_and_a_table_over_tables_follows(follo
     assert (follower.strategies("dear"), follower.strategies("totals")) == (["append"] * 2, ["merge"] * 2)
 
     compacted = f"table => '{follower.world.namespace}.dear', options => map('rewrite-all', 'true')"
-    follower.step(f"CALL lake.system.rewrite_data_files({compacted})", "INSERT INTO orders VALUES ('Bern', 8)")
+    follower.step(
+        f"CALL lake.system.rewrite_data_files({compacted})", "INSERT INTO orders VALUES ('Bern', 8)"
+    )
 
     assert follower.world.rows("dear") == follower.world.plain("SELECT * FROM orders WHERE amount > 1")
     assert follower.strategies("dear") == ["append"] * 3
@@ -154,7 +160,8 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
         gateway.sql("CREATE TABLE orders (city STRING, amount INT)")
         gateway.sql("INSERT INTO orders VALUES ('Rome', 1)")
         gateway.sql(
-            "CREATE MATERIALIZED TABLE dear FRESHNESS = INTERVAL '1' SECOND AS SELECT * FROM orders WHERE amount > 1"
+            "CREATE MATERIALIZED TABLE dear FRESHNESS = INTERVAL '1' SECOND AS SELECT * "
+            "FROM orders WHERE amount > 1"
         )
         gateway.sql(f"CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' SECOND AS {BY_CITY}")
         chain = "SELECT count(*) AS n, sum(amount) AS amount FROM dear"
@@ -189,4 +196,6 @@ def test_kills_suspends_and_changes_of_mode_at_random_lose_and_double_nothing(tm
         version = f"totals VERSION AS OF {saved_and_stopped(gateway, 'totals')}"
         assert gateway.sql(f"SELECT * FROM {version}") == gateway.sql("SELECT * FROM totals")
         stretches = [run for name in queries for run in gateway.runs(name) if run["kind"] == "CONTINUOUS"]
-        assert {run["status"] for run in stretches} <= {"SUCCEEDED", "SKIPPED", "CANCELED", "RUNNING"}, stretches
+        assert {run["status"] for run in stretches} <= {"SUCCEEDED", "SKIPPED", "CANCELED", "RUNNING"}, (
+            stretches
+        )

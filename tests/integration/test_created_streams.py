@@ -1,4 +1,6 @@
-"""Tables that streams create in Spark: there with their first batch, whole, and nothing of one that ends before it."""
+"""Tables that streams create in Spark: there with their first batch, whole, and nothing of one
+that ends before it.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class CreatedWorld:
         self.job_id, self.attempt = uuid4().hex, 0
 
     def begin(self, text: str = CREATE) -> None:
-        self.definition: StreamDefinition = self.engine.prepare(self.world.creation(self.job_id, text), self.job_id)
+        self.definition: StreamDefinition = self.engine.prepare(
+            self.world.creation(self.job_id, text), self.job_id
+        )
         self.go_on()
 
     def go_on(self) -> None:
@@ -132,8 +136,8 @@ def test_explain_says_what_a_stream_creates(created: CreatedWorld) -> None:
 
     assert explained[0] == "== Stream =="
     assert (
-        f"Table lake.{world.namespace}.copies: its first batch that has rows creates it, as one commit (level 3, atomic); then "
-        "each batch once, as one commit"
+        f"Table lake.{world.namespace}.copies: its first batch that has rows creates it, "
+        "as one commit (level 3, atomic); then each batch once, as one commit"
     ) in explained
     with pytest.raises(Unsupported, match=r"A stream cannot create spark_catalog.default.c: "):
         world.explain(member("CREATE TABLE spark_catalog.default.c USING parquet AS SELECT * FROM flights"))
@@ -165,7 +169,10 @@ def test_a_table_that_somebody_else_creates_first_stays_and_ends_the_job(created
 
     end = world.wait_end(created.job_id)
     assert (end.error, end.final) == (
-        f"Table lake.{world.namespace}.copies was created by another statement before the first batch of the job.",
+        (
+            f"Table lake.{world.namespace}.copies was created by another statement before the "
+            "first batch of the job."
+        ),
         True,
     )
     created.end()
@@ -209,7 +216,8 @@ def test_what_cannot_appear_with_its_first_batch_is_refused_with_the_way_out(cre
     )
 
     with pytest.raises(
-        Unsupported, match=r"A stream cannot create spark_catalog.default.c: .* CREATE TABLE first and INSERT INTO it"
+        Unsupported,
+        match=r"A stream cannot create spark_catalog.default.c: .* CREATE TABLE first and INSERT INTO it",
     ):
         prepare(files, created.job_id)
     with pytest.raises(DefinitionInvalid, match=r"create it first: CREATE DATABASE lake.nowhere"):

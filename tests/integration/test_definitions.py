@@ -39,13 +39,14 @@ def orders(world: RefreshWorld) -> RefreshWorld:
     return world
 
 
-# ----------------------------------------------------------------------------------------------------- what can be created
+# ---------------------------------------------------------------------------------------- what can be created
 
 
 def test_every_type_that_storage_has_arrives_with_its_values(world: RefreshWorld) -> None:
     query = """SELECT CAST(7 AS TINYINT) AS tiny, CAST(8 AS SMALLINT) AS small, CAST('ab' AS STRING) AS text,
-        CAST(1.25 AS DECIMAL(38,18)) AS dec, X'CAFE' AS bin, CAST('NaN' AS DOUBLE) AS dbl, CAST(1.5 AS FLOAT) AS flt,
-        DATE '1582-10-15' AS day, TIMESTAMP_NTZ '2026-03-29 02:30:00' AS ntz, TIMESTAMP_LTZ '2026-03-29 02:30:00.123456' AS ltz,
+        CAST(1.25 AS DECIMAL(38,18)) AS dec, X'CAFE' AS bin, CAST('NaN' AS DOUBLE) AS dbl,
+        CAST(1.5 AS FLOAT) AS flt, DATE '1582-10-15' AS day, TIMESTAMP_NTZ '2026-03-29 02:30:00' AS ntz,
+        TIMESTAMP_LTZ '2026-03-29 02:30:00.123456' AS ltz,
         array(1, NULL) AS arr, map('k', named_struct('a b', 1, 'B', array('x'))) AS nested, true AS yes,
         CAST(NULL AS BIGINT) AS nothing"""
 
@@ -53,8 +54,8 @@ def test_every_type_that_storage_has_arrives_with_its_values(world: RefreshWorld
 
     assert run.status is RunStatus.SUCCEEDED, run.error
     assert [kind for _, kind in world.columns("mt")] == [
-        "int", "int", "string", "decimal(38,18)", "binary", "double", "float", "date", "timestamp_ntz", "timestamp",
-        "array<int>", "map<string,struct<a b:int,B:array<string>>>", "boolean", "bigint",
+        "int", "int", "string", "decimal(38,18)", "binary", "double", "float", "date", "timestamp_ntz",
+        "timestamp", "array<int>", "map<string,struct<a b:int,B:array<string>>>", "boolean", "bigint",
     ]  # fmt: skip
     assert str(world.rows("mt")) == str(world.plain(query))
     declared = [row[:2] for row in world.sql("DESCRIBE mt").rows.page(0, 3)]  # type: ignore[union-attr]
@@ -78,13 +79,17 @@ PIPES = [
 ]
 
 
-def test_a_query_in_pipe_syntax_has_the_columns_that_its_sources_had_when_it_was_created(orders: RefreshWorld) -> None:
+def test_a_query_in_pipe_syntax_has_the_columns_that_its_sources_had_when_it_was_created(
+    orders: RefreshWorld,
+) -> None:
     tables = {f"mt_{number}": query for number, query in enumerate(PIPES)}
     created = {query: orders.create(name, query).status for name, query in tables.items()}
     before = {query: orders.plain(query) for query in PIPES}
 
     orders.spark("ALTER TABLE orders ADD COLUMN z INT")
-    refreshed = {query: (run.status, run.error) for name, query in tables.items() for run in [orders.refresh(name)]}
+    refreshed = {
+        query: (run.status, run.error) for name, query in tables.items() for run in [orders.refresh(name)]
+    }
 
     assert created == dict.fromkeys(PIPES, RunStatus.SUCCEEDED)
     assert refreshed == dict.fromkeys(PIPES, (RunStatus.SUCCEEDED, None))
@@ -94,7 +99,8 @@ def test_a_query_in_pipe_syntax_has_the_columns_that_its_sources_had_when_it_was
 def test_a_pipe_over_a_version_of_a_source_names_what_to_write_in_its_place(orders: RefreshWorld) -> None:
     [[version]] = orders.plain(f"SELECT snapshot_id FROM lake.{orders.namespace}.orders.snapshots")
     refusal = orders.refused(
-        f"CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY AS FROM orders VERSION AS OF {version} |> WHERE id > 0",
+        "CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY AS "
+        f"FROM orders VERSION AS OF {version} |> WHERE id > 0",
         DefinitionInvalid,
     )
 
@@ -149,7 +155,8 @@ def test_a_variant_column_is_stored(world: RefreshWorld) -> None:
 
 def test_a_column_list_gives_order_types_and_comments(orders: RefreshWorld) -> None:
     run = orders.create(
-        "mt (amount DECIMAL(20,4) COMMENT 'it''s money', ID BIGINT COMMENT 'the \"key\"', ds STRING NOT NULL)",
+        "mt (amount DECIMAL(20,4) COMMENT 'it''s money', ID BIGINT COMMENT "
+        "'the \"key\"', ds STRING NOT NULL)",
         "SELECT amount, id, ds FROM orders",
         clauses="COMMENT 'all orders; ''quoted''' PARTITIONED BY (ds)",
     )
@@ -163,9 +170,12 @@ def test_a_column_list_gives_order_types_and_comments(orders: RefreshWorld) -> N
     assert orders.rows("mt") == [(Decimal("1.5000"), 1, "2026-03-01"), (Decimal("2.2500"), 2, "2026-03-02")]
 
 
-def test_a_declared_type_that_rows_are_not_stored_as_is_refused_naming_the_column(orders: RefreshWorld) -> None:
+def test_a_declared_type_that_rows_are_not_stored_as_is_refused_naming_the_column(
+    orders: RefreshWorld,
+) -> None:
     refusal = orders.refused(
-        "CREATE MATERIALIZED TABLE mt (ds INT) REFRESH_MODE = FULL AS SELECT ds FROM orders", DefinitionInvalid
+        "CREATE MATERIALIZED TABLE mt (ds INT) REFRESH_MODE = FULL AS SELECT ds FROM orders",
+        DefinitionInvalid,
     )
 
     assert "Column ds is declared INT, its query gives STRING" in refusal
@@ -185,7 +195,7 @@ def test_comments_quotes_and_ctes_may_stand_anywhere(orders: RefreshWorld) -> No
         MATERIALIZED /* three */ TABLE lake.{orders.namespace}.`odd -- name` /* ; */ COMMENT 'not -- a comment'
         WITH ('write.orc.bloom.filter.columns' = 'a;b') FRESHNESS = INTERVAL /* 9 */ '1' HOUR REFRESH_MODE = FULL AS
         /* AS */ WITH `a b` (`x;y`) AS (SELECT id FROM orders /* orders */ WHERE ds <> '--' AND ds <> '/*') -- ; end
-        SELECT `x;y` AS `z``z` FROM `a b` /* done */"""
+        SELECT `x;y` AS `z``z` FROM `a b` /* done */"""  # noqa: E501
     )
     orders.work()
 
@@ -216,7 +226,8 @@ def test_the_values_of_a_long_list_cost_no_calls_of_the_jvm(
         values = ", ".join(map(str, range(1, length)))
         others = values.replace(", ", ", 10")
         return (
-            f"WITH some AS (SELECT * FROM orders WHERE id * 2 NOT IN (4, -1, {others})) SELECT *, {count} AS n FROM some "
+            "WITH some AS (SELECT * FROM orders "
+            f"WHERE id * 2 NOT IN (4, -1, {others})) SELECT *, {count} AS n FROM some "
             f"WHERE id IN ({values}) AND EXISTS (SELECT * FROM orders AS o WHERE o.id IN (0, {values}))"
         )
 
@@ -277,12 +288,16 @@ def test_a_namespace_with_a_dot_in_its_name_keeps_it(orders: RefreshWorld) -> No
     assert orders.plain(f"SELECT * FROM lake.`{space}`.daily") == orders.plain("TABLE orders")
     # The catalog's database joins levels by dots too: it cannot hold both, and the second is refused.
     other = f"lake.{orders.namespace}.sales.daily"
-    message = orders.refused(f"CREATE MATERIALIZED TABLE {other} REFRESH_MODE = FULL AS SELECT 1 AS a", TableExists)
+    message = orders.refused(
+        f"CREATE MATERIALIZED TABLE {other} REFRESH_MODE = FULL AS SELECT 1 AS a", TableExists
+    )
     assert f"{other} exists already" in message
 
 
 def test_a_table_may_read_another_one(orders: RefreshWorld) -> None:
-    orders.create("days", "SELECT ds, sum(amount) AS total FROM orders GROUP BY ds", clauses="PARTITIONED BY (ds)")
+    orders.create(
+        "days", "SELECT ds, sum(amount) AS total FROM orders GROUP BY ds", clauses="PARTITIONED BY (ds)"
+    )
     orders.create("total", "SELECT sum(total) AS total FROM days")
     orders.spark("INSERT INTO orders VALUES (3, '2026-03-03', 4.00)")
 
@@ -297,7 +312,7 @@ def test_a_table_may_read_another_one(orders: RefreshWorld) -> None:
     assert orders.rows("total") == [(Decimal("7.75"),)]
 
 
-# -------------------------------------------------------------------------------------------------------- what is refused
+# -------------------------------------------------------------------------------------------- what is refused
 
 
 def creating(query: str, name: str = "mt", clauses: str = "") -> str:
@@ -349,7 +364,11 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
         MtError,
         ["There is no namespace lake.nospace; create it first: CREATE NAMESPACE lake.nospace"],
     ),
-    "a name of a plain table": (creating("SELECT 1 AS a", "orders_copy"), TableExists, ["orders_copy exists already"]),
+    "a name of a plain table": (
+        creating("SELECT 1 AS a", "orders_copy"),
+        TableExists,
+        ["orders_copy exists already"],
+    ),
     "a name of a view": (creating("SELECT 1 AS a", "a_view"), TableExists, ["a_view exists already"]),
     "an unknown partition key": (
         creating("SELECT * FROM orders", clauses="PARTITIONED BY (dt)"),
@@ -364,14 +383,23 @@ REFUSED: dict[str, tuple[str, type[Exception], list[str]]] = {
     "a formatter of a number": (
         creating("SELECT * FROM orders", clauses=BY_ID),
         DefinitionInvalid,
-        ["only string and date partition columns take a date-formatter", "id of", "is INT", "CAST it to STRING"],
+        [
+            "only string and date partition columns take a date-formatter",
+            "id of",
+            "is INT",
+            "CAST it to STRING",
+        ],
     ),
     "a formatter of a column that is no partition": (
         creating("SELECT * FROM orders", clauses=BY_ID.replace("(id)", "(ds)")),
         DefinitionInvalid,
         ["partition.fields.id.date-formatter"],
     ),
-    "a temporary view": (creating("SELECT * FROM passing"), QueryFailed, ["`passing`", "do not see temporary views"]),
+    "a temporary view": (
+        creating("SELECT * FROM passing"),
+        QueryFailed,
+        ["`passing`", "do not see temporary views"],
+    ),
     "a column that the query does not give": (
         creating("SELECT id FROM orders", "mt (id, other)"),
         DefinitionInvalid,
@@ -408,7 +436,8 @@ def refusing(module_driver: SparkDriver, tmp_path_factory: pytest.TempPathFactor
 
 
 @pytest.mark.parametrize(
-    "statement", ["CREATE MATERIALIZED TABLE mt COMMENT 'c'\nREFRESH_MODE = FULL AS", "ALTER MATERIALIZED TABLE mt AS"]
+    "statement",
+    ["CREATE MATERIALIZED TABLE mt COMMENT 'c'\nREFRESH_MODE = FULL AS", "ALTER MATERIALIZED TABLE mt AS"],
 )
 def test_a_position_counts_from_the_beginning_of_the_statement(orders: RefreshWorld, statement: str) -> None:
     if statement.startswith("ALTER"):
@@ -421,23 +450,30 @@ def test_a_position_counts_from_the_beginning_of_the_statement(orders: RefreshWo
     assert f"(line {len(lines)}, position {lines[-1].index('nope') + 1})" in message
 
 
-# --------------------------------------------------------------------------------------------------- SHOW CREATE, ALTER
+# ----------------------------------------------------------------------------------------- SHOW CREATE, ALTER
 
 
 SHOWN = [
     ("plain", "SELECT * FROM orders", ""),
     (
         "`odd ``name`` ü`",
-        "SELECT id AS `a``b`, ds AS `d s`, 'it''s \\\\ ü' AS txt, named_struct('x y', 1) AS s FROM orders -- end",
-        "COMMENT 'it''s; \"x\" -- y' PARTITIONED BY (`d s`) WITH ('partition.fields.d s.date-formatter' = 'yyyy-MM-dd', "
-        "'write.orc.bloom.filter.columns' = 'a''b\\\\c')",
+        (
+            "SELECT id AS `a``b`, ds AS `d s`, 'it''s \\\\ ü' AS txt, named_struct('x y', 1) AS s "
+            "FROM orders -- end"
+        ),
+        "COMMENT 'it''s; \"x\" -- y' PARTITIONED BY (`d s`) WITH ('partition.fields.d s.date-formatter' = "
+        "'yyyy-MM-dd', 'write.orc.bloom.filter.columns' = 'a''b\\\\c')",
     ),
     (
         "typed (id BIGINT NOT NULL COMMENT 'k''ey', ds STRING, amount DECIMAL(20,4))",
         "SELECT id, ds, amount FROM orders",
         "",
     ),
-    ("names (ds, id, amount)", "WITH orders AS (SELECT * FROM orders) SELECT * FROM orders", "PARTITIONED BY (ds, id)"),
+    (
+        "names (ds, id, amount)",
+        "WITH orders AS (SELECT * FROM orders) SELECT * FROM orders",
+        "PARTITIONED BY (ds, id)",
+    ),
     ("reading_view", "SELECT * FROM some_view v WHERE EXISTS (SELECT 1 FROM orders o WHERE o.id = v.id)", ""),
 ]
 
@@ -446,7 +482,9 @@ SHOWN = [
     ("name", "query", "clauses"),
     [pytest.param(*shown, id=shown[0], marks=() if shown[2] else pytest.mark.slow) for shown in SHOWN],
 )
-def test_show_create_makes_the_same_table_again(orders: RefreshWorld, name: str, query: str, clauses: str) -> None:
+def test_show_create_makes_the_same_table_again(
+    orders: RefreshWorld, name: str, query: str, clauses: str
+) -> None:
     orders.spark("CREATE VIEW some_view AS SELECT id, upper(ds) AS ds FROM orders")
     first = orders.create(name, query, clauses=clauses)
     assert first.status is RunStatus.SUCCEEDED, first.error
@@ -478,7 +516,8 @@ def test_an_appended_column_is_null_until_the_rebuild_ran(orders: RefreshWorld) 
     orders.work()
     assert orders.rows("mt") == orders.plain("SELECT id, ds, amount * 2 FROM orders")
     assert orders.table("mt").rebuild_due is None
-    assert [row[0] for row in orders.sql("DESCRIBE mt").rows.page(0, 9)] == ["id", "ds", "twice x"]  # type: ignore[union-attr]
+    described = orders.sql("DESCRIBE mt").rows.page(0, 9)  # type: ignore[union-attr]
+    assert [row[0] for row in described] == ["id", "ds", "twice x"]
 
 
 @pytest.mark.parametrize(

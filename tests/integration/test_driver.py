@@ -59,7 +59,9 @@ class Work:
 
 
 def test_the_default_catalog_is_lake_with_a_default_namespace(spark_driver: SparkDriver) -> None:
-    row = spark_driver.new_session().sql("SELECT current_catalog(), current_schema()").toArrow().to_pylist()[0]
+    row = (
+        spark_driver.new_session().sql("SELECT current_catalog(), current_schema()").toArrow().to_pylist()[0]
+    )
 
     assert list(row.values()) == ["lake", "default"]
 
@@ -94,7 +96,9 @@ def test_a_job_whose_stage_spark_forgets_while_it_is_read_has_no_progress_and_no
 
 
 def forgetful(handle_of: Callable[[SparkContext], jobs.Handle], context: SparkContext) -> jobs.Handle:
-    """Return a handle whose tracker answers about a stage right before Spark forgets it, as it does with the oldest ones."""
+    """Return a handle whose tracker answers about a stage right before Spark forgets it,
+    as it does with the oldest ones.
+    """
     handle, gateway = handle_of(context), context._gateway
     spark = handle.spark
     assert gateway is not None
@@ -116,7 +120,9 @@ def forgetful(handle_of: Callable[[SparkContext], jobs.Handle], context: SparkCo
     return replace(handle, spark=forgetting)
 
 
-def test_progress_that_cannot_be_read_is_left_out(spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_that_cannot_be_read_is_left_out(
+    spark_driver: SparkDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def failing(context: SparkContext, _job_id: str) -> Progress:
         context._jvm.java.util.Optional.empty().get()  # type: ignore[union-attr]
         raise AssertionError
@@ -236,7 +242,9 @@ def test_a_stopped_spark_context_is_replaced_like_a_dead_jvm(spark_driver: Spark
         spark_driver.session.sql("SELECT count(*) FROM range(10)").toArrow()
 
     assert lost.value.alone
-    assert eventually(lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1)
+    assert eventually(
+        lambda: spark_driver.state is DriverState.READY and spark_driver.generation == generation + 1
+    )
 
 
 @pytest.mark.slow
@@ -280,20 +288,25 @@ def test_a_method_that_java_does_not_have_is_an_error_of_the_call_not_the_loss_o
 ) -> None:
     with (
         pytest.raises(
-            EngineError, match=r"Spark failed: org\.apache\.spark\.SparkContext\.missing does not exist in the JVM\."
+            EngineError,
+            match=r"Spark failed: org\.apache\.spark\.SparkContext\.missing does not exist in the JVM\.",
         ),
         spark_driver.translating(),
     ):
         static_member(spark_driver.session, "org.apache.spark.SparkContext.missing")
 
 
-def test_a_static_method_is_found_whatever_methods_of_objects_have_its_name(spark_driver: SparkDriver) -> None:
+def test_a_static_method_is_found_whatever_methods_of_objects_have_its_name(
+    spark_driver: SparkDriver,
+) -> None:
     cache = static_value(spark_driver.session, "org.apache.iceberg.spark.SparkTableCache.get")
 
     assert cache.size() == 0
 
 
-def test_a_thread_that_begins_to_ask_the_jvm_has_the_end_of_each_answer_at_once(spark_driver: SparkDriver) -> None:
+def test_a_thread_that_begins_to_ask_the_jvm_has_the_end_of_each_answer_at_once(
+    spark_driver: SparkDriver,
+) -> None:
     session = spark_driver.new_session()
     server = session.sparkContext._gateway.java_gateway_server
     connections = server.getClass().getSuperclass().getDeclaredField("connections")
@@ -327,7 +340,9 @@ def test_a_session_finds_the_rows_that_another_one_adds_to_files_after_it_has_re
 @pytest.mark.slow
 def test_the_code_of_many_queries_is_compiled_once(spark_driver: SparkDriver) -> None:
     session = spark_driver.new_session()
-    compilations = static_member(session, "org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME")()
+    compilations = static_member(
+        session, "org.apache.spark.metrics.source.CodegenMetrics.METRIC_COMPILATION_TIME"
+    )()
 
     def compile_all() -> int:
         """Have the code of some queries ready, and return how many times code was compiled for that."""

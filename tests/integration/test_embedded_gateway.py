@@ -1,4 +1,6 @@
-"""A real embedded gateway: it stays for what is activated, refuses what would end it, and ends after its last client."""
+"""A real embedded gateway: it stays for what is activated, refuses what would end it,
+and ends after its last client.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ MODULES = {
 
 @pytest.fixture
 def home() -> Iterator[Path]:
-    """A home whose path is short enough for a socket; its gateway ends also if a test that failed has left it."""
+    """A home whose path is short enough for a socket; its gateway ends also if a test
+    that failed has left it.
+    """
     with TemporaryDirectory(prefix="home") as folder:
         yield Path(folder)
         if (holder := holder_of(Path(folder))) is not None:
@@ -60,7 +64,9 @@ def told(connection: Connection, sql: str) -> object:
 
 def torn(home: Path, table: str) -> Path:
     """Cut the newest metadata of a table off in the middle, as a full disk or a lost connection does."""
-    files = sorted(home.glob(f"**/{table}-*/metadata/*.metadata.json"), key=lambda file: file.stat().st_mtime_ns)
+    files = sorted(
+        home.glob(f"**/{table}-*/metadata/*.metadata.json"), key=lambda file: file.stat().st_mtime_ns
+    )
     files[-1].write_bytes(files[-1].read_bytes()[:900])
     return files[-1]
 
@@ -77,7 +83,7 @@ def attacked(home: Path, connection: Connection) -> Mapping[str, str]:
     return said
 
 
-def test_an_embedded_gateway_stays_for_an_activated_table_and_under_attack_and_ends_after_the_client_that_suspends_it(
+def test_an_embedded_gateway_stays_for_an_activated_table_and_ends_after_the_client_that_suspends_it(
     home: Path,
 ) -> None:
     statements = (
@@ -104,7 +110,10 @@ def test_an_embedded_gateway_stays_for_an_activated_table_and_under_attack_and_e
     _, staying = psutil.wait_procs(processes, START_S)
     left = (home / "gateway.sock").exists()
 
-    assert (first.returncode, second.returncode, staying, left) == (0, 0, [], False), (first.stderr, second.stderr)
+    assert (first.returncode, second.returncode, staying, left) == (0, 0, [], False), (
+        first.stderr,
+        second.stderr,
+    )
     assert "a,1\n" in first.stdout
     assert len(processes) > 1
     assert f"goes on as process {holder.pid}, and ends after that: " in first.stderr

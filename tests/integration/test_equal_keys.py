@@ -1,4 +1,6 @@
-"""Keys of streams that SQL takes as equal though their bytes differ: each operator takes them as one, as in a batch."""
+"""Keys of streams that SQL takes as equal though their bytes differ:
+each operator takes them as one, as in a batch.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,15 @@ ROWS = "(SELECT n, {key} AS key FROM clicks)"
 QUERIES = {
     "first": "SELECT 1 AS n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY key ORDER BY p) AS rn "
     f"FROM (SELECT *, now() AS p FROM {ROWS})) WHERE rn = 1",
-    "top": f"SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY key ORDER BY n) AS rn FROM {ROWS}) WHERE rn = 1",
+    "top": (
+        "SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY key ORDER BY n) AS rn "
+        f"FROM {ROWS}) WHERE rn = 1"
+    ),
     "group": f"SELECT CAST(count(*) AS INT) AS n FROM {ROWS} GROUP BY key",
-    "join": f"SELECT CAST(10 * l.n + r.n AS INT) AS n FROM {ROWS} AS l JOIN {ROWS} AS r ON l.key = r.key AND l.n < r.n",
+    "join": (
+        f"SELECT CAST(10 * l.n + r.n AS INT) AS n FROM {ROWS} AS l "
+        f"JOIN {ROWS} AS r ON l.key = r.key AND l.n < r.n"
+    ),
 }
 EXPECTED = {"first": (1,), "top": (0,), "group": (4,), "join": (1, 2, 3, 12, 13, 23)}
 """What each query gives of the rows 0 to 3, all of which have one key."""
@@ -44,7 +52,9 @@ def query(keys: dict[str, str]) -> str:
 
 
 @pytest.mark.slow
-def test_keys_that_are_equal_in_sql_are_one_key_of_each_operator(module_driver: SparkDriver, tmp_path: Path) -> None:
+def test_keys_that_are_equal_in_sql_are_one_key_of_each_operator(
+    module_driver: SparkDriver, tmp_path: Path
+) -> None:
     keys, session = {**KEYS, "map": MAP}, module_driver.new_session()
     session.conf.set("spark.sql.shuffle.partitions", "1")
     standing = Counter[tuple[str, str, int]]()

@@ -1,4 +1,6 @@
-"""The two examples of FLIP-292 by a clock that the test moves: each operator forgets a row at the time that its plan gives."""
+"""The two examples of FLIP-292 by a clock that the test moves: each operator forgets a row at the time
+that its plan gives.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,10 @@ ORDERS = "order_id STRING, user_id STRING, product_id STRING, num BIGINT"
 EVENTS = "of STRING, order_id STRING, order_line_id STRING, product_id STRING, shipment_status STRING"
 ENRICHED = (
     "CREATE OR REPLACE TEMPORARY VIEW Orders AS SELECT order_id FROM events WHERE of = 'order'",
-    "CREATE OR REPLACE TEMPORARY VIEW order_shipped AS SELECT order_line_id, order_id, product_id FROM events "
-    "WHERE of = 'shipment' AND shipment_status = 'SHIPPED'",
-    "CREATE OR REPLACE TEMPORARY VIEW enriched_view AS SELECT tmp_b.order_line_id, tmp_a.order_id, tmp_b.product_id "
-    "FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id",
+    "CREATE OR REPLACE TEMPORARY VIEW order_shipped AS SELECT order_line_id, order_id, product_id "
+    "FROM events WHERE of = 'shipment' AND shipment_status = 'SHIPPED'",
+    "CREATE OR REPLACE TEMPORARY VIEW enriched_view AS SELECT tmp_b.order_line_id, tmp_a.order_id, "
+    "tmp_b.product_id FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id",
 )
 
 
@@ -40,7 +42,9 @@ def start(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Callable[..., 
             rows.createOrReplaceTempView("events")
             for view in views:
                 session.sql(view)
-            return DataFrame(java_dataset(session, changelog_of(session, text, planned_ttls=ttls).plan), session)
+            return DataFrame(
+                java_dataset(session, changelog_of(session, text, planned_ttls=ttls).plan), session
+            )
 
         made.append(OperatorStream(session, tmp_path, columns, planned))
         return made[-1]
@@ -60,7 +64,10 @@ def test_an_order_is_a_duplicate_for_an_hour_and_the_counts_of_a_product_stay_fo
     def bought(order: str, user: str, num: int) -> list[tuple[Any, ...]]:
         """Return each change that comes with the next order: its kind, users, orders and quantity."""
         row = {"order_id": order, "user_id": user, "product_id": "tea", "num": num}
-        return [(kind, given["buy_uv"], given["order_cnt"], given["quantity_cnt"]) for kind, given in orders.feed(row)]
+        return [
+            (kind, given["buy_uv"], given["order_cnt"], given["quantity_cnt"])
+            for kind, given in orders.feed(row)
+        ]
 
     found = [bought("1", "ann", 3), bought("1", "ann", 3)]
     orders.wait(HOUR - MINUTE)
@@ -94,7 +101,13 @@ def test_an_order_waits_for_its_shipments_for_seven_days_and_a_shipment_for_its_
 
     def shipped(order: str, line: str | None, of: str = "shipment") -> list[tuple[Any, Any]]:
         """Return the lines of orders that come with the next event."""
-        row = {"of": of, "order_id": order, "order_line_id": line, "product_id": "tea", "shipment_status": "SHIPPED"}
+        row = {
+            "of": of,
+            "order_id": order,
+            "order_line_id": line,
+            "product_id": "tea",
+            "shipment_status": "SHIPPED",
+        }
         return [(given["order_id"], given["order_line_id"]) for _, given in events.feed(row)]
 
     found = [ordered("1"), shipped("2", "20"), shipped("3", "30")]
@@ -107,5 +120,6 @@ def test_an_order_waits_for_its_shipments_for_seven_days_and_a_shipment_for_its_
     events.wait(HOUR)
     found += [shipped("1", "11"), shipped("2", "21")]
 
-    # The order 1 came 7 days before its second shipment, and 2 not yet; the shipment 30 came a day before its order.
+    # The order 1 came 7 days before its second shipment, and 2 not yet;
+    # the shipment 30 came a day before its order.
     assert found == [[], [], [], [("2", "20")], [], [("1", "10")], [], [("2", "21")]]

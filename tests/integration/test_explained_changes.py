@@ -66,7 +66,9 @@ def test_create_refuses_the_strategy_incremental_for_a_query_that_can_apply_no_c
     assert reason in message
 
 
-def test_sources_that_are_empty_at_first_do_not_keep_a_table_from_the_strategy_incremental(world: RefreshWorld) -> None:
+def test_sources_that_are_empty_at_first_do_not_keep_a_table_from_the_strategy_incremental(
+    world: RefreshWorld,
+) -> None:
     world.spark("CREATE TABLE o (k INT) USING iceberg")
     world.create("t", "SELECT k FROM o", clauses=APPLIED)
     world.spark("INSERT INTO o VALUES (1)")
@@ -78,7 +80,9 @@ def test_sources_that_are_empty_at_first_do_not_keep_a_table_from_the_strategy_i
     assert counts_of(run) == ("append", 1, 0, 0)
 
 
-def test_explain_says_before_creation_and_before_a_refresh_how_changes_are_applied(world: RefreshWorld) -> None:
+def test_explain_says_before_creation_and_before_a_refresh_how_changes_are_applied(
+    world: RefreshWorld,
+) -> None:
     world.spark("CREATE TABLE o (k INT, v INT) USING iceberg", "INSERT INTO o VALUES (1, 1), (2, 3)")
     query = "SELECT k, count(*) AS n FROM o GROUP BY k"
     create = f"CREATE MATERIALIZED TABLE counted {APPLIED} FRESHNESS = INTERVAL '1' DAY AS {query}"

@@ -1,4 +1,6 @@
-"""Where a catalog keeps its files: whether Spark can work there, and that DROP removes them by the catalog's own means."""
+"""Where a catalog keeps its files: whether Spark can work there, and that DROP removes them
+by the catalog's own means.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,10 @@ def test_a_warehouse_whose_jars_are_missing_is_refused_before_anything_is_create
     with pytest.raises(ConfigError) as caught:
         check_warehouse(session)
 
-    assert f"catalog.warehouse is {settings['warehouse']}, and Spark does not have {named}" in caught.value.message
+    assert (
+        f"catalog.warehouse is {settings['warehouse']}, and Spark does not have {named}"
+        in caught.value.message
+    )
     assert "iceberg-aws-bundle to spark.jars" in caught.value.message
 
 
@@ -61,7 +66,10 @@ def test_a_warehouse_whose_jars_are_missing_is_refused_before_anything_is_create
     ("scheme", "way_out"),
     [
         ("s3", "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
-        ("s3n", "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
+        (
+            "s3n",
+            "write s3a:// in its place, and add hadoop-aws with its bundle of the AWS SDK to spark.jars.",
+        ),
         ("s3a", "add hadoop-aws with its bundle of the AWS SDK to spark.jars."),
         ("gs", "add gcs-connector to spark.jars."),
         ("odd", "use a file or hdfs://, or add the jar that has it to spark.jars."),

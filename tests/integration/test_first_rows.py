@@ -98,14 +98,16 @@ def test_the_first_row_of_each_key_passes_once(world: World) -> None:
     world.click(("Rome", 3), (None, 4), ("Oslo", 5))
 
     world.wait_firsts(("Rome", 1), (None, 2), ("Oslo", 5))
-    world.wait(lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "removed": 0, "expired": 0}])
+    world.wait(
+        lambda: kept(world, job_id) == [{"operator": "deduplicate_1", "rows": 3, "removed": 0, "expired": 0}]
+    )
 
 
 @pytest.mark.slow
 def test_generated_rows_are_deduplicated_by_their_column_as_proctime(world: World) -> None:
     generated = (
-        "CREATE TEMPORARY TABLE g (n INT, p AS PROCTIME()) WITH ('connector' = 'datagen', 'rows-per-second' = '50', "
-        "'fields.n.min' = '1', 'fields.n.max' = '3')"
+        "CREATE TEMPORARY TABLE g (n INT, p AS PROCTIME()) WITH ('connector' = 'datagen', "
+        "'rows-per-second' = '50', 'fields.n.min' = '1', 'fields.n.max' = '3')"
     )
     numbered = "SELECT 'x' AS city, n, ROW_NUMBER() OVER (PARTITION BY n ORDER BY p) AS rn FROM g"
 
@@ -128,8 +130,10 @@ def test_a_stream_with_the_savepoint_of_other_operators_ends_with_what_differs(w
 
     assert [each.final for each in ends] == [True, True]
     assert re.search(
-        r"state of other operators, which these cannot read\. Existing key_schema=.*StringType.* and new key_schema=.*"
-        r"IntegerType.*\. Begin with the savepoint of a job with the same operators, or RESET 'execution\.savepoint\.path'",
+        r"state of other operators, which these cannot read\. "
+        r"Existing key_schema=.*StringType.* and new key_schema=.*"
+        r"IntegerType.*\. Begin with the savepoint of a job with the same operators, "
+        r"or RESET 'execution\.savepoint\.path'",
         str(ends[0].error),
     )
     assert re.search(
@@ -139,7 +143,9 @@ def test_a_stream_with_the_savepoint_of_other_operators_ends_with_what_differs(w
 
 
 @pytest.mark.slow
-def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_with_another_ttl(world: World) -> None:
+def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_with_another_ttl(
+    world: World,
+) -> None:
     world.click(("Rome", 1))
     job_id, definition = world.deduplicate()
     world.wait_firsts(("Rome", 1))
@@ -164,11 +170,19 @@ def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_w
 @pytest.mark.parametrize(
     ("numbered", "condition", "reason"),
     [
-        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p DESC) AS rn", "rn = 1", "takes rows that are added"),
+        (
+            "ROW_NUMBER() OVER (PARTITION BY city ORDER BY p DESC) AS rn",
+            "rn = 1",
+            "takes rows that are added",
+        ),
         ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY n) AS rn", "rn = 1", "takes rows that are added"),
         ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p, n) AS rn", "rn = 1", "takes rows that are added"),
         (NUMBERED, "rn <= 3", "takes rows that are added"),
-        ("ROW_NUMBER() OVER (PARTITION BY city COLLATE UTF8_LCASE ORDER BY p) AS rn", "rn = 1", "with a COLLATION"),
+        (
+            "ROW_NUMBER() OVER (PARTITION BY city COLLATE UTF8_LCASE ORDER BY p) AS rn",
+            "rn = 1",
+            "with a COLLATION",
+        ),
         (NUMBERED, "rn = 2", "takes rows that are added"),
         ("RANK() OVER (PARTITION BY city ORDER BY p) AS rn", "rn = 1", r"by ROW_NUMBER\(\) alone"),
     ],
@@ -189,14 +203,20 @@ def test_what_would_replace_rows_is_refused_with_the_reason(
             "the SELECT reads c; name a table",
         ),
         (
-            f"SELECT city, n, {NUMBERED} FROM (SELECT /*+ STATE_TTL('clicks' = '1 d') */ *, now() AS p FROM clicks) AS c",
+            (
+                f"SELECT city, n, {NUMBERED} FROM (SELECT /*+ STATE_TTL('clicks' = '1 d') */ *, "
+                "now() AS p FROM clicks) AS c"
+            ),
             Unsupported,
             "that SELECT keeps no state with a TTL",
         ),
         (
             f"SELECT /*+ STATE_TTL('c' = '1 d ON READ EVENT TIME') */ city, n, {NUMBERED} FROM {SOURCE}",
             Unsupported,
-            "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows of which no column has a watermark",
+            (
+                "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows of which "
+                "no column has a watermark"
+            ),
         ),
     ],
 )
@@ -221,7 +241,9 @@ def test_a_select_gives_each_key_once(world: World) -> None:
     assert sorted(given) == [["Bonn", 4, 1], ["Oslo", 2, 1], ["Rome", 1, 1]]
 
 
-def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state_is_kept(tables: World) -> None:
+def test_explain_shows_the_operators_with_their_changes_and_how_long_their_state_is_kept(
+    tables: World,
+) -> None:
     text = insert(f"SELECT /*+ STATE_TTL('c' = '90 min') */ city, n, {NUMBERED} FROM {SOURCE}")
 
     explained = tables.explain(member(ReadStatement(text).text)).splitlines()

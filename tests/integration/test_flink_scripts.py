@@ -41,7 +41,9 @@ class Scripts:
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
         world = RefreshWorld(driver, folder, initial_refresh=False)
         catalogs = CreatedCatalogs(world.registry, reserved=catalog_names(driver.settings))
-        engine = SparkStatements(SparkContexts(driver, catalogs.settings), tables=RegisteredTables(world.registry))
+        engine = SparkStatements(
+            SparkContexts(driver, catalogs.settings), tables=RegisteredTables(world.registry)
+        )
         jobs = JobStore(world.registry, owner="scripts", clock=SystemClock())
         self.executor = wire_statements(
             StatementPorts(

@@ -32,19 +32,35 @@ from tests.conftest import START_TIMEOUT_S
 from tests.integration.stream_world import StreamWorld
 from tests.support.buckets import S3
 from tests.support.buckets import object_stores as object_stores
-from tests.support.function_code import LONGEST, OF_HIVE, PYTHON, TOTAL, function_jar, greeting, module_archive
+from tests.support.function_code import (
+    LONGEST,
+    OF_HIVE,
+    PYTHON,
+    TOTAL,
+    function_jar,
+    greeting,
+    module_archive,
+)
 from tests.support.gateway.own_process import wait_until
 from tests.support.memory_registry import MemoryRegistry
 
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(START_TIMEOUT_S)]
 
-PICKY = "implements UDF1<Integer, Integer> { public Picky(int a) { } public Integer call(Integer a) { return a; } }"
+PICKY = (
+    "implements UDF1<Integer, Integer> { public Picky(int a) { } public Integer "
+    "call(Integer a) { return a; } }"
+)
 
-OF_PYTHON = {each: each for each in ("scaled", "joined", "marked", "doubled", "counted", "middle", "tripled")} | {
+OF_PYTHON = {
+    each: each for each in ("scaled", "joined", "marked", "doubled", "counted", "middle", "tripled")
+} | {
     "letters": "Letters",
     "named": "Named",
 }
-SCALARS = "SELECT scaled(id), marked(id), doubled(id), counted(id), tripled(id), shifted(id), kind(id) FROM range(1, 3) ORDER BY id"
+SCALARS = (
+    "SELECT scaled(id), marked(id), doubled(id), counted(id), tripled(id), shifted(id), kind(id) "
+    "FROM range(1, 3) ORDER BY id"
+)
 
 # As a gateway has one, which remembers what it has read of a file.
 READER = ModuleReader({})
@@ -65,7 +81,12 @@ class World:
     def use(self, *, has_code: bool) -> None:
         """Begin as a gateway does, with its option or without it."""
         self.driver.functions = FunctionSync(
-            self.shared.all, self.files, self._now, modules=READER, keep=self.shared.declare, has_code=has_code
+            self.shared.all,
+            self.files,
+            self._now,
+            modules=READER,
+            keep=self.shared.declare,
+            has_code=has_code,
         )
         contexts = SparkContexts(self.driver)
         self.statements, self.engine = SparkStatements(contexts), spark_engine(contexts)
@@ -89,14 +110,18 @@ class World:
         return kept
 
     def rows(self, sql: str, context: SessionContext | None = None) -> list[list[Any]]:
-        rows = self.statements.execute(context or self.one, sql, job_id=f"functions-job-{next(_numbers)}").rows
+        rows = self.statements.execute(
+            context or self.one, sql, job_id=f"functions-job-{next(_numbers)}"
+        ).rows
         return rows.page(0, 100) if rows is not None else []
 
     def value(self, expression: str, context: SessionContext | None = None) -> Any:
         return self.rows(f"SELECT {expression}", context)[0][0]
 
     def lineage(self, text: str) -> tuple[str | None, list[tuple[str, str]]]:
-        """Return why rows of a query may differ from equal sources, and the versions of the functions that it calls."""
+        """Return why rows of a query may differ from equal sources, and the versions of the functions
+        that it calls.
+        """
         vector = self.engine.sources.read_vector(Query(text=text, catalog="lake", namespace=("default",)))
         functions = [(each.name, each.version["hash"]) for each in vector.sources if each.kind == "function"]
         return vector.unstable, functions
@@ -114,7 +139,9 @@ def world(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[World]:
         spark_driver.functions = NoFunctions()
 
 
-def test_a_function_of_sql_has_parameters_and_is_seen_by_every_session_until_it_is_dropped(world: World) -> None:
+def test_a_function_of_sql_has_parameters_and_is_seen_by_every_session_until_it_is_dropped(
+    world: World,
+) -> None:
     world.rows("SELECT 1", world.other)
 
     kept = world.create("CREATE FUNCTION plus(x INT, y INT DEFAULT 1) RETURN x + y")
@@ -129,7 +156,9 @@ def test_a_function_of_sql_has_parameters_and_is_seen_by_every_session_until_it_
 
 
 def test_a_table_function_of_sql_gives_rows(world: World) -> None:
-    kept = world.create("CREATE FUNCTION firsts(n INT) RETURNS TABLE RETURN SELECT id AS a FROM range(10) WHERE id < n")
+    kept = world.create(
+        "CREATE FUNCTION firsts(n INT) RETURNS TABLE RETURN SELECT id AS a FROM range(10) WHERE id < n"
+    )
 
     assert (kept.kind, world.rows("SELECT * FROM firsts(2)")) == (FunctionKind.TABLE, [[0], [1]])
 
@@ -159,7 +188,9 @@ def test_a_view_calls_functions_of_all_sessions(world: World) -> None:
     world.rows("DROP VIEW lake.functions.v")
 
 
-def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(world: World, tmp_path: Path) -> None:
+def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(
+    world: World, tmp_path: Path
+) -> None:
     jar = function_jar(tmp_path, "one.jar", Longest=LONGEST, Total=TOTAL, **greeting("hello"))
     other = function_jar(tmp_path, "two.jar", **greeting("ciao"))
     on_executors = "SELECT greet(id) FROM range(0, 2, 1, 2) ORDER BY id"
@@ -168,7 +199,9 @@ def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(wor
     longest = world.create(f"CREATE FUNCTION longest AS 'shop.Longest' LANGUAGE SCALA USING JAR '{jar}'")
     total = world.create(f"CREATE FUNCTION total DETERMINISTIC AS 'shop.Total' USING JAR '{jar}'")
     first = world.rows(on_executors)
-    world.statements.create_temporary_function(world.other, replace(greet, name="old_greet"), job_id="functions-create")
+    world.statements.create_temporary_function(
+        world.other, replace(greet, name="old_greet"), job_id="functions-create"
+    )
     jar.write_bytes(other.read_bytes())
     unchanged = world.rows(on_executors)
     world.create(f"CREATE OR REPLACE FUNCTION greet AS 'shop.Greet' USING JAR '{jar}'")
@@ -178,9 +211,9 @@ def test_classes_of_a_jar_are_called_and_a_replaced_jar_really_replaces_them(wor
     assert first == unchanged == [["hello0"], ["hello1"]]
     assert world.rows(on_executors) == [["ciao0"], ["ciao1"]]
     assert world.value("greet(7)", world.other) == "ciao7"
-    assert world.rows("SELECT longest(CAST(id AS STRING)), total(CAST(id AS INT)) FROM range(0, 11, 1, 2)") == [
-        [2, "total 55"]
-    ]
+    assert world.rows(
+        "SELECT longest(CAST(id AS STRING)), total(CAST(id AS INT)) FROM range(0, 11, 1, 2)"
+    ) == [[2, "total 55"]]
     assert world.lineage("SELECT total(id) AS t FROM range(3)")[0] is None
     with pytest.raises(QueryFailed, match="requires 1 parameter"):
         world.value("greet(1, 2)")
@@ -207,7 +240,9 @@ def test_a_class_that_cannot_be_a_function_is_refused_with_the_reason(world: Wor
             world.create(f"CREATE FUNCTION f RETURNS {returned} AS 'shop.Plain' USING JAR '{jar}'")
     with pytest.raises(Unsupported, match="implements none of"):
         world.create(f"CREATE FUNCTION f AS 'shop.Plain' USING JAR '{jar}'")
-    with pytest.raises(Unsupported, match=r"class shop\.OfHive is a function of Hive.*UDF0 to UDF22 in its place"):
+    with pytest.raises(
+        Unsupported, match=r"class shop\.OfHive is a function of Hive.*UDF0 to UDF22 in its place"
+    ):
         world.create(f"CREATE FUNCTION f AS 'shop.OfHive' USING JAR '{jar}'")
     with pytest.raises(
         QueryFailed, match=r"Aggregator shop\.OfRows takes org\.apache\.spark\.sql\.Row, not one number"
@@ -257,12 +292,16 @@ def test_a_temporary_function_is_of_its_session_alone(world: World) -> None:
 
 
 @pytest.mark.slow
-def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(world: World, tmp_path: Path) -> None:
+def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(
+    world: World, tmp_path: Path
+) -> None:
     before = set(sys.modules)
     file = tmp_path / "users.py"
     file.write_text(PYTHON.format(factor=3))
     using = f"LANGUAGE PYTHON USING FILE '{file}'"
-    kept = [world.create(f"CREATE FUNCTION {name} AS 'users.{body}' {using}") for name, body in OF_PYTHON.items()]
+    kept = [
+        world.create(f"CREATE FUNCTION {name} AS 'users.{body}' {using}") for name, body in OF_PYTHON.items()
+    ]
     world.create(f"CREATE FUNCTION kind(x INT) RETURNS STRING AS 'users.bare' {using}")
     world.create(f"CREATE FUNCTION shifted RETURNS BIGINT AS 'users.plain_series' {using}")
     world.create(f"CREATE FUNCTION times RETURNS TABLE (n INT) AS 'users.Plain' {using}")
@@ -280,9 +319,17 @@ def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(
         ("TABLE", "n INT,word STRING"),
         ("TABLE", ""),
     ]
-    assert world.rows(SCALARS, world.other) == [[3, "<1>", 2, 101, 3, 2, "int"], [6, "<2>", 4, 102, 6, 3, "int"]]
+    assert world.rows(SCALARS, world.other) == [
+        [3, "<1>", 2, 101, 3, 2, "int"],
+        [6, "<2>", 4, 102, 6, 3, "int"],
+    ]
     assert world.rows("SELECT middle(id) FROM range(3)") == [[1.0]]
-    assert world.rows("SELECT * FROM letters('ab'), times(2)") == [[0, "a", 0], [0, "a", 3], [1, "b", 0], [1, "b", 3]]
+    assert world.rows("SELECT * FROM letters('ab'), times(2)") == [
+        [0, "a", 0],
+        [0, "a", 3],
+        [1, "b", 0],
+        [1, "b", 3],
+    ]
     assert world.rows("SELECT m FROM named('m')") == [[3]]
     assert world.value("joined('1', end => 2)") == ["1.02"]
     assert world.value("joined(1, '', 'x')") == ["1.0", "x"]
@@ -291,7 +338,9 @@ def test_functions_of_a_python_file_are_called_as_it_was_when_they_were_created(
 
     world.create(f"CREATE OR REPLACE FUNCTION scaled AS 'users.scaled' {using}")
 
-    assert world.rows("SELECT scaled(id), old_scaled(id) FROM range(1, 3, 1, 2) ORDER BY id", world.other) == [
+    assert world.rows(
+        "SELECT scaled(id), old_scaled(id) FROM range(1, 3, 1, 2) ORDER BY id", world.other
+    ) == [
         [5, 3],
         [10, 6],
     ]
@@ -334,10 +383,14 @@ def test_modules_of_two_archives_of_equal_names_are_told_apart(world: World, tmp
 
     for name, archive in (("shout", one), ("ask", other)):
         world.create(
-            f"CREATE FUNCTION {name} DETERMINISTIC AS 'shop.words.shout' LANGUAGE PYTHON USING ARCHIVE '{archive}'"
+            f"CREATE FUNCTION {name} DETERMINISTIC AS 'shop.words.shout' LANGUAGE PYTHON "
+            f"USING ARCHIVE '{archive}'"
         )
 
-    assert world.rows("SELECT shout(id), ask(id) FROM range(0, 2, 1, 2) ORDER BY id") == [["0!", "0?"], ["1!", "1?"]]
+    assert world.rows("SELECT shout(id), ask(id) FROM range(0, 2, 1, 2) ORDER BY id") == [
+        ["0!", "0?"],
+        ["1!", "1?"],
+    ]
     assert world.lineage("SELECT ask(id) AS a FROM range(2)")[0] is None
 
 
@@ -352,8 +405,8 @@ def test_a_function_that_cannot_be_registered_is_tried_again_before_the_next_sta
     with pytest.raises(QueryFailed) as raised:
         world.value("F()")
     assert (raised.value.message, raised.value.error_class, raised.value.line, raised.value.position) == (
-        f"Function f cannot be called: file {file} has another content than {'1' * 64}, which the function needs; put that file "
-        "there, or CREATE OR REPLACE the function without #sha256=….",
+        f"Function f cannot be called: file {file} has another content than {'1' * 64}, which the function "
+        "needs; put that file there, or CREATE OR REPLACE the function without #sha256=….",
         "UNRESOLVED_ROUTINE",
         1,
         8,
@@ -435,7 +488,10 @@ def test_files_are_fetched_from_object_stores_from_https_and_from_what_spark_has
     jar.unlink()
 
     assert world.rows("SELECT f(), loud('a'), greet(7)", world.other) == [[1, "a!", "far7"]]
-    with S3() as store, pytest.raises(DefinitionInvalid, match=r"^Function g: s3://bucket/no\.py.* cannot be read: "):
+    with (
+        S3() as store,
+        pytest.raises(DefinitionInvalid, match=r"^Function g: s3://bucket/no\.py.* cannot be read: "),
+    ):
         world.create(f"CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE '{store.uri('no.py')}'")
     with pytest.raises(ConfigError, match=r"^Function g: oss://bucket/no\.py: .*add hadoop-aliyun"):
         world.create("CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE 'oss://bucket/no.py'")
@@ -443,7 +499,9 @@ def test_files_are_fetched_from_object_stores_from_https_and_from_what_spark_has
         S3() as store,
         pytest.raises(DefinitionInvalid, match=r"^Function g: http://.*/bucket/no\.py cannot be read: "),
     ):
-        world.create(f"CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE 'http://{store.address}/bucket/no.py'")
+        world.create(
+            f"CREATE FUNCTION g AS 'no.g' LANGUAGE PYTHON USING FILE 'http://{store.address}/bucket/no.py'"
+        )
 
 
 def test_the_name_of_a_dropped_function_is_free_although_only_another_session_called_it(world: World) -> None:
@@ -472,7 +530,9 @@ def test_a_function_that_fails_slowly_does_not_hold_up_each_statement(world: Wor
     assert world.value("slow()") == 1
 
 
-def test_a_function_of_an_earlier_release_is_read_once_at_its_first_use_and_kept(world: World, tmp_path: Path) -> None:
+def test_a_function_of_an_earlier_release_is_read_once_at_its_first_use_and_kept(
+    world: World, tmp_path: Path
+) -> None:
     loads = tmp_path / "loads"
     broken, file = tmp_path / "broken.py", tmp_path / "users.py"
     file.write_text("def f() -> int:\n    return 1\n")
@@ -487,7 +547,9 @@ def test_a_function_of_an_earlier_release_is_read_once_at_its_first_use_and_kept
     values = world.value("f()"), world.value("f()", world.other)
 
     assert (values, world.shared.get("f")) == ((1, 1), kept)
-    with pytest.raises(QueryFailed, match=r"Function g cannot be called: module broken ends the process .*exit code 3"):
+    with pytest.raises(
+        QueryFailed, match=r"Function g cannot be called: module broken ends the process .*exit code 3"
+    ):
         world.value("g()", world.other)
     assert loads.read_text() == "x"
 
@@ -500,7 +562,9 @@ def test_a_module_that_hangs_holds_up_its_own_statement_alone_until_that_is_canc
 
     def create() -> None:
         try:
-            world.create(f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'", job_id="hanging")
+            world.create(
+                f"CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE '{file}'", job_id="hanging"
+            )
         except MtError as error:
             errors.append(error)
 
@@ -512,7 +576,11 @@ def test_a_module_that_hangs_holds_up_its_own_statement_alone_until_that_is_canc
     world.statements.cancel("hanging")
     thread.join()
 
-    assert (meanwhile, [type(error) for error in errors], list(world.shared.all())) == (2, [Canceled], ["plus"])
+    assert (meanwhile, [type(error) for error in errors], list(world.shared.all())) == (
+        2,
+        [Canceled],
+        ["plus"],
+    )
 
 
 def test_without_functions_only_those_in_sql_are_called(world: World, tmp_path: Path) -> None:

@@ -19,8 +19,9 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 _numbers = itertools.count()
 Run = Callable[[str], list[list[object]]]
 ALL_TYPES = """CREATE TEMPORARY TABLE g (
-  id BIGINT, t TINYINT, s SMALLINT, n INT, b BIGINT, f FLOAT, x DOUBLE, d DECIMAL(10, 2), v STRING, c CHAR(3), y BYTES,
-  o BOOLEAN, da DATE, at TIMESTAMP(3), l TIMESTAMP_LTZ(3), p AS PROCTIME(), WATERMARK FOR at AS at - INTERVAL '5' SECOND
+  id BIGINT, t TINYINT, s SMALLINT, n INT, b BIGINT, f FLOAT, x DOUBLE, d DECIMAL(10, 2), v STRING,
+  c CHAR(3), y BYTES, o BOOLEAN, da DATE, at TIMESTAMP(3), l TIMESTAMP_LTZ(3), p AS PROCTIME(),
+  WATERMARK FOR at AS at - INTERVAL '5' SECOND
 ) WITH (
   'connector' = 'datagen', 'fields.id.kind' = 'sequence', 'fields.id.start' = '11', 'fields.id.end' = '30',
   'fields.n.min' = '1', 'fields.n.max' = '6', 'fields.b.min' = '-9223372036854775808', 'fields.b.max' = '5',
@@ -51,10 +52,10 @@ def test_a_bounded_table_has_values_of_every_type_within_its_bounds(run: Run) ->
     run(ALL_TYPES)
 
     [facts] = run(
-        "SELECT array_agg(id) = sequence(11, 30), count(DISTINCT n) > 3 AND min(n) >= 1 AND max(n) <= 6, max(b) <= 5, "
-        "max(x) <= 0.5, count(v) BETWEEN 1 AND 19, max(length(v)) <= 70 AND min(length(v)) < max(length(v)), "
-        "max(length(c)) = 3, max(length(y)) = 3, count(DISTINCT o) = 2, count(d) = 20, count(DISTINCT t) > 10, "
-        "min(l) = max(l), max(at) < max(l) FROM g"
+        "SELECT array_agg(id) = sequence(11, 30), count(DISTINCT n) > 3 AND min(n) >= 1 AND max(n) <= 6, "
+        "max(b) <= 5, max(x) <= 0.5, count(v) BETWEEN 1 AND 19, max(length(v)) <= 70 AND min(length(v)) "
+        "< max(length(v)), max(length(c)) = 3, max(length(y)) = 3, count(DISTINCT o) = 2, count(d) = 20, "
+        "count(DISTINCT t) > 10, min(l) = max(l), max(at) < max(l) FROM g"
     )
 
     assert facts == [True] * 13
@@ -62,7 +63,8 @@ def test_a_bounded_table_has_values_of_every_type_within_its_bounds(run: Run) ->
 
 
 @pytest.mark.parametrize(
-    "sql", ["SELECT * FROM g", "SELECT count(*) FROM g", "CREATE TABLE lake.default.never USING iceberg AS TABLE g"]
+    "sql",
+    ["SELECT * FROM g", "SELECT count(*) FROM g", "CREATE TABLE lake.default.never USING iceberg AS TABLE g"],
 )
 def test_a_batch_query_of_rows_without_end_is_refused_with_the_way_out(run: Run, sql: str) -> None:
     run("CREATE TEMPORARY TABLE g (n INT) WITH ('connector' = 'datagen')")

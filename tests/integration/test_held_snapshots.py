@@ -1,4 +1,6 @@
-"""Snapshots that no branch has before they are published: what a table then is, whatever was committed to it meanwhile."""
+"""Snapshots that no branch has before they are published: what a table then is,
+whatever was committed to it meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -39,7 +41,9 @@ class Kept:
         named = ", ".join(columns)
         return [
             tuple(row)
-            for row in self.world.session.sql(f"SELECT {named} FROM lake.{self.world.namespace}.mt.{text}").collect()
+            for row in self.world.session.sql(
+                f"SELECT {named} FROM lake.{self.world.namespace}.mt.{text}"
+            ).collect()
         ]
 
 

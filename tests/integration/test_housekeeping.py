@@ -53,7 +53,9 @@ def test_old_snapshots_that_others_read_stay_while_those_between_expire(
     engine: RefreshEngine, spark_driver: SparkDriver, table: TableIdentifier
 ) -> None:
     now = datetime.now(UTC) + timedelta(seconds=1)
-    _, first, *between = reversed([each.snapshot_id for each in engine.metadata.ancestors(engine.metadata.load(table))])
+    _, first, *between = reversed(
+        [each.snapshot_id for each in engine.metadata.ancestors(engine.metadata.load(table))]
+    )
 
     engine.housekeeping.expire(table, now, {first, "1"})
 
@@ -62,7 +64,9 @@ def test_old_snapshots_that_others_read_stay_while_those_between_expire(
     session = spark_driver.session
     left = {str(row.snapshot_id) for row in session.table(f"{table.sql}.snapshots").collect()}
     assert left == {first, between[-1]}
-    assert [row.id for row in session.sql(f"SELECT id FROM {table.sql} VERSION AS OF {first}").collect()] == [1]
+    assert [row.id for row in session.sql(f"SELECT id FROM {table.sql} VERSION AS OF {first}").collect()] == [
+        1
+    ]
     assert [row.id for row in session.table(table.sql).collect()] == [3]
 
 

@@ -1,4 +1,6 @@
-"""A query that runs in the calling thread gives what a job gives, unless it was refused when it was planned."""
+"""A query that runs in the calling thread gives what a job gives, unless it was refused
+when it was planned.
+"""
 
 from __future__ import annotations
 
@@ -31,14 +33,17 @@ from tests.support.started_jobs import started_jobs
 pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 
 ORDERS = """
-SELECT id, CAST(id % 7 AS INT) AS k, CAST(id % 5 AS STRING) AS s, CAST(id AS DECIMAL(12, 2)) AS a, id / 3.0D AS d,
-    TIMESTAMP '2026-03-01 22:30:00' + make_interval(0, 0, 0, 0, CAST(id AS INT)) AS at, DATE '2026-03-01' AS day,
+SELECT id, CAST(id % 7 AS INT) AS k, CAST(id % 5 AS STRING) AS s, CAST(id AS DECIMAL(12, 2)) AS a,
+    id / 3.0D AS d, DATE '2026-03-01' AS day,
+    TIMESTAMP '2026-03-01 22:30:00' + make_interval(0, 0, 0, 0, CAST(id AS INT)) AS at,
     array(id, id + 1) AS items, named_struct('x', id, 'y', CAST(id AS STRING)) AS part, map('a', id) AS m
 FROM range({}, {})
 """
 CITIES = "SELECT CAST(id AS INT) AS k, concat('n', id) AS name FROM range({})"
 SHAPES = {
-    "projection and filter": "SELECT id * 2 AS x, upper(s) AS u, date_trunc('DAY', at) AS day FROM {o} WHERE k > 3",
+    "projection and filter": (
+        "SELECT id * 2 AS x, upper(s) AS u, date_trunc('DAY', at) AS day FROM {o} WHERE k > 3"
+    ),
     "aggregate": "SELECT k, count(*) AS n, sum(a) AS a, max(d) AS d FROM {o} GROUP BY k",
     "aggregate of all": "SELECT count(*) AS n, sum(a) AS a FROM {o}",
     "aggregate by sorting": "SELECT k, max(s) AS m, min(s) AS n FROM {o} GROUP BY k",
@@ -52,33 +57,48 @@ SHAPES = {
     "semi join": "SELECT o.id FROM {o} AS o LEFT SEMI JOIN {c} AS c ON o.k <=> c.k",
     "anti join": "SELECT o.id FROM {o} AS o LEFT ANTI JOIN {c} AS c ON o.k <=> c.k",
     "NOT IN": "SELECT id FROM {o} WHERE k NOT IN (SELECT k FROM {c})",
-    "EXISTS beside another condition": "SELECT id FROM {o} AS o WHERE EXISTS (SELECT 1 FROM {c} AS c WHERE c.k = o.k) OR id < 10",
-    "left join without equality": "SELECT o.id, c.name FROM {o} AS o LEFT JOIN {c} AS c ON o.k > c.k AND o.id < 50",
+    "EXISTS beside another condition": (
+        "SELECT id FROM {o} AS o WHERE EXISTS (SELECT 1 FROM {c} AS c WHERE c.k = o.k) OR id < 10"
+    ),
+    "left join without equality": (
+        "SELECT o.id, c.name FROM {o} AS o LEFT JOIN {c} AS c ON o.k > c.k AND o.id < 50"
+    ),
     "cross join": "SELECT o.id, c.name FROM {o} AS o CROSS JOIN {c} AS c WHERE o.id < 20",
     "hash join": "SELECT /*+ SHUFFLE_HASH(c) */ o.id, c.name FROM {o} AS o JOIN {c} AS c ON o.k = c.k",
     "broadcast join": "SELECT /*+ BROADCAST(c) */ o.id, c.name FROM {o} AS o JOIN {c} AS c ON o.k = c.k",
     "broadcast join under an aggregate": (
-        "SELECT /*+ BROADCAST(c) */ c.name, sum(o.a) AS a FROM {o} AS o LEFT JOIN {c} AS c ON o.k = c.k GROUP BY c.name"
+        "SELECT /*+ BROADCAST(c) */ c.name, sum(o.a) AS a FROM {o} AS o LEFT "
+        "JOIN {c} AS c ON o.k = c.k GROUP BY c.name"
     ),
     "window": (
         "SELECT id, row_number() OVER (PARTITION BY k ORDER BY id) AS r, "
         "sum(a) OVER (PARTITION BY s ORDER BY id ROWS 2 PRECEDING) AS w FROM {o}"
     ),
     "generator": "SELECT id, e FROM {o} LATERAL VIEW explode(array(id, id + 1)) AS e WHERE id < 9",
-    "UNION ALL under an aggregate": "SELECT k, count(*) AS n FROM (SELECT k FROM {o} UNION ALL SELECT k FROM {c}) GROUP BY k",
+    "UNION ALL under an aggregate": (
+        "SELECT k, count(*) AS n FROM (SELECT k FROM {o} UNION ALL SELECT k FROM {c}) GROUP BY k"
+    ),
     "UNION": "SELECT k FROM {o} UNION SELECT k FROM {c}",
     "EXCEPT ALL": "SELECT k FROM {o} EXCEPT ALL SELECT k FROM {c}",
     "INTERSECT": "SELECT k FROM {o} INTERSECT SELECT k FROM {c}",
     "self join": "SELECT a.id, b.id AS other FROM {o} AS a JOIN {o} AS b ON a.id = b.id + 1 AND a.k = 3",
     "ORDER BY and LIMIT": "SELECT id, d FROM {o} ORDER BY d DESC LIMIT 7",
     "ROLLUP": "SELECT k, s, count(*) AS n FROM {o} GROUP BY ROLLUP (k, s)",
-    "nested types": "SELECT id, named_struct('a', k, 'b', items) AS st, map(s, part) AS m, m['a'] AS x FROM {o} WHERE id < 5",
+    "nested types": (
+        "SELECT id, named_struct('a', k, 'b', items) AS st, map(s, part) AS m, m['a'] AS x "
+        "FROM {o} WHERE id < 5"
+    ),
     "a nested key": "SELECT part, count(*) AS n FROM {o} GROUP BY part",
-    "WITH": "WITH w AS (SELECT k, a FROM {o}) SELECT k, a FROM w JOIN (SELECT k, max(a) AS a FROM w GROUP BY k) USING (k, a)",
+    "WITH": (
+        "WITH w AS (SELECT k, a FROM {o}) SELECT k, a FROM w JOIN (SELECT k, max(a) AS a FROM w "
+        "GROUP BY k) USING (k, a)"
+    ),
     "a function in Python": "SELECT twice(id) AS x FROM {o}",
     "a function in Python below an aggregate": "SELECT k, sum(twice(id)) AS x FROM {o} GROUP BY k",
     "a join of constants": "SELECT v.x, o.id FROM {o} AS o JOIN VALUES (2), (300) AS v(x) ON o.k > v.x",
-    "constants that exist": "SELECT id FROM {o} AS o WHERE EXISTS (SELECT 1 FROM VALUES (2), (5) AS v(x) WHERE o.k = v.x)",
+    "constants that exist": (
+        "SELECT id FROM {o} AS o WHERE EXISTS (SELECT 1 FROM VALUES (2), (5) AS v(x) WHERE o.k = v.x)"
+    ),
     "a constant": "SELECT 1 AS one, VALUE FROM {c} AS c CROSS JOIN (VALUES (2), (3)) AS v(VALUE)",
 }
 REFUSED = {
@@ -89,12 +109,13 @@ REFUSED = {
     "a relation of another": "SELECT id FROM {o} UNION ALL SELECT a FROM cached",
     "rows without an end": "SELECT o.id FROM {o} AS o CROSS JOIN range(10000000000) AS r",
     "a LIMIT that exchanges rows": (
-        "SELECT o.id FROM {o} AS o JOIN (SELECT x FROM VALUES (3), (1), (2) AS v(x) ORDER BY x LIMIT 2) AS v ON o.k = v.x"
+        "SELECT o.id FROM {o} AS o JOIN (SELECT x FROM VALUES (3), (1), (2) AS v(x) ORDER BY x "
+        "LIMIT 2) AS v ON o.k = v.x"
     ),
     "a join that exchanges rows": "SELECT o.id, c.name FROM {o} AS o FULL JOIN {c} AS c ON o.k > c.k",
     "a join that exchanges rows below a broadcast": (
-        "SELECT /*+ BROADCAST(v) */ o.id FROM {o} AS o JOIN (SELECT coalesce(a.x, b.y) AS x FROM VALUES (1), (2) AS a(x) "
-        "FULL JOIN VALUES (2), (3) AS b(y) ON a.x < b.y) AS v ON o.k = v.x"
+        "SELECT /*+ BROADCAST(v) */ o.id FROM {o} AS o JOIN (SELECT coalesce(a.x, b.y) AS x FROM "
+        "VALUES (1), (2) AS a(x) FULL JOIN VALUES (2), (3) AS b(y) ON a.x < b.y) AS v ON o.k = v.x"
     ),
     "a join that reads a broadcast when it is planned": (
         "SELECT /*+ BROADCAST(o) */ o.id FROM {o} AS o LEFT SEMI JOIN VALUES (2), (300) AS v(x) ON o.k > v.x"
@@ -135,7 +156,9 @@ def plan_of(session: SparkSession, relations: Relations, text: str) -> InlinePla
 
 def rows_of(session: SparkSession, name: str) -> SourceRows:
     """Return the rows of a table of Iceberg's as its readers give them."""
-    table = static_member(session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")(session._jsparkSession, name)
+    table = static_member(session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")(
+        session._jsparkSession, name
+    )
     return source_rows(session, table, planned_tasks(session, table.newScan()))
 
 
@@ -181,7 +204,9 @@ def test_a_query_that_takes_a_job_or_whose_plan_would_be_another_one_is_refused_
 
 
 @pytest.mark.parametrize("text", ERRORS.values(), ids=ERRORS.keys())
-def test_an_error_says_what_it_says_of_a_job_and_leaves_no_memory_taken(session: SparkSession, text: str) -> None:
+def test_an_error_says_what_it_says_of_a_job_and_leaves_no_memory_taken(
+    session: SparkSession, text: str
+) -> None:
     relations = Relations(session, 0, 10, 5)
     plan = plan_of(session, relations, text)
 
@@ -200,7 +225,8 @@ def memory_taken(session: SparkSession) -> int:
 
 
 LONG = (
-    "SELECT count(*) AS n FROM {o} AS a JOIN {o} AS b ON a.id + b.id < 0 AND a.k <> b.k JOIN {o} AS c ON b.d + c.d < 0"
+    "SELECT count(*) AS n FROM {o} AS a JOIN {o} AS b ON a.id + b.id < 0 AND a.k <> b.k "
+    "JOIN {o} AS c ON b.d + c.d < 0"
 )
 
 
@@ -229,20 +255,25 @@ def test_a_cancelled_job_ends_its_inline_task_and_shows_it_until_then(spark_driv
 
 
 HUNG = """implements org.apache.spark.sql.connector.catalog.SupportsRead,
-    org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns, org.apache.spark.sql.connector.read.Scan,
+    org.apache.spark.sql.connector.read.SupportsPushDownRequiredColumns,
+    org.apache.spark.sql.connector.read.Scan,
     org.apache.spark.sql.connector.read.Batch, org.apache.spark.sql.connector.read.PartitionReaderFactory,
     org.apache.spark.sql.connector.read.InputPartition,
     org.apache.spark.sql.connector.read.PartitionReader<org.apache.spark.sql.catalyst.InternalRow> {
     private final java.util.concurrent.CountDownLatch closed = new java.util.concurrent.CountDownLatch(1);
     public String name() { return "hung"; }
     public StructType schema() { return new StructType().add("id", "bigint"); }
-    public java.util.Set<org.apache.spark.sql.connector.catalog.TableCapability> capabilities() { return java.util.Set.of(); }
+    public java.util.Set<org.apache.spark.sql.connector.catalog.TableCapability> capabilities() {
+        return java.util.Set.of();
+    }
     public Hung newScanBuilder(org.apache.spark.sql.util.CaseInsensitiveStringMap options) { return this; }
     public void pruneColumns(StructType columns) {}
     public Hung build() { return this; }
     public StructType readSchema() { return schema(); }
     public Hung toBatch() { return this; }
-    public org.apache.spark.sql.connector.read.InputPartition[] planInputPartitions() { return new Hung[] {this}; }
+    public org.apache.spark.sql.connector.read.InputPartition[] planInputPartitions() {
+        return new Hung[] {this};
+    }
     public Hung createReaderFactory() { return this; }
     public Hung createReader(org.apache.spark.sql.connector.read.InputPartition part) { return this; }
     public boolean next() throws java.io.IOException {
@@ -254,19 +285,25 @@ HUNG = """implements org.apache.spark.sql.connector.catalog.SupportsRead,
 }"""
 
 
-def test_a_cancelled_job_ends_its_inline_task_that_waits_for_a_store(spark_driver: SparkDriver, tmp_path: Path) -> None:
+def test_a_cancelled_job_ends_its_inline_task_that_waits_for_a_store(
+    spark_driver: SparkDriver, tmp_path: Path
+) -> None:
     session, failures = spark_driver.new_session(), list[BaseException]()
     jvm: Any = session._jvm
     urls = session._sc._gateway.new_array(jvm.java.net.URL, 1)
     urls[0] = jvm.java.net.URL(function_jar(tmp_path, "hung.jar", Hung=HUNG).as_uri())
     table = jvm.java.net.URLClassLoader(urls).loadClass("shop.Hung").newInstance()
-    java = own_class(session, "freshtable.inline.SourceRows").of(session._jsparkSession, table, table.schema())
+    java = own_class(session, "freshtable.inline.SourceRows").of(
+        session._jsparkSession, table, table.schema()
+    )
     rows = {"hung": SourceRows(schema=columns_of(java.columns()), java=java)}
 
     def work() -> None:
         try:
             with spark_driver.run_tagged("hung", "statements", "a read that waits for its store"):
-                InlinePlans().sql(session, None, lambda names: f"SELECT count(*) AS n FROM {names['hung']}", rows)
+                InlinePlans().sql(
+                    session, None, lambda names: f"SELECT count(*) AS n FROM {names['hung']}", rows
+                )
         except MtError as error:
             failures.append(error)
 
@@ -299,7 +336,8 @@ def test_tasks_that_begin_after_their_job_was_cancelled_end_at_once(spark_driver
 def test_tasks_that_are_cancelled_as_they_read_leave_their_jvm_alive(spark_driver: SparkDriver) -> None:
     session, plans, before = spark_driver.new_session(), InlinePlans(), spark_driver.pid
     session.sql(
-        "CREATE TABLE lake.default.texts (s STRING) USING iceberg TBLPROPERTIES ('write.parquet.dict-size-bytes' = '1')"
+        "CREATE TABLE lake.default.texts (s STRING) USING iceberg "
+        "TBLPROPERTIES ('write.parquet.dict-size-bytes' = '1')"
     )
     session.sql("INSERT INTO lake.default.texts SELECT repeat(uuid(), 40) FROM range(0, 20000, 1, 1)")
     rows = {"t": rows_of(session, "lake.default.texts")}
@@ -310,7 +348,10 @@ def test_tasks_that_are_cancelled_as_they_read_leave_their_jvm_alive(spark_drive
         try:
             with spark_driver.run_tagged(job_id, "statements", "a reading"):
                 plans.sql(
-                    session, None, lambda names: f"SELECT s FROM {names['t']} WHERE s NOT RLIKE '^[-0-9a-f]+$'", rows
+                    session,
+                    None,
+                    lambda names: f"SELECT s FROM {names['t']} WHERE s NOT RLIKE '^[-0-9a-f]+$'",
+                    rows,
                 )
         except Canceled:
             ended.append(job_id)
@@ -318,7 +359,8 @@ def test_tasks_that_are_cancelled_as_they_read_leave_their_jvm_alive(spark_drive
     for number in range(12):
         thread = Thread(target=work, args=(f"read-{number}",))
         thread.start()
-        wait_until(lambda: spark_driver.progress(f"read-{number}") is not None, "the task is not shown")  # noqa: B023
+        tag = f"read-{number}"
+        wait_until(lambda tag=tag: spark_driver.progress(tag) is not None, "the task is not shown")
         spark_driver.cancel(f"read-{number}")
         thread.join(60)
         assert not thread.is_alive()
@@ -336,7 +378,9 @@ def test_thousands_of_runs_leave_jobs_as_they_were(session: SparkSession) -> Non
 
     assert counts == {3}
     assert (
-        session.sql("SELECT /*+ BROADCAST(b) */ count(*) FROM range(9) JOIN range(4) AS b USING (id)").collect()[0][0]
+        session.sql(
+            "SELECT /*+ BROADCAST(b) */ count(*) FROM range(9) JOIN range(4) AS b USING (id)"
+        ).collect()[0][0]
         == 4
     )
 
@@ -344,9 +388,12 @@ def test_thousands_of_runs_leave_jobs_as_they_were(session: SparkSession) -> Non
 COUNTED = "implements UDF1<Long, Long> { private long calls; public Long call(Long any) { return ++calls; } }"
 
 
-def test_each_run_has_an_object_of_its_own_of_a_users_class(spark_driver: SparkDriver, tmp_path: Path) -> None:
+def test_each_run_has_an_object_of_its_own_of_a_users_class(
+    spark_driver: SparkDriver, tmp_path: Path
+) -> None:
     session = spark_driver.new_session()
-    session._jsc.sc().addFile(str(function_jar(tmp_path, "counted.jar", Counted=COUNTED)))  # type: ignore[union-attr]
+    jar = str(function_jar(tmp_path, "counted.jar", Counted=COUNTED))
+    session._jsc.sc().addFile(jar)  # type: ignore[union-attr]
     counted = users_functions(session).builder(
         *("counted", java_strings(session, ["counted.jar"]), "shop.Counted"),
         *(session._jsparkSession.parseDataType('"long"'), None, True),
@@ -391,7 +438,12 @@ def test_a_run_that_gives_more_than_is_held_goes_to_a_job_from_then_on(
     monkeypatch.undo()
 
     assert few is not None
-    assert (few.count(), more, run("SELECT id FROM {o} WHERE id < 11"), memory_taken(session)) == (10, None, None, 0)
+    assert (few.count(), more, run("SELECT id FROM {o} WHERE id < 11"), memory_taken(session)) == (
+        10,
+        None,
+        None,
+        0,
+    )
 
 
 def test_the_plans_used_last_are_kept_as_far_as_the_bytes_go(
@@ -405,7 +457,12 @@ def test_the_plans_used_last_are_kept_as_far_as_the_bytes_go(
         return plan
 
     def run(number: int) -> int:
-        plans.sql(session, lineage, lambda names: f"SELECT id + {number} AS x FROM {names['o']}", rows)  # type: ignore[arg-type]
+        plans.sql(
+            session,
+            lineage,
+            lambda names: f"SELECT id + {number} AS x FROM {names['o']}",
+            rows,  # type: ignore[arg-type]
+        )
         return len(made)
 
     monkeypatch.setattr(inline_plans, "planned", noted)
@@ -418,7 +475,9 @@ def test_the_plans_used_last_are_kept_as_far_as_the_bytes_go(
 
 def test_a_plan_runs_in_many_threads_beside_jobs(session: SparkSession) -> None:
     relations = Relations(session, 0, 1000, 5)
-    texts = [SHAPES[name] for name in ("aggregate", "left join", "window", "NOT IN", "broadcast join", "aggregate")]
+    texts = [
+        SHAPES[name] for name in ("aggregate", "left join", "window", "NOT IN", "broadcast join", "aggregate")
+    ]
     plans = [plan_of(session, relations, text) for text in texts]
     expected = [listed(relations.by_job(text)) for text in texts]
 
@@ -439,14 +498,21 @@ def test_a_plan_runs_in_many_threads_beside_jobs(session: SparkSession) -> None:
 def test_one_plan_runs_in_the_threads_of_all_batches_of_a_stream(
     session: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    relations, found, made, plans = Relations(session, 0, 100, 5), list[list[str]](), list[int](), InlinePlans()
+    relations, found, made, plans = (
+        Relations(session, 0, 100, 5),
+        list[list[str]](),
+        list[int](),
+        InlinePlans(),
+    )
 
     def noted(*given: Any) -> InlinePlan | None:
         made.append(len(found))
         return planned(*given)
 
     def batch(rows: DataFrame, number: int) -> None:
-        result = plans.sql(rows.sparkSession, None, lambda names: SHAPES["aggregate"].format(**names), relations.rows)
+        result = plans.sql(
+            rows.sparkSession, None, lambda names: SHAPES["aggregate"].format(**names), relations.rows
+        )
         assert result is not None
         found.append(listed(result.rows))
 

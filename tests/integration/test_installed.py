@@ -1,4 +1,6 @@
-"""What a user installs works: the wheels, with each of their extras, in environments that have nothing else."""
+"""What a user installs works: the wheels, with each of their extras, in environments
+that have nothing else.
+"""
 
 from __future__ import annotations
 
@@ -40,14 +42,15 @@ import sys
 from mt_core.client import dbapi
 
 with dbapi.connect(sys.argv[1]) as connection:
-    cursor = connection.cursor().execute("SELECT id, city, amount, weight FROM lake.default.orders ORDER BY id")
+    query = "SELECT id, city, amount, weight FROM lake.default.orders ORDER BY id"
+    cursor = connection.cursor().execute(query)
     print(cursor.fetchall()[1])
 """
 SALES = """
 CREATE TABLE lake.default.sold (city STRING, n INT) USING iceberg;
 INSERT INTO lake.default.sold VALUES ('Rome', 1), ('Oslo', 2);
-CREATE MATERIALIZED TABLE lake.default.sales WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' DAY
-  REFRESH_MODE = FULL AS SELECT city, n * 2 AS n FROM lake.default.sold;
+CREATE MATERIALIZED TABLE lake.default.sales WITH ('refresh.strategy' = 'incremental')
+  FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT city, n * 2 AS n FROM lake.default.sold;
 INSERT INTO lake.default.sold VALUES ('Rome', 5);
 """
 DUE = """
@@ -100,7 +103,9 @@ print(ProvidersManager().providers["freshtable-airflow"].version == version("fre
 
 
 class Installation:
-    """An environment of its own into which the wheel of the checkout is installed, one extra after the other."""
+    """An environment of its own into which the wheel of the checkout is installed,
+    one extra after the other.
+    """
 
     def __init__(self, folder: Path, wheel: Path) -> None:
         self._wheel, self.bin = wheel, folder / "bin"
@@ -119,14 +124,18 @@ class Installation:
 
 def run(command: list[str | Path], folder: Path, environ: dict[str, str], code: int = 0) -> str:
     """Return what a command says on stdout, or on stderr when it is expected to fail."""
-    ended = subprocess.run(command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False)
+    ended = subprocess.run(
+        command, cwd=folder, env=environ, capture_output=True, text=True, timeout=300, check=False
+    )
     assert ended.returncode == code, ended.stdout + ended.stderr
     return ended.stderr if code else ended.stdout
 
 
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with the two wheels of this checkout, built from a copy: a build leaves files in its sources."""
+    """A folder with the two wheels of this checkout, built from a copy:
+    a build leaves files in its sources.
+    """
     folder = tmp_path_factory.mktemp("wheels")
     main, dags = folder / "main", folder / "dags"
     main.mkdir()
@@ -162,8 +171,12 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def gateway(installation: Installation, home: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """The URL of a gateway which runs with nothing but the extra `gateway`, where there is a JRE and no JDK."""
+def gateway(
+    installation: Installation, home: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The URL of a gateway which runs with nothing but the extra `gateway`,
+    where there is a JRE and no JDK.
+    """
     options = [part for setting in FAST for part in ("-D", setting)]
     command = [str(installation.bin / "freshtable"), "gateway", "--home", str(home), *options]
     installation.install("gateway")
@@ -178,7 +191,11 @@ def gateway(installation: Installation, home: Path, tmp_path_factory: pytest.Tem
 
 def test_the_wheel_has_every_file_of_the_package(wheels: Path) -> None:
     tracked = subprocess.run(
-        ["git", "ls-files", "mt_core", "scheduler_plugins"], cwd=ROOT, capture_output=True, text=True, check=True
+        ["git", "ls-files", "mt_core", "scheduler_plugins"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     wheel = next(wheels.glob("freshtable-*.whl"))
 
@@ -191,18 +208,24 @@ def test_the_base_alone_is_a_client_and_says_which_extra_a_gateway_needs(install
     installation.install()
 
     refused = installation.run("freshtable", "gateway", code=1)
-    unreachable = installation.run("freshtable", "sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1", code=3)
+    unreachable = installation.run(
+        "freshtable", "sql", "--gateway", "http://127.0.0.1:9", "-e", "SELECT 1", code=3
+    )
 
     assert "pip install '.[gateway]'" in refused
     assert "pip install '.[demo]'" in installation.run("freshtable", "demo", code=1)
     assert "There is no gateway at http://127.0.0.1:9" in unreachable
 
 
-def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(installation: Installation, gateway: str) -> None:
+def test_statements_and_a_refresh_work_with_the_extra_gateway_alone(
+    installation: Installation, gateway: str
+) -> None:
     sql = ["freshtable", "sql", "--gateway", gateway, "--format", "csv"]
 
     installation.run(*sql, "-e", SETUP)
-    rows = installation.run(*sql, "-e", "SELECT city, orders, revenue FROM lake.default.revenue ORDER BY city")
+    rows = installation.run(
+        *sql, "-e", "SELECT city, orders, revenue FROM lake.default.revenue ORDER BY city"
+    )
 
     assert rows == "city,orders,revenue\n,1,7.25\nOslo,2,105.50\nRome,1,10.00\n"
     assert installation.run("python", "-c", DRIVER, gateway) == "(2, 'Oslo', Decimal('5.50'), None)\n"
@@ -246,7 +269,9 @@ def test_a_registry_in_postgresql_opens_with_the_extra_postgres(
     assert installation.run("python", "-c", REGISTRY, postgres_database) == "psycopg\n"
 
 
-def test_pandas_sqlalchemy_and_arrow_read_rows_with_the_extra_client(installation: Installation, gateway: str) -> None:
+def test_pandas_sqlalchemy_and_arrow_read_rows_with_the_extra_client(
+    installation: Installation, gateway: str
+) -> None:
     installation.install("client")
 
     shown = installation.run("python", "-c", CLIENTS, gateway)

@@ -97,7 +97,9 @@ def tables(module_driver: SparkDriver, tmp_path_factory: pytest.TempPathFactory)
 def joins(changelog: Changelog) -> list[tuple[str, tuple[timedelta, ...]]]:
     """Return the joins of a query, those below first, each with the TTLs of its states."""
     found = [each for each in changelog.operator.all() if "join" in each.type]
-    return [(each.type.removeprefix("stream-exec-"), tuple(state.ttl for state in each.states)) for each in found]
+    return [
+        (each.type.removeprefix("stream-exec-"), tuple(state.ttl for state in each.states)) for each in found
+    ]
 
 
 ON = "FROM orders AS o JOIN parcels AS p ON o.id = p.id"
@@ -110,14 +112,23 @@ ON = "FROM orders AS o JOIN parcels AS p ON o.id = p.id"
         (f"SELECT /*+ STATE_TTL('o' = '1 d', 'p' = '1 h') */ item, place {ON}", (DAY, HOUR)),
         (f"SELECT /*+ STATE_TTL('p' = '1 h') */ item, place {ON}", (FOR_EVER, HOUR)),
         (f"SELECT /*+ STATE_TTL('P' = '1 h', 'P' = '1 d') */ item, place {ON}", (FOR_EVER, DAY)),
-        (f"SELECT item, place FROM (SELECT /*+ STATE_TTL('o' = '1 d') */ o.item, p.place {ON})", (DAY, FOR_EVER)),
+        (
+            f"SELECT item, place FROM (SELECT /*+ STATE_TTL('o' = '1 d') */ o.item, p.place {ON})",
+            (DAY, FOR_EVER),
+        ),
         (
             "SELECT /*+ STATE_TTL('orders' = '1 d', 'parcels' = '1 h') */ item, place FROM orders, parcels "
             "WHERE orders.id = parcels.id AND item <> 'x'",
             (DAY, HOUR),
         ),
-        ("SELECT /*+ STATE_TTL('orders' = '1 d') */ item, place FROM orders NATURAL JOIN parcels", (DAY, FOR_EVER)),
-        ("SELECT /*+ STATE_TTL('b' = '1 d') */ a.item, b.item FROM orders a JOIN orders b USING (id)", (FOR_EVER, DAY)),
+        (
+            "SELECT /*+ STATE_TTL('orders' = '1 d') */ item, place FROM orders NATURAL JOIN parcels",
+            (DAY, FOR_EVER),
+        ),
+        (
+            "SELECT /*+ STATE_TTL('b' = '1 d') */ a.item, b.item FROM orders a JOIN orders b USING (id)",
+            (FOR_EVER, DAY),
+        ),
     ],
 )
 def test_a_join_keeps_each_side_as_long_as_its_hint_says(
@@ -142,13 +153,22 @@ def test_a_hint_holds_for_its_own_select_in_a_view_too(tables: World) -> None:
     view = f"CREATE TEMPORARY VIEW v AS SELECT /*+ STATE_TTL('p' = '1 h') */ o.id, o.item, p.place {ON}"
     query = "SELECT /*+ STATE_TTL('v' = '1 d') */ v.item, p.place FROM v JOIN parcels p ON v.id = p.id"
 
-    assert joins(tables.operators(query, [view])) == [("join_1", (FOR_EVER, HOUR)), ("join_1", (DAY, FOR_EVER))]
+    assert joins(tables.operators(query, [view])) == [
+        ("join_1", (FOR_EVER, HOUR)),
+        ("join_1", (DAY, FOR_EVER)),
+    ]
 
 
 def test_an_aggregate_takes_the_hint_of_its_own_select(tables: World) -> None:
-    counts = "CREATE TEMPORARY VIEW counts AS SELECT /*+ STATE_TTL('orders' = '1 h') */ id, count(*) AS n FROM orders GROUP BY id"
+    counts = (
+        "CREATE TEMPORARY VIEW counts AS SELECT /*+ STATE_TTL('orders' = '1 h') */ id, count(*) AS n "
+        "FROM orders GROUP BY id"
+    )
     joined = f"(SELECT /*+ STATE_TTL('p' = '1 d') */ o.id, place {ON}) AS j"
-    query = f"SELECT /*+ STATE_TTL('j' = '2 d') */ place, string(max(n)) FROM {joined} NATURAL JOIN counts AS c GROUP BY place"
+    query = (
+        f"SELECT /*+ STATE_TTL('j' = '2 d') */ place, string(max(n)) FROM {joined} NATURAL "
+        "JOIN counts AS c GROUP BY place"
+    )
     nested = f"SELECT /*+ STATE_TTL('j' = '2 d') */ place, string(count(*)) FROM {joined} GROUP BY place"
 
     found, grouped = (
@@ -198,13 +218,21 @@ def test_a_table_that_is_read_as_it_stands_is_joined_without_state(tables: World
     ("query", "reason"),
     [
         (
-            "SELECT item, place FROM orders o LEFT JOIN parcels p ON o.id = p.id AND o.item > string(now()) || place",
+            (
+                "SELECT item, place FROM orders o LEFT "
+                "JOIN parcels p ON o.id = p.id AND o.item > string(now()) || place"
+            ),
             "may hold when a pair of rows is given",
         ),
-        (f"SELECT /*+ STATE_TTL('o' = '1 d') */ item, place FROM (SELECT item, place {ON}) AS o", r"STATE_TTL\('o'\)"),
+        (
+            f"SELECT /*+ STATE_TTL('o' = '1 d') */ item, place FROM (SELECT item, place {ON}) AS o",
+            r"STATE_TTL\('o'\)",
+        ),
     ],
 )
-def test_a_join_that_cannot_be_kept_is_refused_with_the_reason(tables: World, query: str, reason: str) -> None:
+def test_a_join_that_cannot_be_kept_is_refused_with_the_reason(
+    tables: World, query: str, reason: str
+) -> None:
     with pytest.raises(Unsupported, match=reason):
         tables.operators(query)
 
@@ -223,7 +251,10 @@ def test_a_join_without_equal_columns_says_so(tables: World) -> None:
 
 
 def test_a_row_of_a_join_is_identified_by_both_sides_or_by_the_one_that_matches_once(tables: World) -> None:
-    first = "(SELECT id, {0} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY now()) AS rn FROM {1}) WHERE rn = 1)"
+    first = (
+        "(SELECT id, {0} FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY id ORDER BY now()) AS rn "
+        "FROM {1}) WHERE rn = 1)"
+    )
     orders, parcels = first.format("item", "orders"), first.format("place", "parcels")
     query = f"SELECT o.id AS x, p.id AS y FROM {orders} AS o JOIN {parcels} AS p ON o.id = p.id"
 
@@ -299,7 +330,8 @@ def test_a_job_joins_what_comes_on_either_side_through_stops_and_savepoints(worl
         DefinitionInvalid, match=r"orders, .*parcels, .*orders, and this one reads them in another order: "
     ):
         world.job(
-            "SELECT q.item, place FROM parcels AS p JOIN orders AS o ON o.id = p.id JOIN orders AS q ON o.id = q.id",
+            "SELECT q.item, place FROM parcels AS p JOIN orders AS o ON o.id = p.id "
+            "JOIN orders AS q ON o.id = q.id",
             restored_from=savepoint,
         )
 
@@ -353,34 +385,35 @@ def test_states_that_another_release_has_laid_out_are_refused_before_anything_st
     progress = world.engine.progress(job_id)
 
     assert refused.value.message == (
-        f"Savepoint {savepoint} has states of operators in layout 1, and this release reads layout {LAYOUT}; start the statement "
-        "without it."
+        f"Savepoint {savepoint} has states of operators in layout 1, and this release reads layout "
+        f"{LAYOUT}; start the statement without it."
     )
     assert progress.final
     assert progress.error == (
-        f"Checkpoint {definition.checkpoint} has states of operators in layout {LAYOUT + 1}, and this release reads layout "
-        f"{LAYOUT}. The release that wrote them can still drain the job: STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they "
-        "hold. Run the INSERT again: its new job begins with the rows that the table has then."
+        f"Checkpoint {definition.checkpoint} has states of operators in layout {LAYOUT + 1}, "
+        f"and this release reads layout {LAYOUT}. The release that wrote them can still drain the job: "
+        "STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they hold. Run the "
+        "INSERT again: its new job begins with the rows that the table has then."
     )
     world.wait_sent(("pen", "Rome"))
 
 
 FLIP_292 = (
-    "CREATE TEMPORARY TABLE Orders (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_id STRING NOT NULL, "
-    "PRIMARY KEY (order_id) NOT ENFORCED) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
-    "CREATE TEMPORARY TABLE Logistics (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_line_id STRING NOT NULL, "
-    "order_id STRING NOT NULL, product_id STRING NOT NULL, shipment_status STRING, "
-    "PRIMARY KEY (order_id, order_line_id) NOT ENFORCED) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
+    "CREATE TEMPORARY TABLE Orders (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_id STRING NOT "
+    "NULL, PRIMARY KEY (order_id) NOT ENFORCED) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
+    "CREATE TEMPORARY TABLE Logistics (gmt_create TIMESTAMP(3), gmt_modified TIMESTAMP(3), order_line_id "
+    "STRING NOT NULL, order_id STRING NOT NULL, product_id STRING NOT NULL, shipment_status STRING, PRIMARY "
+    "KEY (order_id, order_line_id) NOT ENFORCED) WITH ('connector' = 'datagen', 'rows-per-second' = '50')",
     "CREATE TEMPORARY TABLE EnrichedOrders (order_line_id STRING NOT NULL, order_id STRING NOT NULL, "
     "product_id STRING NOT NULL, order_placed_ts TIMESTAMP(3), order_shipped_ts TIMESTAMP(3), "
     "PRIMARY KEY (order_line_id, order_id) NOT ENFORCED) WITH ('connector' = 'blackhole')",
-    "CREATE TEMPORARY VIEW order_shipped AS SELECT gmt_modified AS order_shipped_ts, order_line_id, order_id, product_id "
-    "FROM Logistics WHERE shipment_status = 'SHIPPED'",
+    "CREATE TEMPORARY VIEW order_shipped AS SELECT gmt_modified AS order_shipped_ts, order_line_id, "
+    "order_id, product_id FROM Logistics WHERE shipment_status = 'SHIPPED'",
 )
 ENRICHED = (
-    "INSERT INTO EnrichedOrders SELECT /*+ STATE_TTL('tmp_a' = '7 d', 'tmp_b' = '1 d') */ tmp_b.order_line_id, tmp_a.order_id, "
-    "tmp_b.product_id, tmp_a.gmt_create AS order_place_ts, tmp_b.order_shipped_ts "
-    "FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id"
+    "INSERT INTO EnrichedOrders SELECT /*+ STATE_TTL('tmp_a' = '7 d', 'tmp_b' = '1 d') */ "
+    "tmp_b.order_line_id, tmp_a.order_id, tmp_b.product_id, tmp_a.gmt_create AS order_place_ts, "
+    "tmp_b.order_shipped_ts FROM Orders tmp_a JOIN order_shipped tmp_b ON tmp_a.order_id = tmp_b.order_id"
 )
 
 

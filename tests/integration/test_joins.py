@@ -50,7 +50,9 @@ ALONE = {
     "left_semi": (True, False),
     "left_anti": (True, False),
 }
-"""Of which sides a join gives rows by themselves, as long as they match none of the other one; a semi join if they match."""
+"""Of which sides a join gives rows by themselves, as long as they match none of the other one;
+a semi join if they match.
+"""
 LEFT, RIGHT = 0, 1
 COLUMNS = ("side", "k", "v")
 _streams = count(1)
@@ -58,7 +60,9 @@ _streams = count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Joined:
-    """Joins of the rows of side 0 with those of side 1, all united; `changes` says of which sides rows are taken back."""
+    """Joins of the rows of side 0 with those of side 1, all united;
+    `changes` says of which sides rows are taken back.
+    """
 
     on: str = "k = rk"
     how: Sequence[str] = HOW
@@ -71,9 +75,9 @@ class Joined:
     def join(self, rows: DataFrame, how: str) -> DataFrame:
         names = (("k", "v AS l"), ("k AS rk", "v AS r"))
         left, right = (
-            rows.where(f"side = {side}" if self.changes[side] else f"side = {side} AND {KIND} IN (0, 2)").selectExpr(
-                *names[side], *([KIND] if self.changes[side] else [])
-            )
+            rows.where(
+                f"side = {side}" if self.changes[side] else f"side = {side} AND {KIND} IN (0, 2)"
+            ).selectExpr(*names[side], *([KIND] if self.changes[side] else []))
             for side in (LEFT, RIGHT)
         )
         session = rows.sparkSession
@@ -82,10 +86,17 @@ class Joined:
         for side in (LEFT, RIGHT):
             kinds.add(self.changes[side])
             state = OperatorState(index=side, name="", ttl=self.ttls[side])
-            ttls.add(java_policy(session, state, (left, right)[side]._jdf.queryExecution().analyzed(), "The test"))
+            ttls.add(
+                java_policy(session, state, (left, right)[side]._jdf.queryExecution().analyzed(), "The test")
+            )
         plan = left.join(right, expr(self.on), how)._jdf.queryExecution().analyzed()
-        found = DataFrame(java_dataset(session, java_operator(session, "RegularJoin").of(plan, kinds, ttls)), session)
-        columns = [name if name in found.columns else f"CAST(NULL AS INT) AS {name}" for name in ("k", "l", "rk", "r")]
+        found = DataFrame(
+            java_dataset(session, java_operator(session, "RegularJoin").of(plan, kinds, ttls)), session
+        )
+        columns = [
+            name if name in found.columns else f"CAST(NULL AS INT) AS {name}"
+            for name in ("k", "l", "rk", "r")
+        ]
         kind = KIND if KIND in found.columns else f"CAST(0 AS TINYINT) AS {KIND}"
         return found.select(lit(how).alias("how"), *map(expr, [*columns, kind]))
 
@@ -110,7 +121,9 @@ def stream(module_driver: SparkDriver, tmp_path: Path) -> Iterator[Callable[...,
 
 MATCHES: Mapping[str, Callable[[Row, Row], bool]] = {
     "k = rk": lambda left, right: left[0] is not None and left[0] == right[0],
-    "k = rk AND l <= r": lambda left, right: left[0] is not None and left[0] == right[0] and left[1] <= right[1],
+    "k = rk AND l <= r": lambda left, right: (
+        left[0] is not None and left[0] == right[0] and left[1] <= right[1]
+    ),
     "k <=> rk AND l BETWEEN r AND r + 1": lambda left, right: (
         left[0] == right[0] and right[1] <= left[1] <= right[1] + 1
     ),
@@ -120,7 +133,9 @@ MATCHES: Mapping[str, Callable[[Row, Row], bool]] = {
 
 @dataclass
 class Equals:
-    """Equal rows of a side: how many there are, and how many rows of the other side they matched when these came."""
+    """Equal rows of a side: how many there are, and how many rows of the other side they matched
+    when these came.
+    """
 
     count: int
     matches: int
@@ -129,7 +144,9 @@ class Equals:
 
 @dataclass
 class JoinModel:
-    """One join of all rows that have come, were not taken back and have not expired; what expires takes nothing back."""
+    """One join of all rows that have come, were not taken back and have not expired;
+    what expires takes nothing back.
+    """
 
     how: str
     on: str

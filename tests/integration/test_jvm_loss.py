@@ -37,8 +37,8 @@ def test_a_run_that_loses_spark_is_published_once_and_the_sessions_beside_it_go_
 def test_a_jvm_killed_while_it_writes_loses_no_run(gateway: GatewayUnderTest) -> None:
     gateway.sql(
         "CREATE MATERIALIZED TABLE heavy FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
-        "SELECT s.n, count(*) AS pairs FROM source s JOIN (SELECT a.id FROM range(0, 8000) a JOIN range(0, 1000) b "
-        "ON a.id % 7 <= b.id % 11) GROUP BY s.n"
+        "SELECT s.n, count(*) AS pairs FROM source s JOIN (SELECT a.id FROM range(0, 8000) a "
+        "JOIN range(0, 1000) b ON a.id % 7 <= b.id % 11) GROUP BY s.n"
     )
     gateway.sql("INSERT INTO source VALUES (2)")
     with GatewayClient(gateway.url) as client:

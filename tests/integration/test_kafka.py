@@ -44,7 +44,9 @@ class Port:
     def upserts(self, columns: str, name: str) -> str:
         """Return the statement that creates a table over the topic whose records set and delete rows."""
         options = {"connector": "upsert-kafka", "key__format": "raw", "value__format": "json"}
-        return self.table(columns, name, format=None, scan__startup__mode=None, **options).replace("TEMPORARY ", "")
+        return self.table(columns, name, format=None, scan__startup__mode=None, **options).replace(
+            "TEMPORARY ", ""
+        )
 
     def run(self, *statements: str) -> list[Row]:
         """Run statements in a session of their own, and return the rows of the last."""
@@ -121,7 +123,9 @@ def topic_to_table(port: Port) -> Sequence[str]:
 
 
 def through_tables_that_stay(port: Port) -> Sequence[str]:
-    """Begin a job that writes to a table of the registry over a topic, and one that reads another one over it."""
+    """Begin a job that writes to a table of the registry over a topic,
+    and one that reads another one over it.
+    """
     kept, own = f"lake.default.kept_{port.topic}", f"spark_catalog.default.own_{port.topic}"
     columns = "number INT, place BIGINT METADATA FROM 'offset' VIRTUAL, twice AS number * 2"
     port.run(f"CREATE TABLE {port.lake} (number INT)", f"CREATE TABLE from_{port.lake} (number INT)")
@@ -137,14 +141,23 @@ def through_tables_that_stay(port: Port) -> Sequence[str]:
 def rows_that_change(port: Port) -> Sequence[str]:
     """Begin a job that writes sums to a topic by key, and one that reads them back."""
     source, totals, back = f"from_{port.lake}", f"lake.default.totals_{port.topic}", f"back_{port.lake}"
-    columns = "city STRING, n BIGINT, twice AS n * 2, place BIGINT METADATA FROM 'offset' VIRTUAL, PRIMARY KEY (city) NOT ENFORCED"
+    columns = (
+        "city STRING, n BIGINT, twice AS n * 2, place BIGINT METADATA "
+        "FROM 'offset' VIRTUAL, PRIMARY KEY (city) NOT ENFORCED"
+    )
     *_, shown = port.run(port.upserts(columns, totals), f"SHOW CREATE TABLE {totals}")
     port.run(
-        *(f"DROP TABLE {totals}", str(shown["result"]), f"INSERT INTO {totals} VALUES ('Bern', 6), ('Bern', 7)"),
+        *(
+            f"DROP TABLE {totals}",
+            str(shown["result"]),
+            f"INSERT INTO {totals} VALUES ('Bern', 6), ('Bern', 7)",
+        ),
         f"CREATE TABLE {source} AS SELECT * FROM VALUES ('Oslo', 1), ('Rome', 2), ('Oslo', 3) AS t(city, n)",
         f"CREATE TABLE {back} (city STRING, n BIGINT, PRIMARY KEY (city) NOT ENFORCED)",
     )
-    out = port.submit(f"INSERT INTO {totals} SELECT city, sum(n) FROM {source} GROUP BY city HAVING sum(n) < 100")
+    out = port.submit(
+        f"INSERT INTO {totals} SELECT city, sum(n) FROM {source} GROUP BY city HAVING sum(n) < 100"
+    )
     back_id = port.submit(f"INSERT INTO {back} SELECT city, n FROM {totals}")
     port.wait_rows(back, {"Bern": 7, "Oslo": 4, "Rome": 2})
     return source, totals, back, out, back_id
@@ -166,7 +179,9 @@ Killed = Mapping[Begin, tuple[Port, Sequence[str]]]
 
 
 def killed_under(gateway: GatewayUnderTest, broker: KafkaBroker, *begins: Begin) -> Killed:
-    """Begin something, kill the gateway once under all of it and start it again; return the names that each goes by."""
+    """Begin something, kill the gateway once under all of it and start it again;
+    return the names that each goes by.
+    """
     begun: dict[Begin, tuple[Port, Sequence[str]]] = {}
     for begin in begins:
         port = Port(gateway, broker)
@@ -189,8 +204,8 @@ def killed_too(gateway: GatewayUnderTest, broker: KafkaBroker) -> Killed:
 
 def test_a_batch_reads_the_records_that_a_topic_has_with_what_kafka_says_of_them(port: Port) -> None:
     columns = (
-        "number INT, name STRING, at TIMESTAMP_LTZ(3), day AS CAST(at AS DATE), notes MAP<STRING, BYTES> METADATA FROM 'headers', "
-        "place BIGINT METADATA FROM 'offset' VIRTUAL, topic STRING METADATA VIRTUAL"
+        "number INT, name STRING, at TIMESTAMP_LTZ(3), day AS CAST(at AS DATE), notes MAP<STRING, BYTES> "
+        "METADATA FROM 'headers', place BIGINT METADATA FROM 'offset' VIRTUAL, topic STRING METADATA VIRTUAL"
     )
     keyed = port.table(columns, key__format="raw", key__fields="name", value__fields_include="EXCEPT_KEY")
 
@@ -198,10 +213,12 @@ def test_a_batch_reads_the_records_that_a_topic_has_with_what_kafka_says_of_them
         keyed,
         "INSERT INTO ships VALUES (1, 'Vega', TIMESTAMP '2026-01-02 03:04:05.678', map('flag', X'4E4F'))",
         "INSERT INTO ships (name, number) SELECT 'Lyra', 2",
-        "SELECT number, name, CAST(at AS STRING) AS at, CAST(day AS STRING) AS day, CAST(notes['flag'] AS STRING) AS flag, place, "
-        "topic FROM ships ORDER BY number",
+        "SELECT number, name, CAST(at AS STRING) AS at, CAST(day AS STRING) AS day, "
+        "CAST(notes['flag'] AS STRING) AS flag, place, topic FROM ships ORDER BY number",
     )
-    texts = port.run(port.table("v STRING", format="raw", scan__bounded__mode="latest-offset"), "SELECT * FROM ships")
+    texts = port.run(
+        port.table("v STRING", format="raw", scan__bounded__mode="latest-offset"), "SELECT * FROM ships"
+    )
     lost = f"lake.default.lost_{port.topic}"
     port.run(port.table(name=lost, topic="never_made").replace("TEMPORARY ", ""))
     with pytest.raises(GatewayError, match=f"does not have the topic never_made of table {lost}"):
@@ -234,16 +251,22 @@ def test_a_job_from_a_topic_to_a_table_survives_kills_and_savepoints_and_each_re
 
     port.sail(4, 5)
     port.wait_landed([1, 2, 3, 4, 5])
-    wait_until(lambda: f'"{port.topic}": {{"0": 5}}' in str(port.job(job_id)["offsets"]), "no offsets", WAIT_S)
+    wait_until(
+        lambda: f'"{port.topic}": {{"0": 5}}' in str(port.job(job_id)["offsets"]), "no offsets", WAIT_S
+    )
     [saved] = port.run(f"STOP JOB '{job_id}' WITH SAVEPOINT")
     port.sail(6)
-    next_id = port.submit(to_table(port), port.table(), f"SET 'execution.savepoint.path' = '{saved['savepoint path']}'")
+    next_id = port.submit(
+        to_table(port), port.table(), f"SET 'execution.savepoint.path' = '{saved['savepoint path']}'"
+    )
     port.wait_landed([1, 2, 3, 4, 5, 6])
     port.run(f"STOP JOB '{next_id}'")
 
 
 @pytest.mark.kills
-def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_through_a_kill(killed_too: Killed) -> None:
+def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_through_a_kill(
+    killed_too: Killed,
+) -> None:
     port, (kept, own, out, back) = killed_too[through_tables_that_stay]
     rows = "SELECT number, place, twice FROM {} ORDER BY place"
 
@@ -267,7 +290,9 @@ def test_a_table_that_stays_is_read_and_written_by_every_session_and_by_jobs_thr
     assert port.topic not in str(left)
 
 
-def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_its_records(port: Port) -> None:
+def test_a_job_writes_the_rows_of_a_table_to_a_topic_and_a_select_goes_on_with_its_records(
+    port: Port,
+) -> None:
     port.run(f"CREATE TABLE {port.lake} (number INT)")
     port.run(f"INSERT INTO {port.lake} VALUES (1), (2)")
 
@@ -291,7 +316,9 @@ def test_rows_that_change_go_through_a_topic_by_key_and_come_back_whole_after_a_
     port.run(f"INSERT INTO {source} VALUES ('Rome', 200), ('Oslo', 5)")
     port.wait_rows(back, {"Bern": 7, "Oslo": 9})
     found = port.run(f"SELECT city, n, twice FROM {totals} ORDER BY city")
-    [plan] = port.run("SET 'execution.runtime-mode' = 'streaming'", f"EXPLAIN CHANGELOG_MODE SELECT n FROM {totals}")
+    [plan] = port.run(
+        "SET 'execution.runtime-mode' = 'streaming'", f"EXPLAIN CHANGELOG_MODE SELECT n FROM {totals}"
+    )
     port.run(f"STOP JOB '{back_id}'", f"STOP JOB '{out}'", f"DROP TABLE {totals}")
 
     assert found == [{"city": "Bern", "n": 7, "twice": 14}, {"city": "Oslo", "n": 9, "twice": 18}]
@@ -299,13 +326,19 @@ def test_rows_that_change_go_through_a_topic_by_key_and_come_back_whole_after_a_
     assert "state=[changelogNormalizeState: for ever]" in str(plan)
 
 
-def test_what_a_table_of_upserts_cannot_be_is_refused_and_of_the_rows_of_a_key_the_last_one_is_sent(port: Port) -> None:
+def test_what_a_table_of_upserts_cannot_be_is_refused_and_of_the_rows_of_a_key_the_last_one_is_sent(
+    port: Port,
+) -> None:
     totals = f"lake.default.totals_{port.topic}"
     port.run(port.upserts("city STRING PRIMARY KEY NOT ENFORCED, n INT", totals))
 
-    with pytest.raises(GatewayError, match=r"'upsert-kafka' sets and deletes rows by key.* with the same PRIMARY KEY"):
+    with pytest.raises(
+        GatewayError, match=r"'upsert-kafka' sets and deletes rows by key.* with the same PRIMARY KEY"
+    ):
         port.run(f"CREATE MATERIALIZED TABLE m FRESHNESS = INTERVAL '5' SECOND AS SELECT n FROM {totals}")
-    with pytest.raises(GatewayError, match=f"INSERT INTO {totals} gives no value for city of its PRIMARY KEY"):
+    with pytest.raises(
+        GatewayError, match=f"INSERT INTO {totals} gives no value for city of its PRIMARY KEY"
+    ):
         port.run(f"INSERT INTO {totals} (n) SELECT 1")
     with pytest.raises(GatewayError, match="NULL in column city of its PRIMARY KEY"):
         port.run(f"INSERT INTO {totals} SELECT CAST(NULL AS STRING), 1")
@@ -331,7 +364,8 @@ def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port:
     port.run(f"CREATE TABLE {port.lake} (number INT)")
     port.run(timed, add.format("0:01"), add.format("0:02"), add.format("1:00"))
     job_id = port.submit(
-        f"INSERT INTO {port.lake} SELECT CAST(count(*) AS INT) FROM ships GROUP BY window(at, '10 seconds')", timed
+        f"INSERT INTO {port.lake} SELECT CAST(count(*) AS INT) FROM ships GROUP BY window(at, '10 seconds')",
+        timed,
     )
     wait_until(lambda: f'"{port.topic}": {{"0": 3}}' in str(port.job(job_id)["offsets"]), "not read", WAIT_S)
 
@@ -342,10 +376,14 @@ def test_a_window_over_the_watermark_of_a_topic_is_written_once_it_is_over(port:
 
 
 @pytest.mark.kills
-def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_sums_it(killed_too: Killed) -> None:
+def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_sums_it(
+    killed_too: Killed,
+) -> None:
     port, (lasting,) = killed_too[materialized]
 
-    with pytest.raises(GatewayError, match=f"more_{port.lake} cannot be kept by a streaming job: .*no aggregate"):
+    with pytest.raises(
+        GatewayError, match=f"more_{port.lake} cannot be kept by a streaming job: .*no aggregate"
+    ):
         port.run(CREATE.format(f"more_{port.lake}") + f"SELECT sum(number) AS number FROM {lasting}")
     with pytest.raises(GatewayError, match="let a streaming INSERT keep the rows in a table, and read that"):
         port.run(port.table(), CREATE.format(f"more_{port.lake}") + "SELECT number FROM ships")
@@ -355,7 +393,9 @@ def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_
     port.sail(4)
     port.run(f"ALTER MATERIALIZED TABLE {port.lake} RESUME")
     port.wait_landed([1, 2, 3, 4])
-    wait_until(lambda: port.run(f"SELECT number FROM sum_{port.lake}") == [{"number": 10}], "no refresh", WAIT_S)
+    wait_until(
+        lambda: port.run(f"SELECT number FROM sum_{port.lake}") == [{"number": 10}], "no refresh", WAIT_S
+    )
     with pytest.raises(
         GatewayError, match=f"DROP MATERIALIZED TABLE lake.default.{port.lake} first, which the job keeps"
     ):
@@ -365,7 +405,9 @@ def test_a_materialized_table_over_a_topic_has_each_record_once_and_another_one_
 
 def test_a_record_that_its_format_cannot_read_ends_the_job_or_is_passed_over(port: Port) -> None:
     port.run(f"CREATE TABLE {port.lake} (number INT)")
-    port.run(port.table("v STRING", format="raw"), """INSERT INTO ships VALUES ('{"number": 1}'), ('no json')""")
+    port.run(
+        port.table("v STRING", format="raw"), """INSERT INTO ships VALUES ('{"number": 1}'), ('no json')"""
+    )
     insert = f"INSERT INTO {port.lake} SELECT number FROM ships"
 
     failed = port.wait_ended(port.submit(insert, port.table()))
@@ -378,7 +420,9 @@ def test_a_record_that_its_format_cannot_read_ends_the_job_or_is_passed_over(por
     assert "'json.ignore-parse-errors' = 'true'" in failed["error"]
 
 
-def test_records_that_are_gone_before_they_were_read_end_the_job_with_their_topic_and_offsets(port: Port) -> None:
+def test_records_that_are_gone_before_they_were_read_end_the_job_with_their_topic_and_offsets(
+    port: Port,
+) -> None:
     port.run(f"CREATE TABLE {port.lake} (number INT)")
     port.sail(1, 2, 3)
     job_id = port.submit(f"INSERT INTO {port.lake} SELECT number FROM ships", port.table())

@@ -1,4 +1,6 @@
-"""Batches of changes in tables with a primary key, on a real Spark: each key has the row that its last change gives it."""
+"""Batches of changes in tables with a primary key, on a real Spark:
+each key has the row that its last change gives it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ KEYS = 30
 TABLES = {
     "places": "",
     "keys": "TBLPROPERTIES ('write.upsert' = 'equality-delete')",
-    "vectors": "PARTITIONED BY (city) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')",
+    "vectors": (
+        "PARTITIONED BY (city) TBLPROPERTIES ('format-version' = '3', 'write.merge.mode' = 'merge-on-read')"
+    ),
 }
 """Tables by how rows that are replaced go."""
 if DEPTH > 1:
@@ -126,7 +130,13 @@ def test_changes_of_a_key_sum_up_to_its_row_or_its_end(world: StreamWorld) -> No
 
     found = [sorted(map(tuple, key_changes(rows_of(world, each), ["id"], "t").collect())) for each in orders]
 
-    expected = [(1, "Rome", 1, 0), (2, "Bonn", 3, 0), (3, None, None, 3), (5, None, None, 3), (6, "Rome", 1, 0)]
+    expected = [
+        (1, "Rome", 1, 0),
+        (2, "Bonn", 3, 0),
+        (3, None, None, 3),
+        (5, None, None, 3),
+        (6, "Rome", 1, 0),
+    ]
     assert found == [expected, expected]
 
 
@@ -175,7 +185,8 @@ class KeyedTable:
         """Return the batch of each commit that has changed the table, None for one of another writer."""
         history = self.world.sql(
             f"SELECT s.summary['{JOB_ID}'] AS job, s.summary['{BATCH}'] AS batch FROM {self.name}.history h "
-            f"JOIN {self.name}.snapshots s USING (snapshot_id) WHERE h.is_current_ancestor ORDER BY s.committed_at"
+            f"JOIN {self.name}.snapshots s USING (snapshot_id) WHERE h.is_current_ancestor "
+            "ORDER BY s.committed_at"
         )
         return [row.batch for row in history if row.job in (None, self.job_id)]
 
@@ -205,7 +216,9 @@ def test_each_batch_of_changes_is_one_commit_beside_other_writers(world: StreamW
     table.publish([])
 
     assert table.sink.last_batch() == BATCHES
-    assert [each for each in table.commits() if each is not None] == [str(number) for number in range(BATCHES)]
+    assert [each for each in table.commits() if each is not None] == [
+        str(number) for number in range(BATCHES)
+    ]
     assert min(counts) > 0
     assert others == ["publish"]
 
@@ -270,7 +283,9 @@ def sqlite_url(folder: Path, key: str = "INTEGER") -> str:
     return f"jdbc:sqlite:{folder}/base.db"
 
 
-def test_changes_in_a_database_are_one_transaction_that_may_be_repeated(world: StreamWorld, tmp_path: Path) -> None:
+def test_changes_in_a_database_are_one_transaction_that_may_be_repeated(
+    world: StreamWorld, tmp_path: Path
+) -> None:
     table, choose, rows = JdbcTable(world, sqlite_url(tmp_path)), random.Random(7), dict[int, Row]()
 
     for number in range(BATCHES):
@@ -285,7 +300,8 @@ def test_a_database_that_refuses_a_row_keeps_none_of_its_batch(world: StreamWorl
     table.publish(rows_of(world, [(1, "Rome", 1, 0)]), 0)
     with closing(sqlite3.connect(tmp_path / "base.db")) as database:
         database.execute(
-            "CREATE TRIGGER t BEFORE INSERT ON places WHEN NEW.n < 0 BEGIN SELECT RAISE(ABORT, 'too few'); END"
+            "CREATE TRIGGER t BEFORE INSERT ON places WHEN NEW.n < 0 BEGIN "
+            "SELECT RAISE(ABORT, 'too few'); END"
         )
 
     with pytest.raises(MtError, match="too few"), world.driver.translating():
@@ -316,24 +332,26 @@ def test_a_database_without_upserts_deletes_the_rows_first(world: StreamWorld) -
 
 @pytest.mark.postgres
 @pytest.mark.slow
-def test_values_of_all_types_are_in_postgresql_as_they_were_given(world: StreamWorld, postgres_database: str) -> None:
+def test_values_of_all_types_are_in_postgresql_as_they_were_given(
+    world: StreamWorld, postgres_database: str
+) -> None:
     with psycopg.connect(postgres_database, autocommit=True) as connection:
         columns = ", ".join(f"{name} {outside}" for name, (outside, _, _) in COLUMNS.items())
         connection.execute(f"CREATE TABLE everything ({columns}, PRIMARY KEY (k))")
     columns = ", ".join(f"{name} {written}" for name, (_, written, _) in COLUMNS.items())
     text = (
-        f"CREATE TEMPORARY TABLE everything ({columns}, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = 'jdbc', "
-        f"'url' = 'jdbc:postgresql://{postgres_database.partition('@')[2]}', 'table-name' = 'everything', "
-        "'username' = 'freshtable')"
+        f"CREATE TEMPORARY TABLE everything ({columns}, PRIMARY KEY (k) NOT ENFORCED) WITH "
+        f"('connector' = 'jdbc', 'url' = 'jdbc:postgresql://{postgres_database.partition('@')[2]}', "
+        "'table-name' = 'everything', 'username' = 'freshtable')"
     )
     create_temporary(world.driver, world.session, text)
     target = SinkTarget(table=("everything",), connector="jdbc", stored_name="everything", keys=("k",))
     sink = KeyedJdbcSink(target, world.engine._attempt("j", world.definition(temporary=(text,)), 1))
     values = ", ".join(f"{value} AS {name}" for name, (_, _, value) in COLUMNS.items() if name != "k")
     nulls = ", ".join(f"IF(k = 1, {name}, NULL)" for name in COLUMNS if name != "k")
-    rows = world.session.sql(f"SELECT k, {nulls} FROM (SELECT {values}), (VALUES (1), (2), (1)) AS t (k)").toDF(
-        *COLUMNS
-    )
+    rows = world.session.sql(
+        f"SELECT k, {nulls} FROM (SELECT {values}), (VALUES (1), (2), (1)) AS t (k)"
+    ).toDF(*COLUMNS)
 
     sink.publish(rows, 0, lambda _step: None)
     sink.publish(rows, 0, lambda _step: None)
@@ -349,7 +367,9 @@ def test_print_shows_the_kind_of_each_row(world: StreamWorld, caplog: pytest.Log
     target = SinkTarget(table=("shown",), connector="print", stored_name="shown")
     sink = PrintSink(target, world.engine._attempt("j", world.definition(temporary=(text,)), 1))
 
-    count = sink.publish(rows_of(world, [(1, "Rome", 1, kind.code) for kind in RowKind]), 0, lambda _step: None)
+    count = sink.publish(
+        rows_of(world, [(1, "Rome", 1, kind.code) for kind in RowKind]), 0, lambda _step: None
+    )
 
     printed = [record.getMessage() for record in caplog.records if record.getMessage().startswith("shown: ")]
     assert printed == [f"shown: {kind.value}[1, 'Rome', 1]" for kind in RowKind]
@@ -363,8 +383,8 @@ def test_rows_of_a_stream_replace_those_with_their_key_in_each_table_with_a_key(
     world.sql("CREATE TABLE latest (k STRING NOT NULL, row STRING)")
     world.sql("ALTER TABLE latest SET IDENTIFIER FIELDS k")
     temporary = (
-        "CREATE TEMPORARY TABLE places (id STRING, city STRING, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = "
-        f"'jdbc', 'url' = '{sqlite_url(tmp_path, 'TEXT')}', 'table-name' = 'places')",
+        "CREATE TEMPORARY TABLE places (id STRING, city STRING, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH "
+        f"('connector' = 'jdbc', 'url' = '{sqlite_url(tmp_path, 'TEXT')}', 'table-name' = 'places')",
     )
     world.append("a1", "b1", "a2")
     query = "SELECT substring(row, 1, 1) AS k, row FROM flights"
@@ -398,7 +418,10 @@ def kept(world: StreamWorld, job_id: str) -> list[tuple[str, int]]:
 def test_of_the_rows_of_a_key_that_are_left_the_last_one_is_there(world: StreamWorld, tmp_path: Path) -> None:
     columns = f"city STRING, n INT, {ROW_KIND} TINYINT"
     stream = OperatorStream(
-        world.session, tmp_path / "state", columns, lambda rows: materialized(rows, ["city"], operator_policy(FOR_EVER))
+        world.session,
+        tmp_path / "state",
+        columns,
+        lambda rows: materialized(rows, ["city"], operator_policy(FOR_EVER)),
     )
     batches = [
         [("Rome", 1, "+I"), ("Oslo", 7, "+I")],
@@ -449,12 +472,14 @@ def test_a_job_that_has_to_keep_the_rows_of_its_keys_does(world: StreamWorld) ->
 
 def test_an_insert_without_a_column_of_the_key_is_refused(world: StreamWorld, tmp_path: Path) -> None:
     text = (
-        "CREATE TEMPORARY TABLE places (id STRING, city STRING, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = "
-        f"'jdbc', 'url' = '{sqlite_url(tmp_path, 'TEXT')}', 'table-name' = 'places')"
+        "CREATE TEMPORARY TABLE places (id STRING, city STRING, n INT, PRIMARY KEY (id) NOT ENFORCED) WITH "
+        f"('connector' = 'jdbc', 'url' = '{sqlite_url(tmp_path, 'TEXT')}', 'table-name' = 'places')"
     )
     definition = world.definition("c", "INSERT INTO places (city) SELECT row FROM flights", temporary=(text,))
 
-    with pytest.raises(DefinitionInvalid, match="INSERT INTO places gives no value for id of its PRIMARY KEY"):
+    with pytest.raises(
+        DefinitionInvalid, match="INSERT INTO places gives no value for id of its PRIMARY KEY"
+    ):
         world.engine.prepare(definition, "j")
 
 
@@ -484,7 +509,10 @@ def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_lef
     world.sql("ALTER TABLE latest SET IDENTIFIER FIELDS k")
     world.append("a1", "b1")
     # The number of the rows of a letter, and one of these.
-    text = "INSERT INTO latest SELECT CAST(count(*) AS STRING), max(row) FROM flights GROUP BY substring(row, 1, 1)"
+    text = (
+        "INSERT INTO latest SELECT CAST(count(*) AS STRING), max(row) FROM flights "
+        "GROUP BY substring(row, 1, 1)"
+    )
 
     job_id, definition = world.start(text)
     world.wait(lambda: world.rows("latest") == ["1"])
@@ -498,9 +526,9 @@ def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_lef
     assert [each.materialized for each in definition.planned.members] == [("k",)]
     assert sorted(map(tuple, world.sql("SELECT * FROM latest"))) == [("1", "b1"), ("2", "a2")]
     assert (
-        f"Sink lake.{world.namespace}.latest: each batch once, as one commit; a row replaces the one with its k"
-        in explained
-    )
+        f"Sink lake.{world.namespace}.latest: each batch once, as one commit; "
+        "a row replaces the one with its k"
+    ) in explained
     assert "sinkMaterializeState" in explained
     assert states == [("sink_1", 2), ("group-aggregate_1", 2)]
 

@@ -24,7 +24,9 @@ from tests.support.gateway.own_process import WAIT_S, GatewayUnderTest, launch, 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(400)]
 ROUNDS = rounds(1, 3)
 # What a user may be told while the gateway is killed and started again under him.
-EXPECTED = re.compile(r"There is no gateway|did not answer|(suspended|resumed) already|is starting|is not running")
+EXPECTED = re.compile(
+    r"There is no gateway|did not answer|(suspended|resumed) already|is starting|is not running"
+)
 # A run is on main after the last one. In CI a scheduled run is killed before that, below.
 BEFORE = ("decide", "open: read", "open: commit", "write", "staged", "publish: commit")
 STEPS = [*(pytest.param(step, marks=pytest.mark.kills) for step in (*BEFORE, "end")), "published"]
@@ -59,7 +61,9 @@ def _content(gateway: GatewayUnderTest, relation: str) -> list[tuple[str, int, i
 
 
 def _wanted(gateway: GatewayUnderTest) -> list[tuple[str, int, int]]:
-    return _content(gateway, "(SELECT region, count(*) AS n, max(n) AS latest FROM source GROUP BY region) AS wanted")
+    return _content(
+        gateway, "(SELECT region, count(*) AS n, max(n) AS latest FROM source GROUP BY region) AS wanted"
+    )
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -130,7 +134,9 @@ def test_a_run_killed_three_times_fails_and_the_table_stays_usable(gateway: Gate
 
 
 @pytest.mark.timeout(900 * DEPTH)
-def test_kills_at_random_times_leave_every_table_right_and_nothing_half_made(gateway: GatewayUnderTest) -> None:
+def test_kills_at_random_times_leave_every_table_right_and_nothing_half_made(
+    gateway: GatewayUnderTest,
+) -> None:
     chance, user = dice(20130101), Workload(gateway)
     for number in range(ROUNDS):
         with user:

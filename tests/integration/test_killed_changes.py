@@ -1,4 +1,6 @@
-"""A chain of operators whose Spark is killed at each step of a batch: tables with a key have what the query gives of all rows."""
+"""A chain of operators whose Spark is killed at each step of a batch:
+tables with a key have what the query gives of all rows.
+"""
 
 from __future__ import annotations
 
@@ -21,19 +23,19 @@ from tests.integration.stream_world import StreamWorld
 from tests.integration.test_killed_streams import START_S, Killer
 from tests.support.gateway.own_process import wait_until
 
-# In CI each operator repeats a batch (change_scripts.py), as do tables with a key, and test_killed_streams.py kills a batch of two
-# tables between them.
+# In CI each operator repeats a batch (change_scripts.py), as do tables with a key,
+# and test_killed_streams.py kills a batch of two tables between them.
 pytestmark = [pytest.mark.spark, pytest.mark.kills, pytest.mark.timeout(1200)]
 
 # The step, and the table of a batch in which it is: first the one of Iceberg, then the one in a database.
 STEPS = [("batch", 1), ("write", 1), ("publish", 1), ("published", 1), ("write", 2), ("published", 2)]
 COUNTS = (
-    "(SELECT substring(row, 1, 1) AS k, CAST(count(*) AS INT) AS n FROM (SELECT row FROM (SELECT *, ROW_NUMBER() OVER "
-    "(PARTITION BY row ORDER BY now()) AS f FROM flights) WHERE f = 1) GROUP BY 1) AS c"
+    "(SELECT substring(row, 1, 1) AS k, CAST(count(*) AS INT) AS n FROM (SELECT row FROM (SELECT *, "
+    "ROW_NUMBER() OVER (PARTITION BY row ORDER BY now()) AS f FROM flights) WHERE f = 1) GROUP BY 1) AS c"
 )
 TOPS = (
-    "SELECT town, rn, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY town ORDER BY n DESC, k) AS rn FROM "
-    f"(SELECT t.town, c.k, c.n FROM {COUNTS} JOIN towns AS t ON c.k = t.k)) WHERE rn <= 2"
+    "SELECT town, rn, k, n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY town ORDER BY n DESC, k) AS rn "
+    f"FROM (SELECT t.town, c.k, c.n FROM {COUNTS} JOIN towns AS t ON c.k = t.k)) WHERE rn <= 2"
 )
 BY_LETTER = f"SELECT c.k, t.town, c.n FROM {COUNTS} LEFT JOIN towns AS t ON c.k = t.k"
 
@@ -41,7 +43,9 @@ INSERTS = (f"INSERT INTO tops {TOPS}", f"INSERT INTO letters {BY_LETTER}")
 
 
 class ChainWorld(StreamWorld):
-    """A job that deduplicates, counts, joins and ranks rows, into a table of Iceberg and one of a database, both with a key."""
+    """A job that deduplicates, counts, joins and ranks rows, into a table of Iceberg and one of a database,
+    both with a key.
+    """
 
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
         self.killer, self._base, self._written = Killer(driver), folder / "base.db", 0
@@ -52,18 +56,23 @@ class ChainWorld(StreamWorld):
         with closing(sqlite3.connect(self._base)) as database:
             database.execute("CREATE TABLE letters (k TEXT PRIMARY KEY, town TEXT, n INTEGER)")
         self._outside = (
-            "CREATE TEMPORARY TABLE letters (k STRING, town STRING, n INT, PRIMARY KEY (k) NOT ENFORCED) WITH ('connector' = "
-            f"'jdbc', 'url' = 'jdbc:sqlite:{self._base}', 'table-name' = 'letters')"
+            "CREATE TEMPORARY TABLE letters (k STRING, town STRING, n INT, PRIMARY KEY (k) NOT ENFORCED) "
+            f"WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{self._base}', 'table-name' = 'letters')"
         )
         self.grow()
         self.job_id, self.stream = self.start(*INSERTS, temporary=(self._outside,))
 
     def grow(self) -> None:
-        """Add rows of some letters, half of which came before; at first also the towns of two more letters at times."""
+        """Add rows of some letters, half of which came before;
+        at first also the towns of two more letters at times.
+        """
         number = self._written = self._written + 1
         if number in {1, 3, 5, 7}:
             town = "Rome" if number in {1, 5} else "Oslo"
-            self.sql(f"INSERT INTO towns VALUES ('{_letter(number)}', '{town}'), ('{_letter(number + 1)}', '{town}')")
+            self.sql(
+                f"INSERT INTO towns VALUES ('{_letter(number)}', '{town}'), "
+                f"('{_letter(number + 1)}', '{town}')"
+            )
         self.append(*(f"{_letter(each)}{each}" for each in range(number // 2, number + 3)))
 
     def kill(self, step: str, table: int) -> None:
@@ -76,9 +85,13 @@ class ChainWorld(StreamWorld):
         self._go_on(after=generation)
 
     def kill_while_it_copies(self, savepoint: str) -> None:
-        """Prepare the job anew from a savepoint, kill the JVM before all of it is copied, and do the same in the next one."""
+        """Prepare the job anew from a savepoint, kill the JVM before all of it is copied,
+        and do the same in the next one.
+        """
         generation, self.job_id = self.driver.generation, uuid4().hex
-        definition = self.definition(self.job_id, *INSERTS, temporary=(self._outside,), restored_from=savepoint)
+        definition = self.definition(
+            self.job_id, *INSERTS, temporary=(self._outside,), restored_from=savepoint
+        )
         # In this order: where something fails, the copy comes to its end before its thread is waited for.
         with ThreadPoolExecutor(1) as thread, held_copy(Path(savepoint) / "checkpoint") as held:
             prepared = thread.submit(self.engine.prepare, definition, self.job_id)

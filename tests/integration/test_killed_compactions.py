@@ -1,4 +1,6 @@
-"""Compactions beside batches whose Spark is killed: no row is lost, and the next compaction is carried out."""
+"""Compactions beside batches whose Spark is killed: no row is lost,
+and the next compaction is carried out.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ QUERY = "SELECT city, avg(amount) AS mean FROM orders GROUP BY city"
 
 
 class Compacted:
-    """A continuous table that is compacted beside its batches when a test says so, and whose Spark can be killed meanwhile."""
+    """A continuous table that is compacted beside its batches when a test says so,
+    and whose Spark can be killed meanwhile.
+    """
 
     def __init__(self, driver: SparkDriver, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(stretch, "COMPACT_BATCHES", 1)
@@ -62,7 +66,8 @@ class Compacted:
 
     def branches(self) -> set[str]:
         return {
-            row[0] for row in self.world.plain(f"SELECT name FROM {self.world.table('totals').identifier.sql}.refs")
+            row[0]
+            for row in self.world.plain(f"SELECT name FROM {self.world.table('totals').identifier.sql}.refs")
         }  # type: ignore[misc]
 
     def check(self) -> None:
@@ -70,7 +75,11 @@ class Compacted:
 
     def compactions(self) -> int:
         table_id, kinds = self.world.table("totals").table_id, [RunKind.COMPACTION]
-        return len(in_transaction(self.world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds))))
+        return len(
+            in_transaction(
+                self.world.registry, lambda tx: list(tx.runs.newest(table_id=table_id, kinds=kinds))
+            )
+        )
 
     def _watched(self, call: Callable[..., Any]) -> Callable[..., Any]:
         def watched(*args: Any) -> Any:

@@ -1,4 +1,6 @@
-"""kill -9 of the gateway while it creates a table of a query: the table is whole or not there, and no file is left."""
+"""kill -9 of the gateway while it creates a table of a query: the table is whole or not there,
+and no file is left.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,16 @@ from tests.support.gateway.own_process import GatewayUnderTest, Victim, alive, r
 from tests.support.listing import paths_below
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEPTH)]
-WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
+WAITS = (
+    "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x "
+    "FROM range(0, 2, 1, 2)"
+)
 ROWS = 100_000
 
 
 VICTIMS: list[Victim] = ["gateway", "jvm"]
-# The event of a job at whose receiver the gateway or its Spark is killed, before or after the receiver has answered.
-# Each of them once: its table has their names. One has a test of its own.
+# The event of a job at whose receiver the gateway or its Spark is killed, before or after the receiver has
+# answered. Each of them once: its table has their names. One has a test of its own.
 IN_CI = ("FINISHED", False, "gateway")
 BOUNDARIES = [
     boundary
@@ -62,7 +67,9 @@ def _files(gateway: GatewayUnderTest, table: str) -> set[str]:
 
 
 def _begin(pool: Executor, gateway: GatewayUnderTest, statements: Mapping[str, str]) -> None:
-    """Run each of the *statements*, which are by table, and wait until the first new data file of each is there."""
+    """Run each of the *statements*, which are by table, and wait until the first new data file
+    of each is there.
+    """
     before = {table: _files(gateway, table) for table in statements}
 
     def work(statement: str) -> None:
@@ -77,7 +84,7 @@ def _begin(pool: Executor, gateway: GatewayUnderTest, statements: Mapping[str, s
     wait_until(lambda: all(map(begun, statements)), "nothing is written")
 
 
-def test_a_gateway_killed_after_a_commit_and_while_others_are_written_leaves_whole_tables_old_ones_and_no_spark_that_hangs(
+def test_a_gateway_killed_between_commits_leaves_whole_tables_old_ones_and_no_spark_that_hangs(
     gateway: GatewayUnderTest, receiver: HookReceiver
 ) -> None:
     old, spark = _files(gateway, "old"), gateway.jvm_pid
@@ -101,7 +108,9 @@ def test_a_gateway_killed_after_a_commit_and_while_others_are_written_leaves_who
         gateway.start()
 
         _expect_whole_or_nothing(gateway, receiver, reader, "whole", job_id)
-    wait_until(lambda: not _files(gateway, "waiting") and _files(gateway, "old") == old, "files are left", 120)
+    wait_until(
+        lambda: not _files(gateway, "waiting") and _files(gateway, "old") == old, "files are left", 120
+    )
     assert gateway.sql("SHOW TABLES LIKE 'waiting'") == []
     assert gateway.sql("SELECT * FROM old") == [{"a": 1}]
     jobs = {job["job name"]: job["status"] for job in gateway.sql("SHOW JOBS")}
@@ -127,7 +136,9 @@ def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinish
 
     receiver.at(event, kill, after_answer=answered)
     with OutsideReader(gateway.home, table) as reader:
-        job_id = _run_with_hook(gateway, receiver, _QUERIES[event].format(rows=ROWS), table, stops=event == "CANCELED")
+        job_id = _run_with_hook(
+            gateway, receiver, _QUERIES[event].format(rows=ROWS), table, stops=event == "CANCELED"
+        )
         assert killed.wait(120), receiver.events
         if victim == "gateway":
             gateway.start()
@@ -137,7 +148,9 @@ def test_a_kill_at_a_hook_leaves_the_whole_table_or_nothing_and_no_hook_unfinish
 def _expect_whole_or_nothing(
     gateway: GatewayUnderTest, receiver: HookReceiver, reader: OutsideReader, table: str, job_id: str
 ) -> None:
-    """Expect that a table is whole if its job has FINISHED and that there is none else, once its hooks are done."""
+    """Expect that a table is whole if its job has FINISHED and that there is none else,
+    once its hooks are done.
+    """
     gateway.wait_for_spark()
     wait_until(lambda: _hooks_done(gateway, job_id), "a hook is unfinished", 120)
     wait_until(lambda: reader.rows() is not None or not _files(gateway, table), "files are left", 120)
@@ -184,7 +197,9 @@ def test_a_table_of_a_stream_is_whole_or_nothing_over_kills_before_in_and_after_
         gateway.lose(victim)
         before = reader.rows()
         gateway.sql(f"INSERT INTO {flights} SELECT id FROM range(0, {ROWS}, 1, 2)")
-        wait_until(lambda: any(each.endswith(".parquet") for each in _files(gateway, copies)), "nothing is written")
+        wait_until(
+            lambda: any(each.endswith(".parquet") for each in _files(gateway, copies)), "nothing is written"
+        )
         gateway.lose(victim)
         wait_until(lambda: reader.rows() is not None, "the table never came", 120)
         gateway.lose_spark()
@@ -192,7 +207,9 @@ def test_a_table_of_a_stream_is_whole_or_nothing_over_kills_before_in_and_after_
         wait_until(lambda: reader.rows() == ROWS + 1, "a row is missing", 120)
         seen = set(reader.seen)
     [counted] = gateway.sql(f"SELECT count(DISTINCT number) AS n FROM {copies}")
-    with pytest.raises(GatewayError, match=rf"has created table lake.default.{copies}, which has {ROWS + 1} rows"):
+    with pytest.raises(
+        GatewayError, match=rf"has created table lake.default.{copies}, which has {ROWS + 1} rows"
+    ):
         gateway.sql(f"STOP JOB '{job_id}'")
     gateway.sql(f"STOP JOB '{job_id}' WITH DROP")
 
@@ -211,8 +228,12 @@ _QUERIES = {
 }
 
 
-def _run_with_hook(gateway: GatewayUnderTest, receiver: HookReceiver, query: str, table: str, *, stops: bool) -> str:
-    """Begin to create a table in a session with the webhook, and return the id of its job once the receiver knows it."""
+def _run_with_hook(
+    gateway: GatewayUnderTest, receiver: HookReceiver, query: str, table: str, *, stops: bool
+) -> str:
+    """Begin to create a table in a session with the webhook, and return the id of its job once
+    the receiver knows it.
+    """
     known = len(receiver.events)
 
     def work() -> None:
@@ -225,7 +246,9 @@ def _run_with_hook(gateway: GatewayUnderTest, receiver: HookReceiver, query: str
     wait_until(lambda: len(receiver.events) > known, "no event came", 120)
     job_id = receiver.events[known][1]
     if stops:
-        wait_until(lambda: any(each.endswith(".parquet") for each in _files(gateway, table)), "nothing is written")
+        wait_until(
+            lambda: any(each.endswith(".parquet") for each in _files(gateway, table)), "nothing is written"
+        )
         with contextlib.suppress(GatewayError, OSError):
             gateway.sql(f"STOP JOB '{job_id}'")
     return job_id

@@ -17,10 +17,11 @@ from tests.support.gateway.own_process import GatewayUnderTest, Victim, rows_of,
 pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600)]
 
 FIRSTS = (
-    "INSERT INTO {to} SELECT city, n FROM (SELECT city, n, ROW_NUMBER() OVER (PARTITION BY city ORDER BY p) AS rn "
-    "FROM (SELECT *, current_timestamp() AS p FROM {source}) AS c) WHERE rn = 1"
+    "INSERT INTO {to} SELECT city, n FROM (SELECT city, n, ROW_NUMBER() OVER (PARTITION BY city "
+    "ORDER BY p) AS rn FROM (SELECT *, current_timestamp() AS p FROM {source}) AS c) WHERE rn = 1"
 )
-# Before its job is stored, and after: then it is a job as any other. In CI a plan is killed as it copies a savepoint.
+# Before its job is stored, and after: then it is a job as any other.
+# In CI a plan is killed as it copies a savepoint.
 MOMENTS: list[tuple[str, Victim]] = [
     ("begun", "jvm"),
     ("begun", "gateway"),
@@ -38,7 +39,9 @@ class Plan:
         gateway.sql(f"CREATE TABLE {self._source} (city STRING, n INT)")
         gateway.sql(f"CREATE TABLE {self.table} (city STRING, n INT)")
         with self.session() as client:
-            rows_of(client, f"COMPILE PLAN '{self.uri}' FOR {FIRSTS.format(to=self.table, source=self._source)}")
+            rows_of(
+                client, f"COMPILE PLAN '{self.uri}' FOR {FIRSTS.format(to=self.table, source=self._source)}"
+            )
 
     def session(self, *settings: str) -> GatewayClient:
         client = GatewayClient(self.gateway.url)
@@ -53,12 +56,16 @@ class Plan:
         return str(answer["job id"])
 
     def click(self, *rows: tuple[str, int]) -> None:
-        self.gateway.sql(f"INSERT INTO {self._source} VALUES {', '.join(f'({city!r}, {n})' for city, n in rows)}")
+        self.gateway.sql(
+            f"INSERT INTO {self._source} VALUES {', '.join(f'({city!r}, {n})' for city, n in rows)}"
+        )
 
     def jobs(self) -> Sequence[str]:
         """Return the ids of the jobs that have not ended."""
         shown = self.gateway.sql("SHOW JOBS")
-        return [str(job["job id"]) for job in shown if job["status"] not in {"FINISHED", "FAILED", "CANCELED"}]
+        return [
+            str(job["job id"]) for job in shown if job["status"] not in {"FINISHED", "FAILED", "CANCELED"}
+        ]
 
     def wait_firsts(self, *expected: tuple[str, int]) -> None:
         def firsts() -> list[tuple[str, int]]:

@@ -1,4 +1,6 @@
-"""Statement sets that are stopped, copied and killed at any moment: every row of a growing source is in each table once."""
+"""Statement sets that are stopped, copied and killed at any moment:
+every row of a growing source is in each table once.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +26,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow, pytest.mark.timeout(600 * DEP
 ROUNDS = rounds(1, 3)
 START_S = 180.0
 START = "start"
-# The step, and the table of a batch in which it is. In CI a JVM is killed when the first table has a batch and the second one does
-# not, and the job goes on from a savepoint; and between two batches.
+# The step, and the table of a batch in which it is. In CI a JVM is killed when the first table has a batch
+# and the second one does not, and the job goes on from a savepoint; and between two batches.
 STEPS = [("batch", 1), ("write", 1), ("write", 2), ("publish", 1), ("publish", 2), ("published", 2)]
 TEXTS = ("INSERT INTO arrivals SELECT * FROM flights", "INSERT INTO departures SELECT * FROM flights")
 
 
 class Killer:
-    """Kills the JVM before a step of the next batch that begins, in one of its tables, or before the next start of a stream."""
+    """Kills the JVM before a step of the next batch that begins, in one of its tables,
+    or before the next start of a stream.
+    """
 
     def __init__(self, driver: SparkDriver) -> None:
         self._driver, self._step, self._left, self._has_begun = driver, "", 0, False
@@ -72,7 +76,9 @@ class KilledWorld:
             self.written += 3
 
     def kill(self, step: str, table: int) -> bool:
-        """Kill the JVM before a step of a batch, and go on in the next JVM; return whether only one table had the batch."""
+        """Kill the JVM before a step of a batch, and go on in the next JVM;
+        return whether only one table had the batch.
+        """
         generation = self.world.driver.generation
         self.killer.ask(step, table)
         with suppress(*SPARK_ERRORS):
@@ -86,7 +92,10 @@ class KilledWorld:
 
     def kill_idle(self) -> None:
         """Kill the JVM between two batches."""
-        wait_until(lambda: (self.engine.progress(self.job_id).rows_read or 0) >= self.written, "no batch was committed")
+        wait_until(
+            lambda: (self.engine.progress(self.job_id).rows_read or 0) >= self.written,
+            "no batch was committed",
+        )
         generation, pid = self.world.driver.generation, self.world.driver.pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
@@ -148,7 +157,9 @@ def killed(spark_driver: SparkDriver, tmp_path: Path) -> Iterator[KilledWorld]:
 
 @pytest.mark.kills
 @pytest.mark.parametrize(("step", "table"), STEPS)
-def test_a_batch_whose_jvm_is_killed_is_in_each_table_once(killed: KilledWorld, step: str, table: int) -> None:
+def test_a_batch_whose_jvm_is_killed_is_in_each_table_once(
+    killed: KilledWorld, step: str, table: int
+) -> None:
     killed.expect_all()
 
     killed.kill(step, table)
@@ -185,7 +196,9 @@ def test_a_job_whose_jvm_is_killed_as_it_goes_on_from_a_savepoint_writes_each_ro
     killed.expect_all()
 
 
-def test_every_row_is_written_once_also_those_that_a_savepoint_finishes_whatever_happens(killed: KilledWorld) -> None:
+def test_every_row_is_written_once_also_those_that_a_savepoint_finishes_whatever_happens(
+    killed: KilledWorld,
+) -> None:
     chance = dice(2)
     killed.expect_all()
     while not killed.kill("publish", 2):
@@ -202,7 +215,9 @@ def test_every_row_is_written_once_also_those_that_a_savepoint_finishes_whatever
         match chance.choice(("kill", "stop", "save")):
             case "kill":
                 killed.kill(
-                    *chance.choice([("batch", 1), ("write", 2), ("publish", 1), ("publish", 2), ("published", 2)])
+                    *chance.choice(
+                        [("batch", 1), ("write", 2), ("publish", 1), ("publish", 2), ("published", 2)]
+                    )
                 )
             case "stop":
                 killed.stop()

@@ -1,4 +1,6 @@
-"""kill -9 of the gateway or its Spark while a change is applied: whatever the way, the change is in the table once."""
+"""kill -9 of the gateway or its Spark while a change is applied:
+whatever the way, the change is in the table once.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,11 @@ KEPT = [
         query="SELECT region, count(*) AS n, sum(amount) AS total FROM source GROUP BY region",
         change=APPENDED,
     ),
-    Kept(way="keys", query="SELECT region, count(DISTINCT amount) AS n FROM source GROUP BY region", change=UPDATED),
+    Kept(
+        way="keys",
+        query="SELECT region, count(DISTINCT amount) AS n FROM source GROUP BY region",
+        change=UPDATED,
+    ),
     Kept(
         way="partitions",
         query="SELECT id, region, rank() OVER (PARTITION BY region ORDER BY amount) AS place FROM source",
@@ -41,8 +47,9 @@ KEPT = [
         partitioned="PARTITIONED BY (region)",
     ),
 ]
-# Before the first the change is nowhere, before the second it is on the run's branch, before the third on main as well.
-# A run that has lost its Spark begins again in the same gateway; once it is on main it needs a Spark no more.
+# Before the first the change is nowhere, before the second it is on the run's branch, before the third
+# on main as well. A run that has lost its Spark begins again in the same gateway; once it is on main
+# it needs a Spark no more.
 STEPS: dict[str, Victim] = {"write": "jvm", "staged": "jvm", "published": "gateway"}
 
 
@@ -51,13 +58,13 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTe
     with GatewayUnderTest(tmp_path_factory.mktemp("ways") / "home") as gateway:
         gateway.start()
         gateway.sql(
-            "CREATE TABLE source AS SELECT id, IF(id % 2 = 0, 'north', 'south') AS region, CAST(id % 7 AS INT) AS amount "
-            "FROM range(200)"
+            "CREATE TABLE source AS SELECT id, IF(id % 2 = 0, 'north', 'south') AS region, "
+            "CAST(id % 7 AS INT) AS amount FROM range(200)"
         )
         for kept in KEPT:
             gateway.sql(
-                f"CREATE MATERIALIZED TABLE kept_{kept.way} {kept.partitioned} WITH ('refresh.strategy' = 'incremental') "
-                f"FRESHNESS = INTERVAL '1' SECOND REFRESH_MODE = FULL AS {kept.query}"
+                f"CREATE MATERIALIZED TABLE kept_{kept.way} {kept.partitioned} WITH ('refresh.strategy' = "
+                f"'incremental') FRESHNESS = INTERVAL '1' SECOND REFRESH_MODE = FULL AS {kept.query}"
             )
             gateway.sql(f"ALTER MATERIALIZED TABLE kept_{kept.way} SUSPEND")
         yield gateway

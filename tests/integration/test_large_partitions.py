@@ -1,4 +1,6 @@
-"""Results whose partitions are large: they come in parts, each by a job of its own, and are those that one job gives."""
+"""Results whose partitions are large: they come in parts, each by a job of its own,
+and are those that one job gives.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +72,9 @@ def column_of(rows: StreamedRows) -> list[object]:
 
 
 def saved(session: SparkSession, folder: Path, rows: int, files: int) -> str:
-    """Write numbers in their order to Parquet *files* of one partition each; return what a query reads them from."""
+    """Write numbers in their order to Parquet *files* of one partition each;
+    return what a query reads them from.
+    """
     session.range(0, rows, 1, files).write.parquet(str(folder))
     session.conf.set("spark.sql.files.openCostInBytes", str(128 * MEBIBYTE))
     return f"parquet.`{folder}`"
@@ -85,19 +89,25 @@ def test_a_large_range_comes_in_parts_with_all_rows_once_and_in_order(world: Wor
 
 
 @pytest.mark.parametrize("where", ["", "WHERE id % 3 = 1"])
-def test_large_files_come_in_parts_with_all_rows_once_and_in_order(world: World, tmp_path: Path, where: str) -> None:
+def test_large_files_come_in_parts_with_all_rows_once_and_in_order(
+    world: World, tmp_path: Path, where: str
+) -> None:
     source = saved(world.session, tmp_path / "numbers", 400_000, 3)
 
     rows = world.run(f"SELECT id, id + 1 FROM {source} {where}")
 
-    assert sorted(map(str, column_of(rows))) == sorted(str(id) for id in range(400_000) if not where or id % 3 == 1)
+    assert sorted(map(str, column_of(rows))) == sorted(
+        str(id) for id in range(400_000) if not where or id % 3 == 1
+    )
     assert world.jobs() > 5
 
 
 @pytest.mark.slow
 def test_a_table_of_few_large_files_comes_in_parts_as_by_one_job(world: World) -> None:
     world.session.sql("DROP TABLE IF EXISTS large_parts")
-    world.session.sql("CREATE TABLE large_parts USING iceberg AS SELECT id, hash(id) AS n FROM range(0, 300000, 1, 3)")
+    world.session.sql(
+        "CREATE TABLE large_parts USING iceberg AS SELECT id, hash(id) AS n FROM range(0, 300000, 1, 3)"
+    )
     world.session.sql("DELETE FROM large_parts WHERE id % 1000 = 7")
 
     parts = column_of(world.run("SELECT n, id FROM large_parts"))
@@ -110,7 +120,10 @@ def test_a_table_of_few_large_files_comes_in_parts_as_by_one_job(world: World) -
 
 
 def test_partitions_of_very_different_sizes_keep_their_order(world: World) -> None:
-    query = "SELECT id, repeat('x', IF(id < 10000 OR id BETWEEN 60000 AND 62000, 500, 1)) FROM range(0, 120000, 1, 12)"
+    query = (
+        "SELECT id, repeat('x', IF(id < 10000 OR id BETWEEN 60000 AND 62000, 500, 1)) "
+        "FROM range(0, 120000, 1, 12)"
+    )
 
     assert column_of(world.run(query)) == list(range(120_000))
 
@@ -118,7 +131,9 @@ def test_partitions_of_very_different_sizes_keep_their_order(world: World) -> No
 @pytest.mark.parametrize(
     ("limit", "expected"), [("LIMIT 70000", 70_000), ("LIMIT 70000 OFFSET 20000", 70_000), ("LIMIT 5", 5)]
 )
-def test_a_limit_ends_a_result_in_parts_when_enough_rows_are_there(world: World, limit: str, expected: int) -> None:
+def test_a_limit_ends_a_result_in_parts_when_enough_rows_are_there(
+    world: World, limit: str, expected: int
+) -> None:
     start = 20_000 if "OFFSET" in limit else 0
 
     rows = world.run(f"SELECT id FROM range(0, 1000000, 1, 2) {limit}")
@@ -222,7 +237,10 @@ def test_a_result_that_waits_for_its_reader_between_two_parts_holds_no_rows_in_t
 def test_a_file_that_is_changed_between_two_parts_is_an_error(world: World, tmp_path: Path) -> None:
     file = tmp_path / "lines"
     file.write_text("".join(f"{number:0100d}\n" for number in range(200_000)))
-    sizes, spools = PartSizes(first=1_500_000, all=1_500_000), Spools(tmp_path / "spool", max_memory=1, max_disk=1)
+    sizes, spools = (
+        PartSizes(first=1_500_000, all=1_500_000),
+        Spools(tmp_path / "spool", max_memory=1, max_disk=1),
+    )
     rows = world.run(f"SELECT value FROM text.`{file}`", sizes, spools)
     wait_until(lambda: rows.stalled, "the query did not wait for its reader")
 

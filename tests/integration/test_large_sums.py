@@ -1,4 +1,6 @@
-"""SUM and AVG over rows that change, of numbers that are together more than their type holds for a moment, on a real Spark."""
+"""SUM and AVG over rows that change, of numbers that are together more than their type holds for a moment,
+on a real Spark.
+"""
 
 from __future__ import annotations
 
@@ -23,19 +25,27 @@ DECIMALS = f"CASE v WHEN 9 THEN {NINES} WHEN -9 THEN -{NINES} ELSE CAST(v AS DEC
 
 
 class Sums:
-    """The sum, the sum of unlike values and the mean, or the number, of *values*: an expression over v of rows that change."""
+    """The sum, the sum of unlike values and the mean, or the number, of *values*:
+    an expression over v of rows that change.
+    """
 
     def __init__(self, session: SparkSession, folder: Path, values: str, *, ansi: bool) -> None:
         session.conf.set("spark.sql.ansi.enabled", str(ansi).lower())
         # The mean of a DECIMAL(38) has four digits less.
         last = "count(x)" if values is DECIMALS else "avg(x)"
-        text = f"SELECT sum(x) AS s, sum(DISTINCT x) AS d, {last} AS a FROM (SELECT {values} AS x FROM changes)"
-        self.stream = OperatorStream(session, folder, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text))
+        text = (
+            f"SELECT sum(x) AS s, sum(DISTINCT x) AS d, {last} AS a FROM (SELECT {values} AS x FROM changes)"
+        )
+        self.stream = OperatorStream(
+            session, folder, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text)
+        )
 
     def after(self, come: Sequence[int], go: Sequence[int] = ()) -> tuple[object, object, object]:
         """Return the three after a batch of which the numbers *come* first, and others *go* then."""
         rows = [change(RowKind.UPDATE_AFTER, (None, each)) for each in come]
-        *_, (kind, row) = self.stream.feed(*rows, *(change(RowKind.UPDATE_BEFORE, (None, each)) for each in go))
+        *_, (kind, row) = self.stream.feed(
+            *rows, *(change(RowKind.UPDATE_BEFORE, (None, each)) for each in go)
+        )
         assert kind in {"+I", "+U"}
         return row["s"], row["d"], row["a"]
 
@@ -69,7 +79,9 @@ def test_a_sum_of_bigints_that_is_too_large_is_an_error_in_ansi_mode(start: Call
         sums.after([9, 2])
 
 
-def test_without_ansi_mode_a_sum_of_bigints_loses_its_highest_bits_until_it_fits(start: Callable[..., Sums]) -> None:
+def test_without_ansi_mode_a_sum_of_bigints_loses_its_highest_bits_until_it_fits(
+    start: Callable[..., Sums],
+) -> None:
     sums = start(BIGINTS, ansi=False)
 
     assert sums.after([9, 9, 9]) == (3 * MOST - 2**64, MOST, float(MOST))
@@ -77,7 +89,9 @@ def test_without_ansi_mode_a_sum_of_bigints_loses_its_highest_bits_until_it_fits
 
 
 @pytest.mark.parametrize("ansi", [True, False])
-def test_a_sum_of_decimals_may_be_too_large_between_two_rows_of_a_batch(start: Callable[..., Sums], ansi: bool) -> None:
+def test_a_sum_of_decimals_may_be_too_large_between_two_rows_of_a_batch(
+    start: Callable[..., Sums], ansi: bool
+) -> None:
     sums = start(DECIMALS, ansi=ansi)
 
     assert sums.after([9]) == (NINES, NINES, 1)
@@ -85,7 +99,9 @@ def test_a_sum_of_decimals_may_be_too_large_between_two_rows_of_a_batch(start: C
     assert sums.after([1, 2], [9, -9]) == (3, 3, 2)
 
 
-def test_without_ansi_mode_a_sum_of_decimals_is_null_while_it_is_too_large(start: Callable[..., Sums]) -> None:
+def test_without_ansi_mode_a_sum_of_decimals_is_null_while_it_is_too_large(
+    start: Callable[..., Sums],
+) -> None:
     sums = start(DECIMALS, ansi=False)
 
     assert sums.after([9, 9, 1]) == (None, None, 3)

@@ -1,4 +1,6 @@
-"""Late rows over real Spark: the partitions they belong to, found in appended files and in files that were rewritten."""
+"""Late rows over real Spark: the partitions they belong to, found in appended files and in files
+that were rewritten.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +70,8 @@ def test_late_rows_are_found_although_sources_had_no_commit_or_got_columns_that_
 ) -> None:
     joined = "SELECT o.ds, c.seg, sum(o.v) AS v FROM o JOIN c ON o.cid = c.cid GROUP BY o.ds, c.seg"
     world.spark(
-        "CREATE TABLE o (ds STRING, cid INT, v INT) USING iceberg", "CREATE TABLE c (cid INT, seg STRING) USING iceberg"
+        "CREATE TABLE o (ds STRING, cid INT, v INT) USING iceberg",
+        "CREATE TABLE c (cid INT, seg STRING) USING iceberg",
     )
     world.create("joined", joined, clauses=PARTITIONED)
     own = world.clock.now().strftime("%Y-%m-%d")
@@ -93,7 +96,10 @@ def test_late_rows_are_found_although_sources_had_no_commit_or_got_columns_that_
     [
         (
             "day, v",
-            "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y'), (DATE'2026-02-26', 7, 'z')",
+            (
+                "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y'), "
+                "(DATE'2026-02-26', 7, 'z')"
+            ),
             False,
         ),
         ("months(day), v", "INSERT INTO clicks VALUES (DATE'2026-02-26', 7, 'x'), (NULL, 8, 'y')", True),

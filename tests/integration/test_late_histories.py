@@ -1,4 +1,6 @@
-"""Histories of tables by day, whose sources get late rows and other columns: what a refresh leaves behind is known, or in doubt."""
+"""Histories of tables by day, whose sources get late rows and other columns:
+what a refresh leaves behind is known, or in doubt.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,24 @@ LAYOUTS = ("ds", "ds, bucket(2, v)")
 QUERIES = {
     "counted": "SELECT ds, count(*) AS n, sum(v) AS v FROM o GROUP BY ds",
     "joined": "SELECT o.ds, c.seg, sum(o.v) AS v FROM o JOIN c ON o.cid = c.cid GROUP BY o.ds, c.seg",
-    "fixed": "SELECT o.ds, d.seg, sum(o.v) AS v FROM o JOIN d VERSION AS OF {first} AS d ON o.cid = d.cid GROUP BY o.ds, d.seg",
-    "tagged": "SELECT o.ds, d.seg, sum(o.v) AS v FROM o JOIN d VERSION AS OF 'old' AS d ON o.cid = d.cid GROUP BY o.ds, d.seg",
-    "ranked": "SELECT ds, CAST(v AS BIGINT) AS v, row_number() OVER (PARTITION BY ds ORDER BY v, id) AS place FROM o",
+    "fixed": (
+        "SELECT o.ds, d.seg, sum(o.v) AS v FROM o JOIN d VERSION AS OF {first} AS d ON o.cid = d.cid "
+        "GROUP BY o.ds, d.seg"
+    ),
+    "tagged": (
+        "SELECT o.ds, d.seg, sum(o.v) AS v FROM o JOIN d VERSION AS OF 'old' AS d ON o.cid = d.cid "
+        "GROUP BY o.ds, d.seg"
+    ),
+    "ranked": (
+        "SELECT ds, CAST(v AS BIGINT) AS v, row_number() OVER (PARTITION BY ds "
+        "ORDER BY v, id) AS place FROM o"
+    ),
 }
 SOURCES = {"o": "id INT, ds STRING, cid INT, v INT, spare INT", "c": "cid INT, seg STRING, spare INT"}
 # CREATE warns that its late rows are never known: what a tag was before it was moved cannot be told.
 NEVER_KNOWN = "tagged"
-# Of columns that no query reads, but for the last ones: values stay what they are, in a wider type, at another place.
+# Of columns that no query reads, but for the last ones: values stay what they are, in a wider type,
+# at another place.
 DDL = {
     "add": "ADD COLUMN more{n} STRING",
     "rename": "RENAME COLUMN spare TO spare{n}",
@@ -42,18 +54,25 @@ ROUNDS = 6 * DEPTH
 
 
 class LateHistory:
-    """Tables by day over sources that were created without a commit, and what is asked of them after each refresh."""
+    """Tables by day over sources that were created without a commit, and what is asked of them
+    after each refresh.
+    """
 
     def __init__(self, world: RefreshWorld, random: Random) -> None:
         self.world, self.random = world, random
         self.number, self.is_doubtful = 0, False
         self.spare = dict.fromkeys(SOURCES, "spare")
         self.ended: set[str] = set()
-        self.columns = SOURCES | {"o": SOURCES["o"].replace("ds STRING", f"ds {random.choice(('STRING', 'DATE'))}")}
+        self.columns = SOURCES | {
+            "o": SOURCES["o"].replace("ds STRING", f"ds {random.choice(('STRING', 'DATE'))}")
+        }
         for name, columns in self.columns.items():
-            world.spark(f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ('format-version' = '2')")
+            world.spark(
+                f"CREATE TABLE {name} ({columns}) USING iceberg TBLPROPERTIES ('format-version' = '2')"
+            )
         world.spark(
-            "CREATE TABLE d USING iceberg AS SELECT * FROM VALUES (0, 'a'), (1, 'b'), (2, 'b') AS d(cid, seg)",
+            "CREATE TABLE d USING iceberg AS SELECT * FROM "
+            "VALUES (0, 'a'), (1, 'b'), (2, 'b') AS d(cid, seg)",
             "ALTER TABLE d CREATE TAG old",
         )
         [[first]] = world.plain(f"SELECT snapshot_id FROM lake.{world.namespace}.d.snapshots")
@@ -82,7 +101,10 @@ class LateHistory:
         match kind:
             case "append":
                 rows = ", ".join(
-                    f"({self.number}, {self.literal(self.day())}, {self.random.randrange(4)}, {self.random.randrange(50)})"
+                    (
+                        f"({self.number}, {self.literal(self.day())}, {self.random.randrange(4)}, "
+                        f"{self.random.randrange(50)})"
+                    )
                     for _ in range(2)
                 )
                 self.world.spark(f"INSERT INTO o (id, ds, cid, v) VALUES {rows}")
@@ -90,7 +112,9 @@ class LateHistory:
                 self.world.spark(f"UPDATE o SET v = v + 100 WHERE ds = '{self.day()}'")
             case "compaction":
                 table = f"table => '{self.world.namespace}.{self.random.choice(tuple(SOURCES))}'"
-                self.world.spark(f"CALL lake.system.rewrite_data_files({table}, options => map('rewrite-all', 'true'))")
+                self.world.spark(
+                    f"CALL lake.system.rewrite_data_files({table}, options => map('rewrite-all', 'true'))"
+                )
             case "tag":
                 self.world.spark(
                     f"UPDATE d SET seg = seg || '{self.number}' WHERE cid = {self.random.randrange(3)}",
@@ -101,7 +125,9 @@ class LateHistory:
             case "segment":
                 self.world.spark(f"UPDATE c SET seg = seg || 'x' WHERE cid = {self.random.randrange(4)}")
             case _:
-                self.world.spark(f"INSERT INTO c (cid, seg) VALUES ({self.random.randrange(4)}, 's{self.number}')")
+                self.world.spark(
+                    f"INSERT INTO c (cid, seg) VALUES ({self.random.randrange(4)}, 's{self.number}')"
+                )
         return kind
 
     def reshape(self) -> str:
@@ -124,7 +150,8 @@ class LateHistory:
         source, self.is_doubtful = self.random.choice(tuple(SOURCES)), True
         if self.random.random() < 0.5:
             table = (
-                f"table => '{self.world.namespace}.{source}', older_than => TIMESTAMP '2999-01-01', retain_last => 1"
+                f"table => '{self.world.namespace}.{source}', older_than => TIMESTAMP "
+                "'2999-01-01', retain_last => 1"
             )
             self.world.spark(f"CALL lake.system.expire_snapshots({table})")
             return f"{source}: expired"
@@ -134,14 +161,17 @@ class LateHistory:
         self.world.spark(
             f"CREATE TABLE {kept} USING iceberg AS SELECT {names} FROM {source}",
             f"DROP TABLE {source}",
-            f"CREATE TABLE {source} ({self.columns[source]}) USING iceberg TBLPROPERTIES ('format-version' = '2')",
+            f"CREATE TABLE {source} ({self.columns[source]}) USING iceberg "
+            "TBLPROPERTIES ('format-version' = '2')",
             f"INSERT INTO {source} ({names}) SELECT {names} FROM {kept}",
         )
         self.spare[source] = "spare"
         return f"{source}: created again"
 
     def check(self, name: str, run: RefreshRun, told: object) -> None:
-        """Assert that each day has the rows of the query, but for those that are named as left behind or in doubt."""
+        """Assert that each day has the rows of the query, but for those that are named as left behind
+        or in doubt.
+        """
         assert run.status in (RunStatus.SUCCEEDED, RunStatus.SKIPPED), (told, run.error)
         if run.run_id in self.ended:
             # The run that took the schedule time before answered, and did nothing.
@@ -150,7 +180,9 @@ class LateHistory:
         table = self.world.table(name)
         # Columns that no query reads make nothing unknown.
         assert self.is_doubtful or table.doubted is None, (name, table.doubted, told)
-        newest = next(iter(self.world.engine.metadata.ancestors(self.world.engine.metadata.load(table.identifier))))
+        newest = next(
+            iter(self.world.engine.metadata.ancestors(self.world.engine.metadata.load(table.identifier)))
+        )
         today = f"{max(run.points):%Y-%m-%d}"
         rows, expected = (self.world.plain(text) for text in (f"SELECT * FROM {name}", self.queries[name]))
         for day in sorted({str(row[0]) for row in (*rows, *expected) if str(row[0]) < today}):
@@ -165,9 +197,9 @@ class LateHistory:
             written = run.status is RunStatus.SUCCEEDED and run.scope.covers(spec)
             assert written or f"ds={day}" not in taken, (name, day, run.reason, told)
             if written or not excused:
-                assert [row for row in rows if str(row[0]) == day] == [row for row in expected if str(row[0]) == day], (
-                    *(name, day, run.reason, told),
-                )
+                assert [row for row in rows if str(row[0]) == day] == [
+                    row for row in expected if str(row[0]) == day
+                ], (*(name, day, run.reason, told),)
 
 
 @pytest.mark.parametrize("seed", range(rounds(1, 2)))

@@ -18,10 +18,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 LAYOUT = "PARTITIONED BY (city, days(ts), bucket(k, 3), truncate(2, s))"
 TRANSFORMED = "k, city, ts, s"
 ROWS = """
-    (1, 'bern', TIMESTAMP '1969-12-31 23:59:59', 'aaa', 1), (2, 'bern', TIMESTAMP '2026-11-27 00:00:00', 'aab', 2),
-    (3, NULL, NULL, NULL, 3), (NULL, 'ulm', TIMESTAMP '2026-11-27 23:59:59.999999', 'é😀x', 4), (2, 'bern', NULL, '', 5)
+    (1, 'bern', TIMESTAMP '1969-12-31 23:59:59', 'aaa', 1),
+    (2, 'bern', TIMESTAMP '2026-11-27 00:00:00', 'aab', 2),
+    (3, NULL, NULL, NULL, 3), (NULL, 'ulm', TIMESTAMP '2026-11-27 23:59:59.999999', 'é😀x', 4),
+    (2, 'bern', NULL, '', 5)
 """
-MORE = "(7, 'ulm', TIMESTAMP '2026-11-28 00:00:00', 'aac', 6), (2, 'bern', TIMESTAMP '2026-11-27 00:00:00', 'aab', 7)"
+MORE = (
+    "(7, 'ulm', TIMESTAMP '2026-11-28 00:00:00', 'aac', 6), (2, 'bern', "
+    "TIMESTAMP '2026-11-27 00:00:00', 'aab', 7)"
+)
 
 
 def laid_out(world: RefreshWorld, name: str) -> None:
@@ -29,7 +34,8 @@ def laid_out(world: RefreshWorld, name: str) -> None:
     day, bucket, text = "lake.system.days(ts)", "lake.system.bucket(3, k)", "lake.system.truncate(2, s)"
     partition = "_partition.city, _partition.ts_day, _partition.k_bucket, _partition.s_trunc"
     wrong = world.plain(
-        f"SELECT {TRANSFORMED}, {partition} FROM {name} WHERE NOT (_partition.city <=> city AND _partition.ts_day <=> {day} "
+        f"SELECT {TRANSFORMED}, {partition} FROM {name} "
+        f"WHERE NOT (_partition.city <=> city AND _partition.ts_day <=> {day} "
         f"AND _partition.k_bucket <=> {bucket} AND _partition.s_trunc <=> {text})"
     )
     assert wrong == []
@@ -100,7 +106,9 @@ def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(worl
     )
     query = "SELECT k, city, ts, s, avg(v) AS v FROM o GROUP BY k, city, ts, s"
     world.create(
-        "mt", query, clauses=f"{LAYOUT} WITH ('refresh.strategy' = 'incremental', 'write.upsert' = 'equality-delete')"
+        "mt",
+        query,
+        clauses=f"{LAYOUT} WITH ('refresh.strategy' = 'incremental', 'write.upsert' = 'equality-delete')",
     )
     world.spark(f"INSERT INTO o VALUES {MORE}", "UPDATE o SET s = 'bb', k = k + 1 WHERE v IN (2, 3)")
 
@@ -111,7 +119,9 @@ def test_rows_are_replaced_by_key_in_a_table_that_is_laid_out_by_transforms(worl
 
 
 @pytest.mark.slow
-def test_a_table_by_days_of_a_date_is_refreshed_by_schedule_times_late_rows_and_names(world: RefreshWorld) -> None:
+def test_a_table_by_days_of_a_date_is_refreshed_by_schedule_times_late_rows_and_names(
+    world: RefreshWorld,
+) -> None:
     world.spark(
         "CREATE TABLE o (ts TIMESTAMP, v INT) USING iceberg",
         "INSERT INTO o VALUES (TIMESTAMP '2026-02-27 23:59:59', 1), (TIMESTAMP '2026-02-28 00:00:00', 2), "
@@ -120,7 +130,9 @@ def test_a_table_by_days_of_a_date_is_refreshed_by_schedule_times_late_rows_and_
     query = "SELECT CAST(ts AS DATE) AS ds, max(ts) AS last, sum(v) AS v FROM o GROUP BY CAST(ts AS DATE)"
     clauses = "PARTITIONED BY (ds, hours(last)) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
     created = world.create("mt", query, clauses=clauses)
-    world.spark("INSERT INTO o VALUES (TIMESTAMP '2026-02-28 12:00:00', 5), (TIMESTAMP '2026-03-01 12:00:00', 6)")
+    world.spark(
+        "INSERT INTO o VALUES (TIMESTAMP '2026-02-28 12:00:00', 5), (TIMESTAMP '2026-03-01 12:00:00', 6)"
+    )
 
     explained = world.text("EXPLAIN REFRESH mt")
     scheduled = world.tick("mt")
@@ -143,11 +155,13 @@ def test_a_table_by_days_of_a_date_is_refreshed_by_schedule_times_late_rows_and_
     assert world.rows("mt") == world.plain(query)
     assert before.isdisjoint(row[2] for row in world.rows("mt"))
     assert world.sql("VERIFY MATERIALIZED TABLE mt").warnings == ()
-    world.spark("DELETE FROM o WHERE ts < '2026-02-28'", "INSERT INTO o VALUES (TIMESTAMP '2026-03-02 01:00:00', 1)")
+    world.spark(
+        "DELETE FROM o WHERE ts < '2026-02-28'", "INSERT INTO o VALUES (TIMESTAMP '2026-03-02 01:00:00', 1)"
+    )
     assert str(world.tick("mt").scope) == "ds=2026-02-27, ds=2026-03-02"
     assert world.rows("mt") == world.plain(query)
     assert world.refused(
-        "CREATE MATERIALIZED TABLE other PARTITIONED BY (days(ts)) WITH ('partition.fields.ts.date-formatter' = 'yyyy-MM-dd') "
-        "AS SELECT * FROM o",
+        "CREATE MATERIALIZED TABLE other PARTITIONED BY (days(ts)) WITH "
+        "('partition.fields.ts.date-formatter' = 'yyyy-MM-dd') AS SELECT * FROM o",
         DefinitionInvalid,
     ).endswith("add a column to the query, such as CAST(ts AS DATE) AS ds, and PARTITIONED BY (ds).")

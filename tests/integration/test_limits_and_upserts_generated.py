@@ -1,4 +1,6 @@
-"""LIMIT, with an order and without, and upserts over generated streams on a real Spark, against plain models of the statements."""
+"""LIMIT, with an order and without, and upserts over generated streams on a real Spark,
+against plain models of the statements.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ class Keeper(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Limit(Ranked):
-    """The rows that stand first by what `by` gives of them, and of those that are equal in it the ones that came first."""
+    """The rows that stand first by what `by` gives of them, and of those that are equal in it the ones
+    that came first.
+    """
 
     by: Callable[[Row], Any] = lambda _: ()
     keyed: bool = False
@@ -55,7 +59,9 @@ class Limit(Ranked):
 
 
 def keeping(model: Keeper) -> Step:
-    return lambda changes, moment: model.changes([(row, kind in {"+I", "+U"}) for kind, row in changes], moment)
+    return lambda changes, moment: model.changes(
+        [(row, kind in {"+I", "+U"}) for kind, row in changes], moment
+    )
 
 
 def limited(first: int, last: int, by: Callable[[Row], Any] = lambda _: (), *, adds: bool = False) -> Step:
@@ -81,7 +87,9 @@ QUERIES: Mapping[str, Callable[[], Sequence[Step]]] = {
         limited(1, 3, lambda row: (low(row[1]), -row[2]), adds=True)
     ],
     "SELECT k, v, n FROM adds ORDER BY n LIMIT 1": lambda: [limited(1, 1, lambda row: row[2], adds=True)],
-    "SELECT k, v, n FROM adds ORDER BY k LIMIT 2 OFFSET 1": lambda: [limited(2, 3, lambda row: low(row[0]), adds=True)],
+    "SELECT k, v, n FROM adds ORDER BY k LIMIT 2 OFFSET 1": lambda: [
+        limited(2, 3, lambda row: low(row[0]), adds=True)
+    ],
     # Any rows of a batch may be the first ones.
     "SELECT 1 AS one FROM (SELECT k FROM adds UNION ALL SELECT k FROM adds) LIMIT 9 OFFSET 3": lambda: [
         lambda changes, _: [*changes, *changes],
@@ -89,7 +97,9 @@ QUERIES: Mapping[str, Callable[[], Sequence[Step]]] = {
         keeping(LimitModel(4, 12)),
     ],
     "SELECT n FROM changes ORDER BY abs(v - 2), k NULLS LAST LIMIT 3": lambda: [
-        limited(1, 3, lambda row: (low(None if row[1] is None else abs(row[1] - 2)), row[0] is None, low(row[0]))),
+        limited(
+            1, 3, lambda row: (low(None if row[1] is None else abs(row[1] - 2)), row[0] is None, low(row[0]))
+        ),
         selected(lambda row: row[2:]),
     ],
     "SELECT k, n FROM (SELECT k, v, n FROM changes ORDER BY v DESC LIMIT 2 OFFSET 1) WHERE n > 0": lambda: [
@@ -149,7 +159,9 @@ def querying(ttl: int) -> Callable[[DataFrame], DataFrame]:
 
 
 def upserts(rows: DataFrame, *keys: str) -> DataFrame:
-    """Return the rows as a topic has them that sets and removes what *keys* name: of one that is removed it has these alone."""
+    """Return the rows as a topic has them that sets and removes what *keys* name:
+    of one that is removed it has these alone.
+    """
     removes = f"{KIND} IN (1, 3)"
     columns = [name if name in keys else f"IF({removes}, NULL, {name}) AS {name}" for name in COLUMNS]
     kind = expr(f"CAST(IF({removes}, 3, {KIND}) AS TINYINT)").alias(KIND, metadata={UPSERT_KEYS: list(keys)})

@@ -57,7 +57,9 @@ def hadoop(spark_driver: SparkDriver) -> Hadoop:
     return Hadoop(session)
 
 
-def test_what_spark_creates_has_the_modes_and_checksums_that_hadoop_gives(hadoop: Hadoop, tmp_path: Path) -> None:
+def test_what_spark_creates_has_the_modes_and_checksums_that_hadoop_gives(
+    hadoop: Hadoop, tmp_path: Path
+) -> None:
     modes = hadoop.modes(hadoop.shared(), tmp_path / "ours")
 
     assert hadoop.shared().getClass().getName() == CLASS
@@ -68,7 +70,8 @@ def test_what_spark_creates_has_the_modes_and_checksums_that_hadoop_gives(hadoop
 def test_a_new_table_and_a_commit_to_it_start_no_process(spark_driver: SparkDriver) -> None:
     use_local_files(spark_driver.session)
 
-    # A process that Python functions of a test before have left, or that watches the memory of Spark, can end meanwhile.
+    # A process that Python functions of a test before have left, or that watches the memory of Spark,
+    # can end meanwhile.
     assert any(_starts_no_process(spark_driver) for _ in range(5))
 
 
@@ -96,6 +99,8 @@ def test_a_file_system_that_the_configuration_names_is_kept(hadoop: Hadoop) -> N
 
 
 def _ended_children(driver: SparkDriver) -> int:
-    """Return a number that grows with each process that the JVM has started and that has ended: the page faults of them all."""
+    """Return a number that grows with each process that the JVM has started and that has ended:
+    the page faults of them all.
+    """
     fields = Path(f"/proc/{driver.pid}/stat").read_text().rpartition(")")[2].split()
     return int(fields[8])

@@ -54,7 +54,9 @@ class Lookup:
         self._session, self._text, self._ttl = session, text, ttl
         self.result = Counter[Row]()
         cities_of(session, CITIES)
-        self.stream = OperatorStream(session, folder, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text, ttl))
+        self.stream = OperatorStream(
+            session, folder, f"k STRING, v INT, {ROW_KIND} TINYINT", aggregating(text, ttl)
+        )
 
     def becomes(self, *cities: tuple[str | None, str]) -> None:
         """Let the table have those rows from the next batch on."""
@@ -90,17 +92,25 @@ def world(module_driver: SparkDriver, tmp_path: Path) -> Iterator[StreamWorld]:
     world.stop_all()
 
 
-def test_a_row_is_taken_back_as_it_was_joined_whatever_the_table_has_then(start: Callable[..., Lookup]) -> None:
+def test_a_row_is_taken_back_as_it_was_joined_whatever_the_table_has_then(
+    start: Callable[..., Lookup],
+) -> None:
     lookup = start(INNER)
 
-    assert lookup.after([("a", 1), ("a", 2), ("b", 3), ("z", 4)]) == [(1, "north"), (2, "north"), (3, "south")]
+    assert lookup.after([("a", 1), ("a", 2), ("b", 3), ("z", 4)]) == [
+        (1, "north"),
+        (2, "north"),
+        (3, "south"),
+    ]
     lookup.becomes(("a", "west"), ("z", "east"))
     assert lookup.after([("a", 5)], [("a", 1), ("b", 3), ("z", 4)]) == [(2, "north"), (5, "west")]
     lookup.becomes()
     assert lookup.after([], [("a", 2), ("a", 5)]) == []
 
 
-def test_equal_rows_are_taken_back_one_by_one_with_all_that_each_was_joined_with(start: Callable[..., Lookup]) -> None:
+def test_equal_rows_are_taken_back_one_by_one_with_all_that_each_was_joined_with(
+    start: Callable[..., Lookup],
+) -> None:
     lookup = start(INNER)
 
     assert lookup.after([("a", 1), ("a", 1)]) == [(1, "north"), (1, "north")]
@@ -112,15 +122,19 @@ def test_equal_rows_are_taken_back_one_by_one_with_all_that_each_was_joined_with
 
 
 KINDS: Mapping[str, tuple[str, Sequence[Row], Sequence[Row]]] = {
-    "left": ("changes AS x LEFT JOIN cities AS c ON x.k = c.city", [(1, "north"), (4, None)], [(2, "west"), (4, None)]),
-    "right": ("cities AS c RIGHT JOIN changes AS x ON x.k = c.city", [(1, "north"), (4, None)], [(2, "west"), (4, None)]),
+    "left": ("changes AS x LEFT JOIN cities AS c ON x.k = c.city", [(1, "north"), (4, None)],
+             [(2, "west"), (4, None)]),
+    "right": ("cities AS c RIGHT JOIN changes AS x ON x.k = c.city", [(1, "north"), (4, None)],
+              [(2, "west"), (4, None)]),
     "inner": ("cities AS c JOIN changes AS x ON x.k = c.city AND x.v < 3", [(1, "north")], [(2, "west")]),
     "semi": ("changes AS x LEFT SEMI JOIN cities AS c ON x.k = c.city", [(1, None)], [(2, None)]),
     "anti": ("changes AS x LEFT ANTI JOIN cities AS c ON x.k = c.city", [(4, None)], [(4, None)]),
-    "cross": ("changes AS x CROSS JOIN (SELECT max(region) AS region FROM cities)", [(1, "south"), (4, "south")],
-              [(2, "west"), (4, "south")]),
+    "cross": ("changes AS x CROSS JOIN (SELECT max(region) AS region FROM cities)",
+              [(1, "south"), (4, "south")], [(2, "west"), (4, "south")]),
 }  # fmt: skip
-"""Joins of rows with the table, and what each gives of two rows, and after the table and one of the rows have changed."""
+"""Joins of rows with the table, and what each gives of two rows, and after the table
+and one of the rows have changed.
+"""
 
 
 @pytest.mark.slow
@@ -128,7 +142,8 @@ def test_each_kind_of_join_keeps_what_it_gave(start: Callable[..., Lookup]) -> N
     given = {kind: "CAST(NULL AS STRING)" if kind in {"semi", "anti"} else "region" for kind in KINDS}
     lookup = start(
         " UNION ALL ".join(
-            f"SELECT '{kind}' AS kind, v, {given[kind]} AS region FROM {text}" for kind, (text, *_) in KINDS.items()
+            f"SELECT '{kind}' AS kind, v, {given[kind]} AS region FROM {text}"
+            for kind, (text, *_) in KINDS.items()
         )
     )
     first, second = (
@@ -153,8 +168,8 @@ def test_an_aggregate_over_a_lookup_follows_the_rows_and_not_the_table(start: Ca
 
 def test_columns_of_any_type_may_stand_in_a_row_that_is_kept(start: Callable[..., Lookup]) -> None:
     lookup = start(
-        "SELECT x.v AS v, m[v] AS n, region FROM (SELECT k, v, map(v, d) AS m FROM (SELECT *, CAST(v AS DECIMAL(38, 2)) AS d "
-        "FROM changes)) AS x LEFT JOIN cities AS c ON x.k = c.city"
+        "SELECT x.v AS v, m[v] AS n, region FROM (SELECT k, v, map(v, d) AS m FROM "
+        "(SELECT *, CAST(v AS DECIMAL(38, 2)) AS d FROM changes)) AS x LEFT JOIN cities AS c ON x.k = c.city"
     )
 
     assert lookup.after([("a", 1), (None, 2)]) == [(1, 1.0, "north"), (2, 2.0, None)]
@@ -190,7 +205,9 @@ def test_a_hint_names_the_stream_of_a_lookup(session: SparkSession) -> None:
         "EXISTS (SELECT 1 FROM cities WHERE city = k)",
     ],
 )
-def test_a_subquery_over_rows_that_change_is_refused_with_the_way_out(session: SparkSession, condition: str) -> None:
+def test_a_subquery_over_rows_that_change_is_refused_with_the_way_out(
+    session: SparkSession, condition: str
+) -> None:
     with pytest.raises(Unsupported, match="Join the rows with its table instead"):
         changelog(rows_of(session), f"SELECT k, v FROM changes WHERE {condition}")
 
@@ -206,7 +223,8 @@ def test_a_sum_by_what_a_table_said_moves_with_its_rows_whatever_the_table_says_
     world.append("a", "b")
     counts = "SELECT row, count(*) AS n FROM flights GROUP BY row"
     text = (
-        f"INSERT INTO totals SELECT region, sum(n) FROM ({counts}) AS x JOIN cities AS c ON row = city GROUP BY region"
+        f"INSERT INTO totals SELECT region, sum(n) FROM ({counts}) AS x "
+        "JOIN cities AS c ON row = city GROUP BY region"
     )
     start = text.index("cities")
     hint = SourceHint(start=start, stop=start + len("cities"), options={"streaming": "false"})

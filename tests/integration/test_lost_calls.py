@@ -43,7 +43,8 @@ class LostCall:
         return self._left < 0
 
     def send(self, client: JavaClient, command: str, *args: Any, **kwargs: Any) -> Any:
-        # The release of an object is no call of ours: it comes whenever Python collects it, and its failure is ignored.
+        # The release of an object is no call of ours: it comes whenever Python collects it,
+        # and its failure is ignored.
         if threading.get_ident() == self._thread and not command.startswith("m\n"):
             self._left -= 1
             if self._left == -1:
@@ -53,8 +54,12 @@ class LostCall:
 
 def statement(sql: str) -> Action:
     def run(driver: SparkDriver) -> None:
-        context = SessionContext(session_id=f"lost-{next(_numbers)}", properties={"spark.sql.ansi.enabled": "true"})
-        found = SparkStatements(SparkContexts(driver)).execute(context, sql, job_id=f"lost-{next(_numbers)}").rows
+        context = SessionContext(
+            session_id=f"lost-{next(_numbers)}", properties={"spark.sql.ansi.enabled": "true"}
+        )
+        found = (
+            SparkStatements(SparkContexts(driver)).execute(context, sql, job_id=f"lost-{next(_numbers)}").rows
+        )
         assert found is not None
         found.page(0, 10)
 
@@ -71,7 +76,10 @@ def state_and_plan(driver: SparkDriver) -> None:
 
 
 def analysis(driver: SparkDriver) -> None:
-    query, engine = Query(text=QUERY, catalog="lake", namespace=("default",)), spark_engine(SparkContexts(driver))
+    query, engine = (
+        Query(text=QUERY, catalog="lake", namespace=("default",)),
+        spark_engine(SparkContexts(driver)),
+    )
     engine.queries.analyse(query)
 
 
@@ -109,4 +117,8 @@ def test_spark_that_is_lost_at_any_call_is_said_so(
     calls = next(at for at in itertools.count() if not comes(at))
 
     assert calls > 5
-    wait_until(lambda: row_servers(spark_driver).keys() <= before.keys(), "the JVM keeps rows that nobody reads", END_S)
+    wait_until(
+        lambda: row_servers(spark_driver).keys() <= before.keys(),
+        "the JVM keeps rows that nobody reads",
+        END_S,
+    )

@@ -1,4 +1,6 @@
-"""A refresh that applies what changed gives what the query gives, in the way that the shape of the query allows."""
+"""A refresh that applies what changed gives what the query gives, in the way that the shape
+of the query allows.
+"""
 
 from __future__ import annotations
 
@@ -49,7 +51,9 @@ def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:
 
     ways = maintained.refresh()
 
-    expected = {query.name: query.rows[source] for query in maintained.tables.values() if source in query.rows}
+    expected = {
+        query.name: query.rows[source] for query in maintained.tables.values() if source in query.rows
+    }
     check_ways(ways, expected)
     maintained.append(source, 3)
     maintained.change(other, other_kind)
@@ -57,7 +61,9 @@ def check_rows(maintained: Maintained, kind: str, other_kind: str) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.skipif(DEPTH == 1, reason="make test-deep runs it; test_maintained_histories.py has the same queries")
+@pytest.mark.skipif(
+    DEPTH == 1, reason="make test-deep runs it; test_maintained_histories.py has the same queries"
+)
 @pytest.mark.parametrize("in_place", [pytest.param(True, id="in place"), pytest.param(False, id="rewritten")])
 def test_changed_rows_are_applied_in_the_way_that_the_query_allows(
     world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, in_place: bool
@@ -105,7 +111,9 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
     world: RefreshWorld,
 ) -> None:
     world.spark("CREATE TABLE o (id INT) USING iceberg", "CREATE TABLE c (day TIMESTAMP) USING iceberg")
-    world.spark("INSERT INTO o VALUES (1), (2)", "INSERT INTO c VALUES (TIMESTAMP '2026-01-01 00:00:00.000001')")
+    world.spark(
+        "INSERT INTO o VALUES (1), (2)", "INSERT INTO c VALUES (TIMESTAMP '2026-01-01 00:00:00.000001')"
+    )
     query = "SELECT id, (SELECT max(day) FROM c) AS day, (SELECT min(id) FROM o) AS low FROM o"
     world.create("mt", query, clauses=INCREMENTAL)
 
@@ -124,7 +132,9 @@ def test_a_change_that_only_scalar_subqueries_read_is_applied_while_they_give_th
     assert refreshed("INSERT INTO o VALUES (0)").endswith(f"recomputed: {OTHER_VALUE}")
 
 
-def test_what_was_appended_since_a_version_is_applied_though_those_between_have_expired(world: RefreshWorld) -> None:
+def test_what_was_appended_since_a_version_is_applied_though_those_between_have_expired(
+    world: RefreshWorld,
+) -> None:
     table, query = f"{world.namespace}.o", "SELECT id, id * 2 AS twice FROM o WHERE id < 100"
     world.spark("CREATE TABLE o (id INT) USING iceberg", "INSERT INTO o VALUES (1), (2)")
     world.create("mt", query, clauses=INCREMENTAL)
@@ -144,12 +154,21 @@ def test_what_was_appended_since_a_version_is_applied_though_those_between_have_
     ("partitioned", "storage", "written", "files"),
     [
         pytest.param("PARTITIONED BY (s)", "", (2, 3), True, id="delete files"),
-        pytest.param("PARTITIONED BY (s)", "", (2, 3), False, id="delete files of small files", marks=pytest.mark.slow),
+        pytest.param(
+            "PARTITIONED BY (s)", "", (2, 3), False, id="delete files of small files", marks=pytest.mark.slow
+        ),
         pytest.param("", "", (2, 3), False, id="delete files of the driver"),
         pytest.param(
-            "", ", 'write.merge.mode' = 'copy-on-write'", None, True, id="copy-on-write", marks=pytest.mark.slow
+            "",
+            ", 'write.merge.mode' = 'copy-on-write'",
+            None,
+            True,
+            id="copy-on-write",
+            marks=pytest.mark.slow,
         ),
-        pytest.param("", ", 'format-version' = '3'", None, True, id="deletion vectors", marks=pytest.mark.slow),
+        pytest.param(
+            "", ", 'format-version' = '3'", None, True, id="deletion vectors", marks=pytest.mark.slow
+        ),
     ],
 )
 def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
@@ -174,7 +193,10 @@ def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
 
     assert (run.strategy, world.rows("mt")) == ("signed", world.plain(query))
     assert written is None or (run.rows_inserted, run.rows_deleted) == written
-    jobs = f"SELECT summary['spark.app.id'] IS NOT NULL FROM lake.{world.namespace}.mt.snapshots ORDER BY committed_at DESC"
+    jobs = (
+        f"SELECT summary['spark.app.id'] IS NOT NULL FROM lake.{world.namespace}.mt.snapshots "
+        "ORDER BY committed_at DESC"
+    )
     assert world.plain(f"{jobs} LIMIT 1") == [(bool(partitioned or storage),)]
     world.spark("UPDATE o SET s = 'e' WHERE k = 2")
     assert (world.tick("mt").strategy, world.rows("mt")) == ("signed", world.plain(query))
@@ -184,7 +206,8 @@ def test_as_many_copies_of_a_row_go_from_a_large_table_as_its_sources_lost(
 def test_groups_that_a_delete_leaves_in_doubt_are_computed_again_and_no_others(world: RefreshWorld) -> None:
     world.spark(
         "CREATE TABLE o (k INT, v INT) USING iceberg",
-        "INSERT INTO o VALUES (1, 5), (1, NULL), (2, 6), (2, 7), (3, 8), (NULL, 9), (NULL, 1), (4, NULL), (4, 2)",
+        "INSERT INTO o VALUES (1, 5), (1, NULL), (2, 6), (2, 7), (3, 8), (NULL, 9), "
+        "(NULL, 1), (4, NULL), (4, 2)",
     )
     counted, summed = (
         "SELECT k, count(*) AS n, sum(v) AS v FROM o GROUP BY k",
@@ -203,7 +226,9 @@ def test_groups_that_a_delete_leaves_in_doubt_are_computed_again_and_no_others(w
 
 @pytest.mark.slow
 def test_sums_of_doubles_are_added_up_if_a_user_asks_for_it_and_never_taken_back(world: RefreshWorld) -> None:
-    world.spark("CREATE TABLE o (k INT, x DOUBLE) USING iceberg", "INSERT INTO o VALUES (1, 0.1), (1, 0.2), (2, 0.3)")
+    world.spark(
+        "CREATE TABLE o (k INT, x DOUBLE) USING iceberg", "INSERT INTO o VALUES (1, 0.1), (1, 0.2), (2, 0.3)"
+    )
     query = "SELECT k, sum(x) AS s FROM o GROUP BY k"
     world.create("mt", query, clauses=INCREMENTAL.replace("(", "('refresh.sums-of-doubles' = 'merged', ", 1))
     rounded = "SELECT k, CAST(s AS DECIMAL(30, 6)) AS s FROM {}"
@@ -220,9 +245,12 @@ def test_sums_of_doubles_are_added_up_if_a_user_asks_for_it_and_never_taken_back
 
 
 @pytest.mark.timeout(600)
-def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside_the_limit(world: RefreshWorld) -> None:
+def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside_the_limit(
+    world: RefreshWorld,
+) -> None:
     world.spark(
-        "CREATE TABLE o (at INT, name STRING) USING iceberg", "INSERT INTO o VALUES (1, 'a'), (2, 'b'), (3, 'c')"
+        "CREATE TABLE o (at INT, name STRING) USING iceberg",
+        "INSERT INTO o VALUES (1, 'a'), (2, 'b'), (3, 'c')",
     )
     query = "SELECT name, at FROM o ORDER BY at DESC LIMIT 2"
     world.create("mt", query, clauses=INCREMENTAL)
@@ -243,7 +271,9 @@ def test_the_first_rows_are_kept_while_appended_rows_are_no_ties_of_those_beside
 
 def test_a_table_that_rounds_the_keys_of_its_query_is_recomputed(world: RefreshWorld) -> None:
     world.spark("CREATE TABLE o (k DOUBLE, n INT) USING iceberg", "INSERT INTO o VALUES (0.1, 1), (0.2, 1)")
-    world.create("mt", "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k", clauses=f"(k FLOAT, n BIGINT) {AUTO}")
+    world.create(
+        "mt", "SELECT k, count(DISTINCT n) AS n FROM o GROUP BY k", clauses=f"(k FLOAT, n BIGINT) {AUTO}"
+    )
     world.spark("INSERT INTO o VALUES (0.1, 2)")
 
     run = world.tick("mt")
@@ -286,7 +316,9 @@ def test_rows_that_only_maps_tell_apart_are_taken_out_and_put_in(world: RefreshW
 def test_rows_that_cannot_be_told_apart_or_found_again_are_recomputed(
     world: RefreshWorld, column: str, query: str
 ) -> None:
-    world.spark(f"CREATE TABLE o (k INT, v {column}) USING iceberg", "INSERT INTO o VALUES (1, NULL), (2, NULL)")
+    world.spark(
+        f"CREATE TABLE o (k INT, v {column}) USING iceberg", "INSERT INTO o VALUES (1, NULL), (2, NULL)"
+    )
     world.create("mt", query, clauses=AUTO)
     world.spark("DELETE FROM o WHERE k = 1")
 
@@ -297,7 +329,9 @@ def test_rows_that_cannot_be_told_apart_or_found_again_are_recomputed(
 
 
 @pytest.mark.parametrize("large", [True, False], ids=["in place", "written anew"])
-def test_rows_with_zeros_of_both_signs_go(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, large: bool) -> None:
+def test_rows_with_zeros_of_both_signs_go(
+    world: RefreshWorld, monkeypatch: pytest.MonkeyPatch, large: bool
+) -> None:
     take_tables_for_large(monkeypatch, large, files=False)
     world.spark(
         f"CREATE TABLE o (k INT, d DOUBLE) USING iceberg TBLPROPERTIES ({FORMATS[1]})",
@@ -369,7 +403,8 @@ def test_rows_with_nested_values_go_from_a_source_with_row_ids(world: RefreshWor
 def test_a_small_table_is_written_anew_without_a_job(world: RefreshWorld) -> None:
     world.spark(
         "CREATE TABLE o (k INT, n INT, d DOUBLE) USING iceberg",
-        "INSERT INTO o VALUES (1, 1, 0.5), (1, 2, 2), (4, 2, -0.0D), (4, 2, -0.0D), (2, 3, NULL), (NULL, 4, double('NaN'))",
+        "INSERT INTO o VALUES (1, 1, 0.5), (1, 2, 2), (4, 2, -0.0D), (4, 2, -0.0D), (2, 3, NULL), "
+        "(NULL, 4, double('NaN'))",
     )
     queries = {
         "counts": "SELECT k, count(*) AS c, count(d) AS d FROM o GROUP BY k",
@@ -460,17 +495,24 @@ def test_the_recorded_plans_are_those_that_spark_makes(world: RefreshWorld) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("clauses", ["", *([INCREMENTAL] if DEPTH > 1 else [])])
-def test_tables_of_many_columns_and_of_many_aggregates_are_refreshed(world: RefreshWorld, clauses: str) -> None:
+def test_tables_of_many_columns_and_of_many_aggregates_are_refreshed(
+    world: RefreshWorld, clauses: str
+) -> None:
     numbers = range(rounds(20, 1000 // DEPTH))
     columns = ", ".join(f"c{number} INT" for number in numbers)
     world.spark(f"CREATE TABLE wide (id INT, k STRING, {columns}) USING iceberg")
     queries = {
         "all_columns": "SELECT * FROM wide",
-        "sums": f"SELECT k, {', '.join(f'sum(c{number}) AS s{number}' for number in numbers)} FROM wide GROUP BY k",
+        "sums": (
+            f"SELECT k, {', '.join(f'sum(c{number}) AS s{number}' for number in numbers)} "
+            "FROM wide GROUP BY k"
+        ),
     }
 
     def rows(*ids: int) -> str:
-        values = (f"({id_}, 'k{id_ % 2}', {', '.join(str(id_ * number % 97) for number in numbers)})" for id_ in ids)
+        values = (
+            f"({id_}, 'k{id_ % 2}', {', '.join(str(id_ * number % 97) for number in numbers)})" for id_ in ids
+        )
         return f"INSERT INTO wide VALUES {', '.join(values)}"
 
     world.spark(rows(1, 2, 3))
@@ -502,14 +544,17 @@ def test_equality_deletes_of_another_writer_are_seen_by_refreshes(
     world: RefreshWorld, partitions: str, clauses: str
 ) -> None:
     world.spark(
-        f"CREATE TABLE orders (city STRING, amount INT) USING iceberg {partitions} TBLPROPERTIES ('format-version' = '2')",
+        f"CREATE TABLE orders (city STRING, amount INT) USING iceberg {partitions} "
+        "TBLPROPERTIES ('format-version' = '2')",
         "INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)",
         "CREATE TABLE names (city STRING, country STRING) USING iceberg",
         "INSERT INTO names VALUES ('Rome', 'IT'), ('Oslo', 'NO')",
     )
     queries = {
         "dear": "SELECT city, amount FROM orders WHERE amount > 1",
-        "totals": "SELECT city, count(*) AS n, sum(amount) AS amount, max(amount) AS most FROM orders GROUP BY city",
+        "totals": (
+            "SELECT city, count(*) AS n, sum(amount) AS amount, max(amount) AS most FROM orders GROUP BY city"
+        ),
         "joined": "SELECT o.city, amount, country FROM orders AS o LEFT JOIN names AS n ON o.city = n.city",
         "cities": "SELECT DISTINCT city FROM orders",
     }
@@ -529,6 +574,7 @@ def test_equality_deletes_of_another_writer_are_seen_by_refreshes(
     check({"Bern": None}, {"Rome": 1}, {"Rome": 9})
     assert writer.deletes() == 6
     world.spark(
-        f"CALL lake.system.rewrite_data_files(table => '{world.namespace}.orders', options => map('rewrite-all', 'true'))"
+        f"CALL lake.system.rewrite_data_files(table => '{world.namespace}.orders', "
+        "options => map('rewrite-all', 'true'))"
     )
     check({"Rome": None, "Kiew": 2})

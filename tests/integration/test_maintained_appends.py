@@ -1,4 +1,6 @@
-"""A refresh that applies appended rows gives what the query gives, in the way that the shape of the query allows."""
+"""A refresh that applies appended rows gives what the query gives, in the way that the shape
+of the query allows.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,14 @@ import pytest
 
 from mt_core.model.run import RunStatus
 from tests.depth import DEPTH, dice
-from tests.integration.maintained_world import INCREMENTAL, PARTS, Maintained, check_ways, picked, take_tables_for_large
+from tests.integration.maintained_world import (
+    INCREMENTAL,
+    PARTS,
+    Maintained,
+    check_ways,
+    picked,
+    take_tables_for_large,
+)
 from tests.integration.refresh_world import RefreshWorld
 from tests.integration.refresh_world import world as world
 from tests.support.maintained_queries import QUERIES, SOURCES
@@ -27,7 +36,9 @@ def check_appends(maintained: Maintained, rounds: int, *alone: str) -> None:
             ways = maintained.refresh()
 
             expected = {
-                query.name: query.appends[source] for query in maintained.tables.values() if source in query.appends
+                query.name: query.appends[source]
+                for query in maintained.tables.values()
+                if source in query.appends
             }
             check_ways(ways, expected)
         for source in SOURCES:
@@ -43,8 +54,13 @@ def test_appended_rows_are_applied_in_the_way_that_the_query_allows(world: Refre
 
 
 def is_by_job(world: RefreshWorld, name: str) -> bool:
-    """Return whether a job of Spark's has written the newest version of a table: it says of which application it was."""
-    log = f"SELECT summary['spark.app.id'] FROM {world.namespace}.{name}.snapshots ORDER BY committed_at DESC LIMIT 1"
+    """Return whether a job of Spark's has written the newest version of a table:
+    it says of which application it was.
+    """
+    log = (
+        f"SELECT summary['spark.app.id'] FROM {world.namespace}.{name}.snapshots "
+        "ORDER BY committed_at DESC LIMIT 1"
+    )
     return world.plain(log) != [(None,)]
 
 
@@ -56,18 +72,28 @@ def test_few_appended_rows_are_computed_and_written_without_a_job(world: Refresh
         "CREATE VIEW v AS SELECT * FROM o WHERE id % 2 = 1",
     )
     queries = {
-        "projected": "SELECT id * 2 AS twice, upper(s) AS s, d + 1 AS d, date(at) AS day FROM v WHERE s IS NULL OR s <> 'z'",
+        "projected": (
+            "SELECT id * 2 AS twice, upper(s) AS s, d + 1 AS d, date(at) AS day FROM v "
+            "WHERE s IS NULL OR s <> 'z'"
+        ),
         "exploded": "SELECT id, each FROM o LATERAL VIEW explode(array(id, d)) e AS each",
     }
     for name, query in queries.items():
         world.create(name, query, clauses=INCREMENTAL)
     appended = (
-        "SELECT 2 * id + 1, nullif(CAST(id AS STRING), '3'), id / 4, TIMESTAMP '2026-03-01 23:30:00' FROM range({})"
+        "SELECT 2 * id + 1, nullif(CAST(id AS STRING), '3'), id / 4, TIMESTAMP '2026-03-01 23:30:00' "
+        "FROM range({})"
     )
     steps = [
         [f"INSERT INTO o {appended.format(100)}"],
-        ["INSERT INTO o VALUES (3, 'z', NULL, NULL), (5, 'y', NULL, NULL)", "INSERT INTO o VALUES (7, NULL, 0, NULL)"],
-        ["CREATE OR REPLACE VIEW v AS SELECT * FROM o WHERE id % 3 = 1", f"INSERT INTO o {appended.format(10)}"],
+        [
+            "INSERT INTO o VALUES (3, 'z', NULL, NULL), (5, 'y', NULL, NULL)",
+            "INSERT INTO o VALUES (7, NULL, 0, NULL)",
+        ],
+        [
+            "CREATE OR REPLACE VIEW v AS SELECT * FROM o WHERE id % 3 = 1",
+            f"INSERT INTO o {appended.format(10)}",
+        ],
         ["INSERT INTO o VALUES (9, 'z', NULL, NULL)"],
         [f"INSERT INTO o {appended.format(50)}"],
         [f"INSERT INTO o {appended.format(100_001)}"],

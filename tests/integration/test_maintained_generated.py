@@ -31,14 +31,19 @@ from tests.integration.test_right_generated import (
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-EXPIRE = "CALL lake.system.expire_snapshots(table => '{0}', older_than => TIMESTAMP '2999-01-01', retain_last => 1)"
+EXPIRE = (
+    "CALL lake.system.expire_snapshots(table => '{0}', older_than => TIMESTAMP "
+    "'2999-01-01', retain_last => 1)"
+)
 appends = st.builds(insert, st.sampled_from(TABLES), rows)
 # What a refresh cannot tell the changes of a source by.
 losses = st.one_of(shape_changes, tables.map(lambda table: [EXPIRE.format(table)]))
-commits = st.lists(st.one_of(appends, data_commits, appends, data_commits, losses), min_size=1, max_size=3).map(
-    lambda found: list(chain.from_iterable(found))
+commits = st.lists(
+    st.one_of(appends, data_commits, appends, data_commits, losses), min_size=1, max_size=3
+).map(lambda found: list(chain.from_iterable(found)))
+stored = st.tuples(
+    *[st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (hh, bucket(2, k))"])] * len(TABLES)
 )
-stored = st.tuples(*[st.sampled_from(["", "PARTITIONED BY (ds)", "PARTITIONED BY (hh, bucket(2, k))"])] * len(TABLES))
 partitionings = st.sampled_from(
     [
         *("", "PARTITIONED BY (ds)", "PARTITIONED BY (ds, hh)"),
@@ -55,8 +60,9 @@ by_days = st.builds(
 
 @dataclass(frozen=True, kw_only=True)
 class History:
-    """Tables over the same sources, each a query and its partitioning, and what is committed to the sources before each refresh
-    of all of them, with what breaks queries and what mends them afterwards. `stored` has what each source is partitioned by."""
+    """Tables over the same sources, each a query and its partitioning, and what is committed to the sources
+    before each refresh of all of them, with what breaks queries and what mends them afterwards. `stored` has
+    what each source is partitioned by."""
 
     properties: str
     stored: tuple[str, ...]

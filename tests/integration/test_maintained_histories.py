@@ -1,4 +1,6 @@
-"""Histories of sources in partitions: tables are kept in the way of their query, or computed again where no change can be told."""
+"""Histories of sources in partitions: tables are kept in the way of their query,
+or computed again where no change can be told.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +54,9 @@ def followed(maintained: Maintained, source: str, kind: str, *, then_reshaped: b
 
     if is_changed:
         queries = [query for query in maintained.tables.values() if source in query.rows]
-        check_ways(ways, {each.name: (each.appends if kind == "append" else each.rows)[source] for each in queries})
+        check_ways(
+            ways, {each.name: (each.appends if kind == "append" else each.rows)[source] for each in queries}
+        )
     else:
         assert set(ways.values()) <= {"nothing"}
 
@@ -87,6 +91,7 @@ def test_a_source_that_loses_its_old_version_is_read_again_and_one_that_gets_oth
         source = pick(tuple(SOURCES))
         read_again(maintained, source, pick(CHANGES))
         for source in maintained.random.choices(tuple(SOURCES), k=2 if DEPTH == 1 else 3):
-            # Before the change, so that its commit has the new columns, and after it, so that nobody has committed with them.
+            # Before the change, so that its commit has the new columns, and after it,
+            # so that nobody has committed with them.
             maintained.reshape(source)
             followed(maintained, source, pick(("append", *CHANGES)), then_reshaped=True)

@@ -1,4 +1,6 @@
-"""REFRESH PARTITION with NULL and ranges, SHOW of a namespace, and readers at DROP, over real Spark and Iceberg."""
+"""REFRESH PARTITION with NULL and ranges, SHOW of a namespace, and readers at DROP,
+over real Spark and Iceberg.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,9 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture
 def orders(world: RefreshWorld) -> RefreshWorld:
-    """A materialized table by day over orders of three days and some without a day, all of which changed since."""
+    """A materialized table by day over orders of three days and some without a day,
+    all of which changed since.
+    """
     world.spark(
         "CREATE TABLE orders (ds STRING, v STRING) USING iceberg",
         "INSERT INTO orders VALUES ('d1', 'a'), ('d2', 'b'), ('d3', 'c'), (NULL, 'n')",

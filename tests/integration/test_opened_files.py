@@ -59,7 +59,8 @@ def create(world: RefreshWorld, options: str = MERGE_ON_READ) -> Any:
         for number, (name, column) in enumerate(COLUMNS.items())
     )
     world.spark(
-        f"CREATE TABLE t USING iceberg TBLPROPERTIES ({SMALL_PAGES}, {options}) AS SELECT id, {items} FROM range(0, 8000, 1, 2)"
+        f"CREATE TABLE t USING iceberg TBLPROPERTIES ({SMALL_PAGES}, {options}) AS SELECT id, {items} "
+        "FROM range(0, 8000, 1, 2)"
     )
     return table_of(world)
 
@@ -78,7 +79,9 @@ def opened(world: RefreshWorld, table: Any) -> OpenedFiles:
 def threads(world: RefreshWorld) -> list[str]:
     """Return the names of the threads of the JVM."""
     found = static_member(world.session, "java.lang.Thread.getAllStackTraces")().keySet()
-    return texts(world.session, found.stream().map(java_function(world.session, "java.lang.Thread.getName")).toList())
+    return texts(
+        world.session, found.stream().map(java_function(world.session, "java.lang.Thread.getName")).toList()
+    )
 
 
 def damage(task: Any, column: int) -> Path:
@@ -118,7 +121,11 @@ def test_rows_are_looked_up_by_columns_of_every_type_with_their_places(world: Re
     stored = at_hand(frame, frame.toArrow())
     rows, tasks = stored.frame.collect(), planned_tasks(world.session, table.newScan())
 
-    for keys in [*((name,) for name in names if name not in ("f", "d")), ("day", "text"), ("id", *LOOKED_UP[3:])]:
+    for keys in [
+        *((name,) for name in names if name not in ("f", "d")),
+        ("day", "text"),
+        ("id", *LOOKED_UP[3:]),
+    ]:
         given = stored.rows.filter(compute.is_in(stored.rows["id"], value_set=IDS)).select(list(keys))
         wanted = Wanted(rows=stored.select(keys).others(given.group_by(list(keys)).aggregate([])), keys=keys)
         found = found_here(world.session, table, tasks, names, wanted)
@@ -139,7 +146,9 @@ def test_files_that_are_not_as_the_table_is_now_give_what_a_job_reads(world: Ref
     def check(columns: Sequence[str], values: str = values) -> None:
         (key,) = world.session.sql(values).columns
         rows = found(world, table_of(world), (key,), values, columns)
-        expected = world.session.sql(f"SELECT {', '.join(columns)}, _pos FROM t WHERE {key} IN ({values})").collect()
+        expected = world.session.sql(
+            f"SELECT {', '.join(columns)}, _pos FROM t WHERE {key} IN ({values})"
+        ).collect()
         assert rows is not None
         assert multiset(rows.frame.select(*columns, "_pos").collect()) == multiset(expected)
 
@@ -149,7 +158,9 @@ def test_files_that_are_not_as_the_table_is_now_give_what_a_job_reads(world: Ref
         check(columns)
     check(["d"], "SELECT CAST(1 AS DOUBLE) AS d")
     check(["id"], "SELECT CAST(id AS INT) AS id FROM range(10)")
-    world.spark("ALTER TABLE t ADD PARTITION FIELD bucket(4, id)", "INSERT INTO t SELECT * FROM t WHERE id = 5")
+    world.spark(
+        "ALTER TABLE t ADD PARTITION FIELD bucket(4, id)", "INSERT INTO t SELECT * FROM t WHERE id = 5"
+    )
     check(["id"])
 
 
@@ -190,7 +201,9 @@ def test_a_damaged_file_is_an_error_and_is_not_kept_open(world: RefreshWorld) ->
     assert whole.changed_to(whole, "_sign", 10) is None
     jvm = static_member(world.session, "java.lang.ProcessHandle.current")().pid()
     # Another thread may be reading the file while this one has its answer.
-    wait_until(lambda: str(path) not in map(os.path.realpath, Path(f"/proc/{jvm}/fd").iterdir()), "it is open")
+    wait_until(
+        lambda: str(path) not in map(os.path.realpath, Path(f"/proc/{jvm}/fd").iterdir()), "it is open"
+    )
 
 
 @pytest.mark.slow
@@ -202,12 +215,18 @@ def test_a_file_that_was_looked_up_twice_is_not_read_again_but_its_deleted_rows_
     columns = ["i", "l", "small", "day", "ntz", "flag", "d"]
     expected = f"SELECT {', '.join(columns)}, _file, _pos FROM t WHERE i IN (SELECT i FROM ({values}))"
 
-    for change in ["SELECT 1", "DELETE FROM t WHERE id % 1400 = 0", "UPDATE t SET l = 7 WHERE id % 1400 = 700"]:
+    for change in [
+        "SELECT 1",
+        "DELETE FROM t WHERE id % 1400 = 0",
+        "UPDATE t SET l = 7 WHERE id % 1400 = 700",
+    ]:
         world.spark(change)
         rows = found(world, table_of(world), ("i",), values, columns)
 
         assert rows is not None
-        assert multiset(rows.frame.drop("_spec_id").collect()) == multiset(world.session.sql(expected).collect())
+        assert multiset(rows.frame.drop("_spec_id").collect()) == multiset(
+            world.session.sql(expected).collect()
+        )
     table = table_of(world)
     tasks = planned_tasks(world.session, table.newScan())
     damage(next(task for task in tasks if int(task.file().recordCount()) == 4000), 1)
@@ -232,7 +251,9 @@ def test_files_are_read_by_threads_of_their_own_of_which_there_are_few(world: Re
     ("changes", "here"),
     [
         pytest.param(
-            ["UPDATE t SET i = i + 1, s = NULL, f = f + 1 WHERE id BETWEEN 1000 AND 1900"], True, marks=pytest.mark.slow
+            ["UPDATE t SET i = i + 1, s = NULL, f = f + 1 WHERE id BETWEEN 1000 AND 1900"],
+            True,
+            marks=pytest.mark.slow,
         ),
         pytest.param(
             ["UPDATE t SET large = 1, b = X'00' WHERE id % 7 = 0 AND id < 4000"], True, marks=pytest.mark.slow

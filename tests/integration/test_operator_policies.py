@@ -1,4 +1,6 @@
-"""TTL policies of operators on a real Spark: each keeps a key for as long as the rules of a policy say, in both times."""
+"""TTL policies of operators on a real Spark: each keeps a key for as long as the rules of a policy say,
+in both times.
+"""
 
 from __future__ import annotations
 
@@ -52,28 +54,41 @@ POLICIES = [
 # Two of them have each update event and both times.
 TAKEN = POLICIES if DEPTH > 1 else POLICIES[::3]
 FIRST = (
-    "SELECT k FROM (SELECT /*+ STATE_TTL('c' = '{0}') */ *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY p) AS rn "
-    "FROM (SELECT *, now() AS p FROM clicks) AS c) WHERE rn = 1"
+    "SELECT k FROM (SELECT /*+ STATE_TTL('c' = '{0}') */ *, ROW_NUMBER() OVER (PARTITION BY k "
+    "ORDER BY p) AS rn FROM (SELECT *, now() AS p FROM clicks) AS c) WHERE rn = 1"
 )
 GROUP = "SELECT /*+ STATE_TTL('c' = '{0}') */ k, CAST(count(*) AS INT) AS n FROM clicks AS c GROUP BY k"
 LEFT, RIGHT = "(SELECT k, at FROM clicks WHERE side = 0)", "(SELECT k FROM clicks WHERE side = 1)"
 # Rows of the right side are gone with the next batch: each one sees which rows of the left are there.
-JOIN = f"SELECT /*+ STATE_TTL('l' = '{{0}}', 'r' = '1 ms') */ l.k FROM {LEFT} AS l JOIN {RIGHT} AS r ON l.k = r.k"
+JOIN = (
+    f"SELECT /*+ STATE_TTL('l' = '{{0}}', 'r' = '1 ms') */ l.k FROM {LEFT} AS l "
+    f"JOIN {RIGHT} AS r ON l.k = r.k"
+)
 LAST = FIRST.replace("ORDER BY p)", "ORDER BY p DESC)")
 TOP = (
-    "SELECT k FROM (SELECT /*+ STATE_TTL('c' = '{0}') */ *, ROW_NUMBER() OVER (PARTITION BY k ORDER BY ts) AS rn "
-    "FROM clicks AS c) WHERE rn <= 2"
+    "SELECT k FROM (SELECT /*+ STATE_TTL('c' = '{0}') */ *, ROW_NUMBER() OVER (PARTITION BY k "
+    "ORDER BY ts) AS rn FROM clicks AS c) WHERE rn <= 2"
 )
 LIMIT = "SELECT k, at FROM clicks LIMIT 1"
 DISTINCT = "SELECT /*+ STATE_TTL('c' = '{0}') */ k, count(DISTINCT side) AS n FROM clicks AS c GROUP BY k"
-JOINED = "SELECT /*+ STATE_TTL('l' = '{0}', 'r' = '{0}') */ l.k FROM clicks AS l JOIN clicks AS r ON l.k = r.k"
+JOINED = (
+    "SELECT /*+ STATE_TTL('l' = '{0}', 'r' = '{0}') */ l.k FROM clicks AS l JOIN clicks AS r ON l.k = r.k"
+)
 # What the model knows, each with a number of its rows.
-KEEPING = {"first": (FIRST, "0"), "last": (LAST, "0"), "group": (GROUP, "n"), "join": (JOIN, "0"), "top": (TOP, "0")}
+KEEPING = {
+    "first": (FIRST, "0"),
+    "last": (LAST, "0"),
+    "group": (GROUP, "n"),
+    "join": (JOIN, "0"),
+    "top": (TOP, "0"),
+}
 KEPT = {"first": FIRST, "group": GROUP, "last": LAST, "top": TOP, "distinct": DISTINCT, "join": JOINED}
 
 
 def querying(text: str, default: TtlPolicy | None = None) -> Callable[[DataFrame], DataFrame]:
-    """Return what makes the stream of a query of `clicks`, whose event time is `at`; *default* is of what takes no hint."""
+    """Return what makes the stream of a query of `clicks`, whose event time is `at`;
+    *default* is of what takes no hint.
+    """
 
     def operator(rows: DataFrame) -> DataFrame:
         session = rows.sparkSession
@@ -81,7 +96,9 @@ def querying(text: str, default: TtlPolicy | None = None) -> Callable[[DataFrame
         timed.createOrReplaceTempView("clicks")
         with active_session(session):
             if default is None:
-                return DataFrame(java_dataset(session, changelog_of(session, with_state_ttls(text)).plan), session)
+                return DataFrame(
+                    java_dataset(session, changelog_of(session, with_state_ttls(text)).plan), session
+                )
             analysed = java_dataset(session, query_of(session, text)).queryExecution().analyzed()
             plan = with_operators(session, analysed, StateTtls(default)).plan
             return DataFrame(java_dataset(session, plan), session)
@@ -119,7 +136,9 @@ class Moment:
 
 @dataclass
 class Entries:
-    """What a plain model keeps of one operator: of each entry when it was last modified, when it expires, and a count."""
+    """What a plain model keeps of one operator: of each entry when it was last modified, when it expires,
+    and a count.
+    """
 
     policy: TtlPolicy
     _entries: dict[object, tuple[int, int, int]] = field(default_factory=dict)
@@ -133,7 +152,9 @@ class Entries:
     def access(self, entry: object, moment: Moment, *accesses: StateAccess) -> None:
         """Read or write an entry, and create it by a write if it is not there."""
         at, now = (
-            (moment.row, moment.watermark) if self.policy.time is EVENT else (moment.processing, moment.processing)
+            (moment.row, moment.watermark)
+            if self.policy.time is EVENT
+            else (moment.processing, moment.processing)
         )
         count = self.count(entry, moment)
         if count:
@@ -149,7 +170,9 @@ class Entries:
     def there(self, key: str, moment: Moment) -> list[tuple[str, int, int]]:
         """Return the entries of *key* that are there, each with its event time and a number."""
         return [
-            each for each in self._entries if isinstance(each, tuple) and each[0] == key and self.count(each, moment)
+            each
+            for each in self._entries
+            if isinstance(each, tuple) and each[0] == key and self.count(each, moment)
         ]
 
     def remove(self, entry: object) -> None:
@@ -194,7 +217,9 @@ class Model:
             else:
                 for entry in join.there(key, moment):
                     found["join", name, key, 0] += join.count(entry, moment)
-                    probed = Moment(processing=moment.processing, watermark=moment.watermark, row=moment.watermark)
+                    probed = Moment(
+                        processing=moment.processing, watermark=moment.watermark, row=moment.watermark
+                    )
                     join.access(entry, probed, READ)
         return found
 
@@ -238,7 +263,9 @@ def added(changes: Sequence[Change]) -> Result:
 
 @dataclass(frozen=True, kw_only=True)
 class Batch:
-    """The rows of a batch, each with its key, side and event time in seconds, and when it runs in both times."""
+    """The rows of a batch, each with its key, side and event time in seconds,
+    and when it runs in both times.
+    """
 
     rows: Sequence[tuple[str, int, int]]
     wait: timedelta
@@ -264,7 +291,8 @@ def batches() -> Iterator[Batch]:
             if chance.random() < 0.7
         ]
         yield Batch(rows=rows, wait=later * SECOND, processing=processing, watermark=watermark)
-        # All that read a view have its one watermark, also those that read some of its rows. It holds from the next batch on.
+        # All that read a view have its one watermark, also those that read some of its rows.
+        # It holds from the next batch on.
         watermark = max([watermark, *(1000 * at for _, _, at in rows)])
 
 
@@ -284,7 +312,9 @@ def others(policy: TtlPolicy) -> Iterator[TtlPolicy]:
     for update in TtlUpdateEvent:
         # A row that is written again has the same event time, so that no write is later than a read.
         alike = (
-            {TtlUpdateEvent.ON_READ, TtlUpdateEvent.ON_READ_WRITE} if policy.time is EVENT else set[TtlUpdateEvent]()
+            {TtlUpdateEvent.ON_READ, TtlUpdateEvent.ON_READ_WRITE}
+            if policy.time is EVENT
+            else set[TtlUpdateEvent]()
         )
         if update is not policy.update and {update, policy.update} != alike:
             yield TtlPolicy(policy.ttl, policy.time, update)
@@ -320,7 +350,9 @@ def test_what_has_expired_is_removed_by_a_timer_from_the_states_of_each_operator
     start: Callable[[str], OperatorStream], time: TtlTimeCharacteristic
 ) -> None:
     policy = policy_text(TtlPolicy(10 * SECOND, time, TtlUpdateEvent.ON_WRITE))
-    stream = start(" UNION ALL ".join(f"SELECT '{name}' AS op, k FROM ({KEPT[name].format(policy)})" for name in KEPT))
+    stream = start(
+        " UNION ALL ".join(f"SELECT '{name}' AS op, k FROM ({KEPT[name].format(policy)})" for name in KEPT)
+    )
 
     stream.feed(row("a", 0, 10), row("a", 1, 10))
     once = stream.rows_kept()
@@ -342,7 +374,9 @@ def test_what_has_expired_is_removed_by_a_timer_from_the_states_of_each_operator
 
 
 @pytest.mark.parametrize(
-    ("update", "passed"), [(TtlUpdateEvent.ON_READ, []), (TtlUpdateEvent.ON_WRITE, ["c"])], ids=["read", "write"]
+    ("update", "passed"),
+    [(TtlUpdateEvent.ON_READ, []), (TtlUpdateEvent.ON_WRITE, ["c"])],
+    ids=["read", "write"],
 )
 @pytest.mark.parametrize("beyond", [(24,), (11, 24)], ids=["alone", "after another one of its batch"])
 def test_a_row_beyond_a_limit_reads_its_number_at_its_own_event_time(
@@ -361,7 +395,9 @@ def test_a_row_beyond_a_limit_reads_its_number_at_its_own_event_time(
     assert (read, [columns["k"] for _, columns in given]) == ([], passed)
 
 
-def test_a_limit_that_is_full_lets_the_operator_below_it_keep_its_keys(start: Callable[[str], OperatorStream]) -> None:
+def test_a_limit_that_is_full_lets_the_operator_below_it_keep_its_keys(
+    start: Callable[[str], OperatorStream],
+) -> None:
     stream = start(f"SELECT k FROM ({FIRST.format('1 h')}) LIMIT 1")
 
     given = [stream.feed(*(row(key, 0, 10) for key in keys)) for keys in ("abc", "bcd")]
@@ -376,11 +412,13 @@ def test_a_limit_that_is_full_lets_the_operator_below_it_keep_its_keys(start: Ca
 @pytest.mark.parametrize("name", KEPT)
 def test_event_time_needs_a_watermark(module_driver: SparkDriver, name: str) -> None:
     session = module_driver.session
-    session.readStream.format("rate").load().selectExpr("'a' AS k", "1 AS side", "1L AS ts").createOrReplaceTempView(
-        "clicks"
-    )
+    session.readStream.format("rate").load().selectExpr(
+        "'a' AS k", "1 AS side", "1L AS ts"
+    ).createOrReplaceTempView("clicks")
 
-    with pytest.raises(Unsupported, match=r"EVENT TIME for the TTL of .*State: .* of which no column has a watermark"):
+    with pytest.raises(
+        Unsupported, match=r"EVENT TIME for the TTL of .*State: .* of which no column has a watermark"
+    ):
         changelog_of(session, with_state_ttls(KEPT[name].format("1 h EVENT TIME")))
 
 

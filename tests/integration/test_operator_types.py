@@ -1,4 +1,6 @@
-"""Values of every type, and NULL in their places, in each operator on a real Spark: a stream gives what a batch does."""
+"""Values of every type, and NULL in their places, in each operator on a real Spark:
+a stream gives what a batch does.
+"""
 
 from __future__ import annotations
 
@@ -33,14 +35,32 @@ VALUES = {
     "day": "date_add(DATE '1500-02-27', n)",
     "raw": "CAST(city || n AS BINARY)",
     "dbl": "CASE n % 4 WHEN 0 THEN double('NaN') WHEN 1 THEN 0.0D WHEN 2 THEN -0.0D ELSE n / 3 END",
-    "flt": "CAST(CASE n % 4 WHEN 0 THEN double('NaN') WHEN 1 THEN 0.0D WHEN 2 THEN -0.0D ELSE 1.5D END AS FLOAT)",
+    "flt": (
+        "CAST(CASE n % 4 WHEN 0 THEN double('NaN') WHEN 1 THEN 0.0D WHEN 2 THEN -0.0D ELSE 1.5D END AS FLOAT)"
+    ),
     "dur": "make_dt_interval(n, 1)",
     "months": "make_ym_interval(n % 3)",
     "said": "upper(city) COLLATE UTF8_LCASE",
     "is_odd": "n % 2 = 1",
 }
 """Columns by their names; each is NULL in some rows."""
-KEYS = ("city", "st", "arr", "mp", "big", "small", "ts", "wall", "day", "raw", "dbl", "flt", "dur", "months", "is_odd")
+KEYS = (
+    "city",
+    "st",
+    "arr",
+    "mp",
+    "big",
+    "small",
+    "ts",
+    "wall",
+    "day",
+    "raw",
+    "dbl",
+    "flt",
+    "dur",
+    "months",
+    "is_odd",
+)
 """Of whose types keys may be."""
 TYPED = ", ".join(
     f"IF(n % 7 = {place % 7}, NULL, {value}) AS {name}" for place, (name, value) in enumerate(VALUES.items())
@@ -58,13 +78,17 @@ QUERIES = {
     "top of changes": f"SELECT rn, {ALL} FROM ({FIRST}) WHERE rn <= 2",
     "join": f"SELECT a.n, b.n AS other, {', '.join(f'b.{name}' for name in VALUES)} FROM {ROWS} AS a "
     f"LEFT JOIN {ROWS} AS b ON a.dbl = b.dbl AND a.big <=> b.big AND a.st.d = b.st.d",
-    "join of structs": f"SELECT a.st, a.n, b.n AS other FROM {ROWS} AS a JOIN {ROWS} AS b ON a.st = b.st AND a.n < b.n",
+    "join of structs": (
+        f"SELECT a.st, a.n, b.n AS other FROM {ROWS} AS a JOIN {ROWS} AS b ON a.st = b.st AND a.n < b.n"
+    ),
     "join of changes": f"SELECT a.n, {', '.join(f'a.{name}' for name in VALUES)}, b.total FROM {ROWS} AS a "
     "FULL JOIN (SELECT city, count(*) AS total FROM clicks GROUP BY city) AS b ON a.city = b.city",
     "values": f"SELECT city, {COUNTED} FROM {ROWS} GROUP BY city",
     # A batch counts two maps of the same entries in another order, which it groups as one.
-    "distinct values": f"SELECT city, {', '.join(f'count(DISTINCT {name}) AS {name}' for name in KEYS if name != 'mp')} "
-    f"FROM {ROWS} GROUP BY city",
+    "distinct values": (
+        f"SELECT city, {', '.join(f'count(DISTINCT {name}) AS {name}' for name in KEYS if name != 'mp')} "
+        f"FROM {ROWS} GROUP BY city"
+    ),
     "values of changes": f"SELECT count(*) AS n, {GREATEST}, sum(big % 7) AS s, "
     f"max_by(var, n) AS var, max_by(mp, n) AS mp FROM {LAST}",
     # Spark has no DISTINCT of maps.
@@ -89,7 +113,9 @@ def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
 
 def packed(queries: Mapping[str, str]) -> str:
     row = "to_json(struct(*), map('ignoreNullFields', 'false'))"
-    return " UNION ALL ".join(f"SELECT '{name}' AS q, {row} AS r FROM ({text})" for name, text in queries.items())
+    return " UNION ALL ".join(
+        f"SELECT '{name}' AS q, {row} AS r FROM ({text})" for name, text in queries.items()
+    )
 
 
 def standing(changes: Iterable[Change]) -> Counter[tuple[str, str]]:
@@ -102,7 +128,9 @@ def standing(changes: Iterable[Change]) -> Counter[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_values_of_every_type_go_through_each_operator_as_in_a_batch(session: SparkSession, tmp_path: Path) -> None:
+def test_values_of_every_type_go_through_each_operator_as_in_a_batch(
+    session: SparkSession, tmp_path: Path
+) -> None:
     rows = [{"city": ("Rome", "Oslo", None)[n % 3], "n": n} for n in range(30)]
     stream = OperatorStream(session, tmp_path, COLUMNS, statement(packed(QUERIES)))
 
@@ -111,7 +139,9 @@ def test_values_of_every_type_go_through_each_operator_as_in_a_batch(session: Sp
     changes += stream.feed(*rows[15:])
     stream.stop()
 
-    session.createDataFrame([(row["city"], row["n"]) for row in rows], COLUMNS).createOrReplaceTempView("clicks")
+    session.createDataFrame([(row["city"], row["n"]) for row in rows], COLUMNS).createOrReplaceTempView(
+        "clicks"
+    )
     expected = Counter((row.q, row.r) for row in session.sql(packed(QUERIES)).collect())
     assert {name for name, _ in expected} == QUERIES.keys()
     assert standing(changes) == expected
@@ -132,13 +162,18 @@ def clicks(session: SparkSession) -> DataFrame:
         (f"SELECT count(*) FROM {ROWS} GROUP BY said", "COLLATION"),
         (f"SELECT count(*) FROM {ROWS} GROUP BY named_struct('s', said)", "COLLATION"),
         (
-            f"SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY var ORDER BY n) AS rn FROM {ROWS}) WHERE rn = 1",
+            (
+                "SELECT n FROM (SELECT *, ROW_NUMBER() OVER (PARTITION BY var ORDER BY n) AS rn "
+                f"FROM {ROWS}) WHERE rn = 1"
+            ),
             "VARIANT",
         ),
         (f"SELECT n FROM (SELECT *, ROW_NUMBER() OVER (ORDER BY mp) AS rn FROM {ROWS}) WHERE rn = 1", "MAP"),
     ],
 )
-def test_a_type_that_cannot_be_a_key_is_refused_by_name(session: SparkSession, text: str, reason: str) -> None:
+def test_a_type_that_cannot_be_a_key_is_refused_by_name(
+    session: SparkSession, text: str, reason: str
+) -> None:
     # Spark's own refusals too have the name of the type.
     with pytest.raises((MtError, AnalysisException), match=reason):
         statement(text)(clicks(session))

@@ -24,14 +24,18 @@ def events(world: RefreshWorld) -> RefreshWorld:
 
 
 MOMENTS = [
-    "ts > TIMESTAMP 'now'", "ts > 'now'", "ts < CAST('today' AS TIMESTAMP)", "CAST(ts AS DATE) = DATE 'yesterday'",
-    "ts > to_timestamp('now')", "CAST(ts AS DATE) = date('tomorrow')", "ts > CAST(concat('no', 'w') AS TIMESTAMP)",
+    "ts > TIMESTAMP 'now'", "ts > 'now'", "ts < CAST('today' AS TIMESTAMP)",
+    "CAST(ts AS DATE) = DATE 'yesterday'", "ts > to_timestamp('now')", "CAST(ts AS DATE) = date('tomorrow')",
+    "ts > CAST(concat('no', 'w') AS TIMESTAMP)",
 ]  # fmt: skip
 
 
 def test_a_word_that_spark_reads_as_a_moment_makes_a_query_unstable(events: RefreshWorld) -> None:
     events.spark("CREATE VIEW recent AS SELECT v FROM events WHERE ts > TIMESTAMP 'now'")
-    queries = [*(f"SELECT count(*) AS n FROM events WHERE {each}" for each in MOMENTS), "SELECT * FROM recent"]
+    queries = [
+        *(f"SELECT count(*) AS n FROM events WHERE {each}" for each in MOMENTS),
+        "SELECT * FROM recent",
+    ]
 
     vectors = {query: events.vector_of(query).unstable for query in queries}
     stable = events.vector_of(
@@ -44,8 +48,8 @@ def test_a_word_that_spark_reads_as_a_moment_makes_a_query_unstable(events: Refr
 
 def test_create_or_alter_gives_the_storage_its_options_and_comment(events: RefreshWorld) -> None:
     text = (
-        "CREATE OR ALTER MATERIALIZED TABLE mt COMMENT 'new' WITH ('write.parquet.compression-codec' = 'gzip') "
-        "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM events"
+        "CREATE OR ALTER MATERIALIZED TABLE mt COMMENT 'new' WITH ('write.parquet.compression-codec' = "
+        "'gzip') FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM events"
     )
     options = "WITH ('write.parquet.compression-codec' = 'zstd', 'write.distribution-mode' = 'range')"
     events.create("mt", "SELECT * FROM events", clauses=options)
@@ -77,7 +81,9 @@ def test_settings_and_options_of_one_refresh_act_on_its_rows_files(events: Refre
     assert events.run(run_id).status is RunStatus.SUCCEEDED, events.run(run_id).error
     assert files == [("ORC",)] * 3
     assert again.status is RunStatus.SUCCEEDED
-    assert {row[0] for row in events.plain(f"SELECT file_format FROM lake.{events.namespace}.mt.files")} == {"PARQUET"}
+    assert {row[0] for row in events.plain(f"SELECT file_format FROM lake.{events.namespace}.mt.files")} == {
+        "PARQUET"
+    }
 
 
 def test_a_session_tells_the_zone_of_its_queries_and_its_temporary_names(spark_driver: SparkDriver) -> None:

@@ -42,10 +42,12 @@ QUERIES = {
     "unicode before a name": "SELECT '😀 — ñ' AS name, id FROM orders WHERE name <> '😀'",
     "comments": "SELECT id, /* FROM orders */ name -- FROM orders\nFROM /* here */ orders -- the end",
     "a self-join": "SELECT a.id, b.name FROM orders a JOIN orders b ON a.id = b.id + 1",
-    "a CTE named like a table": "WITH orders AS (SELECT id + 100 AS id, name FROM lake.pins.orders) SELECT id, name FROM orders",
+    "a CTE named like a table": (
+        "WITH orders AS (SELECT id + 100 AS id, name FROM lake.pins.orders) SELECT id, name FROM orders"
+    ),
     "nested shadowing": (
-        "WITH t AS (SELECT id, name FROM orders) SELECT id, name FROM (WITH orders AS (SELECT id * 2 AS id, name FROM t) "
-        "SELECT id, name FROM orders) UNION ALL SELECT id, name FROM orders"
+        "WITH t AS (SELECT id, name FROM orders) SELECT id, name FROM (WITH orders AS (SELECT id * 2 AS id, "
+        "name FROM t) SELECT id, name FROM orders) UNION ALL SELECT id, name FROM orders"
     ),
     "subqueries": (
         "SELECT id, (SELECT max(name) FROM items) AS name FROM orders o WHERE id IN (SELECT id FROM items) "
@@ -55,7 +57,9 @@ QUERIES = {
     "TABLE t in brackets": "SELECT id, name FROM (TABLE /* all */ orders) AS t",
     "a set operation": "SELECT id, name FROM orders UNION SELECT id, name FROM items",
     "pipe syntax": "FROM orders |> WHERE id > 1 |> SELECT id, name",
-    "a lateral join": "SELECT o.id, l.name FROM orders o, LATERAL (SELECT name FROM items i WHERE i.id = o.id) l",
+    "a lateral join": (
+        "SELECT o.id, l.name FROM orders o, LATERAL (SELECT name FROM items i WHERE i.id = o.id) l"
+    ),
     "a hint and an alias": "SELECT /*+ BROADCAST(i) */ o.id, i.name FROM orders o JOIN items i USING (id)",
     "a view": "SELECT id, name FROM big_orders",
     "a view qualified by its name": "SELECT big_orders.id, name FROM lake.pins.big_orders",
@@ -65,10 +69,12 @@ QUERIES = {
     "a view of the session catalog": "SELECT id, name FROM spark_catalog.default.pins_view",
     "a name in the spelling of Spark's own catalog": "SELECT id, name FROM spark_catalog.Default.PINS_view",
     "a view below a CTE of the same name as its table": (
-        "WITH orders AS (SELECT 7 AS id, 'cte' AS name) SELECT id, name FROM big_orders UNION ALL SELECT id, name FROM orders"
+        "WITH orders AS (SELECT 7 AS id, 'cte' AS name) SELECT id, name FROM big_orders UNION ALL "
+        "SELECT id, name FROM orders"
     ),
     "a CTE that is read twice": (
-        "WITH w AS (SELECT id, name FROM orders -- all\n) SELECT w.id, v.name FROM w JOIN w AS v ON v.id = w.id"
+        "WITH w AS (SELECT id, name FROM orders -- all\n) SELECT w.id, v.name FROM w "
+        "JOIN w AS v ON v.id = w.id"
     ),
     "CTEs that read each other and name their columns": (
         "WITH `a b` (x, y) AS (SELECT id, name FROM orders WHERE name <> ')'), v AS (TABLE `a b`), "
@@ -76,7 +82,8 @@ QUERIES = {
         "WHERE v.x = orders.x AND v.x IN (SELECT x FROM `a b`)"
     ),
     "a sampled CTE that is read twice": (
-        "WITH w AS (SELECT id, name FROM orders) SELECT w.id, v.name FROM w TABLESAMPLE (100 PERCENT) JOIN w AS v ON v.id = w.id"
+        "WITH w AS (SELECT id, name FROM orders) SELECT w.id, v.name FROM w TABLESAMPLE (100 PERCENT) "
+        "JOIN w AS v ON v.id = w.id"
     ),
 }
 
@@ -106,8 +113,12 @@ class Pins:
         query, table_id = self.query(text), str(uuid4())
         columns = self.engine.queries.check_columns(_TARGET, self.engine.queries.analyse(query).columns)
         identifier = TableIdentifier("lake", ("pins",), f"mt_{next(_numbers)}")
-        self.engine.storage.create_storage(StorageSpec(identifier=identifier, table_id=table_id, columns=columns))
-        self.engine.metadata.swap(identifier, self.engine.metadata.load(identifier), MetadataChange(branch="run_1"))
+        self.engine.storage.create_storage(
+            StorageSpec(identifier=identifier, table_id=table_id, columns=columns)
+        )
+        self.engine.metadata.swap(
+            identifier, self.engine.metadata.load(identifier), MetadataChange(branch="run_1")
+        )
         summary = {"freshtable.run-id": "1", "freshtable.partitions": "null"}
         write = Write(
             job_id=uuid4().hex,
@@ -139,7 +150,8 @@ def pins(spark_driver: SparkDriver) -> Iterator[Pins]:
     pins.sql("USE lake.pins")
     pins.sql("CREATE VIEW lake.pins.big_orders AS SELECT id, name FROM orders WHERE id > 1 -- only big ones")
     pins.sql(
-        "CREATE VIEW lake.pins.nested (n, m) AS WITH orders AS (SELECT * FROM big_orders) SELECT id, name FROM orders"
+        "CREATE VIEW lake.pins.nested (n, m) AS WITH orders AS (SELECT * FROM big_orders) "
+        "SELECT id, name FROM orders"
     )
     pins.sql("CREATE VIEW spark_catalog.default.pins_view AS SELECT * FROM lake.pins.orders")
     yield pins
@@ -169,7 +181,10 @@ def test_a_version_written_by_the_user_stays(pins: Pins) -> None:
     old = pins.vector("SELECT * FROM orders").sources[0].version
     assert old is not None
     pins.sql("INSERT INTO lake.pins.orders VALUES (4, 'd')")
-    text = f"SELECT coalesce(a.id, 0) AS id, b.name FROM orders VERSION AS OF {old['at']} a RIGHT JOIN orders b ON a.id + 1 = b.id"
+    text = (
+        f"SELECT coalesce(a.id, 0) AS id, b.name FROM orders VERSION AS OF {old['at']} a RIGHT "
+        "JOIN orders b ON a.id + 1 = b.id"
+    )
     expected, vector = pins.plain(text), pins.vector(text)
     pins.sql("INSERT INTO lake.pins.orders VALUES (5, 'e')")
 
@@ -200,7 +215,11 @@ def test_columns_that_change_without_a_commit_are_read_from_the_version_before(p
 
 @pytest.mark.slow
 def test_columns_that_a_query_does_not_read_are_no_part_of_what_it_reads(pins: Pins) -> None:
-    texts = ("SELECT id FROM orders", "SELECT v.name FROM spark_catalog.default.pins_view AS v", QUERIES["subqueries"])
+    texts = (
+        "SELECT id FROM orders",
+        "SELECT v.name FROM spark_catalog.default.pins_view AS v",
+        QUERIES["subqueries"],
+    )
     before = [pins.vector(text) for text in texts]
     pins.sql("ALTER TABLE lake.pins.orders ADD COLUMN note STRING FIRST")
     pins.sql("ALTER TABLE lake.pins.orders RENAME COLUMN note TO remark")
@@ -259,7 +278,9 @@ def test_a_session_view_made_in_another_zone_is_not_expanded(pins: Pins) -> None
 def test_a_replaced_view_is_another_version(pins: Pins) -> None:
     text = "SELECT * FROM big_orders"
     before = pins.vector(text)
-    pins.sql("CREATE OR REPLACE VIEW lake.pins.big_orders AS SELECT id, name FROM lake.pins.items WHERE id = 1")
+    pins.sql(
+        "CREATE OR REPLACE VIEW lake.pins.big_orders AS SELECT id, name FROM lake.pins.items WHERE id = 1"
+    )
 
     vector = pins.vector(text)
 
@@ -283,8 +304,12 @@ def test_a_source_made_again_under_its_name_is_another_version(pins: Pins) -> No
 
 UNPINNABLE = {
     "SELECT * FROM IDENTIFIER('lake.pins.orders')": "IDENTIFIER() names what it reads only when it runs",
-    "SELECT snapshot_id FROM lake.pins.orders.snapshots": "lake.pins.orders.snapshots is not a table at one version",
-    "SELECT * FROM lake.pins.orders.branch_main": "lake.pins.orders.branch_main is not a table at one version",
+    "SELECT snapshot_id FROM lake.pins.orders.snapshots": (
+        "lake.pins.orders.snapshots is not a table at one version"
+    ),
+    "SELECT * FROM lake.pins.orders.branch_main": (
+        "lake.pins.orders.branch_main is not a table at one version"
+    ),
     "SELECT * FROM orders VERSION AS OF 'main'": "lake.pins.orders AS OF main is not a table at one version",
     "SELECT * FROM big_orders TABLESAMPLE (100 PERCENT)": "its relations cannot be replaced in the text",
 }
@@ -304,7 +329,11 @@ def test_what_cannot_be_pinned_says_why_and_has_versions_all_the_same(pins: Pins
 def test_a_source_without_a_commit_is_a_version_without_rows(pins: Pins) -> None:
     pins.sql("DROP TABLE lake.pins.items")
     pins.sql("CREATE TABLE lake.pins.items (id INT, name STRING) USING iceberg")
-    texts = ("SELECT * FROM items", "SELECT o.id, i.name FROM orders o LEFT JOIN items i ON i.id = o.id", "TABLE items")
+    texts = (
+        "SELECT * FROM items",
+        "SELECT o.id, i.name FROM orders o LEFT JOIN items i ON i.id = o.id",
+        "TABLE items",
+    )
     vectors = [pins.vector(text) for text in texts]
     pins.sql("INSERT INTO lake.pins.items VALUES (1, 'late')")
 
@@ -338,9 +367,9 @@ def test_a_look_at_many_queries_tells_which_of_their_sources_changed(pins: Pins)
     assert look_after("CREATE OR REPLACE VIEW lake.pins.big_orders AS SELECT id FROM lake.pins.orders") == [
         *(False, False, True, False)
     ]
-    assert look_after("DROP TABLE lake.pins.`odd.table x`", "INSERT INTO lake.pins.items VALUES (10, 'y')") == [
-        *(False, True, False, True)
-    ]
+    assert look_after(
+        "DROP TABLE lake.pins.`odd.table x`", "INSERT INTO lake.pins.items VALUES (10, 'y')"
+    ) == [*(False, True, False, True)]
     assert look_after("CREATE TABLE lake.pins.`odd.table x` (id INT, name STRING) USING iceberg") == [
         *(False, False, False, True)
     ]

@@ -1,4 +1,6 @@
-"""The ports of Spark: what listens in the gateway's process and in its JVM refuses a client without a secret."""
+"""The ports of Spark: what listens in the gateway's process and in its JVM refuses a client
+without a secret.
+"""
 
 from __future__ import annotations
 
@@ -53,11 +55,15 @@ def test_every_port_of_the_jvm_refuses_who_has_no_secret_while_a_stream_runs(
     batches.wait_next()
 
 
-def test_the_port_of_the_workers_of_python_functions_refuses_who_has_no_secret(spark_driver: SparkDriver) -> None:
+def test_the_port_of_the_workers_of_python_functions_refuses_who_has_no_secret(
+    spark_driver: SparkDriver,
+) -> None:
     session = spark_driver.new_session()
     one_more = udf(lambda number: number + 1, "long")
     counted = session.range(3).select(one_more("id").alias("n")).toArrow().column("n").to_pylist()
-    living = [each for each in psutil.Process(spark_driver.pid).children() if each.status() != psutil.STATUS_ZOMBIE]
+    living = [
+        each for each in psutil.Process(spark_driver.pid).children() if each.status() != psutil.STATUS_ZOMBIE
+    ]
     daemons = [each for each in living if "pyspark.daemon" in each.cmdline()]
 
     asked = [refusals(daemon.pid) for daemon in daemons]

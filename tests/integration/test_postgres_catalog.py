@@ -9,9 +9,11 @@ import pytest
 from tests.depth import DEPTH
 
 ROOT = Path(__file__).parents[2]
-# What the catalog does: it makes and drops tables, and lets one of two commits win. Rows and versions are in files.
+# What the catalog does: it makes and drops tables, and lets one of two commits win.
+# Rows and versions are in files.
 BY_CATALOG = (
-    "creating or dropp or appended_once or swap or stale or publish or foreign or heard or missing or not_there"
+    "creating or dropp or appended_once or swap or stale or publish or foreign or heard "
+    "or missing or not_there"
 )
 
 # Not all creations: each session of Spark has connections of its own to the catalog.
@@ -44,7 +46,11 @@ def test_engine_streams_and_creations_hold_with_the_catalog_on_postgresql_and_le
     command = [sys.executable, "-m", "pytest", *MODULES, "-k", CHOSEN, "-q"]
 
     run = subprocess.run(
-        [*command, f"--catalog-url={postgres_database}"], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, f"--catalog-url={postgres_database}"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
 
     assert run.returncode == 0, run.stdout[-4000:]

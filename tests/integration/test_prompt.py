@@ -1,4 +1,6 @@
-"""A person at the prompt of `freshtable sql`, in a pseudo terminal, on a real gateway with a real Spark that dies under it."""
+"""A person at the prompt of `freshtable sql`, in a pseudo terminal, on a real gateway with a real Spark
+that dies under it.
+"""
 
 from __future__ import annotations
 
@@ -37,14 +39,18 @@ def answers(gateway: GatewayUnderTest) -> bool:
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTest]:
     with GatewayUnderTest(tmp_path_factory.mktemp("home")) as gateway:
         gateway.start()
-        gateway.sql("CREATE TABLE lake.default.numbers USING iceberg AS SELECT id FROM range(0, 100000, 1, 4)")
+        gateway.sql(
+            "CREATE TABLE lake.default.numbers USING iceberg AS SELECT id FROM range(0, 100000, 1, 4)"
+        )
         yield gateway
 
 
 @pytest.fixture
 def person(gateway: GatewayUnderTest, tmp_path: Path) -> Iterator[ScreenTerminal]:
     folders = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path), "NO_COLOR": "1"}
-    with ScreenTerminal([str(PROGRAM), "sql", "--gateway", gateway.url], {**os.environ, **folders}) as terminal:
+    with ScreenTerminal(
+        [str(PROGRAM), "sql", "--gateway", gateway.url], {**os.environ, **folders}
+    ) as terminal:
         terminal.see(at_prompt, WAIT_S)
         yield terminal
         terminal.type(CTRL_D)
@@ -53,14 +59,16 @@ def person(gateway: GatewayUnderTest, tmp_path: Path) -> Iterator[ScreenTerminal
 
 def test_commands_tell_what_there_is_and_what_refreshes_did(person: ScreenTerminal) -> None:
     answered(
-        person, "CREATE MATERIALIZED TABLE total FRESHNESS = INTERVAL '1' DAY AS SELECT count(*) AS n FROM numbers;"
+        person,
+        "CREATE MATERIALIZED TABLE total FRESHNESS = INTERVAL '1' DAY AS SELECT count(*) AS n FROM numbers;",
     )
     answered(person, "CREATE FUNCTION twice(a INT) RETURN 2 * a;")
 
     assert cells(person, r"\dt default") == cells(person, r"\dt") == ["numbers", "total"]
     assert (cells(person, r"\l lake"), cells(person, r"\df")) == (["default"], ["twice"])
     assert re.fullmatch(
-        r"lake\.default\.total: the INITIAL refresh of \S+ \S+ computed rows by recompute and ended as SUCCEEDED, because: "
+        r"lake\.default\.total: the INITIAL refresh of \S+ \S+ computed rows by recompute and ended as "
+        r"SUCCEEDED, because: "
         r"never refreshed before\.",
         answered(person, r"\why total")[0],
     )
@@ -71,7 +79,10 @@ def test_commands_tell_what_there_is_and_what_refreshes_did(person: ScreenTermin
 
 def test_an_error_of_spark_has_carets_under_its_token_and_the_way_out(person: ScreenTerminal) -> None:
     assert answered(person, "SELECT id, nope FROM numbers;") == [
-        "Error: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nope` cannot be resolved.",
+        (
+            "Error: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, "
+            "or function parameter with name `nope` cannot be resolved."
+        ),
         "  SELECT id, nope FROM numbers",
         "             ^^^^",
         "Did you mean one of the following? [`id`]. SQLSTATE: 42703",
@@ -96,9 +107,14 @@ def test_a_statement_that_runs_shows_tasks_and_rows_until_it_is_cancelled(person
 def test_a_result_without_end_is_printed_as_it_comes_until_it_is_cancelled(person: ScreenTerminal) -> None:
     answered(person, "SET 'sql-client.execution.result-mode' = 'tableau';")
     answered(person, "SET 'execution.runtime-mode' = 'streaming';")
-    answered(person, "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '50');")
+    answered(
+        person,
+        "CREATE TEMPORARY TABLE ticks (n BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '50');",
+    )
 
-    live = watched(person, "SELECT n FROM ticks;", lambda lines: sum(line.startswith("|") for line in lines) > 20)
+    live = watched(
+        person, "SELECT n FROM ticks;", lambda lines: sum(line.startswith("|") for line in lines) > 20
+    )
     person.type(CTRL_C)
     canceled = person.see(at_prompt, WAIT_S)
 
@@ -124,7 +140,9 @@ def test_a_statement_for_which_spark_has_no_memory_says_what_to_do_and_the_next_
 
 
 @pytest.mark.kills
-def test_a_person_works_on_after_the_death_of_the_gateway(gateway: GatewayUnderTest, person: ScreenTerminal) -> None:
+def test_a_person_works_on_after_the_death_of_the_gateway(
+    gateway: GatewayUnderTest, person: ScreenTerminal
+) -> None:
     answered(person, "CREATE TEMPORARY VIEW few AS SELECT id FROM numbers WHERE id < 3;")
     gateway.kill()
     away = answered(person, "SELECT count(*) FROM few;")
@@ -135,5 +153,8 @@ def test_a_person_works_on_after_the_death_of_the_gateway(gateway: GatewayUnderT
     met = cells(person, "SELECT count(*) AS n FROM numbers;")
 
     assert away[0].startswith(f"Error: There is no gateway at {gateway.url} ")
-    assert "What it had is lost: CREATE TEMPORARY VIEW few. Run that again first. This statement was not run." in lost
+    assert (
+        "What it had is lost: CREATE TEMPORARY VIEW few. Run that again first. This statement was not run."
+        in lost
+    )
     assert met == ["100000"]

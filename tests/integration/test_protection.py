@@ -39,7 +39,9 @@ NAMES = (TableIdentifier("lake", ("guarded",), "mt"), TableIdentifier("lake", ("
 
 
 class Guarded:
-    """A session of a gateway whose registry has `mt` in the namespace `guarded` of `lake`; `plain` is an ordinary table."""
+    """A session of a gateway whose registry has `mt` in the namespace `guarded` of `lake`;
+    `plain` is an ordinary table.
+    """
 
     def __init__(self, driver: SparkDriver) -> None:
         self.registry = registry = MemoryRegistry(FakeClock(datetime(2026, 1, 1, tzinfo=UTC)))
@@ -65,8 +67,15 @@ class Guarded:
 
     def state(self) -> object:
         """Return all that a refused statement must leave as it was."""
-        show = "SHOW TABLES IN lake.guarded", "SHOW VIEWS IN lake.guarded", "SHOW TBLPROPERTIES lake.guarded.mt"
-        columns = "DESCRIBE lake.guarded.mt", "SELECT name, snapshot_id FROM lake.guarded.mt.refs ORDER BY name"
+        show = (
+            "SHOW TABLES IN lake.guarded",
+            "SHOW VIEWS IN lake.guarded",
+            "SHOW TBLPROPERTIES lake.guarded.mt",
+        )
+        columns = (
+            "DESCRIBE lake.guarded.mt",
+            "SELECT name, snapshot_id FROM lake.guarded.mt.refs ORDER BY name",
+        )
         return [self.run(text) for text in (*show, *columns)]
 
 
@@ -128,7 +137,10 @@ CHANGES = (
     ("WITH c AS (SELECT 1, 'y') INSERT INTO lake.guarded.mt SELECT * FROM c", ROWS),
     ("FROM lake.guarded.plain INSERT INTO lake.guarded.mt SELECT a, b", ROWS),
     (
-        "FROM lake.guarded.plain INSERT INTO lake.guarded.plain SELECT a, b INSERT INTO lake.guarded.mt SELECT a, b",
+        (
+            "FROM lake.guarded.plain INSERT INTO lake.guarded.plain SELECT a, b "
+            "INSERT INTO lake.guarded.mt SELECT a, b"
+        ),
         ROWS,
     ),
     ("UPDATE lake.guarded.mt SET a = 2", ROWS),
@@ -143,7 +155,10 @@ CHANGES = (
     ("REPLACE TABLE lake.guarded.mt (a INT)", OPTIONS),
     ("CREATE OR REPLACE VIEW lake.guarded.mt AS SELECT 1 AS a", OPTIONS),
     ("LOAD DATA INPATH '/tmp/x' INTO TABLE lake.guarded.mt", ROWS),
-    ("CREATE TEMPORARY VIEW v USING iceberg OPTIONS (path 'lake.guarded.mt')", "AS SELECT * FROM lake.guarded.mt"),
+    (
+        "CREATE TEMPORARY VIEW v USING iceberg OPTIONS (path 'lake.guarded.mt')",
+        "AS SELECT * FROM lake.guarded.mt",
+    ),
     ("DROP TABLE IDENTIFIER('lake.guarded.' || 'mt')", DROP),
     ("INSERT INTO IDENTIFIER('lake.guarded.' || 'mt') VALUES (2, 'y')", ROWS),
     ("CREATE OR REPLACE TABLE IDENTIFIER('lake.guarded.mt') AS SELECT 1 AS a", OPTIONS),
@@ -262,7 +277,9 @@ def test_a_temporary_view_of_the_same_name_is_meant_as_spark_means_it(
         session.run("DROP TABLE mt")
 
 
-@pytest.mark.parametrize("statement", ["SHOW CREATE TABLE lake.guarded.mt", "SHOW CREATE TABLE `lake`.`guarded`.`mt`"])
+@pytest.mark.parametrize(
+    "statement", ["SHOW CREATE TABLE lake.guarded.mt", "SHOW CREATE TABLE `lake`.`guarded`.`mt`"]
+)
 def test_show_create_table_points_at_show_create_materialized_table(guarded: Guarded, statement: str) -> None:
     with pytest.raises(Unsupported, match=r"use SHOW CREATE MATERIALIZED TABLE lake\.guarded\.mt"):
         guarded.run(statement)
@@ -290,9 +307,9 @@ def test_a_script_that_changes_a_materialized_table_anywhere_does_not_begin(guar
 
     assert [answer for answer in answers if "materialized table" not in answer] == []
     assert guarded.state() == before
-    assert guarded.run("BEGIN DECLARE x INT = 1; INSERT INTO lake.guarded.plain VALUES (x, 'y'); SELECT x; END") == [
-        [1]
-    ]
+    assert guarded.run(
+        "BEGIN DECLARE x INT = 1; INSERT INTO lake.guarded.plain VALUES (x, 'y'); SELECT x; END"
+    ) == [[1]]
 
 
 @pytest.mark.parametrize(
@@ -315,15 +332,18 @@ def test_a_text_that_a_statement_computes_does_not_nest_too_deeply_either(guarde
 
 @pytest.mark.slow
 def test_long_statements_that_do_not_nest_run(guarded: Guarded) -> None:
-    chain, ors = " + ".join(["1"] * 500), " OR ".join(f"id = {number}" for number in range(rounds(2_000, 500)))
+    chain, ors = (
+        " + ".join(["1"] * 500),
+        " OR ".join(f"id = {number}" for number in range(rounds(2_000, 500))),
+    )
     unions = " UNION ALL ".join(["SELECT 1"] * (selects := rounds(200, 50)))
     rows = ", ".join(f"({number}, 'x')" for number in range(10_000))
     brackets = "SELECT " + "(" * 100 + "1" + ")" * 100
 
     assert guarded.run(f"SELECT {chain}, count(*) FROM range(9) WHERE {ors}") == [[500, 9]]
-    assert guarded.run(f"SELECT count(*) FROM range(20000) WHERE id IN ({', '.join(map(str, range(10_000)))})") == [
-        [10_000]
-    ]
+    assert guarded.run(
+        f"SELECT count(*) FROM range(20000) WHERE id IN ({', '.join(map(str, range(10_000)))})"
+    ) == [[10_000]]
     assert guarded.run(f"SELECT count(*) FROM ({unions})") == [[selects]]
     assert guarded.run(f"SELECT count(*) FROM VALUES {rows}") == [[10_000]]
     assert guarded.run(brackets) == [[1]]
@@ -363,7 +383,9 @@ def test_a_new_name_that_leaves_its_folder_is_refused_wherever_it_is_given(guard
 
     answers = {statement: guarded.refusal(statement) for statement in NEW_NAMES}
     with pytest.raises(DefinitionInvalid, match="choose another name"):
-        guarded.engine.reserve(guarded.context, "CREATE TABLE lake.guarded.`../x` AS SELECT 1 AS a", job_id="j")
+        guarded.engine.reserve(
+            guarded.context, "CREATE TABLE lake.guarded.`../x` AS SELECT 1 AS a", job_id="j"
+        )
 
     assert [each for each in answers.values() if "a new name must not contain" not in each] == []
     assert (guarded.state(), guarded.run("SHOW NAMESPACES IN lake")) == before
@@ -381,7 +403,9 @@ def test_a_database_is_dropped_with_what_it_holds(guarded: Guarded, module_drive
 
     refused = guarded.refusal("DROP DATABASE lake.full")
     with guarded.registry.transaction() as transaction:
-        transaction.jobs.insert(a_job("s2", definition=a_stream(reads=(("lake", "full", "deep", "odd name"),))))
+        transaction.jobs.insert(
+            a_job("s2", definition=a_stream(reads=(("lake", "full", "deep", "odd name"),)))
+        )
     busy = guarded.refusal("DROP DATABASE lake.full CASCADE")
     kept = guarded.run("SHOW TABLES IN lake.full"), guarded.run("SHOW TABLES IN lake.full.deep")
     with guarded.registry.transaction() as transaction:
@@ -431,7 +455,9 @@ def test_a_level_with_dots_is_the_same_namespace_to_the_catalog(guarded: Guarded
         guarded.run("DROP TABLE lake.`guarded.deep`.er")
 
 
-def test_what_materialized_tables_read_is_dropped_or_changed_with_a_warning_that_names_them(guarded: Guarded) -> None:
+def test_what_materialized_tables_read_is_dropped_or_changed_with_a_warning_that_names_them(
+    guarded: Guarded,
+) -> None:
     def warnings(sql: str) -> tuple[str, ...]:
         return guarded.engine.execute(guarded.context, sql, job_id=f"guarded-job-{next(_numbers)}").warnings
 
@@ -447,8 +473,8 @@ def test_what_materialized_tables_read_is_dropped_or_changed_with_a_warning_that
 
     way_out = "until it is there again, or until ALTER MATERIALIZED TABLE … AS gives the table another query."
     assert column == (
-        f"lake.guarded.source is read by {reader.identifier}; refreshes of those whose queries read a column that is gone fail "
-        f"{way_out}",
+        f"lake.guarded.source is read by {reader.identifier}; "
+        f"refreshes of those whose queries read a column that is gone fail {way_out}",
     )
     assert warnings("ALTER TABLE lake.guarded.source ADD COLUMN c INT") == ()
     assert warnings("DROP TABLE lake.guarded.unread") == ()

@@ -41,4 +41,6 @@ def test_an_aggregate_of_python_in_a_stream_is_refused_by_name(world: StreamWorl
             sessions.member(session, member, definition.settings).changelog({})
 
     assert refused.value.message.startswith("middle(")
-    assert refused.value.message.endswith(": a stream aggregates with functions of Spark and of Java, not of Python.")
+    assert refused.value.message.endswith(
+        ": a stream aggregates with functions of Spark and of Java, not of Python."
+    )

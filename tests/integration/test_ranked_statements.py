@@ -1,4 +1,6 @@
-"""Statements that rank or limit the rows of a stream, on a real Spark: which operators they become, and what these give."""
+"""Statements that rank or limit the rows of a stream, on a real Spark: which operators they become,
+and what these give.
+"""
 
 from __future__ import annotations
 
@@ -40,9 +42,9 @@ LAST = f"SELECT city, n FROM {NUMBERED.format('p DESC')} WHERE rn = 1".replace(
 def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
     session = module_driver.new_session()
     stream = session.readStream.format("rate").load()
-    stream.selectExpr("CAST(value AS STRING) AS city", "CAST(value AS INT) AS n", "timestamp AS at").createTempView(
-        "clicks"
-    )
+    stream.selectExpr(
+        "CAST(value AS STRING) AS city", "CAST(value AS INT) AS n", "timestamp AS at"
+    ).createTempView("clicks")
     session.sql("CREATE TEMPORARY VIEW tops AS SELECT * FROM " + TOP)
     with active_session(session):
         yield session
@@ -50,7 +52,9 @@ def session(module_driver: SparkDriver) -> Iterator[SparkSession]:
 
 def operators(found: Changelog) -> list[tuple[str, list[str]]]:
     """Return the operators that keep state, inputs first, and their states."""
-    return [(each.type, [state.name for state in each.states]) for each in found.operator.all() if each.states]
+    return [
+        (each.type, [state.name for state in each.states]) for each in found.operator.all() if each.states
+    ]
 
 
 def unique(found: Changelog) -> set[frozenset[str]]:
@@ -112,7 +116,10 @@ def test_a_statement_becomes_the_operator_of_flink(
     ("text", "reason"),
     [
         (f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'RANK')} WHERE rn <= 3", r"by ROW_NUMBER\(\) alone"),
-        (f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'DENSE_RANK')} WHERE rn = 1", r"by ROW_NUMBER\(\) alone"),
+        (
+            f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'DENSE_RANK')} WHERE rn = 1",
+            r"by ROW_NUMBER\(\) alone",
+        ),
         (
             f"SELECT n FROM {TOP.replace('BY city', 'BY city COLLATE UTF8_LCASE')} WHERE rn = 1",
             "several texts are equal",
@@ -122,7 +129,9 @@ def test_a_statement_becomes_the_operator_of_flink(
         (f"SELECT n FROM ({LAST}) ORDER BY n + rand() LIMIT 3", "has another value when a row is taken back"),
     ],
 )
-def test_what_no_stream_can_rank_is_refused_with_the_reason(session: SparkSession, text: str, reason: str) -> None:
+def test_what_no_stream_can_rank_is_refused_with_the_reason(
+    session: SparkSession, text: str, reason: str
+) -> None:
     with pytest.raises(Unsupported, match=reason):
         changelog_of(session, text)
 
@@ -136,7 +145,9 @@ def test_upserts_become_changes_of_whole_rows(module_driver: SparkDriver, tmp_pa
         assert operators(found) == [("stream-exec-changelog-normalize_1", ["changelogNormalizeState"])]
         return DataFrame(java_dataset(rows.sparkSession, found.plan), rows.sparkSession)
 
-    rows = OperatorStream(module_driver.new_session(), tmp_path, f"city STRING, n INT, {ROW_KIND} TINYINT", operator)
+    rows = OperatorStream(
+        module_driver.new_session(), tmp_path, f"city STRING, n INT, {ROW_KIND} TINYINT", operator
+    )
     oslo = {"city": "Oslo"}
 
     given = [
@@ -165,9 +176,10 @@ def test_the_records_of_a_topic_set_and_delete_the_rows_of_their_keys(
     module_driver: SparkDriver, tmp_path: Path
 ) -> None:
     created = parse(
-        "CREATE TEMPORARY TABLE totals (city STRING, n INT, twice AS n * 2, at AS PROCTIME(), PRIMARY KEY (city) NOT ENFORCED) "
-        "WITH ('connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'h:1', 'key.format' = 'raw', "
-        "'value.format' = 'json', 'value.json.ignore-parse-errors' = 'true', 'value.fields-include' = 'EXCEPT_KEY')"
+        "CREATE TEMPORARY TABLE totals (city STRING, n INT, twice AS n * 2, at AS PROCTIME(), "
+        "PRIMARY KEY (city) NOT ENFORCED) WITH ('connector' = 'upsert-kafka', 'topic' = 't', "
+        "'properties.bootstrap.servers' = 'h:1', 'key.format' = 'raw', 'value.format' = 'json', "
+        "'value.json.ignore-parse-errors' = 'true', 'value.fields-include' = 'EXCEPT_KEY')"
     )
     assert isinstance(created, CreateConnectorTable)
     topic = created.kafka
@@ -181,13 +193,17 @@ def test_the_records_of_a_topic_set_and_delete_the_rows_of_their_keys(
 
     given = [
         records.feed(_record("Oslo", '{"n": 1}'), _record("Oslo", '{"n": 2}'), _record("Rome", '{"n": 3}')),
-        records.feed(_record("Oslo", '{"n": 2}'), _record("Rome", None), _record("Bern", None), _record(None, "{}")),
+        records.feed(
+            _record("Oslo", '{"n": 2}'), _record("Rome", None), _record("Bern", None), _record(None, "{}")
+        ),
         records.feed(_record("Oslo", "no json"), _record("Rome", '{"n": 4}')),
         records.feed(_record("Oslo", '{"n": 0}'), _record("Rome", '{"n": 5}')),
     ]
     records.stop()
 
-    assert [sorted((columns["city"], kind, columns["twice"]) for kind, columns in batch) for batch in given] == [
+    assert [
+        sorted((columns["city"], kind, columns["twice"]) for kind, columns in batch) for batch in given
+    ] == [
         [("Oslo", "+I", 4), ("Rome", "+I", 6)],
         [("Rome", "-D", 6)],
         [("Rome", "+I", 8)],
@@ -197,8 +213,9 @@ def test_the_records_of_a_topic_set_and_delete_the_rows_of_their_keys(
 
 def test_a_batch_reads_one_row_of_a_key_that_has_several_forms_in_bytes(session: SparkSession) -> None:
     created = parse(
-        "CREATE TEMPORARY TABLE totals (id INT, n INT, twice AS n * 2, PRIMARY KEY (id) NOT ENFORCED) WITH ('connector' = "
-        "'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'h:1', 'key.format' = 'json', 'value.format' = 'json')"
+        "CREATE TEMPORARY TABLE totals (id INT, n INT, twice AS n * 2, PRIMARY KEY (id) NOT ENFORCED) "
+        "WITH ('connector' = 'upsert-kafka', 'topic' = 't', 'properties.bootstrap.servers' = 'h:1', "
+        "'key.format' = 'json', 'value.format' = 'json')"
     )
     assert isinstance(created, CreateConnectorTable)
     topic = created.kafka
@@ -218,7 +235,9 @@ def test_a_batch_reads_one_row_of_a_key_that_has_several_forms_in_bytes(session:
             for key, n, partition, offset, time in written
         ],
         "key STRING, value STRING, partition INT, offset BIGINT, timestamp STRING",
-    ).selectExpr("CAST(key AS BINARY)", "CAST(value AS BINARY)", "partition", "offset", "CAST(timestamp AS TIMESTAMP)")
+    ).selectExpr(
+        "CAST(key AS BINARY)", "CAST(value AS BINARY)", "partition", "offset", "CAST(timestamp AS TIMESTAMP)"
+    )
     records.createOrReplaceTempView("records")
 
     found = [session.sql(topic.rows("records")), batch_rows(records, topic)]
@@ -250,7 +269,12 @@ def _record(key: str | None, value: str | None) -> dict[str, str | None]:
             f"SELECT city, n, rn FROM {TOP} WHERE rn <= 2",
             [
                 [("+I", ["Oslo", 1, 1]), ("+I", ["Rome", 2, 1]), ("+I", ["Rome", 1, 2])],
-                [("-U", ["Rome", 2, 1]), ("+U", ["Rome", 5, 1]), ("-U", ["Rome", 1, 2]), ("+U", ["Rome", 4, 2])],
+                [
+                    ("-U", ["Rome", 2, 1]),
+                    ("+U", ["Rome", 5, 1]),
+                    ("-U", ["Rome", 1, 2]),
+                    ("+U", ["Rome", 4, 2]),
+                ],
                 [],
             ],
         ),
@@ -286,8 +310,12 @@ def test_a_statement_gives_what_each_batch_changes(
     assert [sorted(batch, key=lambda change: change[1][0]) for batch in found] == given
 
 
-@pytest.mark.parametrize(("text", "capped"), [("LIMIT 3", True), ("LIMIT 3 OFFSET 2", True), ("OFFSET 2", False)])
-def test_each_task_sends_no_more_rows_to_a_limit_than_fit(session: SparkSession, text: str, *, capped: bool) -> None:
+@pytest.mark.parametrize(
+    ("text", "capped"), [("LIMIT 3", True), ("LIMIT 3 OFFSET 2", True), ("OFFSET 2", False)]
+)
+def test_each_task_sends_no_more_rows_to_a_limit_than_fit(
+    session: SparkSession, text: str, *, capped: bool
+) -> None:
     with active_session(session):
         plan = changelog_of(session, f"SELECT city, n FROM clicks {text}").plan.toString()
 

@@ -48,7 +48,9 @@ _streams = count(1)
 
 @dataclass(frozen=True, kw_only=True)
 class Ranked:
-    """What an operator is asked for: `order` is `v` or `-v`, or nothing for the order of arrival; `keyed` is by `k`."""
+    """What an operator is asked for: `order` is `v` or `-v`, or nothing for the order of arrival;
+    `keyed` is by `k`.
+    """
 
     changes: bool = False
     order: str = ""
@@ -60,7 +62,9 @@ class Ranked:
 
     def plan(self, session: SparkSession, plan: Any, ttl: int) -> Any:
         ordered = [_sort_order(session, plan, self.order)] if self.order else []
-        ranking = java_operator(session, "Ranking")(as_java_list(session, ordered), self.latest, self.first, self.last)
+        ranking = java_operator(session, "Ranking")(
+            as_java_list(session, ordered), self.latest, self.first, self.last
+        )
         number = _attribute(session, "1 AS rn") if self.numbered else None
         keys, kept = _keys(session, plan, keyed=self.keyed), _kept(session, plan, ttl)
         if self.changes:
@@ -133,7 +137,9 @@ class Kept:
 
 
 def difference(before: Sequence[Row], after: Sequence[Row], number: int | None) -> Iterator[tuple[str, Row]]:
-    """Yield what makes *before* into *after*; with the *number* of the first row also those that have another number."""
+    """Yield what makes *before* into *after*; with the *number* of the first row also those
+    that have another number.
+    """
     gone: list[Row | None]
     came: list[Row | None]
     if number is None:
@@ -247,7 +253,9 @@ class Models:
 
     def changes(self, batch: Sequence[Signed], moment: Moment) -> Told:
         return Told(
-            (name, kind, row) for name, model in self._models.items() for kind, row in model.changes(batch, moment)
+            (name, kind, row)
+            for name, model in self._models.items()
+            for kind, row in model.changes(batch, moment)
         )
 
 

@@ -1,4 +1,6 @@
-"""What readers see while tables are refreshed under them: always one whole generation, and never an older one again."""
+"""What readers see while tables are refreshed under them: always one whole generation,
+and never an older one again.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,11 @@ REGIONS, DAYS, ROWS_OF_A_DAY = ("north", "south"), 10, 50
 ROWS = DAYS * ROWS_OF_A_DAY
 TABLES = ("whole", "parts")
 COUNTED = (
-    "SELECT region, min(generation) AS low, max(generation) AS high, count(*) AS n FROM {} GROUP BY region ORDER BY 1"
+    "SELECT region, min(generation) AS low, max(generation) AS high, count(*) AS n FROM {} "
+    "GROUP BY region ORDER BY 1"
 )
-# What a reader saw of one table at one time: (region, lowest and highest generation, rows) of each region; or an error.
+# What a reader saw of one table at one time: (region, lowest and highest generation, rows) of each region;
+# or an error.
 Seen = list[tuple[str, int, int, int]] | str
 Views = dict[str, list[Seen]]
 
@@ -38,7 +42,8 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[GatewayUnderTe
             rows_of(client, "CREATE TABLE source (generation INT, region STRING, day STRING, k INT)")
             _next_generation(client, 1)
             declared = (
-                "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT generation, region, day, k FROM source"
+                "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
+                "SELECT generation, region, day, k FROM source"
             )
             rows_of(client, f"CREATE MATERIALIZED TABLE whole {declared}")
             rows_of(client, f"CREATE MATERIALIZED TABLE parts PARTITIONED BY (region, day) {declared}")
@@ -56,7 +61,7 @@ def _next_generation(client: GatewayClient, generation: int) -> None:
     )
 
 
-# ------------------------------------------------------------------------------------------------------------ the tests
+# -------------------------------------------------------------------------------------------------- the tests
 
 
 def test_readers_see_whole_generations_during_9_refreshes(gateway: GatewayUnderTest, tmp_path: Path) -> None:
@@ -65,7 +70,9 @@ def test_readers_see_whole_generations_during_9_refreshes(gateway: GatewayUnderT
 
 @pytest.mark.skipif(DEPTH == 1, reason="the 9 refreshes of `make test-slow` are the same ones, fewer")
 @pytest.mark.timeout(1800 * DEPTH)
-def test_readers_see_whole_generations_during_many_refreshes(gateway: GatewayUnderTest, tmp_path: Path) -> None:
+def test_readers_see_whole_generations_during_many_refreshes(
+    gateway: GatewayUnderTest, tmp_path: Path
+) -> None:
     _watch_refreshes(gateway, tmp_path, generations=range(100, 100 + 34 * DEPTH))
 
 
@@ -94,7 +101,7 @@ def test_a_refresh_that_fails_half_way_leaves_the_old_rows_and_the_error_of_the_
     assert gateway.runs("fragile")[-1]["status"] == "SUCCEEDED"
 
 
-# ------------------------------------------------------------------------------------------------- refreshes and readers
+# -------------------------------------------------------------------------------------- refreshes and readers
 
 
 def _watch_refreshes(gateway: GatewayUnderTest, folder: Path, generations: range) -> None:
@@ -123,7 +130,11 @@ def _watch_refreshes(gateway: GatewayUnderTest, folder: Path, generations: range
 
 
 def _published(gateway: GatewayUnderTest, name: str) -> int:
-    return int(gateway.sql(f"SELECT count(*) AS n FROM lake.default.{name}.history WHERE is_current_ancestor")[0]["n"])
+    return int(
+        gateway.sql(f"SELECT count(*) AS n FROM lake.default.{name}.history WHERE is_current_ancestor")[0][
+            "n"
+        ]
+    )
 
 
 def _check(views: list[Seen], table: str) -> None:
@@ -144,7 +155,9 @@ def _check(views: list[Seen], table: str) -> None:
 
 def _counted(client: GatewayClient, table: str) -> Seen:
     """Let Spark count."""
-    return [(row["region"], row["low"], row["high"], row["n"]) for row in rows_of(client, COUNTED.format(table))]
+    return [
+        (row["region"], row["low"], row["high"], row["n"]) for row in rows_of(client, COUNTED.format(table))
+    ]
 
 
 def _raw(client: GatewayClient, table: str) -> Seen:
@@ -184,7 +197,9 @@ def _inside(gateway: GatewayUnderTest, read: Callable[[GatewayClient, str], Seen
 
 @contextmanager
 def _outside(gateway: GatewayUnderTest, folder: Path) -> Iterator[Callable[[], Views]]:
-    """Read with PyIceberg in a process of its own until the end of the block; what is given returns what it saw."""
+    """Read with PyIceberg in a process of its own until the end of the block;
+    what is given returns what it saw.
+    """
     out = folder / "seen.jsonl"
     command = [sys.executable, "-m", "tests.integration.outside_reader", str(gateway.home), str(out), *TABLES]
 

@@ -1,4 +1,6 @@
-"""What readers see while changes are applied to tables under them: the rows of the query at one source version after another."""
+"""What readers see while changes are applied to tables under them:
+the rows of the query at one source version after another.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ WAYS = {"dear": "signed", "totals": "merge"}
 # Deletes, updates and inserts rows in one commit, and gives each table other rows each time.
 CHANGE = (
     "MERGE INTO o USING (SELECT CAST(id AS INT) AS k FROM range({keys})) n ON o.k = n.k "
-    "WHEN MATCHED AND o.k % 11 = {number} % 11 THEN DELETE WHEN MATCHED AND o.k % 5 = {number} % 5 THEN UPDATE SET v = v + 100 "
-    "WHEN NOT MATCHED AND n.k % 3 = {number} % 3 THEN INSERT (k, v) VALUES (n.k, 30)"
+    "WHEN MATCHED AND o.k % 11 = {number} % 11 THEN DELETE WHEN MATCHED AND o.k % 5 = {number} % 5 THEN "
+    "UPDATE SET v = v + 100 WHEN NOT MATCHED AND n.k % 3 = {number} % 3 THEN INSERT (k, v) VALUES (n.k, 30)"
 )
 STORED = {
     "rewritten": "",
@@ -49,13 +51,16 @@ def test_readers_see_the_rows_of_one_version_after_another_while_changes_are_app
 ) -> None:
     take_tables_for_large(monkeypatch, stored != "rewritten", files=False)
     world.spark(
-        f"CREATE TABLE o USING iceberg AS SELECT CAST(id AS INT) AS k, CAST(id % 40 AS INT) AS v FROM range({KEYS})"
+        "CREATE TABLE o USING iceberg AS SELECT CAST(id AS INT) AS k, CAST(id % 40 AS INT) AS v "
+        f"FROM range({KEYS})"
     )
     for name, query in QUERIES.items():
         world.create(name, query, clauses=f"WITH ('refresh.strategy' = 'incremental'{STORED[stored]})")
     states = {name: [world.rows(name)] for name in QUERIES}
     readers = (
-        [by_spark(world)] if stored in ("deletion vectors", "equality deletes") else [by_spark(world), outside(world)]
+        [by_spark(world)]
+        if stored in ("deletion vectors", "equality deletes")
+        else [by_spark(world), outside(world)]
     )
 
     with ExitStack() as stack:
@@ -75,7 +80,9 @@ def test_readers_see_the_rows_of_one_version_after_another_while_changes_are_app
 
 
 def check(views: Views, states: Mapping[str, list[list[Row]]]) -> None:
-    """Fail unless each view of a table is one of its states, none is older than the one before, and the last is the newest."""
+    """Fail unless each view of a table is one of its states, none is older than the one before,
+    and the last is the newest.
+    """
     for name, seen in views.items():
         place = 0
         for rows in seen:

@@ -1,4 +1,6 @@
-"""Which way rows of a table are replaced by key: the table and the number of rows say so, and the rows are the same."""
+"""Which way rows of a table are replaced by key: the table and the number of rows say so,
+and the rows are the same.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,11 @@ KINDS = {
     "copy-on-write": (f"TBLPROPERTIES ({MODE.format('copy-on-write')})", COPIES, None),
     "format 1": ("TBLPROPERTIES ('format-version' = '1')", COPIES, None),
     "format 3": (f"TBLPROPERTIES ('format-version' = '3', {MODE.format('merge-on-read')})", VECTORS, None),
-    "partitions": (f"PARTITIONED BY (bucket(2, v)) TBLPROPERTIES ({MODE.format('merge-on-read')})", POSITIONS, None),
+    "partitions": (
+        f"PARTITIONED BY (bucket(2, v)) TBLPROPERTIES ({MODE.format('merge-on-read')})",
+        POSITIONS,
+        None,
+    ),
     "partitions without a merge mode": ("PARTITIONED BY (bucket(2, v))", COPIES, None),
     "equality deletes": ("TBLPROPERTIES ('write.upsert' = 'equality-delete')", EQUALITY, 0),
 }
@@ -71,7 +77,10 @@ class Place:
     def replace(self, *, many: bool = False, again: bool = False) -> tuple[Mapping[str, str], int]:
         """Replace rows by key; return the summary of the snapshot, and how many jobs that took."""
         commit = self.commit()
-        values, rows = self.relation(GONE, "k INT", many=many), self.relation(COME, "k INT, v STRING", many=many)
+        values, rows = (
+            self.relation(GONE, "k INT", many=many),
+            self.relation(COME, "k INT, v STRING", many=many),
+        )
         modes = None if again else DeleteModes.of(self.session, commit.table)
         with temporary_view(values.frame) as gone:
             before = started_jobs(self.session)
@@ -129,7 +138,8 @@ def test_few_rows_go_as_the_table_allows(places: Places, clauses: str, way: str,
 
 
 @pytest.mark.parametrize(
-    ("kind", "way"), [("merge-on-read", POSITIONS), ("without a merge mode", COPIES), ("equality deletes", EQUALITY)]
+    ("kind", "way"),
+    [("merge-on-read", POSITIONS), ("without a merge mode", COPIES), ("equality deletes", EQUALITY)],
 )
 def test_rows_that_are_not_at_hand_go_by_a_job(places: Places, kind: str, way: str) -> None:
     place = places.make(KINDS[kind][0])
@@ -162,7 +172,11 @@ def test_rows_that_come_into_an_empty_table_are_added_without_a_job(places: Plac
 @pytest.mark.parametrize("clauses", ["", "PARTITIONED BY (v)"])
 def test_no_rows_are_added_without_a_job_in_a_snapshot_of_its_own(places: Places, clauses: str) -> None:
     place = places.make(clauses)
-    commit, nothing, before = place.commit(), place.relation([], "k INT, v STRING"), started_jobs(places.session)
+    commit, nothing, before = (
+        place.commit(),
+        place.relation([], "k INT, v STRING"),
+        started_jobs(places.session),
+    )
 
     replace_rows(commit, AddedRows(rows=nothing), None)
 
@@ -176,7 +190,9 @@ def test_options_of_the_write_go_to_the_writer_of_spark(places: Places) -> None:
 
     replace_rows(place.commit(options={"write-format": "avro"}), rows, None)
 
-    files = places.session.sql(f"SELECT file_path FROM {place.name.sql}.files VERSION AS OF 'changed'").collect()
+    files = places.session.sql(
+        f"SELECT file_path FROM {place.name.sql}.files VERSION AS OF 'changed'"
+    ).collect()
     assert (place.rows(), {row.file_path.rpartition(".")[2] for row in files}) == (AFTER, {"avro"})
 
 
@@ -202,7 +218,9 @@ def test_equality_deletes_are_not_written_beside_files_of_other_partitions(place
 def test_null_in_a_column_that_is_not_null_is_refused_by_its_name(places: Places) -> None:
     place = places.make()
     places.session.sql(f"TRUNCATE TABLE {place.name.sql}")
-    place.catalogs.load_table(place.name).updateSchema().allowIncompatibleChanges().requireColumn("v").commit()
+    place.catalogs.load_table(place.name).updateSchema().allowIncompatibleChanges().requireColumn(
+        "v"
+    ).commit()
     rows = AddedRows(rows=place.relation([(1, None)], "k INT, v STRING"))
 
     with pytest.raises(QueryFailed, match="NULL in a column that is NOT NULL: one of `v`"):

@@ -1,7 +1,8 @@
-"""What is created in a gateway is there for sessions, refreshes and jobs after its stop, its kill and the loss of its Spark.
+"""What is created in a gateway is there for sessions, refreshes and jobs after its stop,
+its kill and the loss of its Spark.
 
-Catalogs, functions, tables over a stream, tables with a connector and a refresh have a story each: a generator that goes on
-after each event.
+Catalogs, functions, tables over a stream, tables with a connector and a refresh have a story each:
+a generator that goes on after each event.
 """
 
 from __future__ import annotations
@@ -55,11 +56,13 @@ def test_catalogs_functions_tables_and_refreshes_outlive_the_gateway_and_spark(
         assert next(story, "its end") == "its end"
 
 
-# --------------------------------------------------------------------------------------------------------------- a catalog
+# -------------------------------------------------------------------------------------------------- a catalog
 
 
 def a_catalog(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
-    """An Iceberg catalog with a materialized table, and with a password that its database does not ask for."""
+    """An Iceberg catalog with a materialized table, and with a password that its database
+    does not ask for.
+    """
     options = (
         f"'type' = 'iceberg', 'catalog-type' = 'jdbc', 'uri' = 'jdbc:sqlite:file:{folder}/second.db', "
         f"'jdbc.schema-version' = 'V1', 'jdbc.password' = '{SECRET}', 'warehouse' = '{folder}/second'"
@@ -69,7 +72,9 @@ def a_catalog(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
         """Add a row, and expect that a scheduled refresh reads it."""
         gateway.sql(f"INSERT INTO second.d.t VALUES ({number})")
         counted = "SELECT max(n) AS n FROM second.d.totals"
-        wait_until(lambda: gateway.sql(counted) == [{"n": number}], "no scheduled refresh read from the catalog")
+        wait_until(
+            lambda: gateway.sql(counted) == [{"n": number}], "no scheduled refresh read from the catalog"
+        )
 
     with gateway.client() as earlier:
         earlier.execute("SELECT 1")
@@ -96,7 +101,11 @@ def a_catalog(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
         assert registry.execute("SELECT name FROM catalogs").fetchall() == [("second",)]
     assert "totals" in str(bodies)
     assert SECRET not in str(bodies)
-    said = [path.read_text(errors="replace") for path in gateway.home.rglob("*") if path.suffix in {".txt", ".log"}]
+    said = [
+        path.read_text(errors="replace")
+        for path in gateway.home.rglob("*")
+        if path.suffix in {".txt", ".log"}
+    ]
     assert SECRET not in "".join(said)
     gateway.sql("DROP MATERIALIZED TABLE second.d.totals")
     gateway.sql("DROP CATALOG second")
@@ -105,16 +114,20 @@ def a_catalog(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
     yield
 
 
-# --------------------------------------------------------------------------------------------------------------- functions
+# -------------------------------------------------------------------------------------------------- functions
 
 
 def functions(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
-    """Functions of a jar, of a module and of SQL, which a materialized table calls, and a job that calls a temporary one too."""
+    """Functions of a jar, of a module and of SQL, which a materialized table calls,
+    and a job that calls a temporary one too.
+    """
     jar, module = function_jar(folder, "a.jar", **greeting("hello")), folder / "scores.py"
     module.write_text("def score(n: int) -> int:\n    return n + 1\n")
     of_module = f"RETURNS INT DETERMINISTIC AS 'scores.score' LANGUAGE PYTHON USING FILE '{module}'"
     _begin(gateway, f"AS 'shop.Greet' USING JAR '{jar}'", of_module)
-    wait_until(lambda: _words(gateway, "greetings") == ["hello3"], "the first refresh did not call the functions")
+    wait_until(
+        lambda: _words(gateway, "greetings") == ["hello3"], "the first refresh did not call the functions"
+    )
     wait_until(lambda: _words(gateway, "streamed") == ["hello202"], "the job did not call the functions")
 
     unchanged = _refreshed(gateway, 1)
@@ -136,11 +149,17 @@ def functions(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
     assert (_refreshed(gateway, 4), _words(gateway, "greetings")) == ("SUCCEEDED", ["hello12", "hello13"])
     ways = [run["strategy"] for run in gateway.runs("lake.default.greetings") if run["status"] == "SUCCEEDED"]
     assert ways == ["recompute", "recompute", "append"]
-    # The job has the code that its temporary function had; of the other function it has the new code since it began again.
+    # The job has the code that its temporary function had; of the other function it has the new code
+    # since it began again.
     wait_until(lambda: _words(gateway, "streamed") == ["hello1203", "hello202"], "the job did not go on")
     yield
 
-    assert {row["function name"] for row in gateway.sql("SHOW USER FUNCTIONS")} == {"bomb", "greet", "plus", "score"}
+    assert {row["function name"] for row in gateway.sql("SHOW USER FUNCTIONS")} == {
+        "bomb",
+        "greet",
+        "plus",
+        "score",
+    }
     [job] = [job for job in gateway.sql("SHOW JOBS") if "streamed" in str(job["job name"])]
     gateway.sql(f"STOP JOB '{job['job id']}'")
     yield
@@ -156,13 +175,15 @@ def _begin(gateway: GatewayUnderTest, of_jar: str, of_module: str) -> None:
     gateway.sql("CREATE TABLE streamed (word STRING)")
     gateway.sql("INSERT INTO numbers VALUES (1)")
     gateway.sql(
-        "CREATE MATERIALIZED TABLE greetings WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' DAY "
-        "REFRESH_MODE = FULL AS SELECT greet(plus(score(n))) AS word FROM numbers"
+        "CREATE MATERIALIZED TABLE greetings WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL "
+        "'1' DAY REFRESH_MODE = FULL AS SELECT greet(plus(score(n))) AS word FROM numbers"
     )
     with gateway.client() as client:
         rows_of(client, f"CREATE TEMPORARY FUNCTION own {of_module}")
         rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
-        rows_of(client, "INSERT INTO streamed SELECT greet(CAST(own(n) + 100 * score(n) AS INT)) FROM numbers")
+        rows_of(
+            client, "INSERT INTO streamed SELECT greet(CAST(own(n) + 100 * score(n) AS INT)) FROM numbers"
+        )
 
 
 def _words(gateway: GatewayUnderTest, table: str) -> list[Any]:
@@ -173,12 +194,16 @@ def _refreshed(gateway: GatewayUnderTest, day: int) -> str:
     """Refresh the table as its workflow does on a day to come, and return the status of the refresh."""
     time = f"{datetime.now(UTC) + timedelta(days=day):%Y-%m-%d} 00:00:00"
     with gateway.client() as client:
-        handle = client.refresh(Refresh(identifier="lake.default.greetings", is_periodic=True, schedule_time=time))
+        handle = client.refresh(
+            Refresh(identifier="lake.default.greetings", is_periodic=True, schedule_time=time)
+        )
     return str(gateway.wait_ended("greetings", handle)["status"])
 
 
 def a_module_that_ends(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
-    """A module that ends the process which loads it, after a while; and the environment of the processes of a gateway."""
+    """A module that ends the process which loads it, after a while;
+    and the environment of the processes of a gateway.
+    """
     flag, module, seen = folder / "flag", folder / "bomb.py", folder / "seen"
     module.write_text(
         f"import os\nif os.path.exists({str(flag)!r}):\n    os._exit(3)\n"
@@ -212,11 +237,13 @@ def a_module_that_ends(gateway: GatewayUnderTest, folder: Path) -> Iterator[None
     yield
 
 
-# --------------------------------------------------------------------------------------------------- a table over a stream
+# -------------------------------------------------------------------------------------- a table over a stream
 
 
 def a_table_over_a_stream(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
-    """A materialized table that a job keeps, which has each row once and leaves nothing, and one that counts its rows."""
+    """A materialized table that a job keeps, which has each row once and leaves nothing,
+    and one that counts its rows.
+    """
     yield
     yield
     gateway.sql("CREATE TABLE ticks (value BIGINT) WITH ('connector' = 'rate', 'rows-per-second' = '5')")
@@ -230,7 +257,8 @@ def a_table_over_a_stream(gateway: GatewayUnderTest, folder: Path) -> Iterator[N
         "SELECT t.value, n.name FROM ticks t LEFT JOIN names n ON t.value = n.value"
     )
     gateway.sql(
-        "CREATE MATERIALIZED TABLE counted FRESHNESS = INTERVAL '2' SECOND AS SELECT count(*) AS n FROM followed"
+        "CREATE MATERIALIZED TABLE counted FRESHNESS = INTERVAL '2' SECOND AS "
+        "SELECT count(*) AS n FROM followed"
     )
     _wait_for_more(gateway)
     job = _job_of_followed(gateway)
@@ -288,7 +316,7 @@ def _job_of_followed(gateway: GatewayUnderTest) -> Row:
     return job
 
 
-# ------------------------------------------------------------------------------------------------- a table with a connector
+# ----------------------------------------------------------------------------------- a table with a connector
 
 
 def a_connector_table(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:
@@ -300,14 +328,17 @@ def a_connector_table(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]
     )
     gateway.sql("CREATE TABLE copies (id INT)")
     gateway.sql(
-        "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT count(*) AS n FROM events"
+        "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
+        "SELECT count(*) AS n FROM events"
     )
     with gateway.client() as client:
         rows_of(client, "SET 'execution.runtime-mode' = 'streaming'")
         [job] = rows_of(client, "INSERT INTO copies SELECT id FROM events")
 
     def see(*numbers: int) -> None:
-        """Add the last of *numbers*, and expect all in the table, in the copies and in the materialized table."""
+        """Add the last of *numbers*, and expect all in the table, in the copies
+        and in the materialized table.
+        """
         gateway.sql(f"INSERT INTO events VALUES ({numbers[-1]}, current_timestamp())")
         assert sorted(row["id"] for row in gateway.sql("SELECT id FROM lake.default.events")) == [*numbers]
         wait_until(lambda: len(gateway.sql("SELECT id FROM copies")) == len(numbers), "rows are not copied")
@@ -333,7 +364,7 @@ def a_connector_table(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]
     yield
 
 
-# ------------------------------------------------------------------------------------------------------------------- a run
+# ------------------------------------------------------------------------------------------------------ a run
 
 
 def a_run(gateway: GatewayUnderTest, folder: Path) -> Iterator[None]:

@@ -63,7 +63,9 @@ def waiting_tasks(world: World) -> bool:
     """Return whether a thread of Spark's executor sleeps in a task."""
     traces = world.driver.session._jvm.java.lang.Thread.getAllStackTraces()
     tasks = [thread for thread in traces if str(thread.getName()).startswith("Executor task")]
-    return any(str(frame).endswith("Thread.sleep(Native Method)") for task in tasks for frame in traces[task][:1])
+    return any(
+        str(frame).endswith("Thread.sleep(Native Method)") for task in tasks for frame in traces[task][:1]
+    )
 
 
 @pytest.mark.parametrize("partitions", [1, 3, 50])
@@ -90,7 +92,10 @@ def test_rows_that_are_there_once_the_query_is_planned_take_no_job(world: World,
 
 
 def test_rows_without_a_job_are_those_of_the_job(world: World) -> None:
-    values = "1 AS a, 'x' AS a, array(1, NULL) AS c, map('k', 1.5) AS d, named_struct('e', DATE '2024-02-29') AS f, X'01' AS g"
+    values = (
+        "1 AS a, 'x' AS a, array(1, NULL) AS c, map('k', 1.5) AS d, "
+        "named_struct('e', DATE '2024-02-29') AS f, X'01' AS g"
+    )
 
     without, with_job = world.run(f"SELECT {values}"), world.run(f"SELECT {values} FROM range(1)")
 
@@ -119,7 +124,10 @@ def test_many_small_partitions_take_few_jobs(world: World) -> None:
         "SELECT id, {late} AS late, 0 AS n FROM numbers LIMIT 50 OFFSET 5",
         "SELECT id, {late} AS late, TIMESTAMP_SECONDS(id) AS n FROM numbers LIMIT 50 OFFSET 5",
         "SELECT id, {late} AS late, (SELECT MAX(id) FROM range(3)) AS n FROM numbers LIMIT 50",
-        "SELECT id, {late} AS late, (SELECT MAX(id) FROM range(3)) AS n FROM numbers WHERE id % 2 = 0 LIMIT 25",
+        (
+            "SELECT id, {late} AS late, (SELECT MAX(id) FROM range(3)) AS n FROM numbers "
+            "WHERE id % 2 = 0 LIMIT 25"
+        ),
     ],
 )
 def test_a_limit_ends_the_query_when_enough_rows_are_there(world: World, select: str) -> None:
@@ -142,11 +150,14 @@ def test_a_limit_beyond_the_rows_brings_all_of_them(world: World) -> None:
 
 
 def test_rows_that_begin_sparse_and_go_on_dense_are_no_more_than_spark_lets_a_job_bring(world: World) -> None:
-    conf, key = world.driver.session.sparkContext._jsc.sc().conf(), "spark.driver.maxResultSize"  # type: ignore[union-attr]
+    conf = world.driver.session.sparkContext._jsc.sc().conf()  # type: ignore[union-attr]
+    key = "spark.driver.maxResultSize"
     conf.set(key, "3m")
 
     try:
-        rows = world.run("SELECT id, REPEAT(STRING(id), 100000) AS text FROM range(0, 80, 1, 80) WHERE id >= 40")
+        rows = world.run(
+            "SELECT id, REPEAT(STRING(id), 100000) AS text FROM range(0, 80, 1, 80) WHERE id >= 40"
+        )
         error = ended(rows)
     finally:
         conf.remove(key)
@@ -214,7 +225,10 @@ def test_rows_beyond_memory_are_kept_in_files_that_go_with_the_result(
 
 
 def test_settings_of_the_session_hold_for_the_tasks_of_every_wave(world: World) -> None:
-    query = "SELECT date_format(TIMESTAMP '2024-07-01 00:00:00' + make_dt_interval(0, 0, 0, id), 'VV HH') FROM range(0, 40, 1, 40)"
+    query = (
+        "SELECT date_format(TIMESTAMP '2024-07-01 00:00:00' + make_dt_interval(0, 0, 0, id), 'VV HH') "
+        "FROM range(0, 40, 1, 40)"
+    )
 
     rows = world.run(query, **{"spark.sql.session.timeZone": "Asia/Tokyo"})
 
@@ -229,7 +243,9 @@ def test_the_sessions_arrow_settings_change_no_value(world: World) -> None:
     assert rows.page(0, 10) == [["abc", "AQ==", ["x", None]]] * 3
 
 
-def test_a_query_that_waits_for_its_reader_holds_no_rows_in_the_jvm(spark_driver: SparkDriver, tmp_path: Path) -> None:
+def test_a_query_that_waits_for_its_reader_holds_no_rows_in_the_jvm(
+    spark_driver: SparkDriver, tmp_path: Path
+) -> None:
     world = World(spark_driver, Spools(tmp_path / "results", max_memory=1_000_000, max_disk=1_000_000))
     # The JVM is that of other tests as well.
     before = row_servers(spark_driver)

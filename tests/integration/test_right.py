@@ -17,7 +17,8 @@ def orders(world: RefreshWorld) -> RefreshWorld:
     """A world with a source of two days, three hours and rows without either."""
     world.spark(
         "CREATE TABLE orders (ds STRING, hh STRING, k INT, v STRING) USING iceberg PARTITIONED BY (ds)",
-        "INSERT INTO orders VALUES ('d1', '00', 1, 'a'), ('d1', '01', 2, 'b'), ('d2', '00', 3, 'c'), (NULL, NULL, 4, 'n')",
+        "INSERT INTO orders VALUES ('d1', '00', 1, 'a'), ('d1', '01', 2, 'b'), ('d2', '00', 3, 'c'), "
+        "(NULL, NULL, 4, 'n')",
     )
     return world
 
@@ -27,12 +28,13 @@ def succeeded(run: RefreshRun) -> RefreshRun:
     return run
 
 
-# ------------------------------------------------------------------------------------------- sources that move during a run
+# ----------------------------------------------------------------------------- sources that move during a run
 
 QUERIES = {
     "a self-join": "SELECT a.ds, a.hh, a.k, b.v FROM orders a LEFT JOIN orders b ON a.k = b.k + 1",
     "a CTE named like a table": (
-        "WITH orders AS (SELECT ds, hh, k * 10 AS k, v FROM orders) SELECT * FROM orders UNION ALL SELECT * FROM big"
+        "WITH orders AS (SELECT ds, hh, k * 10 AS k, v FROM orders) SELECT * FROM orders "
+        "UNION ALL SELECT * FROM big"
     ),
     "a nested view": "SELECT * FROM biggest WHERE EXISTS (SELECT 1 FROM big WHERE big.k = biggest.k)",
     "another spelling": "SELECT DS, Hh, `K`, Orders.V FROM lake.{namespace}.orders",
@@ -57,7 +59,9 @@ def test_a_commit_during_a_run_is_not_in_its_result(orders: RefreshWorld, query:
     expected, vector = orders.plain(text), orders.vector("mt").to_json()
     run_id = orders.request("mt")
 
-    orders.work(before="write", do=lambda: orders.spark("INSERT OVERWRITE orders VALUES ('d1', '00', 6, 'late')"))
+    orders.work(
+        before="write", do=lambda: orders.spark("INSERT OVERWRITE orders VALUES ('d1', '00', 6, 'late')")
+    )
 
     run = succeeded(orders.run(run_id))
     assert orders.rows("mt") == expected
@@ -70,7 +74,10 @@ DROPPED = "the source is made again"
 CHANGES = {
     "a column is added": ["ALTER TABLE orders ADD COLUMN note STRING"],
     "a column is dropped": ["ALTER TABLE orders DROP COLUMN extra"],
-    "a column is dropped and added": ["ALTER TABLE orders DROP COLUMN v", "ALTER TABLE orders ADD COLUMN v STRING"],
+    "a column is dropped and added": [
+        "ALTER TABLE orders DROP COLUMN v",
+        "ALTER TABLE orders ADD COLUMN v STRING",
+    ],
     "a column gets another name": [
         "ALTER TABLE orders RENAME COLUMN v TO old_v",
         "ALTER TABLE orders RENAME COLUMN extra TO v",
@@ -102,9 +109,10 @@ def query_of_views(orders: RefreshWorld) -> str:
 
 
 @pytest.mark.parametrize(
-    "change", [pytest.param(change, marks=() if change in NOT_SLOW else pytest.mark.slow) for change in CHANGES]
+    "change",
+    [pytest.param(change, marks=() if change in NOT_SLOW else pytest.mark.slow) for change in CHANGES],
 )
-def test_a_run_during_which_its_sources_change_shape_reads_what_it_recorded_and_the_next_one_reads_them_as_they_are(
+def test_a_run_during_which_its_sources_change_shape_reads_what_it_recorded_and_the_next_one_the_change(
     orders: RefreshWorld, change: str
 ) -> None:
     query = query_of_views(orders)
@@ -153,7 +161,7 @@ def test_a_run_whose_source_version_expires_before_it_is_read_begins_again(order
     assert orders.rows("mt") == orders.plain("TABLE orders")
 
 
-# -------------------------------------------------------------------------------------------------------------- partitions
+# ------------------------------------------------------------------------------------------------- partitions
 
 
 def test_a_partial_spec_on_two_columns_refreshes_just_its_partitions(orders: RefreshWorld) -> None:
@@ -180,14 +188,22 @@ def test_several_partitions_are_refreshed_beside_rows_whose_partition_is_null(or
     run = succeeded(orders.run(first))
     assert str(run.scope) == "hh=00, hh=01"
     assert orders.rows("mt") == in_order(
-        [("d1", "00", 1, "A"), ("d1", "01", 2, "B"), ("d2", "00", 3, "C"), (None, None, 4, "n"), ("d1", None, 5, "e")]
+        [
+            ("d1", "00", 1, "A"),
+            ("d1", "01", 2, "B"),
+            ("d2", "00", 3, "C"),
+            (None, None, 4, "n"),
+            ("d1", None, 5, "e"),
+        ]
     )
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(400)
 def test_a_year_of_partitions_is_refreshed_at_once(world: RefreshWorld) -> None:
-    world.spark("CREATE TABLE days USING iceberg AS SELECT 'day ' || id AS ds, CAST(id AS INT) AS k FROM range(370)")
+    world.spark(
+        "CREATE TABLE days USING iceberg AS SELECT 'day ' || id AS ds, CAST(id AS INT) AS k FROM range(370)"
+    )
     world.create("mt", "SELECT * FROM days", clauses="PARTITIONED BY (ds)")
     world.spark("INSERT OVERWRITE days SELECT ds, -k FROM days")
 
@@ -295,7 +311,9 @@ def test_rows_without_a_partition_value_are_written_with_the_whole_table_only(or
 
 def test_a_partition_column_in_another_case_is_the_same_column(orders: RefreshWorld) -> None:
     orders.create(
-        "mt", "SELECT DS AS Ds, k FROM ORDERS_VIEW".replace("ORDERS_VIEW", "orders"), clauses="PARTITIONED BY (dS)"
+        "mt",
+        "SELECT DS AS Ds, k FROM ORDERS_VIEW".replace("ORDERS_VIEW", "orders"),
+        clauses="PARTITIONED BY (dS)",
     )
     orders.spark("UPDATE orders SET k = k + 10")
 
@@ -312,21 +330,32 @@ def test_rows_are_cast_to_the_declared_types(orders: RefreshWorld) -> None:
 
     succeeded(orders.refresh("mt", ds="d1"))
 
-    assert orders.rows("mt") == orders.plain("SELECT ds, CAST(k AS BIGINT), CAST(k * 1.5 AS DECIMAL(30,6)) FROM orders")
+    assert orders.rows("mt") == orders.plain(
+        "SELECT ds, CAST(k AS BIGINT), CAST(k * 1.5 AS DECIMAL(30,6)) FROM orders"
+    )
 
 
-def test_a_foreign_commit_during_a_partition_run_survives_outside_its_partitions(orders: RefreshWorld) -> None:
+def test_a_foreign_commit_during_a_partition_run_survives_outside_its_partitions(
+    orders: RefreshWorld,
+) -> None:
     orders.create("mt", "SELECT * FROM orders", clauses="PARTITIONED BY (ds)")
     orders.spark("UPDATE orders SET v = upper(v)")
     run_id = orders.request("mt", ds="d1")
 
     orders.work(
-        before="publish: read", do=lambda: orders.spark("INSERT INTO mt VALUES ('d1', '', 0, 'x'), ('d9', '', 0, 'x')")
+        before="publish: read",
+        do=lambda: orders.spark("INSERT INTO mt VALUES ('d1', '', 0, 'x'), ('d9', '', 0, 'x')"),
     )
 
     succeeded(orders.run(run_id))
     assert orders.rows("mt") == in_order(
-        [("d1", "00", 1, "A"), ("d1", "01", 2, "B"), ("d2", "00", 3, "c"), (None, None, 4, "n"), ("d9", "", 0, "x")]
+        [
+            ("d1", "00", 1, "A"),
+            ("d1", "01", 2, "B"),
+            ("d2", "00", 3, "c"),
+            (None, None, 4, "n"),
+            ("d9", "", 0, "x"),
+        ]
     )
 
 

@@ -1,4 +1,6 @@
-"""The rows of which two versions have not as many, and those of a table that are wanted, as many of each as counts."""
+"""The rows of which two versions have not as many, and those of a table that are wanted,
+as many of each as counts.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,16 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(300)]
 Row = tuple[Any, ...]
 A, B, C, NULLS = (1, "a", Decimal("1.00")), (2, "b", None), (3, None, Decimal("3.50")), (None, None, None)
 COLUMNS = "k INT, v STRING, d DECIMAL(10, 2)"
-ROWS: Sequence[Row] = [(1, "a"), (1, "a"), (1, "b"), (None, "a"), (2, None), (None, None), (1, "a"), (2, None)]
+ROWS: Sequence[Row] = [
+    (1, "a"),
+    (1, "a"),
+    (1, "b"),
+    (None, "a"),
+    (2, None),
+    (None, None),
+    (1, "a"),
+    (2, None),
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +83,9 @@ def inline(module_driver: SparkDriver) -> Inline:
         ([], [A, A]),
     ],
 )
-def test_the_net_of_rows_is_what_one_side_has_more_copies_of(inline: Inline, old: list[Row], new: list[Row]) -> None:
+def test_the_net_of_rows_is_what_one_side_has_more_copies_of(
+    inline: Inline, old: list[Row], new: list[Row]
+) -> None:
     expected = Counter(new)
     expected.subtract(Counter(old))
 
@@ -116,12 +129,16 @@ def test_each_row_of_one_side_is_there_as_often_as_it_has_copies(inline: Inline,
 def found(
     inline: Inline, values: Sequence[Row], columns: str, keys: tuple[str, ...], copies: str | None = None
 ) -> list[int]:
-    """Return the positions of the rows among ROWS that have some of *values*, as many of each as its *copies* say."""
+    """Return the positions of the rows among ROWS that have some of *values*, as many of each
+    as its *copies* say.
+    """
     rows = inline.rows(
         [(*row, "f", place) for place, row in enumerate(ROWS)], "k INT, v STRING, _file STRING, _pos BIGINT"
     )
     wanted = Wanted(rows=inline.rows(values, columns), keys=keys, copies=copies)
-    given = inline.run(lambda rows, wanted_rows: chosen(rows, wanted_rows, wanted), rows=rows, wanted_rows=wanted.rows)
+    given = inline.run(
+        lambda rows, wanted_rows: chosen(rows, wanted_rows, wanted), rows=rows, wanted_rows=wanted.rows
+    )
     return sorted(row[-1] for row in given)
 
 

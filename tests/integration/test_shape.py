@@ -38,14 +38,18 @@ QUERIES = {
     "a star of a full name": "SELECT lake.{ns}.cust.* FROM cust",
     "a union of stars": "SELECT * FROM cust UNION ALL SELECT * FROM twin",
     "a union of tables": "TABLE cust UNION ALL (TABLE twin)",
-    "a CTE": "WITH c AS (SELECT * FROM cust), d AS (SELECT * FROM c) SELECT * FROM d UNION ALL SELECT * FROM twin",
+    "a CTE": (
+        "WITH c AS (SELECT * FROM cust), d AS (SELECT * FROM c) SELECT * FROM d UNION ALL SELECT * FROM twin"
+    ),
     "a CTE with names": "WITH c(a, b, d, e) AS (SELECT * FROM cust) SELECT a, e FROM c",
     "names by position": "SELECT a, d FROM cust AS x(a, b, c, d)",
     "a subquery": "SELECT n.* FROM (SELECT * FROM cust WHERE id < 9) AS n(a, b, c, d)",
     "a join": "SELECT * FROM cust JOIN (SELECT id AS other, s FROM nested) n ON cust.id = n.other",
     "a join using": "SELECT * FROM cust JOIN (SELECT id, s FROM nested) n USING (id)",
     "a full join using": "SELECT * FROM cust FULL JOIN (SELECT id, s FROM nested) n USING (id)",
-    "a lateral join": "SELECT n.id AS nid, l.* FROM nested n, LATERAL (SELECT * FROM cust WHERE cust.id = n.id) l",
+    "a lateral join": (
+        "SELECT n.id AS nid, l.* FROM nested n, LATERAL (SELECT * FROM cust WHERE cust.id = n.id) l"
+    ),
     "except": "SELECT * EXCEPT (note) FROM cust",
     "an exists": "SELECT * FROM cust c WHERE EXISTS (SELECT * FROM nested WHERE nested.id = c.id)",
     "an in": "SELECT * FROM cust WHERE city IN (SELECT * FROM (SELECT explode(cities) AS c FROM nested))",
@@ -59,14 +63,18 @@ QUERIES = {
     "lateral view": "SELECT * FROM nested LATERAL VIEW explode(cities) e AS city",
     "values": "SELECT * FROM VALUES (1, 'a'), (2, 'b') AS v(id, x)",
     "a multiplication": "SELECT id * 2 AS twice, '*' AS star /* * */ FROM cust -- *",
-    "recursion": ("WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r"),
+    "recursion": (
+        "WITH RECURSIVE r(n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM r WHERE n < 3) SELECT * FROM r"
+    ),
     "from first": "FROM cust SELECT *",
     "a pipe": "SELECT * FROM cust |> SELECT *, 1 AS one",
 }
 
 
 @pytest.mark.slow
-def test_stars_written_out_mean_what_they_meant_after_the_source_moved_and_got_columns(people: RefreshWorld) -> None:
+def test_stars_written_out_mean_what_they_meant_after_the_source_moved_and_got_columns(
+    people: RefreshWorld,
+) -> None:
     texts = {name: query.format(ns=people.namespace) for name, query in QUERIES.items()}
     before = {name: people.plain(text) for name, text in texts.items()}
     found = {
@@ -124,15 +132,21 @@ def test_a_source_of_another_shape_fails_the_refresh_and_changes_no_row(people: 
         assert (run.status, people.rows("mt")) == (RunStatus.FAILED, before), what
         errors[what] = run.error or ""
 
-    assert all(f"ALTER MATERIALIZED TABLE lake.{people.namespace}.mt AS …" in error for error in errors.values())
-    assert "column big is DECIMAL(9,4) now and was DECIMAL(10,2)" in errors["a column is narrower than it was"]
+    assert all(
+        f"ALTER MATERIALIZED TABLE lake.{people.namespace}.mt AS …" in error for error in errors.values()
+    )
+    assert (
+        "column big is DECIMAL(9,4) now and was DECIMAL(10,2)" in errors["a column is narrower than it was"]
+    )
     assert "column id is STRING now and was INT" in errors["a column is text now"]
 
 
 def test_a_source_whose_column_got_a_wider_type_is_read_if_the_table_holds_it(people: RefreshWorld) -> None:
     people.create("mt (id BIGINT, city STRING)", "SELECT id, city FROM cust")
     people.create("narrow", "SELECT id, city FROM cust")
-    people.spark("ALTER TABLE cust ALTER COLUMN id TYPE BIGINT", "INSERT INTO cust VALUES (5000000000, 'a', 'b', 'c')")
+    people.spark(
+        "ALTER TABLE cust ALTER COLUMN id TYPE BIGINT", "INSERT INTO cust VALUES (5000000000, 'a', 'b', 'c')"
+    )
 
     wide, narrow = people.refresh("mt"), people.refresh("narrow")
 
@@ -141,9 +155,13 @@ def test_a_source_whose_column_got_a_wider_type_is_read_if_the_table_holds_it(pe
     assert "column id is BIGINT now and was INT" in (narrow.error or "")
 
 
-def test_rows_of_a_run_that_began_before_columns_were_appended_have_no_value_there(people: RefreshWorld) -> None:
+def test_rows_of_a_run_that_began_before_columns_were_appended_have_no_value_there(
+    people: RefreshWorld,
+) -> None:
     people.create("mt", "SELECT id, city FROM cust")
-    people.spark("ALTER TABLE mt ADD COLUMN note STRING", "INSERT INTO cust VALUES (2, 'Oslo', 'Norway', 'n2')")
+    people.spark(
+        "ALTER TABLE mt ADD COLUMN note STRING", "INSERT INTO cust VALUES (2, 'Oslo', 'Norway', 'n2')"
+    )
 
     run = people.refresh("mt")
 
@@ -153,7 +171,8 @@ def test_rows_of_a_run_that_began_before_columns_were_appended_have_no_value_the
 
 def test_a_star_that_cannot_be_written_out_is_refused_with_the_way_out(people: RefreshWorld) -> None:
     text = people.refused(
-        "CREATE MATERIALIZED TABLE mt REFRESH_MODE = FULL AS SELECT * EXCEPT (s.a) FROM nested", DefinitionInvalid
+        "CREATE MATERIALIZED TABLE mt REFRESH_MODE = FULL AS SELECT * EXCEPT (s.a) FROM nested",
+        DefinitionInvalid,
     )
 
     assert "* EXCEPT (s.a) of the query cannot be written out" in text

@@ -38,7 +38,9 @@ def why(run: RefreshRun) -> str:
 
 
 def refreshed(world: RefreshWorld, name: str, query: str, run: RefreshRun) -> str:
-    """Assert that the run refreshed the table to what its query gives now; return why, without how it was computed."""
+    """Assert that the run refreshed the table to what its query gives now;
+    return why, without how it was computed.
+    """
     assert run.status is RunStatus.SUCCEEDED, run.error
     assert world.rows(name) == world.plain(query)
     return why(run)
@@ -46,7 +48,7 @@ def refreshed(world: RefreshWorld, name: str, query: str, run: RefreshRun) -> st
 
 SKIPPED = (RunStatus.SKIPPED, "sources unchanged")
 
-# ---------------------------------------------------------------------------------------------------- what may be skipped
+# ---------------------------------------------------------------------------------------- what may be skipped
 
 
 def test_unchanged_sources_are_skipped_and_nothing_is_written(orders: RefreshWorld) -> None:
@@ -66,20 +68,24 @@ def test_compaction_of_a_source_is_still_skipped(orders: RefreshWorld) -> None:
     orders.create("mt", "SELECT * FROM orders")
 
     orders.spark(
-        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', options => map('rewrite-all', 'true'))"
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', "
+        "options => map('rewrite-all', 'true'))"
     )
 
     assert ("replace",) in orders.plain(f"SELECT operation FROM {orders.namespace}.orders.snapshots")
     assert verdict(orders.tick("mt")) == SKIPPED
 
 
-def test_compaction_of_a_source_is_a_change_for_a_query_that_reads_where_its_rows_are(orders: RefreshWorld) -> None:
+def test_compaction_of_a_source_is_a_change_for_a_query_that_reads_where_its_rows_are(
+    orders: RefreshWorld,
+) -> None:
     query = "SELECT _file AS f, count(*) AS n FROM orders GROUP BY _file"
     orders.spark("INSERT INTO orders VALUES ('2026-03-02', 3, 'c')")
     orders.create("mt", query)
 
     orders.spark(
-        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', options => map('rewrite-all', 'true'))"
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.orders', "
+        "options => map('rewrite-all', 'true'))"
     )
 
     why_refreshed = refreshed(orders, "mt", query, orders.tick("mt"))
@@ -88,22 +94,31 @@ def test_compaction_of_a_source_is_a_change_for_a_query_that_reads_where_its_row
 
 
 UNSTABLE = "the query is not stable: TIMESTAMP AS OF"
-# The source at a version, and what refreshes do after commits to its main and a branch, and after its tag was moved.
+# The source at a version, and what refreshes do after commits to its main and a branch,
+# and after its tag was moved.
 AT_VERSIONS = {
     "a snapshot": ("orders VERSION AS OF {first}", "skipped", "skipped"),
     "a tag": ("orders VERSION AS OF 'a tag'", "skipped", "changed"),
     "a branch": ("orders VERSION AS OF 'audit'", "changed", "skipped"),
     "the name of a branch": ("lake.{namespace}.orders.branch_audit", "changed", "changed"),
     "a time": ("orders TIMESTAMP AS OF '2100-01-01'", UNSTABLE, UNSTABLE),
-    "a snapshot beside the newest": ("orders JOIN orders VERSION AS OF {first} f USING (k)", "changed", "skipped"),
+    "a snapshot beside the newest": (
+        "orders JOIN orders VERSION AS OF {first} f USING (k)",
+        "changed",
+        "skipped",
+    ),
 }
 
 
-def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_rows(orders: RefreshWorld) -> None:
+def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_rows(
+    orders: RefreshWorld,
+) -> None:
     [[first]] = orders.plain(f"SELECT snapshot_id FROM lake.{orders.namespace}.orders.snapshots")
     orders.spark("ALTER TABLE orders CREATE TAG `a tag`", "ALTER TABLE orders CREATE BRANCH audit")
     sources = [source.format(first=first, namespace=orders.namespace) for source, *_ in AT_VERSIONS.values()]
-    queries = {f"mt_{n}": f"SELECT k, count(*) AS n FROM {source} GROUP BY k" for n, source in enumerate(sources)}
+    queries = {
+        f"mt_{n}": f"SELECT k, count(*) AS n FROM {source} GROUP BY k" for n, source in enumerate(sources)
+    }
     for name, query in queries.items():
         orders.create(name, query)
 
@@ -120,7 +135,10 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
         ("ALTER TABLE orders CREATE OR REPLACE TAG `a tag`",),
     ):
         orders.spark(
-            *(each if " " in each else f"INSERT INTO {each} VALUES ('2026-03-01', 1, 'e')" for each in changes)
+            *(
+                each if " " in each else f"INSERT INTO {each} VALUES ('2026-03-01', 1, 'e')"
+                for each in changes
+            )
         )
         seen.append(look())
         point = orders.next_point()
@@ -132,7 +150,10 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
     }
     # What the look-out for CONTINUOUS tables sees changes with the rows.
     looked = [
-        [UNSTABLE if now is None else "changed" if now != then else "skipped" for then, now in zip(*both, strict=True)]
+        [
+            UNSTABLE if now is None else "changed" if now != then else "skipped"
+            for then, now in zip(*both, strict=True)
+        ]
         for both in pairwise(seen)
     ]
     assert looked == [looked[0], *expected]
@@ -141,7 +162,8 @@ def test_a_query_at_a_version_of_a_source_is_refreshed_when_it_would_give_other_
         [name, f"lake.{orders.namespace}", "FULL", "1 day", "ACTIVATED"] for name in queries
     ]
     for name in queries:
-        described = {row[0]: row[1] for row in orders.sql(f"DESCRIBE EXTENDED {name}").rows.page(0, 99)}  # type: ignore[union-attr]
+        rows = orders.sql(f"DESCRIBE EXTENDED {name}").rows.page(0, 99)  # type: ignore[union-attr]
+        described = {row[0]: row[1] for row in rows}
         assert described["sources"].startswith(f"lake.{orders.namespace}.orders")
 
 
@@ -149,7 +171,8 @@ def test_compaction_of_the_table_itself_is_still_skipped(orders: RefreshWorld) -
     orders.create("mt", "SELECT * FROM orders")
 
     orders.spark(
-        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.mt', options => map('rewrite-all', 'true'))"
+        f"CALL lake.system.rewrite_data_files(table => '{orders.namespace}.mt', "
+        "options => map('rewrite-all', 'true'))"
     )
 
     assert verdict(orders.tick("mt")) == SKIPPED
@@ -160,24 +183,32 @@ def test_another_commit_of_the_same_rows_is_not_skipped(orders: RefreshWorld) ->
 
     orders.spark("INSERT OVERWRITE orders SELECT * FROM orders")
 
-    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+    assert (
+        refreshed(orders, "mt", "TABLE orders", orders.tick("mt"))
+        == f"lake.{orders.namespace}.orders changed"
+    )
 
 
-# --------------------------------------------------------------------------------------------------- what is never skipped
+# -------------------------------------------------------------------------------------- what is never skipped
 
 
 def test_a_new_partition_at_unchanged_sources_is_refreshed(spark_driver: SparkDriver, tmp_path: Path) -> None:
     world = RefreshWorld(spark_driver, tmp_path, initial_refresh=InitialRefresh.NONE)
     world.spark("CREATE TABLE orders USING iceberg AS SELECT '2026-03-02' AS ds, 2 AS k")
     world.sql(
-        f"CREATE MATERIALIZED TABLE mt {BY_DAY} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"
+        f"CREATE MATERIALIZED TABLE mt {BY_DAY} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS "
+        "SELECT * FROM orders"
     )
 
     first, second, third = world.tick("mt"), world.tick("mt"), world.tick("mt")
 
     new = (RunStatus.SUCCEEDED, "new partition")
     assert [verdict(run) for run in (first, second, third)] == [new, new, new]
-    assert [str(run.scope) for run in (first, second, third)] == ["ds=2026-03-01", "ds=2026-03-02", "ds=2026-03-03"]
+    assert [str(run.scope) for run in (first, second, third)] == [
+        "ds=2026-03-01",
+        "ds=2026-03-02",
+        "ds=2026-03-03",
+    ]
     assert [run.vector for run in (first, second, third)] == [first.vector] * 3
     assert world.rows("mt") == [("2026-03-02", 2)]
 
@@ -228,7 +259,10 @@ def test_what_changed_while_suspended_is_refreshed_after_resume(orders: RefreshW
     tick = orders.tick("mt")
 
     rebuild = orders.runs("mt")[1]
-    assert refreshed(orders, "mt", "SELECT ds, -k, v FROM orders", rebuild) == "the definition or its options changed"
+    assert (
+        refreshed(orders, "mt", "SELECT ds, -k, v FROM orders", rebuild)
+        == "the definition or its options changed"
+    )
     assert rebuild.scope.whole
     assert verdict(tick) == SKIPPED
 
@@ -250,7 +284,9 @@ def test_a_replaced_view_is_not_skipped(orders: RefreshWorld) -> None:
 
     orders.spark("CREATE OR REPLACE VIEW big AS SELECT * FROM orders WHERE k > 0")
 
-    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.big changed"
+    assert (
+        refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.big changed"
+    )
     assert verdict(orders.tick("mt")) == SKIPPED
 
 
@@ -264,7 +300,8 @@ def test_a_replaced_view_below_a_view_is_not_skipped(orders: RefreshWorld) -> No
     orders.spark("CREATE OR REPLACE VIEW inner_view AS SELECT * FROM orders WHERE k < 2")
 
     assert (
-        refreshed(orders, "mt", "TABLE outer_view", orders.tick("mt")) == f"lake.{orders.namespace}.inner_view changed"
+        refreshed(orders, "mt", "TABLE outer_view", orders.tick("mt"))
+        == f"lake.{orders.namespace}.inner_view changed"
     )
     assert verdict(orders.tick("mt")) == SKIPPED
 
@@ -276,7 +313,10 @@ def test_a_source_rolled_back_is_not_skipped(orders: RefreshWorld) -> None:
 
     orders.spark(f"CALL lake.system.rollback_to_snapshot('{orders.namespace}.orders', {snapshot})")
 
-    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+    assert (
+        refreshed(orders, "mt", "TABLE orders", orders.tick("mt"))
+        == f"lake.{orders.namespace}.orders changed"
+    )
     assert len(orders.rows("mt")) == 2
 
 
@@ -349,7 +389,10 @@ def test_a_table_rolled_back_by_somebody_else_is_judged_by_what_it_holds(orders:
 
     orders.spark(f"CALL lake.system.rollback_to_snapshot('{orders.namespace}.mt', {old})")
 
-    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+    assert (
+        refreshed(orders, "mt", "TABLE orders", orders.tick("mt"))
+        == f"lake.{orders.namespace}.orders changed"
+    )
 
 
 def test_an_expired_ancestor_is_not_skipped(orders: RefreshWorld) -> None:
@@ -363,7 +406,9 @@ def test_an_expired_ancestor_is_not_skipped(orders: RefreshWorld) -> None:
 
     run = orders.tick("mt")
     assert str(run.scope) == "ds=2026-03-01"
-    assert refreshed(orders, "mt", "TABLE orders", run) == "its last refresh is no longer in the table's history"
+    assert (
+        refreshed(orders, "mt", "TABLE orders", run) == "its last refresh is no longer in the table's history"
+    )
     again = orders.tick("mt")
     assert (again.status, why(again)) == SKIPPED
 
@@ -402,9 +447,14 @@ def test_a_source_made_again_with_the_same_rows_is_not_skipped(orders: RefreshWo
 def test_a_source_replaced_in_place_is_not_skipped(orders: RefreshWorld) -> None:
     orders.create("mt", "SELECT * FROM orders")
 
-    orders.spark("CREATE OR REPLACE TABLE orders USING iceberg AS SELECT '2026-03-09' AS ds, 9 AS k, 'z' AS v")
+    orders.spark(
+        "CREATE OR REPLACE TABLE orders USING iceberg AS SELECT '2026-03-09' AS ds, 9 AS k, 'z' AS v"
+    )
 
-    assert refreshed(orders, "mt", "TABLE orders", orders.tick("mt")) == f"lake.{orders.namespace}.orders changed"
+    assert (
+        refreshed(orders, "mt", "TABLE orders", orders.tick("mt"))
+        == f"lake.{orders.namespace}.orders changed"
+    )
 
 
 def test_files_by_path_are_never_skipped(orders: RefreshWorld, tmp_path: Path) -> None:

@@ -64,7 +64,9 @@ def engine(spark_driver: SparkDriver) -> RefreshEngine:
         session.sql("CREATE NAMESPACE IF NOT EXISTS lake.facts")
         session.sql("CREATE TABLE lake.facts.facts (id INT, ts TIMESTAMP) USING iceberg")
         session.sql("INSERT INTO lake.facts.facts VALUES (1, TIMESTAMP '2026-01-01'), (2, NULL)")
-        session.sql("CREATE VIEW lake.facts.recent_facts AS SELECT * FROM lake.facts.facts WHERE ts > current_date()")
+        session.sql(
+            "CREATE VIEW lake.facts.recent_facts AS SELECT * FROM lake.facts.facts WHERE ts > current_date()"
+        )
     session.sql("CREATE OR REPLACE VIEW lake.facts.files_of_facts AS SELECT _file AS f FROM lake.facts.facts")
     session.sql("CREATE TABLE IF NOT EXISTS spark_catalog.default.plain_files (id INT) USING parquet")
     return engine
@@ -86,13 +88,16 @@ def test_a_query_of_its_sources_alone_is_stable(engine: RefreshEngine, text: str
     assert (vector.unstable, vector.unpinnable, vector.unversioned) == (None, None, ())
 
 
-def test_sources_without_versions_are_named(engine: RefreshEngine, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_sources_without_versions_are_named(
+    engine: RefreshEngine, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder = tmp_path_factory.mktemp("files")
     (folder / "a.json").write_text('{"id": 1}')
 
     vector = engine.sources.read_vector(
         query(
-            f"SELECT id FROM facts UNION ALL SELECT id FROM json.`{folder}` UNION ALL TABLE spark_catalog.default.plain_files"
+            f"SELECT id FROM facts UNION ALL SELECT id FROM json.`{folder}` "
+            "UNION ALL TABLE spark_catalog.default.plain_files"
         )
     )
 
@@ -126,7 +131,9 @@ def test_zone_and_settings_of_a_query_are_its_own(engine: RefreshEngine) -> None
     engine.queries.analyse(query("SELECT 1 AS a", zone="Asia/Tokyo"))
 
     with pytest.raises(QueryFailed):
-        engine.queries.analyse(Query(text="SELECT * FROM facts", settings={"spark.sql.ansi.enabled": "false"}))
+        engine.queries.analyse(
+            Query(text="SELECT * FROM facts", settings={"spark.sql.ansi.enabled": "false"})
+        )
 
     assert engine.queries.analyse(query("SELECT id FROM facts")).sources == ("lake.facts.facts",)
 
@@ -142,7 +149,9 @@ def test_an_analysis_error_has_line_and_position(engine: RefreshEngine) -> None:
     )
 
 
-def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: RefreshEngine, spark_driver: SparkDriver) -> None:
+def test_a_temporary_view_is_not_seen_and_the_error_says_so(
+    engine: RefreshEngine, spark_driver: SparkDriver
+) -> None:
     spark_driver.session.sql("CREATE OR REPLACE TEMPORARY VIEW mine AS SELECT 1 AS id")
     spark_driver.session.sql("CREATE OR REPLACE GLOBAL TEMPORARY VIEW ours AS SELECT 1 AS id")
 
@@ -160,7 +169,9 @@ def test_a_temporary_view_is_not_seen_and_the_error_says_so(engine: RefreshEngin
         "WITH f AS (SELECT 1) INSERT INTO facts SELECT * FROM f",
     ],
 )
-def test_a_command_is_refused_and_not_run(engine: RefreshEngine, spark_driver: SparkDriver, text: str) -> None:
+def test_a_command_is_refused_and_not_run(
+    engine: RefreshEngine, spark_driver: SparkDriver, text: str
+) -> None:
     with pytest.raises(DefinitionInvalid, match="not a query"):
         engine.queries.analyse(query(text))
 
@@ -192,17 +203,29 @@ def test_types_that_storage_changes_are_told(engine: RefreshEngine) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    ["interval day to second", "time(6)", "void", "array<void>", "struct<>", "map<string,struct<>>", "struct<``:int>"],
+    [
+        "interval day to second",
+        "time(6)",
+        "void",
+        "array<void>",
+        "struct<>",
+        "map<string,struct<>>",
+        "struct<``:int>",
+    ],
 )
 def test_a_type_that_storage_does_not_have_is_named(engine: RefreshEngine, kind: str) -> None:
     with pytest.raises(DefinitionInvalid, match=r"Column bad has type .*CAST"):
-        engine.queries.check_columns(TableIdentifier("lake", ("facts",), "t"), [Column(name="bad", type=kind)])
+        engine.queries.check_columns(
+            TableIdentifier("lake", ("facts",), "t"), [Column(name="bad", type=kind)]
+        )
 
 
 def test_the_names_of_metadata_columns_are_those_of_iceberg(spark_driver: SparkDriver) -> None:
     constants = java_class(spark_driver.session, "org.apache.iceberg.MetadataColumns").getFields()
     names = {
-        str(field.get(None).name()) for field in constants if str(field.getType().getSimpleName()) == "NestedField"
+        str(field.get(None).name())
+        for field in constants
+        if str(field.getType().getSimpleName()) == "NestedField"
     } | {"_partition"}
     is_reserved = static_member(spark_driver.session, "org.apache.iceberg.MetadataColumns.isMetadataColumn")
 

@@ -1,4 +1,6 @@
-"""Continuous tables over sources that others write: PyIceberg, plain Spark SQL in another process, Flink's upserts, branches."""
+"""Continuous tables over sources that others write: PyIceberg, plain Spark SQL in another process,
+Flink's upserts, branches.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ def follow_stored(follower: Follower, partitions: str, properties: str) -> None:
     """Create the source anew, stored in another way, and the tables that follow it."""
     follower.world.spark(
         "DROP TABLE orders",
-        f"CREATE TABLE orders (city STRING, amount INT) USING iceberg {partitions} TBLPROPERTIES ({properties})",
+        f"CREATE TABLE orders (city STRING, amount INT) USING iceberg {partitions} "
+        f"TBLPROPERTIES ({properties})",
         "INSERT INTO orders VALUES ('Rome', 1), ('Rome', 2), ('Oslo', 3), (NULL, 4)",
     )
     for name, query in QUERIES.items():
@@ -68,7 +71,9 @@ def test_what_pyiceberg_appends_deletes_and_overwrites_is_applied(follower: Foll
     catalog = SqlCatalog("lake", uri=f"sqlite:///{database[1]}", init_catalog_tables="false")
 
     def orders(*rows: tuple[str | None, int]) -> pa.Table:
-        return pa.Table.from_pylist([dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA)
+        return pa.Table.from_pylist(
+            [dict(zip(SCHEMA.names, row, strict=True)) for row in rows], schema=SCHEMA
+        )
 
     def table() -> Table:
         return catalog.load_table(f"{follower.world.namespace}.orders")
@@ -79,14 +84,17 @@ def test_what_pyiceberg_appends_deletes_and_overwrites_is_applied(follower: Foll
     check_step(follower, lambda: table().append(orders(("Bern", 1), ("Rome", 6))), *APPENDED)
 
 
-def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_applied(follower: Follower) -> None:
+def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_applied(
+    follower: Follower,
+) -> None:
     for name, query in QUERIES.items():
         follower.follow(name, query)
     conf = {
         key: value
         for key, value in follower.world.session.sparkContext.getConf().getAll()
         # Others have none of our classes.
-        if key.startswith(("spark.sql.catalog.", "spark.sql.extensions")) and not value.startswith("freshtable.")
+        if key.startswith(("spark.sql.catalog.", "spark.sql.extensions"))
+        and not value.startswith("freshtable.")
     }
     conf |= {"spark.master": "local[1]", "spark.ui.enabled": "false", "spark.driver.memory": "1g"}
     conf |= {"spark.driver.extraJavaOptions": jvm_options()}
@@ -107,7 +115,9 @@ def test_what_plain_spark_in_another_process_appends_deletes_and_overwrites_is_a
         *([pytest.param("", "'format-version' = '2'", id="whole")] if DEPTH > 1 else []),
     ],
 )
-def test_what_flink_upserts_and_deletes_by_key_is_applied(follower: Follower, partitions: str, properties: str) -> None:
+def test_what_flink_upserts_and_deletes_by_key_is_applied(
+    follower: Follower, partitions: str, properties: str
+) -> None:
     follow_stored(follower, partitions, properties)
     writer = UpsertWriter(follower.world, "orders", key="city")
     table = f"table => '{follower.world.namespace}.orders', options => map('rewrite-all', 'true')"
@@ -130,7 +140,9 @@ def test_what_is_written_to_a_branch_is_applied_when_it_is_published(follower: F
     follow_stored(follower, partitions, f"{properties}, 'write.wap.enabled' = 'true'")
     world, table = follower.world, f"'{follower.world.namespace}.orders'"
 
-    def publish(conf: str, value: str, procedure: str, *statements: str, meanwhile: Sequence[str] = ()) -> None:
+    def publish(
+        conf: str, value: str, procedure: str, *statements: str, meanwhile: Sequence[str] = ()
+    ) -> None:
         before = {name: follower.strategies(name) for name in QUERIES}
         write_aside(world, conf, value, *statements)
         follower.step()
@@ -139,7 +151,11 @@ def test_what_is_written_to_a_branch_is_applied_when_it_is_published(follower: F
 
     forward = f"fast_forward({table}, 'main', 'audit')"
     rows = "INSERT INTO orders VALUES ('Bern', 7), (NULL, 8)"
-    changes = ("UPDATE orders SET amount = amount + 1 WHERE city = 'Rome'", "DELETE FROM orders WHERE amount = 8", rows)
+    changes = (
+        "UPDATE orders SET amount = amount + 1 WHERE city = 'Rome'",
+        "DELETE FROM orders WHERE amount = 8",
+        rows,
+    )
     check_step(follower, lambda: publish("branch", "audit", forward, rows), *APPENDED)
     check_step(follower, lambda: publish("branch", "audit", forward, *changes), *CHANGED)
     # A version beside main is put on top of what came meanwhile.

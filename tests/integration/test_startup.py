@@ -50,11 +50,11 @@ def port() -> int:
         return int(free.getsockname()[1])
 
 
-# -------------------------------------------------------------------------------------------------------- start and stop
+# --------------------------------------------------------------------------------------------- start and stop
 
 
 @pytest.mark.parametrize("number", INT_AT_LEAST)
-def test_a_gateway_answers_while_spark_starts_keeps_its_registry_from_another_one_and_ends_with_its_jvm_by_a_signal(
+def test_a_gateway_answers_while_spark_starts_keeps_its_registry_and_ends_with_its_jvm_by_a_signal(
     tmp_path: Path, port: int, number: signal.Signals
 ) -> None:
     home, url = tmp_path / "home", f"http://127.0.0.1:{port}"
@@ -83,7 +83,9 @@ def test_a_gateway_answers_while_spark_starts_keeps_its_registry_from_another_on
     waiting, refused = second.stderr.splitlines()
     first = re.escape(f"the gateway at {url} (process {process.pid} on ") + ".*"
     assert (second.returncode, second.stdout) == (1, "")
-    assert re.fullmatch(rf".* WARNING The registry is held by {first}; waiting for its lease to end\.", waiting)
+    assert re.fullmatch(
+        rf".* WARNING The registry is held by {first}; waiting for its lease to end\.", waiting
+    )
     assert re.fullmatch(rf"Error: The registry is used by {first}; use that one, stop it, or .*", refused)
     assert still_answers
 
@@ -93,7 +95,9 @@ def test_a_client_of_the_same_user_finds_the_token_while_spark_still_starts_and_
     tmp_path: Path, port: int, number: signal.Signals
 ) -> None:
     url, stderr = f"http://127.0.0.1:{port}", tmp_path / "stderr.txt"
-    options = _options(*FAST, f"sql-gateway.endpoint.rest.port={port}", "sql-gateway.security.tokens=generate")
+    options = _options(
+        *FAST, f"sql-gateway.endpoint.rest.port={port}", "sql-gateway.security.tokens=generate"
+    )
     with launch(_command("--home", str(tmp_path), *options), stderr) as process:
         wait_until(lambda: _answers(url, 401), "no answer from /v3/info", START_S)
         token = token_in(tmp_path, url)
@@ -106,7 +110,10 @@ def test_a_client_of_the_same_user_finds_the_token_while_spark_still_starts_and_
     [said] = stderr.read_text(encoding="utf-8").splitlines()
     assert STARTING in said
     assert token == (tmp_path / "token").read_text(encoding="ascii").strip()
-    assert (stat.S_IMODE(tmp_path.stat().st_mode), stat.S_IMODE((tmp_path / "token").stat().st_mode)) == (0o700, 0o600)
+    assert (stat.S_IMODE(tmp_path.stat().st_mode), stat.S_IMODE((tmp_path / "token").stat().st_mode)) == (
+        0o700,
+        0o600,
+    )
     assert process.returncode == 0
     wait_until(lambda: not any(alive(jvm) for jvm in jvms), "a JVM was left behind", START_S)
 
@@ -140,7 +147,7 @@ def test_a_gateway_that_was_killed_starts_again_although_its_jvm_hung(tmp_path: 
         assert gateway.stop() == 0
 
 
-# --------------------------------------------------------------------------------------------------- what cannot start
+# ------------------------------------------------------------------------------------------ what cannot start
 
 
 @pytest.mark.parametrize(

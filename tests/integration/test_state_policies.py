@@ -54,7 +54,8 @@ class Commands(OperatorStream):
             try:
                 return super()._given()
             except StreamingQueryException as cause:
-                # Spark gives the Python process of a stream ten seconds to begin, which a busy machine may not have.
+                # Spark gives the Python process of a stream ten seconds to begin,
+                # which a busy machine may not have.
                 if "failed to connect back" not in str(cause):
                     raise
                 self.restart()
@@ -125,7 +126,8 @@ def test_states_in_both_times_are_as_the_model_says_through_a_restart_with_other
 ) -> None:
     chance, processing, watermark = Random(24), START_MS, 0
     policies = {
-        state: random_policy(chance, time) for state, time in zip(STATES, (EVENT, PROCESSING, EVENT), strict=True)
+        state: random_policy(chance, time)
+        for state, time in zip(STATES, (EVENT, PROCESSING, EVENT), strict=True)
     }
     model = StateModel(policies)
 
@@ -135,17 +137,23 @@ def test_states_in_both_times_are_as_the_model_says_through_a_restart_with_other
             stream.wait(seconds(later))
             processing += 1000 * later
             if batch == BATCHES // 2:
-                model.policies = {state: random_policy(chance, policy.time) for state, policy in policies.items()}
+                model.policies = {
+                    state: random_policy(chance, policy.time) for state, policy in policies.items()
+                }
                 stream.restart(processed(model.policies, EVENT))
             done = [*(chance.choice(COMMANDS) for _ in range(2)), ("list", "get"), ("map", "items")]
 
             seen = stream.run(*done, at=at)
 
-            assert seen == [model.run(done, Moment(processing=processing, watermark=watermark, row=1000 * at))]
+            assert seen == [
+                model.run(done, Moment(processing=processing, watermark=watermark, row=1000 * at))
+            ]
             watermark = max(watermark, 1000 * at)
 
 
-def test_the_timer_of_the_states_runs_before_that_of_the_processor(module_driver: SparkDriver, tmp_path: Path) -> None:
+def test_the_timer_of_the_states_runs_before_that_of_the_processor(
+    module_driver: SparkDriver, tmp_path: Path
+) -> None:
     policies = dict.fromkeys(STATES, TtlPolicy.of_seconds(10, EVENT))
 
     with commands(module_driver, tmp_path, policies, EVENT) as stream:

@@ -79,7 +79,11 @@ INTEGER = {"type": "INTEGER", "nullable": False}
         ("'x'", VARCHAR, "x"),
         ("X'0AFF'", {"type": "VARBINARY", "nullable": False, "length": 2147483647}, "Cv8="),
         ("DATE '2024-02-29'", {"type": "DATE", "nullable": False}, "2024-02-29"),
-        ("TIME '01:02:03.5'", {"type": "TIME_WITHOUT_TIME_ZONE", "nullable": False, "precision": 6}, "01:02:03.5"),
+        (
+            "TIME '01:02:03.5'",
+            {"type": "TIME_WITHOUT_TIME_ZONE", "nullable": False, "precision": 6},
+            "01:02:03.5",
+        ),
         ("TIMESTAMP_NTZ '2024-01-02 03:04:05.120'", NTZ, "2024-01-02T03:04:05.12"),
         ("TIMESTAMP_NTZ '2024-01-02 03:04:00'", NTZ, "2024-01-02T03:04:00"),
         ("TIMESTAMP '2024-07-02 03:04:05.12'", LTZ, "2024-07-02T03:04:05.12Z"),
@@ -94,7 +98,11 @@ INTEGER = {"type": "INTEGER", "nullable": False}
             {"type": "ARRAY", "nullable": False, "elementType": {**INTEGER, "nullable": True}},
             [1, None],
         ),
-        ("MAP('k', 1)", {"type": "MAP", "nullable": False, "keyType": VARCHAR, "valueType": INTEGER}, {"k": 1}),
+        (
+            "MAP('k', 1)",
+            {"type": "MAP", "nullable": False, "keyType": VARCHAR, "valueType": INTEGER},
+            {"k": 1},
+        ),
         ("NULL", LogicalType(root="NULL").to_json(), None),
         ("CAST(NULL AS STRING)", {**VARCHAR, "nullable": True}, None),
         ("parse_json('{\"a\":[1,2]}')", {"type": "VARIANT", "nullable": False}, '{"a":[1,2]}'),
@@ -111,8 +119,8 @@ def test_each_type_has_flinks_logical_type_and_value(
 
 def test_nested_values_are_objects_by_field_name_with_the_same_values_inside(session: Session) -> None:
     shown, value = session.cell(
-        "SELECT named_struct('at', TIMESTAMP '2024-07-02 03:04:05', 'list', ARRAY(named_struct('d', 1.50BD, 'i', "
-        "INTERVAL '2' MONTH), NULL), 'map', MAP('k', X'00', 'n', NULL))"
+        "SELECT named_struct('at', TIMESTAMP '2024-07-02 03:04:05', 'list', "
+        "ARRAY(named_struct('d', 1.50BD, 'i', INTERVAL '2' MONTH), NULL), 'map', MAP('k', X'00', 'n', NULL))"
     )
 
     assert [field["name"] for field in shown["fields"]] == ["at", "list", "map"]
@@ -124,7 +132,9 @@ def test_nested_values_are_objects_by_field_name_with_the_same_values_inside(ses
 
 
 def test_result_columns_may_share_a_name_also_when_spark_has_to_cast_them(session: Session) -> None:
-    rows = session.rows("SELECT 1 AS a, TIMESTAMP '2024-01-01' AS a, named_struct('at', TIMESTAMP '2024-01-01') AS a")
+    rows = session.rows(
+        "SELECT 1 AS a, TIMESTAMP '2024-01-01' AS a, named_struct('at', TIMESTAMP '2024-01-01') AS a"
+    )
 
     assert rows == [[1, "2024-01-01T00:00:00Z", {"at": "2024-01-01T00:00:00Z"}]]
 
@@ -230,14 +240,21 @@ def test_sessions_do_not_see_each_others_views_namespace_and_settings(engine: Sp
         other.run("SELECT * FROM mine")
 
     states = [engine.session_state(each.context) for each in (one, other)]
-    assert [(state.catalog, state.namespace) for state in states] == [("lake", ("elsewhere",)), ("lake", ("default",))]
+    assert [(state.catalog, state.namespace) for state in states] == [
+        ("lake", ("elsewhere",)),
+        ("lake", ("default",)),
+    ]
     assert other.rows("SET spark.sql.ansi.enabled")[0][1] == "true"
 
 
 def test_properties_reach_spark_and_fall_back_to_the_drivers_when_they_vanish(session: Session) -> None:
     now = "SELECT current_timezone(), TIMESTAMP '2024-07-01 12:00:00Z'"
     before = session.rows(now)
-    session.properties = {"table.local-time-zone": "Asia/Tokyo", "spark.sql.ansi.enabled": "false", "other.key": "x"}
+    session.properties = {
+        "table.local-time-zone": "Asia/Tokyo",
+        "spark.sql.ansi.enabled": "false",
+        "other.key": "x",
+    }
 
     within = session.rows(now), session.rows("SELECT 1 / 0")
     session.properties = {}
@@ -253,7 +270,8 @@ def test_a_property_spark_cannot_change_is_refused_by_name(session: Session) -> 
     session.properties = {"spark.sql.warehouse.dir": "/elsewhere"}
 
     with pytest.raises(
-        QueryFailed, match=r"Session property spark\.sql\.warehouse\.dir .* RESET it, or open a session without it"
+        QueryFailed,
+        match=r"Session property spark\.sql\.warehouse\.dir .* RESET it, or open a session without it",
     ):
         session.run("SELECT 1")
 
@@ -268,7 +286,9 @@ def test_a_closed_session_begins_anew_under_the_same_id(engine: SparkStatements,
 
 
 def test_rows_are_ready_for_json(session: Session) -> None:
-    [row] = session.rows("SELECT 1 AS a, 'x' AS b, ARRAY(DATE '2024-01-01') AS c, named_struct('k', 1.5D) AS d")
+    [row] = session.rows(
+        "SELECT 1 AS a, 'x' AS b, ARRAY(DATE '2024-01-01') AS c, named_struct('k', 1.5D) AS d"
+    )
 
     assert json.dumps(row) == '[1, "x", ["2024-01-01"], {"k": 1.5}]'
 
@@ -280,7 +300,10 @@ def test_a_change_says_how_many_rows_it_has_changed(session: Session) -> None:
         session.run(sql).affected_rows
         for sql in (
             "INSERT INTO lake.default.counted VALUES (1, 'a'), (2, 'b')",
-            "WITH more AS (SELECT id FROM range(5)) INSERT INTO lake.default.counted SELECT id, 'c' FROM more",
+            (
+                "WITH more AS (SELECT id FROM range(5)) INSERT INTO lake.default.counted "
+                "SELECT id, 'c' FROM more"
+            ),
             "INSERT OVERWRITE lake.default.counted SELECT 9, 'd'",
             "INSERT INTO lake.default.counted SELECT 1, 'e' WHERE false",
             "DELETE FROM lake.default.counted WHERE a = 1",

@@ -31,7 +31,10 @@ def spec(engine: RefreshEngine) -> Iterator[StorageSpec]:
     spec = StorageSpec(
         identifier=TableIdentifier("lake", ("default",), f"storage {next(_numbers)}"),
         table_id=str(uuid4()),
-        columns=(Column(name="ds", type="string", comment="the day"), Column(name="k", type="int", nullable=False)),
+        columns=(
+            Column(name="ds", type="string", comment="the day"),
+            Column(name="k", type="int", nullable=False),
+        ),
         partition_keys=("DS",),
         comment="it's mine",
         properties={"team": "me"},
@@ -47,7 +50,8 @@ def test_a_table_has_columns_partitions_comment_and_properties(
 
     table = spark_driver.session.table(spec.identifier.sql)
     shown = {
-        row.key: row.value for row in spark_driver.session.sql(f"SHOW TBLPROPERTIES {spec.identifier.sql}").collect()
+        row.key: row.value
+        for row in spark_driver.session.sql(f"SHOW TBLPROPERTIES {spec.identifier.sql}").collect()
     }
     assert [(field.name, field.nullable, field.metadata.get("comment")) for field in table.schema] == [
         ("ds", True, "the day"),
@@ -57,10 +61,14 @@ def test_a_table_has_columns_partitions_comment_and_properties(
     assert (shown["freshtable.epoch"], shown["team"], shown["format-version"]) == ("0", "me", "2")
     described = spark_driver.session.sql(f"DESCRIBE EXTENDED {spec.identifier.sql}").collect()
     assert "it's mine" in {row.data_type for row in described}
-    assert spark_driver.session.sql(f"SELECT * FROM {spec.identifier.sql}.partitions").columns[0] == "partition"
+    assert (
+        spark_driver.session.sql(f"SELECT * FROM {spec.identifier.sql}.partitions").columns[0] == "partition"
+    )
 
 
-def test_the_location_carries_the_id_and_goes_with_the_table(engine: RefreshEngine, spec: StorageSpec) -> None:
+def test_the_location_carries_the_id_and_goes_with_the_table(
+    engine: RefreshEngine, spec: StorageSpec
+) -> None:
     engine.storage.create_storage(spec)
     location = engine.metadata.load(spec.identifier).location
     folder = Path(urlsplit(location).path)
@@ -79,7 +87,9 @@ def test_a_given_location_is_used(engine: RefreshEngine, spec: StorageSpec, tmp_
     assert engine.metadata.load(spec.identifier).location == f"{tmp_path}/{spec.table_id}"
 
 
-def test_files_of_a_table_that_is_gone_are_removed(engine: RefreshEngine, spec: StorageSpec, tmp_path: Path) -> None:
+def test_files_of_a_table_that_is_gone_are_removed(
+    engine: RefreshEngine, spec: StorageSpec, tmp_path: Path
+) -> None:
     folder = tmp_path / spec.table_id
     folder.mkdir()
     (folder / "left.parquet").write_text("rows")
@@ -130,7 +140,9 @@ def test_a_table_left_without_its_first_snapshot_gets_it(
 
     engine.storage.create_storage(spec)
 
-    assert [snapshot.created for snapshot in engine.metadata.ancestors(engine.metadata.load(spec.identifier))] == [True]
+    assert [
+        snapshot.created for snapshot in engine.metadata.ancestors(engine.metadata.load(spec.identifier))
+    ] == [True]
 
 
 def test_a_missing_namespace_and_column_are_named(engine: RefreshEngine, spec: StorageSpec) -> None:

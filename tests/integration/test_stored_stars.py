@@ -46,9 +46,12 @@ def create_stored(world: RefreshWorld, name: str, query: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "query", ["SELECT * FROM cust UNION ALL SELECT * FROM twin", "SELECT * FROM (TABLE cust UNION TABLE twin)"]
+    "query",
+    ["SELECT * FROM cust UNION ALL SELECT * FROM twin", "SELECT * FROM (TABLE cust UNION TABLE twin)"],
 )
-def test_a_stored_union_of_stars_fails_with_the_way_out_and_changes_no_row(people: RefreshWorld, query: str) -> None:
+def test_a_stored_union_of_stars_fails_with_the_way_out_and_changes_no_row(
+    people: RefreshWorld, query: str
+) -> None:
     create_stored(people, "mt", query)
     people.spark(*MOVED)
     before = people.rows("mt")
@@ -67,12 +70,17 @@ def test_a_stored_union_of_stars_fails_with_the_way_out_and_changes_no_row(peopl
 def test_a_stored_star_of_a_nested_query_gives_the_columns_that_the_table_has(people: RefreshWorld) -> None:
     create_stored(people, "mt", "WITH t AS (SELECT * FROM twin) SELECT * FROM (SELECT t.* FROM t) n")
     people.spark(
-        *MOVED, "ALTER TABLE twin ADD COLUMN note STRING FIRST", "INSERT INTO twin VALUES ('x', 'B', 'S', '4')"
+        *MOVED,
+        "ALTER TABLE twin ADD COLUMN note STRING FIRST",
+        "INSERT INTO twin VALUES ('x', 'B', 'S', '4')",
     )
 
     run = people.refresh("mt")
 
-    assert (run.status, people.rows("mt")) == (RunStatus.SUCCEEDED, [("2", "Oslo", "Norway"), ("4", "B", "S")])
+    assert (run.status, people.rows("mt")) == (
+        RunStatus.SUCCEEDED,
+        [("2", "Oslo", "Norway"), ("4", "B", "S")],
+    )
 
 
 POSITIONAL = {
@@ -91,7 +99,10 @@ POSITIONAL = {
     "WITH RECURSIVE r AS (SELECT * FROM cust UNION ALL SELECT * FROM r) SELECT id FROM r": "*",
 }
 BY_NAME = [
-    "SELECT id FROM (SELECT * FROM (SELECT *, upper(city) AS up FROM cust WHERE id > '0') c JOIN twin USING (id))",
+    (
+        "SELECT id FROM (SELECT * FROM (SELECT *, upper(city) AS up FROM cust WHERE id > '0') c "
+        "JOIN twin USING (id))"
+    ),
     "SELECT id FROM (SELECT id FROM (SELECT * FROM cust) UNION SELECT city FROM (TABLE twin))",
     "SELECT id FROM (SELECT * FROM cust c WHERE EXISTS (SELECT * FROM twin WHERE twin.id = c.id))",
     "SELECT id FROM (SELECT * FROM cust ORDER BY city DESC LIMIT 3)",

@@ -1,4 +1,6 @@
-"""A streaming job in a real gateway: kill -9 of the gateway and of its Spark, and a savepoint; each row arrives exactly once."""
+"""A streaming job in a real gateway: kill -9 of the gateway and of its Spark, and a savepoint;
+each row arrives exactly once.
+"""
 
 from __future__ import annotations
 
@@ -32,13 +34,16 @@ class Airport:
         self.numbers += 2
 
     def submit(self, jar: Path, *properties: str) -> str:
-        """Begin the streaming job, which calls a class of *jar*, in a session that is closed at once, and return its id."""
+        """Begin the streaming job, which calls a class of *jar*, in a session that is closed at once,
+        and return its id.
+        """
         with self.gateway.client() as client:
             rows_of(client, f"ADD JAR '{jar}'")
             for each in ("'execution.runtime-mode' = 'streaming'", *properties):
                 rows_of(client, f"SET {each}")
             [answer] = rows_of(
-                client, "INSERT INTO arrivals SELECT * FROM flights WHERE reflect('shop.Words', 'shout', 'a') = 'a!'"
+                client,
+                "INSERT INTO arrivals SELECT * FROM flights WHERE reflect('shop.Words', 'shout', 'a') = 'a!'",
             )
         return str(answer["job id"])
 
@@ -56,7 +61,9 @@ class Airport:
 
 
 def assert_closed_ports(gateway: GatewayUnderTest) -> None:
-    """Check that whatever listens in both processes, but for the gateway's own address, refuses who has no secret."""
+    """Check that whatever listens in both processes, but for the gateway's own address,
+    refuses who has no secret.
+    """
     own = frozenset({urlsplit(gateway.url).port or 0})
 
     # py4j, the endpoints of the driver, and the block manager.

@@ -91,7 +91,9 @@ def test_a_stream_that_was_killed_while_its_first_batch_was_noted_begins_again(
 
 
 @pytest.mark.slow
-def test_a_stream_reads_the_rows_of_before_a_change_of_columns_in_the_columns_of_now(world: StreamWorld) -> None:
+def test_a_stream_reads_the_rows_of_before_a_change_of_columns_in_the_columns_of_now(
+    world: StreamWorld,
+) -> None:
     world.sql("CREATE TABLE legs (id INT, origin STRING, miles INT)")
     world.sql("CREATE TABLE copies (id BIGINT, miles INT, origin STRING)")
     world.sql("INSERT INTO legs VALUES (1, 'JFK', 10)")
@@ -101,7 +103,8 @@ def test_a_stream_reads_the_rows_of_before_a_change_of_columns_in_the_columns_of
     world.sql("ALTER TABLE legs ADD COLUMN origin STRING")
 
     world.start(
-        "INSERT INTO copies SELECT * FROM legs", "INSERT INTO arrivals SELECT concat(legs.id, ':', distance) FROM legs"
+        "INSERT INTO copies SELECT * FROM legs",
+        "INSERT INTO arrivals SELECT concat(legs.id, ':', distance) FROM legs",
     )
     world.wait(lambda: world.rows() == ["1:10"])
     world.sql("INSERT INTO legs VALUES (3000000000, 20, 'BOS')")
@@ -120,7 +123,9 @@ def test_a_change_inside_a_struct_that_past_rows_cannot_be_read_through_is_refus
     world.sql("ALTER TABLE stops ADD COLUMN place.country STRING")
     query = "INSERT INTO arrivals SELECT concat(place.code, ' ', coalesce(place.country, '?')) FROM stops"
 
-    with pytest.raises(Unsupported, match=r"Column `place` of .*stops was changed after .*INSERT INTO .*stops"):
+    with pytest.raises(
+        Unsupported, match=r"Column `place` of .*stops was changed after .*INSERT INTO .*stops"
+    ):
         world.start(query)
     world.sql("INSERT INTO stops SELECT * FROM stops LIMIT 0")
     world.start(query)
@@ -154,18 +159,23 @@ def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_
 
     assert (altered.final, altered.error) == (
         False,
-        f"lake.{world.namespace}.legs was altered while it was read: column `miles` was dropped, renamed or changed.",
+        (
+            f"lake.{world.namespace}.legs was altered while it was read: column `miles` was dropped, "
+            "renamed or changed."
+        ),
     )
     assert sorted(map(tuple, world.sql("SELECT * FROM copies"))) == [(1, 10, 100), (2, 20, 200), (3, 30, 300)]
     assert (renamed.final, renamed.error) == (
         True,
-        "The query gives the columns (id, duration, note, miles), and gave (id, miles, hours) when the job was created. Name its "
-        "columns in the place of each *, and run it again.",
+        "The query gives the columns (id, duration, note, miles), and gave (id, miles, hours) when the job "
+        "was created. Name its columns in the place of each *, and run it again.",
     )
 
 
 @pytest.mark.slow
-def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_it_is_back(world: StreamWorld) -> None:
+def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_it_is_back(
+    world: StreamWorld,
+) -> None:
     job_id, definition = world.start()
     world.wait(lambda: world.engine.progress(job_id).running)
 
@@ -178,13 +188,15 @@ def test_a_stream_whose_table_is_altered_names_the_lost_column_and_goes_on_once_
     world.wait_rows(["a"])
     assert (failed.final, failed.error) == (
         False,
-        f"`lake`.`{world.namespace}`.`arrivals` has no column `row` any more, which the job writes; add or rename it again, or "
-        "STOP the job and run its INSERT again.",
+        f"`lake`.`{world.namespace}`.`arrivals` has no column `row` any more, which the job writes; "
+        "add or rename it again, or STOP the job and run its INSERT again.",
     )
 
 
 @pytest.mark.slow
-def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(world: StreamWorld) -> None:
+def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_its_source(
+    world: StreamWorld,
+) -> None:
     world.append("a")
     world.start()
     world.wait_rows(["a"])
@@ -193,7 +205,9 @@ def test_a_stream_goes_on_beside_other_writers_of_its_table_and_a_compaction_of_
     for row in "bcd":
         world.append(row)
     table = f"{world.namespace}.flights"
-    world.sql(f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))")
+    world.sql(
+        f"CALL lake.system.rewrite_data_files(table => '{table}', options => map('rewrite-all', 'true'))"
+    )
     world.append("e")
 
     world.wait_rows(["a", "b", "c", "d", "e", "of another one"])
@@ -227,8 +241,9 @@ def test_a_source_that_is_rewritten_ends_the_stream_for_good_naming_table_snapsh
     [snapshot] = world.sql(f"SELECT snapshot_id FROM {log} WHERE operation = 'overwrite'")
     assert progress.final
     assert progress.error == (
-        f"Snapshot {snapshot[0]} of lake.{world.namespace}.flights replaced rows. Run the INSERT again: its new job begins with "
-        "the rows that the table has then. SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
+        f"Snapshot {snapshot[0]} of lake.{world.namespace}.flights replaced rows. Run the "
+        "INSERT again: its new job begins with the rows that the table has then. "
+        "SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
     )
     assert world.rows() == ["a"]
 
@@ -264,7 +279,9 @@ def test_a_source_that_was_created_again_while_the_stream_was_stopped_is_not_rea
 
 
 @pytest.mark.slow
-def test_a_target_that_was_created_again_while_the_stream_was_stopped_is_not_written(world: StreamWorld) -> None:
+def test_a_target_that_was_created_again_while_the_stream_was_stopped_is_not_written(
+    world: StreamWorld,
+) -> None:
     world.append("a")
     job_id, definition = world.start()
     world.wait_rows(["a"])
@@ -277,8 +294,8 @@ def test_a_target_that_was_created_again_while_the_stream_was_stopped_is_not_wri
     progress = world.wait_end(job_id)
     assert progress.final
     assert progress.error == (
-        f"Table lake.{world.namespace}.arrivals, which the job writes, was dropped and created again. Run the INSERT again: its "
-        "new job begins with the rows that the table has then."
+        f"Table lake.{world.namespace}.arrivals, which the job writes, was dropped and created again. "
+        "Run the INSERT again: its new job begins with the rows that the table has then."
     )
     assert world.rows() == []
 
@@ -326,14 +343,18 @@ def test_members_of_a_statement_set_that_give_other_types_keep_their_digits(worl
 def test_windows_with_a_watermark_are_written_when_they_are_over(world: StreamWorld) -> None:
     world.sql("CREATE TABLE readings (ts TIMESTAMP, n INT)")
     world.sql("CREATE TABLE sums (n BIGINT)")
-    world.sql("INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:00:01', 1), (TIMESTAMP '2026-01-01 00:00:02', 2)")
+    world.sql(
+        "INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:00:01', 1), "
+        "(TIMESTAMP '2026-01-01 00:00:02', 2)"
+    )
 
     job_id, _ = world.start(
         "INSERT INTO sums SELECT sum(n) FROM readings WATERMARK ts DELAY OF INTERVAL 1 SECOND "
         "GROUP BY window(ts, '10 seconds')"
     )
     world.wait(lambda: world.engine.progress(job_id).batch == 0)
-    # The first batch knows no watermark yet; the second one has that of the first, and ends no window; the third does.
+    # The first batch knows no watermark yet; the second one has that of the first, and ends no window;
+    # the third does.
     for minute in (1, 2):
         world.sql(f"INSERT INTO readings VALUES (TIMESTAMP '2026-01-01 00:0{minute}:00', 0)")
         world.wait(lambda number=minute: world.engine.progress(job_id).batch == number)
@@ -364,7 +385,8 @@ def test_what_a_stream_cannot_run_is_refused_with_the_way_out(world: StreamWorld
     missing = refusal("INSERT INTO nowhere SELECT * FROM flights")
     assert isinstance(missing, TableNotFound)
     assert (
-        "nowhere; create it by CREATE TABLE, or with the stream that fills it by CREATE TABLE lake." in missing.message
+        "nowhere; create it by CREATE TABLE, or with the stream that fills it by CREATE TABLE lake."
+        in missing.message
     )
     unknown = refusal("INSERT INTO arrivals\nSELECT nothing FROM flights")
     assert isinstance(unknown, QueryFailed)
@@ -471,11 +493,15 @@ def test_a_savepoint_is_restored_whatever_the_order_of_the_names_of_its_sources(
     other = saved(boats_first, "3" * 32, same)
     facts = Path(other, "savepoint.json")
     facts.with_name(".savepoint.json.crc").unlink()
-    facts.write_text(json.dumps({key: each for key, each in json.loads(facts.read_text()).items() if key != SOURCES}))
+    facts.write_text(
+        json.dumps({key: each for key, each in json.loads(facts.read_text()).items() if key != SOURCES})
+    )
     saved(cargo_first, "4" * 32, other)
 
     assert len(rows) == 10
-    with pytest.raises(DefinitionInvalid, match=r"is of a job that reads .*boats, .*cargo; this one reads .*flights\."):
+    with pytest.raises(
+        DefinitionInvalid, match=r"is of a job that reads .*boats, .*cargo; this one reads .*flights\."
+    ):
         world.engine.prepare(world.definition("5" * 32, restored_from=first), "5" * 32)
 
 
@@ -512,7 +538,9 @@ def test_a_stream_of_an_earlier_release_whose_checkpoint_was_deleted_waits_for_i
     progress = world.wait_end(job_id)
     world.engine.stop(job_id, earlier)
     assert (progress.missing, progress.final) == (True, False)
-    assert f"checkpoint {definition.checkpoint} does not have: it was deleted or exchanged." in (progress.error or "")
+    assert f"checkpoint {definition.checkpoint} does not have: it was deleted or exchanged." in (
+        progress.error or ""
+    )
     assert world.engine.missing(job_id, earlier) == progress.error
     put_back()
     world.append("c")
@@ -552,8 +580,8 @@ def test_generated_rows_are_printed_and_stored_in_one_stream(
         "CREATE TEMPORARY TABLE pace (n BIGINT) WITH ('connector' = 'datagen', 'rows-per-second' = '20')",
         "CREATE TEMPORARY TABLE shown (n BIGINT) WITH ('connector' = 'print')",
         "CREATE TEMPORARY TABLE nowhere (n BIGINT) WITH ('connector' = 'blackhole')",
-        f"CREATE TEMPORARY TABLE outside (n INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:sqlite:{tmp_path}/outside.db', "
-        "'table-name' = 'paces')",
+        "CREATE TEMPORARY TABLE outside (n INT) WITH ('connector' = 'jdbc', "
+        f"'url' = 'jdbc:sqlite:{tmp_path}/outside.db', 'table-name' = 'paces')",
     )
 
     world.start(

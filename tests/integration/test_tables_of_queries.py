@@ -34,9 +34,13 @@ pytestmark = [pytest.mark.spark, pytest.mark.timeout(600)]
 CONTEXT = SessionContext(session_id="tables-of-queries", properties={})
 # Two tasks: the first writes its rows, the second fails or waits.
 FAILS = (
-    "SELECT id, raise_error('broken') AS x FROM range(0, 2, 1, 2) WHERE id = 1 UNION ALL SELECT id, 'x' FROM range(9)"
+    "SELECT id, raise_error('broken') AS x FROM range(0, 2, 1, 2) WHERE id = 1 UNION ALL "
+    "SELECT id, 'x' FROM range(9)"
 )
-WAITS = "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x FROM range(0, 2, 1, 2)"
+WAITS = (
+    "SELECT id, IF(id = 1, java_method('java.lang.Thread', 'sleep', 600000L + id), 'x') AS x "
+    "FROM range(0, 2, 1, 2)"
+)
 SLEEPS = WAITS.replace("600000L", "15000L")
 _jobs = itertools.count(1)
 
@@ -60,7 +64,9 @@ class World:
             "spark.sql.catalog.stored.io-impl": "org.apache.iceberg.hadoop.HadoopFileIO",
         }
         accounts = {
-            "spark.sql.catalog.accounts": "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog",
+            "spark.sql.catalog.accounts": (
+                "org.apache.spark.sql.execution.datasources.v2.jdbc.JDBCTableCatalog"
+            ),
             "spark.sql.catalog.accounts.url": f"jdbc:sqlite:{self.warehouse}.accounts.db",
             "spark.sql.catalog.accounts.driver": "org.sqlite.JDBC",
         }
@@ -144,7 +150,9 @@ SINKS = [
 def test_a_table_that_iceberg_could_not_read_or_fill_is_refused(world: World) -> None:
     before = world.files()
 
-    with pytest.raises(DefinitionInvalid, match=r"Column _file of lake\.made\.named has the name of a metadata column"):
+    with pytest.raises(
+        DefinitionInvalid, match=r"Column _file of lake\.made\.named has the name of a metadata column"
+    ):
         world.create("CREATE TABLE lake.made.named USING iceberg AS SELECT 1 AS _file")
     with pytest.raises(DefinitionInvalid, match=r"Column 2 of lake\.made\.named has an empty name"):
         world.create("CREATE OR REPLACE TABLE lake.made.named USING iceberg AS SELECT 1 AS a, 2 AS ``")
@@ -193,7 +201,9 @@ def test_readers_see_the_old_table_until_the_new_one_is_whole(world: World) -> N
     assert len(world.rows("SELECT * FROM lake.made.t.snapshots")) == 2
 
 
-def test_a_job_that_is_settled_after_its_table_was_replaced_loses_no_file_of_the_history(world: World) -> None:
+def test_a_job_that_is_settled_after_its_table_was_replaced_loses_no_file_of_the_history(
+    world: World,
+) -> None:
     created, job_id = "CREATE TABLE lake.made.t AS SELECT 1 AS a", world.job()
     reservation = world.engine.reserve(CONTEXT, created, job_id=job_id)
     assert reservation is not None
@@ -268,7 +278,10 @@ def test_explain_says_what_readers_see(world: World) -> None:
             "lake.made.t",
             "spark_catalog.default.t USING json",
             "accounts.made.t",
-            f"spark_catalog.default.t USING jdbc OPTIONS (url 'jdbc:sqlite:{world.warehouse}.accounts.db', dbtable 't')",
+            (
+                "spark_catalog.default.t "
+                f"USING jdbc OPTIONS (url 'jdbc:sqlite:{world.warehouse}.accounts.db', dbtable 't')"
+            ),
         )
     ]
 
@@ -299,7 +312,10 @@ def test_nothing_is_created_in_a_namespace_that_is_not_there(world: World) -> No
         == refusals[2]
         == "There is no namespace lake.nowhere; create it first: CREATE DATABASE lake.nowhere."
     )
-    assert refusals[1] == "There is no namespace stored.nowhere; create it first: CREATE DATABASE stored.nowhere."
+    assert (
+        refusals[1]
+        == "There is no namespace stored.nowhere; create it first: CREATE DATABASE stored.nowhere."
+    )
     assert (world.rows("SHOW NAMESPACES IN lake"), world.files()) == before
 
 
@@ -359,7 +375,9 @@ def _await_tasks(world: World, job_id: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(world: World, tmp_path: Path) -> None:
+def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(
+    world: World, tmp_path: Path
+) -> None:
     with rest_catalog(tmp_path / "server") as uri:
         before, prefix = world.catalogs, "spark.sql.catalog.served"
         served = {
@@ -381,8 +399,12 @@ def test_a_server_of_a_rest_catalog_chooses_the_folders_of_tables_of_queries(wor
 
         assert world.rows("SELECT * FROM served.made.t") == [[2]]
         assert not world.exists("served.made.broken")
-        (location,) = [row[1] for row in world.rows("DESCRIBE EXTENDED served.made.t") if row[0] == "Location"]
-        reservation = world.engine.reserve(CONTEXT, "CREATE TABLE served.made.u AS SELECT 1 AS a", job_id=world.job())
+        (location,) = [
+            row[1] for row in world.rows("DESCRIBE EXTENDED served.made.t") if row[0] == "Location"
+        ]
+        reservation = world.engine.reserve(
+            CONTEXT, "CREATE TABLE served.made.u AS SELECT 1 AS a", job_id=world.job()
+        )
         world.catalogs = before
         world.rows("SELECT 1")
     assert Path(str(location).removeprefix("file:")).is_relative_to(tmp_path / "server")

@@ -41,7 +41,9 @@ CHANGES = (
 
 def check(follower: Follower, queries: dict[str, str]) -> None:
     world = follower.world
-    assert {name: world.rows(name) for name in queries} == {name: world.plain(text) for name, text in queries.items()}
+    assert {name: world.rows(name) for name in queries} == {
+        name: world.plain(text) for name, text in queries.items()
+    }
 
 
 @pytest.mark.slow
@@ -89,7 +91,9 @@ def test_two_paths_from_one_source_meet_again_and_agree(follower: Follower) -> N
 
 
 @pytest.mark.slow
-def test_a_full_table_over_a_continuous_one_over_a_full_one_shows_what_was_published_below(follower: Follower) -> None:
+def test_a_full_table_over_a_continuous_one_over_a_full_one_shows_what_was_published_below(
+    follower: Follower,
+) -> None:
     world = follower.world
     world.create("daily", "SELECT city, sum(amount) AS amount FROM orders GROUP BY city")
     follower.follow("live", "SELECT city, amount FROM daily WHERE amount > 2", strategy="auto")
@@ -118,10 +122,13 @@ def test_two_full_tables_of_one_freshness_agree_after_each_schedule_time_while_r
     world.spark("CREATE TABLE days (ds STRING, city STRING, amount INT) USING iceberg")
 
     def rows_come() -> None:
-        """Append rows of the day, of which no table has any before its next schedule time, and of days before."""
+        """Append rows of the day, of which no table has any before its next schedule time,
+        and of days before.
+        """
         days = [day - timedelta(days=chance.randrange(3)) for _ in range(4)]
         rows = (
-            f"('{each:%Y-%m-%d}', '{chance.choice(('Rome', 'Oslo'))}', {chance.randrange(9)})" for each in (day, *days)
+            f"('{each:%Y-%m-%d}', '{chance.choice(('Rome', 'Oslo'))}', {chance.randrange(9)})"
+            for each in (day, *days)
         )
         world.spark(f"INSERT INTO days VALUES {', '.join(rows)}")
 
@@ -139,7 +146,9 @@ def test_two_full_tables_of_one_freshness_agree_after_each_schedule_time_while_r
         runs = {name: world.request_tick(name, point) for name in ("high", "low")}
         world.work(before="write", do=rows_come)
 
-        assert {name: world.run(run).status for name, run in runs.items()} == dict.fromkeys(runs, RunStatus.SUCCEEDED)
+        assert {name: world.run(run).status for name, run in runs.items()} == dict.fromkeys(
+            runs, RunStatus.SUCCEEDED
+        )
         assert world.rows("low") == low
         assert world.rows("high") == world.plain(DAYS["high"])
         day = point

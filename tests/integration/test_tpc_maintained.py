@@ -1,4 +1,6 @@
-"""The queries of TPC-H and TPC-DS as materialized tables, while rows of several of their sources come, change and go at once."""
+"""The queries of TPC-H and TPC-DS as materialized tables, while rows of several of their sources come,
+change and go at once.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,8 @@ class TpcHistory:
             self.columns[table], is_large = frame.columns, frame.count() > LARGE
             self.slices[table] = SLICES if is_large else 4
             world.spark(
-                f"CREATE TABLE {table} USING iceberg TBLPROPERTIES ({random.choice(FORMATS)}) AS SELECT * FROM parquet.`{file}` "
+                f"CREATE TABLE {table} USING iceberg "
+                f"TBLPROPERTIES ({random.choice(FORMATS)}) AS SELECT * FROM parquet.`{file}` "
                 f"WHERE {self._slice(table)} >= {LATER if is_large and table not in CALENDAR else 0}"
             )
         for name, text in self.queries.items():
@@ -85,20 +88,27 @@ class TpcHistory:
             case "delete":
                 return f"DELETE FROM {table} WHERE {picked}"
             case "update":
-                column, value = self.random.choice(self.columns[table]), self.random.choice(("min", "max", "mode"))
+                column, value = (
+                    self.random.choice(self.columns[table]),
+                    self.random.choice(("min", "max", "mode")),
+                )
                 return f"UPDATE {table} SET {column} = (SELECT {value}({column}) FROM {table}) WHERE {picked}"
             case _:
                 raise AssertionError(kind)
 
     def wrong(self, statements: Sequence[str]) -> list[object]:
-        """Refresh all tables on schedule; return each query after which a table had other rows than plain Spark gives."""
+        """Refresh all tables on schedule; return each query after which a table had other rows
+        than plain Spark gives.
+        """
         found: list[object] = []
         point = self.world.next_point()
         for name, text in self.queries.items():
             run = self.world.tick(name, point)
             rows, expected = (counted(self.world.plain(each)) for each in (f"TABLE {name}", text))
             way = run.strategy if run.status is RunStatus.SUCCEEDED else run.status
-            log.warning("%s: %s, %d rows, equal: %s; %s", name, way, expected.total(), rows == expected, run.reason)
+            log.warning(
+                "%s: %s, %d rows, equal: %s; %s", name, way, expected.total(), rows == expected, run.reason
+            )
             if run.status not in (RunStatus.SUCCEEDED, RunStatus.SKIPPED) or rows != expected:
                 more, less = list((rows - expected).items())[:5], list((expected - rows).items())[:5]
                 found.append((name, statements, run.error, run.reason, more, less))
@@ -107,7 +117,9 @@ class TpcHistory:
 
 def counted(rows: Sequence[Row]) -> Counter[Row]:
     """Return how often there is each row, with doubles as far as the order of a sum leaves them the same."""
-    return Counter(tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in row) for row in rows)
+    return Counter(
+        tuple(float(f"{each:.9g}") if isinstance(each, float) else each for each in row) for row in rows
+    )
 
 
 @pytest.fixture(scope="module")

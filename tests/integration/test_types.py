@@ -25,16 +25,21 @@ CONTEXT = SessionContext(session_id="types", properties={"table.local-time-zone"
 
 @pytest.fixture(scope="module")
 def shown(module_driver: SparkDriver) -> dict[str, Any]:
-    """What one query answers for the expressions of all golden files; `json` is the value as it is on the wire."""
+    """What one query answers for the expressions of all golden files;
+    `json` is the value as it is on the wire.
+    """
     engine = SparkStatements(SparkContexts(module_driver))
     expressions = {
-        file.stem: json.loads(file.read_text(encoding="utf-8"))["sql"] for file in sorted(GOLDEN.glob("*.json"))
+        file.stem: json.loads(file.read_text(encoding="utf-8"))["sql"]
+        for file in sorted(GOLDEN.glob("*.json"))
     }
     columns = ", ".join(f"{sql} AS `{name}`" for name, sql in expressions.items())
     rows = engine.execute(CONTEXT, f"SELECT {columns}", job_id="types").rows
     assert rows is not None
     page = rows.page(0, 2)
-    assert rows.encoded(0, 2, PageForm.JSON) == bytes(JsonAnswer([{"kind": "INSERT", "fields": page[0]}]).body)
+    assert rows.encoded(0, 2, PageForm.JSON) == bytes(
+        JsonAnswer([{"kind": "INSERT", "fields": page[0]}]).body
+    )
     [values], [texts] = page, plain_rows(rows.columns, page)
     return {
         column.name: {

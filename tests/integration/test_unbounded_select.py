@@ -123,7 +123,8 @@ def test_a_select_whose_table_loses_a_column_that_it_reads_ends_with_an_error(wo
     wait_until(lambda: ends != [])
 
     assert (
-        str(ends[0]) == f"{world.table} was altered while it was read: column `city` was dropped, renamed or changed."
+        str(ends[0])
+        == f"{world.table} was altered while it was read: column `city` was dropped, renamed or changed."
     )
 
 
@@ -138,7 +139,11 @@ def test_a_select_whose_row_fails_ends_with_the_error_of_a_batch(world: World) -
 
     assert isinstance(ends[0], QueryFailed)
     assert ends[0].message.startswith("[DIVIDE_BY_ZERO] Division by zero.")
-    assert (ends[0].error_class, ends[0].sqlstate, "Traceback" in str(ends[0])) == ("DIVIDE_BY_ZERO", "22012", False)
+    assert (ends[0].error_class, ends[0].sqlstate, "Traceback" in str(ends[0])) == (
+        "DIVIDE_BY_ZERO",
+        "22012",
+        False,
+    )
 
 
 @pytest.mark.slow

@@ -35,9 +35,12 @@ KEYS = {
 @pytest.fixture
 def orders(world: RefreshWorld) -> RefreshWorld:
     """A source `o` that is much larger than what a test changes of it."""
-    keys = ", ".join(f"IF(id % 7 = {number}, NULL, {key}) AS {name}" for number, (name, key) in enumerate(KEYS.items()))
+    keys = ", ".join(
+        f"IF(id % 7 = {number}, NULL, {key}) AS {name}" for number, (name, key) in enumerate(KEYS.items())
+    )
     world.spark(
-        f"CREATE TABLE o USING iceberg AS SELECT id, {keys}, CAST(id % 100 AS INT) AS v, uuid() AS ballast FROM range(20000)"
+        f"CREATE TABLE o USING iceberg AS SELECT id, {keys}, CAST(id % 100 AS INT) AS v, "
+        "uuid() AS ballast FROM range(20000)"
     )
     return world
 
@@ -53,7 +56,8 @@ def commits(world: RefreshWorld, name: str) -> int:
 def deletes(world: RefreshWorld, name: str) -> dict[int, int]:
     """Return the number of delete files of a table by what they delete by: 1 places, 2 keys."""
     files = f"lake.{world.namespace}.{name}.delete_files"
-    return dict(world.plain(f"SELECT content, count(*) FROM {files} GROUP BY content"))  # type: ignore[arg-type]
+    counts = world.plain(f"SELECT content, count(*) FROM {files} GROUP BY content")
+    return dict(counts)  # type: ignore[arg-type]
 
 
 def test_groups_that_changed_are_replaced_by_their_keys_in_one_commit(orders: RefreshWorld) -> None:
@@ -122,8 +126,13 @@ def test_files_of_changes_that_are_full_are_gathered_in_larger_ones(
         found = dict(orders.plain(files))  # type: ignore[call-overload]
         return found[0] - data, found[1]
 
-    # Those of one change are full. The next change begins with new ones, and the one after it gathers both with its own.
-    assert [change(rows) for rows in ("< 30", "BETWEEN 20 AND 40", "BETWEEN 10 AND 35")] == [(1, 1), (2, 2), (1, 1)]
+    # Those of one change are full. The next change begins with new ones, and the one after it gathers both
+    # with its own.
+    assert [change(rows) for rows in ("< 30", "BETWEEN 20 AND 40", "BETWEEN 10 AND 35")] == [
+        (1, 1),
+        (2, 2),
+        (1, 1),
+    ]
     assert [change(rows) for rows in ("< 3", "< 4", "BETWEEN 4 AND 20")] == [(2, 2), (2, 2), (1, 1)]
     monkeypatch.setattr(recent_files, "MOST_GATHERED", 20)
     assert [change(rows) for rows in ("BETWEEN 4 AND 20", "< 3")] == [(2, 2), (3, 3)]
@@ -132,7 +141,9 @@ def test_files_of_changes_that_are_full_are_gathered_in_larger_ones(
 @pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.slow)])
 def test_partitions_get_delete_files_of_their_own(orders: RefreshWorld, version: str) -> None:
     query = "SELECT avg(v) AS v, day, max(ballast) AS last, i, s FROM o GROUP BY s, day, i"
-    create(orders, "mt", query, clauses="PARTITIONED BY (day, i)", options=f", 'format-version' = '{version}'")
+    create(
+        orders, "mt", query, clauses="PARTITIONED BY (day, i)", options=f", 'format-version' = '{version}'"
+    )
     orders.spark("INSERT INTO o SELECT * FROM o WHERE id < 30")
 
     run = orders.tick("mt")
@@ -185,7 +196,9 @@ class Lost(Exception):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("function", "by"), [("avg", 2), ("sum", 1)], ids=["keys", "places"])
-def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: RefreshWorld, function: str, by: int) -> None:
+def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(
+    orders: RefreshWorld, function: str, by: int
+) -> None:
     query = f"SELECT s, {function}(v) AS total FROM o GROUP BY s"
     create(orders, "mt", query)
     work = orders.work
@@ -205,6 +218,10 @@ def test_a_run_that_is_lost_at_any_step_replaces_its_groups_once(orders: Refresh
         work()
 
         run = orders.runs("mt")[-1]
-        assert (run.status, run.attempt, orders.rows("mt")) == (RunStatus.SUCCEEDED, 2, orders.plain(query)), step
+        assert (run.status, run.attempt, orders.rows("mt")) == (
+            RunStatus.SUCCEEDED,
+            2,
+            orders.plain(query),
+        ), step
         assert set(deletes(orders, "mt")) == {by}
     assert run_branches(orders.engine.metadata.load(orders.table("mt").identifier).branches) == ()

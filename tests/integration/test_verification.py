@@ -1,4 +1,6 @@
-"""VERIFY compares a table with its query in Spark: as multisets, but for the last digits of sums of doubles."""
+"""VERIFY compares a table with its query in Spark: as multisets, but for the last digits
+of sums of doubles.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,17 @@ def verified(world: RefreshWorld, name: str, clause: str = "") -> list[list[obje
     return found(world.sql(f"VERIFY MATERIALIZED TABLE {name} {clause}"))
 
 
-def test_rows_that_another_writer_added_or_deleted_are_reported_and_others_are_not(world: RefreshWorld) -> None:
+def test_rows_that_another_writer_added_or_deleted_are_reported_and_others_are_not(
+    world: RefreshWorld,
+) -> None:
     world.spark(ORDERS, ROWS)
     world.create("mt", "SELECT id, s, x FROM o")
     world.spark("INSERT INTO o VALUES (4, 4, 'later', 4)")
     equal = verified(world, "mt"), verified(world, "mt", "SAMPLE 50 PERCENT")
 
-    world.spark("DELETE FROM mt WHERE id = 1", "INSERT INTO mt VALUES (9, 'n', 9), (9, 'n', 9), (3, NULL, 0.3)")
+    world.spark(
+        "DELETE FROM mt WHERE id = 1", "INSERT INTO mt VALUES (9, 'n', 9), (9, 'n', 9), (3, NULL, 0.3)"
+    )
 
     assert equal == ([], [])
     assert verified(world, "mt") == [
@@ -81,7 +87,8 @@ def test_a_source_whose_version_expired_is_named_with_the_way_out(world: Refresh
     world.spark("INSERT INTO o VALUES (4, 4, 'later', 4)")
     table = f"{world.namespace}.o"
     world.spark(
-        f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP '2100-01-01', retain_last => 1)"
+        f"CALL lake.system.expire_snapshots(table => '{table}', older_than => TIMESTAMP "
+        "'2100-01-01', retain_last => 1)"
     )
 
     message = world.refused("VERIFY MATERIALIZED TABLE mt", Incomparable)

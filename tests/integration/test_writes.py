@@ -41,7 +41,9 @@ class Target:
         self.identifier, self.table_id = TableIdentifier("lake", ("default",), f"w_{number}"), str(uuid4())
         self.runs = count(1)
 
-    def refresh(self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS) -> Staged:
+    def refresh(
+        self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS
+    ) -> Staged:
         """Run, and publish what was staged."""
         write = self.prepared(scope, text, columns)
         staged = self.engine.writes.write(write)
@@ -49,7 +51,9 @@ class Target:
         self.engine.metadata.swap(self.identifier, self.engine.metadata.load(self.identifier), change)
         return staged
 
-    def prepared(self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS) -> Write:
+    def prepared(
+        self, scope: Scope = WHOLE, text: str | None = None, columns: tuple[Column, ...] = COLUMNS
+    ) -> Write:
         run = f"r{next(self.runs)}"
         self.engine.metadata.swap(
             self.identifier, self.engine.metadata.load(self.identifier), MetadataChange(branch=f"run_{run}")
@@ -68,7 +72,9 @@ class Target:
         )
 
     def rows(self) -> list[tuple[str, ...]]:
-        return sorted(tuple(str(value) for value in row) for row in self.session.table(self.identifier.sql).collect())
+        return sorted(
+            tuple(str(value) for value in row) for row in self.session.table(self.identifier.sql).collect()
+        )
 
 
 @pytest.fixture
@@ -81,7 +87,10 @@ def target(spark_driver: SparkDriver) -> Iterator[Target]:
     )
     target.engine.storage.create_storage(
         StorageSpec(
-            identifier=target.identifier, table_id=target.table_id, columns=COLUMNS, partition_keys=("day", "hh")
+            identifier=target.identifier,
+            table_id=target.table_id,
+            columns=COLUMNS,
+            partition_keys=("day", "hh"),
         )
     )
     yield target
@@ -175,7 +184,9 @@ def test_a_partition_value_that_does_not_fit_its_type_is_named(target: Target) -
 def test_a_branch_that_is_gone_is_not_written(target: Target) -> None:
     write = target.prepared()
     target.engine.metadata.swap(
-        target.identifier, target.engine.metadata.load(target.identifier), MetadataChange(drop=(write.branch,))
+        target.identifier,
+        target.engine.metadata.load(target.identifier),
+        MetadataChange(drop=(write.branch,)),
     )
 
     with pytest.raises(EngineError, match="another owner"):
@@ -216,7 +227,9 @@ def test_work_on_another_thread_sees_the_same_catalogs(target: Target) -> None:
             threads.map(target.engine.sources.read_vector, [Query(text=f"SELECT * FROM {target.source}")] * 4)
         )
         columns = (
-            threads.submit(target.engine.queries.analyse, Query(text=f"SELECT * FROM {target.source}")).result().columns
+            threads.submit(target.engine.queries.analyse, Query(text=f"SELECT * FROM {target.source}"))
+            .result()
+            .columns
         )
 
     assert len(set(map(str, vectors))) == 1

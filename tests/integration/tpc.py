@@ -1,4 +1,6 @@
-"""The tables and queries of TPC-H and TPC-DS: DuckDB gives them when tests run, in an environment of its own."""
+"""The tables and queries of TPC-H and TPC-DS: DuckDB gives them when tests run,
+in an environment of its own.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ SCALE = 0.01
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TpcSuite:
-    """What DuckDB gives for one benchmark: the file of each table, and the text of each query by its name, such as q6."""
+    """What DuckDB gives for one benchmark: the file of each table, and the text of each query by its name,
+    such as q6.
+    """
 
     tables: Mapping[str, Path]
     queries: Mapping[str, str]
@@ -47,7 +51,9 @@ def tpc_suite(suite: str, folder: Path) -> TpcSuite:
 
 
 def tpc_python() -> Path:
-    """Return the Python that has DuckDB, of an environment in the user's cache, which is made once for each list of packages."""
+    """Return the Python that has DuckDB, of an environment in the user's cache, which is made once
+    for each list of packages.
+    """
     folder = cache_dir(os.environ) / "tpc"
     stamp, python = folder / ".ready", folder / "bin" / "python"
     folder.parent.mkdir(parents=True, exist_ok=True)

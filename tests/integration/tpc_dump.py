@@ -4,7 +4,8 @@
 
 `tpc.py` runs it in an environment with DuckDB.
 
-A query keeps its LIMIT only where its ORDER BY leaves no choice of rows, and names each of its columns once, as tables must.
+A query keeps its LIMIT only where its ORDER BY leaves no choice of rows, and names each of its columns once,
+as tables must.
 """
 
 import json
@@ -28,7 +29,9 @@ def dump(suite: str, folder: Path, scale: float) -> None:
         connection.execute(f"CALL {GENERATORS[suite]}(sf = {scale})")
         for (table,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall():
             connection.execute(f"COPY {table} TO '{folder / table}.parquet'")
-        texts = connection.execute(f"SELECT query_nr, query FROM {suite}_queries() ORDER BY query_nr").fetchall()
+        texts = connection.execute(
+            f"SELECT query_nr, query FROM {suite}_queries() ORDER BY query_nr"
+        ).fetchall()
     queries = {str(number): in_sparks_words(text) for number, text in texts}
     (folder / "queries.json").write_text(json.dumps(queries))
 
@@ -43,7 +46,9 @@ def in_sparks_words(text: str) -> str:
 
 
 def is_total(query: exp.Query) -> bool:
-    """Return whether the ORDER BY of a query has all of its columns: rows that it leaves equal are the same."""
+    """Return whether the ORDER BY of a query has all of its columns:
+    rows that it leaves equal are the same.
+    """
     order = query.args.get("order")
     keys = [each.this for each in order.expressions] if order else []
     ordered = {key.name for key in keys if isinstance(key, exp.Column)}

@@ -1,4 +1,6 @@
-"""A writer that commits as Flink does in upsert mode: rows that come, beside equality deletes of those before, by their key."""
+"""A writer that commits as Flink does in upsert mode: rows that come, beside equality deletes of those
+before, by their key.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ class UpsertWriter:
         self.world, self.name, self.key = world, f"lake.{world.namespace}.{name}", key
 
     def commit(self, values: Mapping[str, int | None]) -> None:
-        """Make one commit, as one checkpoint does: each key has this value from now on, or no row if it is None."""
+        """Make one commit, as one checkpoint does: each key has this value from now on,
+        or no row if it is None.
+        """
         load = static_member(self.world.session, "org.apache.iceberg.spark.Spark3Util.loadIcebergTable")
         table = load(self.world.session._jsparkSession, self.name)
         writer, delta = FileWriter.of(self.world.session, table), table.newRowDelta()
@@ -25,7 +29,9 @@ class UpsertWriter:
             rows = [(key, values[key]) for key in keys if values[key] is not None]
             if rows:
                 delta.addRows(writer.data_file(self._rows(rows), partition))
-            deletes = collected(self.world.session.createDataFrame([(key,) for key in keys], f"{self.key} STRING"))
+            deletes = collected(
+                self.world.session.createDataFrame([(key,) for key in keys], f"{self.key} STRING")
+            )
             delta.addDeletes(writer.equality_deletes(deletes, [self.key], partition))
         delta.commit()
 

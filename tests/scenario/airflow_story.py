@@ -1,4 +1,6 @@
-"""A manager whose workflows are DAGs of a fake Airflow, or those of the memory scheduler on the same registry."""
+"""A manager whose workflows are DAGs of a fake Airflow, or those of the memory scheduler
+on the same registry.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from tests.support.memory_registry import MemoryRegistry
 
 
 class AirflowStory(ManagerWorld):
-    """A manager whose scheduler is Airflow's, over an Airflow that is a fake; `change_to` is a start with another scheduler."""
+    """A manager whose scheduler is Airflow's, over an Airflow that is a fake;
+    `change_to` is a start with another scheduler.
+    """
 
     def __init__(self, clock: FakeClock | None = None) -> None:
         clock = clock or HastyClock(START)

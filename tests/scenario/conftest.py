@@ -75,7 +75,9 @@ def opened(gateway: Gateway, tmp_path: Path) -> Iterator[Open]:
         folders = {"XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
         inherited = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         gateway_url = {"FRESHTABLE_GATEWAY": str(gateway.http.base_url)}
-        terminal = ScreenTerminal(command or (str(PROGRAM), "sql"), {**inherited, **folders, **gateway_url, **environ})
+        terminal = ScreenTerminal(
+            command or (str(PROGRAM), "sql"), {**inherited, **folders, **gateway_url, **environ}
+        )
         terminals.append(terminal)
         terminal.see(at_prompt)
         return terminal

@@ -78,9 +78,15 @@ def test_a_role_is_let_in_to_what_it_is_for_and_nothing_else(
 
 
 def test_every_endpoint_is_known_to_the_table_of_roles(gateway: Gateway) -> None:
-    routes = next(route for route in build_app(gateway.services).router.routes if isinstance(route, VersionRoutes))
+    routes = next(
+        route for route in build_app(gateway.services).router.routes if isinstance(route, VersionRoutes)
+    )
 
-    for_sql = {path for method, path in routes.endpoints() if roles_of(method, path) == roles_of("POST", "/statements")}
+    for_sql = {
+        path
+        for method, path in routes.endpoints()
+        if roles_of(method, path) == roles_of("POST", "/statements")
+    }
 
     assert for_sql == {
         "/statements",
@@ -98,11 +104,16 @@ def test_every_endpoint_is_known_to_the_table_of_roles(gateway: Gateway) -> None
 def test_a_refusal_names_the_token_its_role_and_the_roles_needed(gateway: Gateway) -> None:
     session = gateway.sessions.open(owner="airflow").handle
 
-    answer = gateway.http.post(f"/v3/sessions/{session}/statements", json={"statement": "SELECT 1"}, headers=as_("f"))
+    answer = gateway.http.post(
+        f"/v3/sessions/{session}/statements", json={"statement": "SELECT 1"}, headers=as_("f")
+    )
 
     assert (answer.status_code, answer.headers["Freshtable-Error"]) == (403, "FORBIDDEN")
     assert answer.json()["errors"] == [
-        "Forbidden: token 'airflow' has the role refresh; this request needs a token with the role sql or admin."
+        (
+            "Forbidden: token 'airflow' has the role refresh; "
+            "this request needs a token with the role sql or admin."
+        )
     ]
     assert gateway.engine.executed == []
 
@@ -128,7 +139,9 @@ def test_a_statement_is_logged_with_the_name_of_its_token_and_without_its_text(
         client.execute("ALTER MATERIALIZED TABLE daily SUSPEND")
         client.execute("SET 's3.secret' = 'hunter2'")
 
-    [table, setting] = [record for record in caplog.records if getattr(record, "action", "") == "statement_begun"]
+    [table, setting] = [
+        record for record in caplog.records if getattr(record, "action", "") == "statement_begun"
+    ]
     assert (table.by, table.statement) == ("anna", "ALTER_MATERIALIZED_TABLE")
     assert (setting.by, setting.statement) == ("anna", "SET")
 
@@ -151,7 +164,9 @@ def test_describe_and_ledger_say_whose_token_did_it(caplog: pytest.LogCaptureFix
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
 
     assert world.table().status_by == "anna"
-    assert [(row["kind"], row["requested by"]) for row in world.show("SHOW REFRESHES FOR daily EXTENDED")] == [
+    assert [
+        (row["kind"], row["requested by"]) for row in world.show("SHOW REFRESHES FOR daily EXTENDED")
+    ] == [
         ("MANUAL", "anna"),
         ("INITIAL", None),
     ]
@@ -163,7 +178,7 @@ def test_describe_and_ledger_say_whose_token_did_it(caplog: pytest.LogCaptureFix
     ]
 
 
-# ---------------------------------------------------------------------------------------------- sessions of other tokens
+# ----------------------------------------------------------------------------------- sessions of other tokens
 
 
 # Every endpoint of a session and of its operations and jobs, in each version that has it.
@@ -183,7 +198,9 @@ OF_SESSIONS = [
 ]
 
 
-@pytest.mark.parametrize("spelling", [str, str.upper, lambda handle: handle.replace("-", ""), "urn:uuid:{}".format])
+@pytest.mark.parametrize(
+    "spelling", [str, str.upper, lambda handle: handle.replace("-", ""), "urn:uuid:{}".format]
+)
 @pytest.mark.parametrize("other", ["s", "f"])
 def test_a_session_is_that_of_the_token_that_opened_it(gateway: Gateway, other: str, spelling: Any) -> None:
     body = {"properties": {"my.key": "mine"}}
@@ -200,8 +217,8 @@ def test_a_session_is_that_of_the_token_that_opened_it(gateway: Gateway, other: 
     assert {answer.status_code for answer in refused.values()} == {403}
     name = {"s": "anna", "f": "airflow"}[other]
     assert refused["GET", ""].json()["errors"] == [
-        f"Forbidden: session {handle} was opened with another token than '{name}'; open one with POST /sessions, or send a "
-        "token with the role admin."
+        f"Forbidden: session {handle} was opened with another token than '{name}'; "
+        "open one with POST /sessions, or send a token with the role admin."
     ]
     assert "mine" not in refused["GET", ""].text
     own = gateway.http.get(f"/v3/sessions/{handle}/operations/{operation}/result/0", headers=as_("b"))
@@ -253,7 +270,7 @@ def test_to_ask_for_the_session_of_another_token_does_not_keep_it_alive(gateway:
     assert gateway.sessions.expire_idle() == [handle]
 
 
-# ------------------------------------------------------------------------------------------------------ without tokens
+# --------------------------------------------------------------------------------------------- without tokens
 
 
 @pytest.fixture
@@ -265,7 +282,9 @@ def open_gateway(gateway: Gateway, switch: Any) -> httpx.Client:
 @pytest.mark.parametrize(
     "host", ["evil.example:8083", "127.evil.example", "localhost.evil.example", "10.0.0.7", "[x", ""]
 )
-def test_a_page_that_gave_its_name_our_address_can_run_nothing_here(open_gateway: httpx.Client, host: str) -> None:
+def test_a_page_that_gave_its_name_our_address_can_run_nothing_here(
+    open_gateway: httpx.Client, host: str
+) -> None:
     answer = open_gateway.post("/v3/sessions", headers={"Host": host, "Origin": f"http://{host}"})
 
     assert (answer.status_code, answer.headers["Freshtable-Error"]) == (403, "FORBIDDEN")
@@ -273,8 +292,12 @@ def test_a_page_that_gave_its_name_our_address_can_run_nothing_here(open_gateway
     assert "sql-gateway.security.allowed-hosts" in answer.json()["errors"][0]
 
 
-@pytest.mark.parametrize("host", ["localhost:8083", "127.0.0.1", "127.1.2.3:1", "[::1]:8083", "FRESHTABLE.example"])
-def test_this_machine_and_the_names_that_are_allowed_are_answered(open_gateway: httpx.Client, host: str) -> None:
+@pytest.mark.parametrize(
+    "host", ["localhost:8083", "127.0.0.1", "127.1.2.3:1", "[::1]:8083", "FRESHTABLE.example"]
+)
+def test_this_machine_and_the_names_that_are_allowed_are_answered(
+    open_gateway: httpx.Client, host: str
+) -> None:
     assert open_gateway.get("/v3/info", headers={"Host": host}).status_code == 200
 
 

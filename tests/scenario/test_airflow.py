@@ -1,4 +1,6 @@
-"""Materialized tables whose workflows are DAGs: a user's statements, and what people do in Airflow's UI meanwhile."""
+"""Materialized tables whose workflows are DAGs: a user's statements,
+and what people do in Airflow's UI meanwhile.
+"""
 
 from __future__ import annotations
 
@@ -94,7 +96,9 @@ def test_airflow_away_at_create_keeps_nothing(story: AirflowStory) -> None:
     assert (story.registry.definitions.all(), story.engine.storages) == ([], {})
 
 
-def test_a_dag_that_does_not_appear_keeps_nothing_and_the_table_can_be_created_later(story: AirflowStory) -> None:
+def test_a_dag_that_does_not_appear_keeps_nothing_and_the_table_can_be_created_later(
+    story: AirflowStory,
+) -> None:
     story.airflow.parse_after = None
     refusal = story.refused(lambda: story.sql(DAILY), TableNotCreated)
     left = story.show("SHOW MATERIALIZED TABLES")
@@ -108,7 +112,9 @@ def test_a_dag_that_does_not_appear_keeps_nothing_and_the_table_can_be_created_l
     assert list(story.airflow.dags) == [DAG]
 
 
-def test_airflow_away_at_suspend_leaves_the_table_active_and_a_late_effect_is_put_right(daily: AirflowStory) -> None:
+def test_airflow_away_at_suspend_leaves_the_table_active_and_a_late_effect_is_put_right(
+    daily: AirflowStory,
+) -> None:
     daily.server.stop()
     refusal = daily.refused(lambda: daily.sql(SUSPEND), WorkflowError)
     daily.server.start()
@@ -132,7 +138,10 @@ def test_airflow_away_at_drop_is_a_warning_and_the_reconciler_finishes_it(daily:
 
     done = reconcile(daily.services)
 
-    assert "lake.default.daily is dropped; what it left is removed as soon as that is possible" in outcome.warnings[0]
+    assert (
+        "lake.default.daily is dropped; what it left is removed as soon as that is possible"
+        in outcome.warnings[0]
+    )
     assert (published, daily.engine.storages) == ([], {})
     assert done == ["removed what was left of lake.default.daily"]
     assert daily.airflow.dags == {}
@@ -147,7 +156,9 @@ def test_a_name_can_be_used_again_at_once_and_the_new_table_has_the_dag(daily: A
     assert daily.airflow.dags[DAG].definition.workflow_id == daily.table().table_id != old
 
 
-def test_a_workflow_that_was_made_while_its_table_was_dropped_does_not_keep_the_name(daily: AirflowStory) -> None:
+def test_a_workflow_that_was_made_while_its_table_was_dropped_does_not_keep_the_name(
+    daily: AirflowStory,
+) -> None:
     made_meanwhile = daily.registry.definitions.get(daily.table().table_id)
     assert made_meanwhile is not None
     daily.sql(DROP)

@@ -11,7 +11,9 @@ TOTALS = (
 )
 
 
-def test_a_strategy_is_explained_before_it_is_chosen_and_the_ledger_says_what_it_did(whole: WholeGateway) -> None:
+def test_a_strategy_is_explained_before_it_is_chosen_and_the_ledger_says_what_it_did(
+    whole: WholeGateway,
+) -> None:
     (explained,) = whole.sql(f"EXPLAIN {TOTALS}")
     whole.sql(TOTALS)
 

@@ -1,4 +1,6 @@
-"""Statements that a person at `freshtable sql` breaks off, puts aside, and takes up again, in a real pseudo terminal."""
+"""Statements that a person at `freshtable sql` breaks off, puts aside, and takes up again,
+in a real pseudo terminal.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +42,23 @@ def test_ctrl_c_cancels_the_statement_and_the_session_goes_on(gateway: Gateway, 
     entered(terminal, "SELECT 1;", "1 row")
 
     assert hold.ended.is_set()
-    assert [dict(context.properties) for context, sql in gateway.engine.executed if sql == "SELECT 1"][-1] == {"a": "1"}
+    assert [dict(context.properties) for context, sql in gateway.engine.executed if sql == "SELECT 1"][
+        -1
+    ] == {"a": "1"}
 
 
 def test_ctrl_c_ends_a_script_with_130_and_cancels_its_statement(gateway: Gateway) -> None:
     hold = gateway.engine.hold("SELECT 1")
-    command = [str(PROGRAM), "sql", "--gateway", str(gateway.http.base_url), "-e", "SELECT 1", "-e", "SET a = 1"]
+    command = [
+        str(PROGRAM),
+        "sql",
+        "--gateway",
+        str(gateway.http.base_url),
+        "-e",
+        "SELECT 1",
+        "-e",
+        "SET a = 1",
+    ]
 
     with Terminal(command, os.environ) as terminal:
         hold.wait_entered()
@@ -105,7 +118,9 @@ def test_ctrl_z_puts_a_statement_aside_and_those_after_it_until_they_are_taken_u
     assert none[-2] == "No statement is in the background; Ctrl-Z puts one there while it runs."
 
 
-def test_a_statement_that_runs_shows_its_tasks_and_the_rows_that_they_have_read(gateway: Gateway, opened: Open) -> None:
+def test_a_statement_that_runs_shows_its_tasks_and_the_rows_that_they_have_read(
+    gateway: Gateway, opened: Open
+) -> None:
     terminal, hold = opened(), gateway.engine.hold("SELECT 1")
     gateway.engine.tasks = Progress(done=3, total=8, rows_read=1_200_000)
 
@@ -137,7 +152,9 @@ def test_a_statement_whose_rows_are_being_printed_is_not_put_aside_and_prints_ea
 ) -> None:
     rows, file = FakeRows([1]), tmp_path / "rows.csv"
     gateway.engine.streams[LIVE] = rows
-    terminal = opened(str(PROGRAM), "sql", "--format", "csv", "-o", str(file), "-D", "execution.runtime-mode=streaming")
+    terminal = opened(
+        str(PROGRAM), "sql", "--format", "csv", "-o", str(file), "-D", "execution.runtime-mode=streaming"
+    )
 
     terminal.type(f"{LIVE};\r")
     rows.wait_until_read(1)
@@ -175,7 +192,9 @@ def test_a_view_is_put_aside_and_taken_up_where_it_was(gateway: Gateway, opened:
     assert left[-2] == "500 rows"
 
 
-def test_a_query_in_the_background_ends_with_the_session_and_that_is_said(gateway: Gateway, opened: Open) -> None:
+def test_a_query_in_the_background_ends_with_the_session_and_that_is_said(
+    gateway: Gateway, opened: Open
+) -> None:
     rows = FakeRows([1])
     gateway.engine.streams[LIVE] = rows
     terminal = opened()
@@ -190,7 +209,8 @@ def test_a_query_in_the_background_ends_with_the_session_and_that_is_said(gatewa
 
     assert (code, rows.closed) == (0, True)
     assert terminal.shown.rstrip().endswith(
-        "Statements in the background: queries end with the session, changes of data go on; SHOW JOBS lists them."
+        "Statements in the background: queries end with the session, changes of data go on; "
+        "SHOW JOBS lists them."
     )
 
 
@@ -199,7 +219,10 @@ def test_a_statement_that_is_not_there_cannot_be_taken_up(opened: Open) -> None:
 
     shown = entered(terminal, r"\fg 3", "Error")
 
-    assert shown[-3:-1] == ["Error: No statement is in the background.", "Ctrl-Z puts one there while it runs."]
+    assert shown[-3:-1] == [
+        "Error: No statement is in the background.",
+        "Ctrl-Z puts one there while it runs.",
+    ]
 
 
 def test_a_gateway_that_was_restarted_is_met_again_with_what_is_gone(gateway: Gateway, opened: Open) -> None:
@@ -212,7 +235,10 @@ def test_a_gateway_that_was_restarted_is_met_again_with_what_is_gone(gateway: Ga
     met = entered(terminal, "SELECT 1;", "1 row")
 
     text = " ".join(" ".join(lost).split())
-    assert "What it had is lost: CREATE TEMPORARY VIEW v. Run that again first. This statement was not run." in text
+    assert (
+        "What it had is lost: CREATE TEMPORARY VIEW v. Run that again first. This statement was not run."
+        in text
+    )
     assert "Error" not in met[-2]
 
 

@@ -59,7 +59,8 @@ def test_a_token_that_is_no_number_is_a_bad_request(gateway: Gateway, prefix: st
 
 
 @pytest.mark.parametrize(
-    "path", [f"{{session}}/operations/{NO_ONE}/result", f"{{session}}/jobs/{NO_ONE.replace('-', '')}/result", SHARDS]
+    "path",
+    [f"{{session}}/operations/{NO_ONE}/result", f"{{session}}/jobs/{NO_ONE.replace('-', '')}/result", SHARDS],
 )
 @pytest.mark.parametrize("number", ["x", "+1", "01", "-0", "1_0", "%D9%A1", "%201", "9" * 19])
 def test_a_number_of_a_path_has_one_spelling_and_any_other_is_refused_in_the_same_words(
@@ -71,7 +72,10 @@ def test_a_number_of_a_path_has_one_spelling_and_any_other_is_refused_in_the_sam
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (400, "REQUEST_INVALID")
     what = "number" if path is SHARDS else "token"
-    assert f'Cannot resolve path parameter ({what}) from value "{unquote(number)}".' in answer.json()["errors"][0]
+    assert (
+        f'Cannot resolve path parameter ({what}) from value "{unquote(number)}".'
+        in answer.json()["errors"][0]
+    )
 
 
 @pytest.mark.parametrize("prefix", PREFIXES)
@@ -152,7 +156,9 @@ def test_many_clients_that_wait_leave_room_for_those_who_do_not(gateway: Gateway
     assert {found.result()["resultType"] for found in polls} == {"NOT_READY"}
 
 
-@pytest.mark.parametrize("path", ["/v1/statements", "/v4{session}/statements", "/v2{session}/configure-session"])
+@pytest.mark.parametrize(
+    "path", ["/v1/statements", "/v4{session}/statements", "/v2{session}/configure-session"]
+)
 def test_a_statement_that_is_missing_is_named(gateway: Gateway, path: str) -> None:
     session = gateway.open().removeprefix("/v3")
 

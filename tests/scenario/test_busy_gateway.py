@@ -29,7 +29,9 @@ def waiting(roomy_gateway: Gateway) -> list[str]:
     return [roomy_gateway.begin(roomy_gateway.open(), REFRESH) for _ in range(THREADS)]
 
 
-def test_statements_that_wait_for_refreshes_do_not_keep_others_out(roomy_gateway: Gateway, waiting: list[str]) -> None:
+def test_statements_that_wait_for_refreshes_do_not_keep_others_out(
+    roomy_gateway: Gateway, waiting: list[str]
+) -> None:
     rows = roomy_gateway.rows(roomy_gateway.open(), "SELECT 1")
 
     assert rows == [[1]]
@@ -76,7 +78,9 @@ def test_batches_that_take_every_thread_of_theirs_keep_neither_statements_nor_re
 ) -> None:
     names = [f"live_{number}" for number in range(BATCH_THREADS)]
     for name in names:
-        following.sql(f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '1' SECOND AS SELECT * FROM orders")
+        following.sql(
+            f"CREATE MATERIALIZED TABLE {name} FRESHNESS = INTERVAL '1' SECOND AS SELECT * FROM orders"
+        )
     following.sql(EVERY_10_S.format("scheduled", "orders"))
     held = [following.hold_write(name) for name in names]
     following.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": 10}])

@@ -17,7 +17,11 @@ NO_ROWS = StatementResult(is_query=False, rows=None)
 def test_catalogs_are_shown_in_flinks_shape_and_without_a_job(gateway: Gateway) -> None:
     body = gateway.run(gateway.open(), "SHOW CATALOGS;").json()
 
-    assert (body["isQueryResult"], body["resultKind"], "jobID" in body) == (False, "SUCCESS_WITH_CONTENT", False)
+    assert (body["isQueryResult"], body["resultKind"], "jobID" in body) == (
+        False,
+        "SUCCESS_WITH_CONTENT",
+        False,
+    )
     assert [column["name"] for column in body["results"]["columns"]] == ["catalog name"]
     assert [row["fields"] for row in body["results"]["data"]] == [["lake"], ["spark_catalog"]]
     assert gateway.engine.executed == []
@@ -44,7 +48,9 @@ def test_a_created_catalog_is_seen_by_sessions_opened_before_and_after(gateway: 
     created = gateway.rows(creator, "CREATE CATALOG c WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop')")
 
     assert created == [["OK"]]
-    assert [["c"] in gateway.rows(each, "SHOW CATALOGS") for each in (earlier, creator, gateway.open())] == [True] * 3
+    assert [["c"] in gateway.rows(each, "SHOW CATALOGS") for each in (earlier, creator, gateway.open())] == [
+        True
+    ] * 3
     assert "spark.sql.catalog.c" not in gateway.http.get(creator).text
 
 
@@ -74,7 +80,10 @@ def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gat
     session = gateway.open(**{"table.local-time-zone": "UTC"})
     row = ["f" * 32, "refresh-lake.default.table", "RUNNING", "2026-01-02T03:04:05.000Z", "REFRESH", None]
 
-    listed, described = gateway.rows(session, "SHOW JOBS"), gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")
+    listed, described = (
+        gateway.rows(session, "SHOW JOBS"),
+        gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'"),
+    )
     stopped = gateway.rows(session, f"STOP JOB '{'f' * 32}'")
 
     assert (listed, described, stopped) == (
@@ -85,10 +94,14 @@ def test_a_running_refresh_is_listed_described_and_stopped_as_a_job(gateway: Gat
     assert gateway.runs.canceled == [run.run_id]
     assert gateway.rows(session, "SHOW JOBS") == []
     assert gateway.rows(session, f"DESCRIBE JOB '{'f' * 32}'")[0][2] == "CANCELED"
-    assert "is CANCELED and cannot be stopped any more" in root_cause(gateway.run(session, f"STOP JOB '{'f' * 32}'"))
+    assert "is CANCELED and cannot be stopped any more" in root_cause(
+        gateway.run(session, f"STOP JOB '{'f' * 32}'")
+    )
 
 
-def test_the_job_of_a_continuous_refresh_is_stopped_with_its_snapshot_as_the_savepoint(gateway: Gateway) -> None:
+def test_the_job_of_a_continuous_refresh_is_stopped_with_its_snapshot_as_the_savepoint(
+    gateway: Gateway,
+) -> None:
     table = TableIdentifier("lake", ("default",), "live")
     gateway.runs.continuous.append(ContinuousJob(job_id="c" * 32, table=table, started_at=NOW))
     session = gateway.open()

@@ -1,4 +1,6 @@
-"""Tables over tables: their scheduled refreshes, as a scheduler requests them, in the order in which they read each other."""
+"""Tables over tables: their scheduled refreshes, as a scheduler requests them,
+in the order in which they read each other.
+"""
 
 from __future__ import annotations
 

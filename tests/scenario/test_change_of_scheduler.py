@@ -1,4 +1,6 @@
-"""A home whose tables were made under another `workflow-scheduler.type`: everything works at once, in both directions."""
+"""A home whose tables were made under another `workflow-scheduler.type`:
+everything works at once, in both directions.
+"""
 
 from __future__ import annotations
 
@@ -155,7 +157,9 @@ def test_a_freshness_that_the_new_scheduler_cannot_keep_is_told_with_the_stateme
 
     mend = "ALTER MATERIALIZED TABLE lake.default.daily SET FRESHNESS = INTERVAL '1' MINUTE"
     assert done == []
-    assert str(told).startswith("MISSING in airflow: FRESHNESS = INTERVAL '10' SECOND is too often for Airflow")
+    assert str(told).startswith(
+        "MISSING in airflow: FRESHNESS = INTERVAL '10' SECOND is too often for Airflow"
+    )
     assert mend in str(told)
     assert any(mend in line for line in caplog.messages)
     assert on_memory.table().revision == revision

@@ -49,7 +49,9 @@ def test_the_console_of_the_page_is_what_the_client_prints(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
     monkeypatch.setenv("FRESHTABLE_GATEWAY", str(gateway.http.base_url))
     monkeypatch.chdir(tmp_path)
-    gateway.engine.answers.update({sql: StatementResult(is_query=True, rows=rows) for sql, rows in ANSWERS.items()})
+    gateway.engine.answers.update(
+        {sql: StatementResult(is_query=True, rows=rows) for sql, rows in ANSWERS.items()}
+    )
     gateway.engine.answers[INSERT] = StatementResult(is_query=False, rows=None, affected_rows=1000)
     code, shown = 0, ""
 
@@ -66,7 +68,9 @@ def test_the_console_of_the_page_is_what_the_client_prints(
 
 def test_the_page_has_every_command_with_its_arguments_and_no_other() -> None:
     rows = re.findall(
-        r"^\| (`[^|]+) \| (.*) \|$", PAGE.read_text(encoding="utf-8").partition("### Commands")[2], re.MULTILINE
+        r"^\| (`[^|]+) \| (.*) \|$",
+        PAGE.read_text(encoding="utf-8").partition("### Commands")[2],
+        re.MULTILINE,
     )
 
     names = {(f"{each.name} {each.arguments}".strip(), *each.others): each.purpose for each in COMMANDS}
@@ -87,7 +91,9 @@ def tables() -> list[list[list[str]]]:
 def headed(*first: str) -> list[list[str]]:
     """Return the table whose first rows begin with the code *first*."""
     return next(
-        table for table in tables() if [row[0] for row in table[: len(first)]] == [f"`{each}`" for each in first]
+        table
+        for table in tables()
+        if [row[0] for row in table[: len(first)]] == [f"`{each}`" for each in first]
     )
 
 
@@ -114,7 +120,9 @@ def test_the_page_has_every_property_of_the_client_with_its_default_and_no_other
 
 
 def test_the_page_has_every_form_and_view_of_rows() -> None:
-    forms = [name for row in headed("table", "tableau", "vertical") for name in re.findall("`([a-z]+)`", row[0])]
+    forms = [
+        name for row in headed("table", "tableau", "vertical") for name in re.findall("`([a-z]+)`", row[0])
+    ]
     views = [row[0].strip("`") for row in headed("table", "changelog")]
 
     assert (forms, views) == ([*Form], [*ResultMode])

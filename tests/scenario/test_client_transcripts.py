@@ -45,10 +45,16 @@ def shown(terminal: ScreenTerminal, line: str) -> list[str]:
     return [each for each in answered(terminal, line) if not re.fullmatch(r"[0-9.]+ s", each)]
 
 
-def test_why_and_lineage_are_as_on_the_page(gateway: Gateway, opened: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_why_and_lineage_are_as_on_the_page(
+    gateway: Gateway, opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
     began = datetime(2026, 1, 2, 0, 0, 4, tzinfo=UTC)
     run = replace(
-        gateway.runs.queue(), kind=RunKind.PERIODIC, decision=SKIP, reason="sources unchanged", started_at=began
+        gateway.runs.queue(),
+        kind=RunKind.PERIODIC,
+        decision=SKIP,
+        reason="sources unchanged",
+        started_at=began,
     )
 
     def execute(statement: Statement, context: CommandContext) -> CommandOutcome:

@@ -12,7 +12,9 @@ from tests.support.gateway.whole import whole_gateway as whole_gateway
 ORDERS = "lake.default.orders"
 
 
-@pytest.mark.parametrize("jump", [timedelta(days=-3), timedelta(hours=-1), timedelta(hours=1), timedelta(days=3)])
+@pytest.mark.parametrize(
+    "jump", [timedelta(days=-3), timedelta(hours=-1), timedelta(hours=1), timedelta(days=3)]
+)
 def test_tables_are_refreshed_and_sessions_stay_open_when_the_clock_is_put(
     whole: WholeGateway, jump: timedelta
 ) -> None:

@@ -64,7 +64,9 @@ def edit(whole: WholeGateway, **states: str) -> None:
 
 def ttls(whole: WholeGateway, job_id: str) -> list[Any]:
     return [
-        None if each.state_ttls is None else [planned_policy(ttl).ttl for ttls in each.state_ttls for ttl in ttls]
+        None
+        if each.state_ttls is None
+        else [planned_policy(ttl).ttl for ttls in each.state_ttls for ttl in ttls]
         for each in definition(whole, job_id).members
     ]
 
@@ -126,7 +128,9 @@ def test_a_plan_whose_policies_were_edited_is_executed_with_them(plans: WholeGat
     ]
 
 
-def test_the_plan_counts_more_than_the_session_and_a_node_without_state_takes_the_sessions(plans: WholeGateway) -> None:
+def test_the_plan_counts_more_than_the_session_and_a_node_without_state_takes_the_sessions(
+    plans: WholeGateway,
+) -> None:
     plans.sql(COMPILE)
     body = file(plans)
     del body["nodes"][1]["state"]
@@ -143,7 +147,10 @@ def test_a_statement_set_is_one_plan_and_one_job(plans: WholeGateway) -> None:
 
     job_id = execute(plans)
 
-    assert (plans.job(job_id)["kind"], ttls(plans, job_id)) == ("STATEMENT SET", [[HOUR, DAY], [7 * DAY, DAY]])
+    assert (plans.job(job_id)["kind"], ttls(plans, job_id)) == (
+        "STATEMENT SET",
+        [[HOUR, DAY], [7 * DAY, DAY]],
+    )
 
 
 def test_compile_and_execute_runs_the_plan_that_is_there(plans: WholeGateway) -> None:
@@ -170,8 +177,8 @@ def test_a_plan_that_is_there_is_not_replaced_unless_that_is_asked_for(plans: Wh
     plans.sql(COMPILE)
 
     assert (
-        f"Cannot overwrite the plan file {URI}: delete it, write COMPILE PLAN '{URI}' IF NOT EXISTS to keep it, or SET "
-        "'table.plan.force-recompile' = 'true' to replace it."
+        f"Cannot overwrite the plan file {URI}: delete it, write COMPILE PLAN '{URI}' IF NOT EXISTS to keep "
+        "it, or SET 'table.plan.force-recompile' = 'true' to replace it."
     ) in refused
     assert (kept, after_if_not_exists, after_both) == ([{"result": "OK"}], edited, edited)
     assert '"7 d"' not in plans.plans.files[URI]
@@ -208,7 +215,9 @@ def test_a_plan_runs_no_other_statements_than_those_that_are_compiled(
     assert (plans.statements.executed, plans.sql("SHOW JOBS")) == (before, [])
 
 
-def test_a_plan_that_another_session_writes_meanwhile_is_kept_if_not_exists_says_so(plans: WholeGateway) -> None:
+def test_a_plan_that_another_session_writes_meanwhile_is_kept_if_not_exists_says_so(
+    plans: WholeGateway,
+) -> None:
     plans.sql(COMPILE)
     written = plans.plans.files.pop(URI)
     plans.plans.before_write = lambda: plans.plans.files.update({URI: written})
@@ -224,7 +233,9 @@ def test_a_plan_that_another_session_writes_meanwhile_is_kept_if_not_exists_says
     assert plans.job(job_id)["job id"] == job_id
 
 
-def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_starts(plans: WholeGateway) -> None:
+def test_a_statement_that_gives_other_operators_now_is_refused_before_anything_starts(
+    plans: WholeGateway,
+) -> None:
     plans.sql(COMPILE)
     plans.streams.operators[INSERT] = aggregate(scan())
 
@@ -275,13 +286,16 @@ def test_explain_shows_the_operators_their_ttls_and_what_will_not_match(plans: W
     [bad] = plans.sql(f"EXPLAIN PLAN '{URI}'")
 
     assert (
-        "[3] GroupAggregate(GroupAggregate(groupBy=[a `b`], select=[a `b`, COUNT(id) AS n]), changelogMode=[I,UB,UA,D], "
-        "state=[groupAggregateState: 1 d])\n"
+        "[3] GroupAggregate(GroupAggregate(groupBy=[a `b`], select=[a `b`, COUNT(id) AS n]), "
+        "changelogMode=[I,UB,UA,D], state=[groupAggregateState: 1 d])\n"
         "+- [2] Deduplicate(Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME]), changelogMode=[I], "
         "state=[deduplicateState: 1 h])\n"
         "   +- [1] TableSourceScan(TableSourceScan(table=[lake.sales.orders]), changelogMode=[I])\n"
     ) in good["result"]
-    assert "The statements give the same operators now: the plan can be executed.\nWarning: node 2" in good["result"]
+    assert (
+        "The statements give the same operators now: the plan can be executed.\nWarning: node 2"
+        in good["result"]
+    )
     assert (
         "The plan cannot be executed: Plan file:///plans/orders.json: the statement has other operators"
         in bad["result"]
@@ -289,7 +303,9 @@ def test_explain_shows_the_operators_their_ttls_and_what_will_not_match(plans: W
     assert plans.sql("SHOW JOBS") == []
 
 
-def test_the_temporary_objects_of_a_plan_are_those_of_the_session_that_compiled_it(plans: WholeGateway) -> None:
+def test_the_temporary_objects_of_a_plan_are_those_of_the_session_that_compiled_it(
+    plans: WholeGateway,
+) -> None:
     view = "CREATE TEMPORARY VIEW late AS SELECT 1"
     plans.statements.answers[view], plans.statements.temporary_relations = NO_ROWS, frozenset({"late"})
     plans.sql(view)
@@ -331,7 +347,9 @@ VIEW = "CREATE TEMPORARY VIEW late AS SELECT 1"
 
 
 def compile_batch_with_a_view(whole: WholeGateway, compile_plan: str = COMPILE) -> None:
-    """Compile a batch plan in a session with a temporary view, and go on in another one, in another database."""
+    """Compile a batch plan in a session with a temporary view, and go on in another one,
+    in another database.
+    """
     for each in (INSERT, OTHER, VIEW):
         whole.statements.answers[each] = NO_ROWS
     whole.statements.temporary_relations = frozenset({"late"})
@@ -428,7 +446,9 @@ def test_a_batch_plan_whose_temporary_objects_cannot_be_created_any_more_is_refu
     assert f"Plan {URI} cannot be executed: There is no table flights." in refused
     assert "The plan cannot be executed: There is no table flights." in explained["result"]
     assert [sql for _, sql in whole.statements.executed] == [HOME, VIEW] * 2
-    assert {context.session_id for context, _ in whole.statements.executed} <= set(whole.statements.closed_sessions)
+    assert {context.session_id for context, _ in whole.statements.executed} <= set(
+        whole.statements.closed_sessions
+    )
     assert whole.sql("SHOW JOBS") == []
 
 

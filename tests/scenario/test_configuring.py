@@ -20,7 +20,9 @@ def configure(gateway: Gateway, session: str, statement: str) -> tuple[int, obje
 def test_a_session_is_configured_at_once_and_keeps_no_operation(gateway: Gateway, version: str) -> None:
     session = gateway.open().replace("v3", version)
 
-    answers = [configure(gateway, session, text) for text in ("SET 'a' = '1';", "USE CATALOG lake;", "-- c\nUSE d;")]
+    answers = [
+        configure(gateway, session, text) for text in ("SET 'a' = '1';", "USE CATALOG lake;", "-- c\nUSE d;")
+    ]
 
     assert answers == [(200, {})] * 3
     assert gateway.http.get(session).json()["properties"]["a"] == "1"
@@ -82,7 +84,9 @@ def complete(gateway: Gateway, session: str, text: str, **body: object) -> list[
 def test_completion_offers_keywords_and_the_names_that_spark_tells(gateway: Gateway) -> None:
     session = gateway.open()
     gateway.engine.answers |= {
-        sql: StatementResult(is_query=False, rows=RowSet(columns=(Column(name=name),), rows=[[row] for row in rows]))
+        sql: StatementResult(
+            is_query=False, rows=RowSet(columns=(Column(name=name),), rows=[[row] for row in rows])
+        )
         for sql, name, rows in [
             ("SHOW TABLES", "table name", ["daily", "dull days"]),
         ]

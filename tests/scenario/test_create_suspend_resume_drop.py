@@ -57,7 +57,9 @@ def test_describe_tells_columns_and_the_life_of_a_table(whole: WholeGateway) -> 
         ("ds", "STRING", "PARTITION KEY"),
         ("amount", "INT", None),
     ]
-    assert {key: facts[key] for key in ("identifier", "status", "schedule", "next run", "workflow", "decision")} == {
+    assert {
+        key: facts[key] for key in ("identifier", "status", "schedule", "next run", "workflow", "decision")
+    } == {
         "identifier": "lake.default.daily",
         "status": "ACTIVATED, by CREATE at 2026-03-01 12:00:00",
         "schedule": "every 1 day in UTC",
@@ -108,7 +110,9 @@ def test_a_tick_that_comes_to_a_suspended_table_all_the_same_is_skipped(whole: W
 def test_a_suspended_table_can_be_refreshed_by_hand(whole: WholeGateway) -> None:
     whole.sql(DAILY)
     whole.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
-    whole.engine.commit("lake.default.orders", [{"ds": "2026-02-28", "amount": 10}, {"ds": "2026-03-01", "amount": 20}])
+    whole.engine.commit(
+        "lake.default.orders", [{"ds": "2026-02-28", "amount": 10}, {"ds": "2026-03-01", "amount": 20}]
+    )
 
     whole.sql("ALTER MATERIALIZED TABLE daily REFRESH PARTITION (ds = '2026-02-28')")
 
@@ -144,7 +148,9 @@ def test_a_missed_tick_that_is_made_up_before_resume_has_ended_is_not_skipped(tm
         whole.sql("ALTER MATERIALIZED TABLE daily RESUME")
         whole.wait_quiet()
 
-        assert whole.show("kind", "status", "schedule time")[1:] == [("PERIODIC", "SUCCEEDED", "2026-03-02 00:00:00")]
+        assert whole.show("kind", "status", "schedule time")[1:] == [
+            ("PERIODIC", "SUCCEEDED", "2026-03-02 00:00:00")
+        ]
         assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 7)]
 
 
@@ -209,7 +215,8 @@ def test_an_alter_whose_refresh_fails_says_so_and_the_next_tick_makes_up_for_it(
     whole.pass_time(days=1)
 
     assert text.endswith(
-        "Materialized table lake.default.daily was altered, the refresh of all of it failed: write failed: no executor"
+        "Materialized table lake.default.daily was altered, the refresh of all of it failed: "
+        "write failed: no executor"
     )
     assert (due, whole.facts()["rebuild due"]) == ("yes", "no")
     assert whole.amounts() == [("2026-03-01", 5)]

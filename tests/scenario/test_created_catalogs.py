@@ -8,7 +8,9 @@ from tests.support.gateway.whole import whole_gateway as whole_gateway
 CATALOG = "CREATE CATALOG archive WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'token' = 'hidden-1')"
 
 
-def test_a_created_catalog_is_there_after_a_restart_and_is_not_copied_into_tables(whole: WholeGateway) -> None:
+def test_a_created_catalog_is_there_after_a_restart_and_is_not_copied_into_tables(
+    whole: WholeGateway,
+) -> None:
     whole.engine.create_source("archive.old.orders", ORDERS)
     whole.sql(CATALOG)
     whole.sql(EVERY_10_S.format("copied", "archive.old.orders"))
@@ -37,7 +39,11 @@ def test_stop_job_cancels_a_refresh_as_canceling_its_operation_does(whole: Whole
 
     assert (job["job name"], job["status"]) == ("refresh-lake.default.daily", "RUNNING")
     [described] = whole.sql(f"DESCRIBE JOB '{job['job id']}'")
-    assert (described["status"], described["kind"], described["affected rows"]) == ("CANCELED", "REFRESH", None)
+    assert (described["status"], described["kind"], described["affected rows"]) == (
+        "CANCELED",
+        "REFRESH",
+        None,
+    )
     assert (described["job name"], described["target"]) == (job["job name"], "lake.default.daily")
     assert whole.show("status")[-1] == "CANCELED"
     assert "was cancelled" in whole.error_of(lambda: whole.rows(operation))

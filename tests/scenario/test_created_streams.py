@@ -1,4 +1,6 @@
-"""CREATE and REPLACE TABLE … AS in streaming mode: a job whose table appears with its first batch, or not at all."""
+"""CREATE and REPLACE TABLE … AS in streaming mode: a job whose table appears with its first batch,
+or not at all.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,8 @@ def test_to_stop_a_job_whose_table_has_rows_is_refused_with_both_ways_out(whole:
     refusal = whole.refused(f"STOP JOB '{job_id}'")
 
     assert (
-        f"Job {job_id} has created table lake.default.copies, which has 2 rows: STOP JOB '{job_id}' WITH SAVEPOINT keeps the "
-        "table, WITH DROP drops it."
+        f"Job {job_id} has created table lake.default.copies, which has 2 rows: "
+        f"STOP JOB '{job_id}' WITH SAVEPOINT keeps the table, WITH DROP drops it."
     ) in refusal
     assert (whole.job(job_id)["status"], whole.streams.running()) == ("RUNNING", {job_id})
 
@@ -101,7 +103,8 @@ def test_with_drop_is_refused_for_a_batch_job(whole: WholeGateway) -> None:
     refusal = whole.refused(f"STOP JOB '{listed['job id']}' WITH DROP")
 
     assert (
-        f"job {listed['job id']} is no streaming job, and leaves no table when it is stopped; use STOP JOB" in refusal
+        f"job {listed['job id']} is no streaming job, and leaves no table when it is stopped; use STOP JOB"
+        in refusal
     )
 
 
@@ -138,8 +141,8 @@ def test_a_failure_never_drops_a_table_that_readers_have_seen(whole: WholeGatewa
     failed = whole.job(job_id)
     assert (failed["status"], whole.streams.created) == ("FAILED", {job_id: ["x"]})
     assert failed["error"] == (
-        "Snapshot 7 of flights replaced rows. Table lake.default.copies stays, with 1 row; DROP TABLE lake.default.copies "
-        "removes it."
+        "Snapshot 7 of flights replaced rows. Table lake.default.copies stays, with 1 row; "
+        "DROP TABLE lake.default.copies removes it."
     )
 
 
@@ -196,7 +199,9 @@ def test_with_drop_the_table_of_a_job_without_its_checkpoint_goes_too(whole: Who
 
 
 def take_to_another_machine(whole: WholeGateway) -> dict[str, tuple[int, int]]:
-    """Kill the gateway and start one on the same registry with another home; return the checkpoints of the old one."""
+    """Kill the gateway and start one on the same registry with another home;
+    return the checkpoints of the old one.
+    """
     lost = dict(whole.streams.checkpoints)
     whole.streams.lose(available=True)
     whole.streams.checkpoints.clear()
@@ -229,7 +234,9 @@ def test_a_failure_is_told_when_what_it_wrote_is_gone(whole: WholeGateway) -> No
     assert (whole.job(job_id)["status"], nothing_left(whole)) == ("FAILED", True)
 
 
-@pytest.mark.parametrize("cause", [EngineError("the store does not answer"), EngineUnavailable("Spark is starting.")])
+@pytest.mark.parametrize(
+    "cause", [EngineError("the store does not answer"), EngineUnavailable("Spark is starting.")]
+)
 def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway, cause: MtError) -> None:
     job_id = begin(whole)
 
@@ -249,7 +256,9 @@ def test_a_failure_waits_for_the_store_and_keeps_its_reason(whole: WholeGateway,
     assert nothing_left(whole)
 
 
-def test_a_gateway_that_ends_between_the_removal_and_the_row_leaves_it_to_the_next(whole: WholeGateway) -> None:
+def test_a_gateway_that_ends_between_the_removal_and_the_row_leaves_it_to_the_next(
+    whole: WholeGateway,
+) -> None:
     job_id = begin(whole)
     whole.run_batch("x")
 
@@ -282,7 +291,9 @@ def test_a_job_of_a_killed_gateway_goes_on_in_the_next(whole: WholeGateway, rows
     assert (whole.job(job_id)["status"], whole.streams.created) == ("RUNNING", {job_id: [*rows, "y"]})
 
 
-@pytest.mark.parametrize(("mode", "statement"), [(STREAMING, REPLACE), (BATCH, "CREATE TABLE copies AS SELECT 1")])
+@pytest.mark.parametrize(
+    ("mode", "statement"), [(STREAMING, REPLACE), (BATCH, "CREATE TABLE copies AS SELECT 1")]
+)
 def test_one_job_at_a_time_creates_a_table(whole: WholeGateway, mode: str, statement: str) -> None:
     job_id = begin(whole)
     whole.statements.streams[REPLACE] = FakeRows()
@@ -291,7 +302,8 @@ def test_one_job_at_a_time_creates_a_table(whole: WholeGateway, mode: str, state
     refusal = whole.refused(statement)
 
     assert (
-        f"Table lake.default.copies is being created by job {job_id}; wait for it, or STOP JOB '{job_id}'." in refusal
+        f"Table lake.default.copies is being created by job {job_id}; wait for it, or STOP JOB '{job_id}'."
+        in refusal
     )
     assert whole.statements.executed == []
 
@@ -325,7 +337,10 @@ def test_a_statement_that_waits_is_cancelled_and_its_table_with_rows_goes_on(who
 
 
 def test_hints_are_found_in_the_translation_of_a_table_in_flinks_words(whole: WholeGateway) -> None:
-    statement = "CREATE TABLE copies WITH ('format-version' = '2') AS\nSELECT * FROM a /*+ OPTIONS('streaming'='false') */ JOIN b"
+    statement = (
+        "CREATE TABLE copies WITH ('format-version' = '2') AS\n"
+        "SELECT * FROM a /*+ OPTIONS('streaming'='false') */ JOIN b"
+    )
     whole.sql(STREAMING)
     with pytest.raises(GatewayError):
         whole.sql(statement)

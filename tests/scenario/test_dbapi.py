@@ -32,7 +32,9 @@ def answer(rows: list[list[object]], **columns: LogicalType) -> StatementResult:
 def test_a_program_reads_rows_of_several_pages_with_their_types(gateway: Gateway) -> None:
     count = 12_000
     rows: list[list[object]] = [[number, Decimal(number) / 8] for number in range(count)]
-    gateway.engine.answers["SELECT id, price FROM t WHERE name = 'it\\'s'"] = answer(rows, id=INT, price=PRICE)
+    gateway.engine.answers["SELECT id, price FROM t WHERE name = 'it\\'s'"] = answer(
+        rows, id=INT, price=PRICE
+    )
 
     with dbapi.connect(url_of(gateway)) as connection, connection.cursor() as cursor:
         cursor.execute("SELECT id, price FROM t WHERE name = ?", ["it's"])
@@ -60,14 +62,19 @@ def test_local_timestamps_are_those_of_the_sessions_zone_as_it_is_then(gateway: 
 
 
 def test_rowcount_is_what_an_insert_has_written_and_unknown_for_what_is_not_counted(gateway: Gateway) -> None:
-    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(
+        is_query=False, rows=None, affected_rows=7
+    )
     gateway.engine.answers["DELETE FROM t"] = StatementResult(is_query=False, rows=None)
     gateway.engine.answers["SELECT 1"] = answer([[1]], a=INT)
 
     with dbapi.connect(url_of(gateway)) as connection, connection.cursor() as cursor:
         counts = [
             cursor.rowcount,
-            *(cursor.execute(sql).rowcount for sql in ("INSERT INTO t SELECT 1", "DELETE FROM t", "SELECT 1")),
+            *(
+                cursor.execute(sql).rowcount
+                for sql in ("INSERT INTO t SELECT 1", "DELETE FROM t", "SELECT 1")
+            ),
         ]
         many = cursor.executemany("INSERT INTO t SELECT 1", [(), ()]).rowcount
         with pytest.raises(dbapi.Error):
@@ -87,15 +94,26 @@ def test_affected_rows_are_in_a_header_since_flinks_clients_refuse_unknown_membe
     page = gateway.result(operation.replace("v3", version))
 
     assert page.headers.get("freshtable-affected-rows") == told
-    assert page.json().keys() == {"resultType", "isQueryResult", "jobID", "resultKind", "results", "nextResultUri"}
+    assert page.json().keys() == {
+        "resultType",
+        "isQueryResult",
+        "jobID",
+        "resultKind",
+        "results",
+        "nextResultUri",
+    }
 
 
 def test_affected_rows_are_in_the_header_of_arrow_pages_too(gateway: Gateway) -> None:
-    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None, affected_rows=7)
+    gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(
+        is_query=False, rows=None, affected_rows=7
+    )
     operation = gateway.begin(gateway.open(), "INSERT INTO t SELECT 1")
     gateway.result(operation)
 
-    page = gateway.http.get(f"{operation}/result/0", headers={"Accept": "application/vnd.apache.arrow.stream"})
+    page = gateway.http.get(
+        f"{operation}/result/0", headers={"Accept": "application/vnd.apache.arrow.stream"}
+    )
 
     assert page.headers["content-type"] == "application/vnd.apache.arrow.stream"
     assert page.headers["freshtable-affected-rows"] == "7"

@@ -1,4 +1,6 @@
-"""/v1 answers clients of the FLIP-91 draft as well: results at once, jobs by their ids, the appendix's names."""
+"""/v1 answers clients of the FLIP-91 draft as well: results at once, jobs by their ids,
+the appendix's names.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ def page_of(gateway: Gateway, path: str) -> dict[str, Any]:
 
 
 def test_a_session_is_opened_by_the_fields_of_either_and_answers_those_of_both(gateway: Gateway) -> None:
-    drafted = gateway.http.post("/v1/sessions", json={**DRAFT, "execution_type": "BATCH", "properties": {"a": "1"}})
+    drafted = gateway.http.post(
+        "/v1/sessions", json={**DRAFT, "execution_type": "BATCH", "properties": {"a": "1"}}
+    )
     released = gateway.http.post("/v1/sessions", json={"sessionName": "d"})
 
     bodies = [drafted.json(), released.json()]
@@ -73,11 +77,17 @@ def test_a_planner_or_execution_type_that_is_none_is_a_bad_request(
 ) -> None:
     answer = gateway.http.post("/v1/sessions", json=DRAFT | field)
 
-    assert (answer.status_code, root_cause(answer), len(gateway.sessions)) == (400, f"RequestInvalid: {message}", 0)
+    assert (answer.status_code, root_cause(answer), len(gateway.sessions)) == (
+        400,
+        f"RequestInvalid: {message}",
+        0,
+    )
 
 
 def test_a_session_of_execution_type_streaming_is_in_streaming_mode(gateway: Gateway) -> None:
-    handle = gateway.http.post("/v1/sessions", json=DRAFT | {"execution_type": "Streaming"}).json()["session_id"]
+    handle = gateway.http.post("/v1/sessions", json=DRAFT | {"execution_type": "Streaming"}).json()[
+        "session_id"
+    ]
 
     answer = gateway.http.get(f"/v1/sessions/{handle}")
 
@@ -120,7 +130,9 @@ def test_a_statement_that_needs_no_job_answers_its_result_with_the_names_of_the_
         assert result["data"] == [[value] for value in values]
 
 
-@pytest.mark.parametrize(("statement", "type_"), [("SET a = 1", "SET"), ("RESET", "RESET"), ("USE lake", "USE")])
+@pytest.mark.parametrize(
+    ("statement", "type_"), [("SET a = 1", "SET"), ("RESET", "RESET"), ("USE lake", "USE")]
+)
 def test_a_statement_with_nothing_to_show_answers_no_affected_rows(
     gateway: Gateway, session: str, statement: str, type_: str
 ) -> None:
@@ -152,10 +164,14 @@ def test_a_description_is_one_json_text(gateway: Gateway, session: str) -> None:
     assert json.loads(results[0]["data"][0][0]) == {"columns": [{"name": "a", "type": "INT", "null": True}]}
 
 
-def test_a_query_answers_its_job_whose_pages_are_fetched_until_the_uri_is_empty(gateway: Gateway, session: str) -> None:
+def test_a_query_answers_its_job_whose_pages_are_fetched_until_the_uri_is_empty(
+    gateway: Gateway, session: str
+) -> None:
     rows = [[n, None] for n in range(5001)]
     columns = (Column(name="n", type=DECIMAL), Column(name="s"))
-    gateway.engine.answers["SELECT 2"] = StatementResult(is_query=True, rows=RowSet(columns=columns, rows=rows))
+    gateway.engine.answers["SELECT 2"] = StatementResult(
+        is_query=True, rows=RowSet(columns=columns, rows=rows)
+    )
     begun = send(gateway, session, "SELECT 2")
     job = f"{session}/jobs/{begun['results'][0]['data'][0][0]}"
 
@@ -168,7 +184,10 @@ def test_a_query_answers_its_job_whose_pages_are_fetched_until_the_uri_is_empty(
     assert pages[2] == {
         "results": [
             {
-                "columns": [{"name": "n", "type": "DECIMAL(10, 2) NOT NULL"}, {"name": "s", "type": "VARCHAR"}],
+                "columns": [
+                    {"name": "n", "type": "DECIMAL(10, 2) NOT NULL"},
+                    {"name": "s", "type": "VARCHAR"},
+                ],
                 "data": [[5000, None]],
                 "change_flags": [True],
             }
@@ -208,7 +227,9 @@ def test_a_job_that_still_runs_answers_nothing_and_the_same_uri(gateway: Gateway
     assert status == {"status": "RUNNING"}
 
 
-def test_a_change_answers_its_job_and_that_the_number_of_rows_is_not_known(gateway: Gateway, session: str) -> None:
+def test_a_change_answers_its_job_and_that_the_number_of_rows_is_not_known(
+    gateway: Gateway, session: str
+) -> None:
     gateway.engine.answers["INSERT INTO t SELECT 1"] = StatementResult(is_query=False, rows=None)
     job = job_of(gateway, session, "INSERT INTO t SELECT 1")
 
@@ -247,7 +268,9 @@ def test_a_job_whose_operation_was_closed_is_found_by_its_id(gateway: Gateway, s
     assert gateway.http.delete(job).headers["freshtable-error"] == "ILLEGAL_STATUS"
 
 
-def test_the_rows_of_a_query_are_gone_with_its_operation_but_its_status_is_not(gateway: Gateway, session: str) -> None:
+def test_the_rows_of_a_query_are_gone_with_its_operation_but_its_status_is_not(
+    gateway: Gateway, session: str
+) -> None:
     begun = send(gateway, session, "SELECT 1")
     job = f"{session}/jobs/{begun['results'][0]['data'][0][0]}"
     page_of(gateway, f"{job}/result/0")
@@ -329,7 +352,9 @@ def test_the_result_answered_at_once_can_still_be_fetched(gateway: Gateway, sess
 
 
 def test_the_drafts_time_limit_may_be_a_text(gateway: Gateway, session: str) -> None:
-    bodies = [{"statement": "USE lake", "execution_timeout": limit} for limit in ("1000", 1000, "", None, "soon")]
+    bodies = [
+        {"statement": "USE lake", "execution_timeout": limit} for limit in ("1000", 1000, "", None, "soon")
+    ]
 
     statuses = [gateway.http.post(f"{session}/statements", json=body).status_code for body in bodies]
 
@@ -346,7 +371,9 @@ def test_a_statement_without_a_session_answers_its_rows_and_leaves_no_session(ga
     assert (len(gateway.sessions), len(gateway.engine.closed_sessions)) == (0, 1)
 
 
-def test_a_result_without_end_answers_the_rows_that_are_there_and_ends_with_its_request(gateway: Gateway) -> None:
+def test_a_result_without_end_answers_the_rows_that_are_there_and_ends_with_its_request(
+    gateway: Gateway,
+) -> None:
     kinds = [RowKind.INSERT, RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER]
     rows = FakeRows([1], [1], [2], kinds=kinds, endless=True)
     gateway.engine.answers["SELECT sums"] = StatementResult(is_query=True, rows=rows)
@@ -387,7 +414,10 @@ def test_changes_of_a_result_that_ends_are_flagged_without_a_session(gateway: Ga
         ("SET a = 1", "Unsupported: SET cannot run without a session; open one with POST /v1/sessions."),
         ("", "Unsupported: No statement cannot run without a session; open one with POST /v1/sessions."),
         ("SELECT wrong", "QueryFailed: [PARSE_SYNTAX_ERROR]"),
-        ("SELECT many", "Unsupported: The result has more than 5000 rows; open a session with POST /v1/sessions and"),
+        (
+            "SELECT many",
+            "Unsupported: The result has more than 5000 rows; open a session with POST /v1/sessions and",
+        ),
     ],
 )
 def test_what_needs_a_session_is_refused_without_one(gateway: Gateway, statement: str, message: str) -> None:
@@ -396,7 +426,11 @@ def test_what_needs_a_session_is_refused_without_one(gateway: Gateway, statement
 
     answer = gateway.http.post("/v1/statements", json={"statement": statement})
 
-    assert (answer.status_code, root_cause(answer)[: len(message)], len(gateway.sessions)) == (500, message, 0)
+    assert (answer.status_code, root_cause(answer)[: len(message)], len(gateway.sessions)) == (
+        500,
+        message,
+        0,
+    )
 
 
 @pytest.mark.parametrize(
@@ -418,7 +452,9 @@ def test_a_change_without_a_session_answers_how_many_rows_it_wrote(
 
 
 @pytest.mark.parametrize("path", ["/v1/statements/", "/v1/statements"])
-def test_a_statement_without_a_session_may_be_sent_to_the_drafts_own_path(gateway: Gateway, path: str) -> None:
+def test_a_statement_without_a_session_may_be_sent_to_the_drafts_own_path(
+    gateway: Gateway, path: str
+) -> None:
     answer = gateway.http.post(path, json={"statement": "SELECT 1"})
 
     assert (answer.status_code, answer.json()["results"][0]["data"]) == (200, [[1]])
@@ -435,7 +471,10 @@ def test_the_next_page_of_a_path_with_a_slash_has_none(gateway: Gateway, session
     "sql", ["SELECT 1; SELECT 2", "INSERT INTO t SELECT 1; INSERT INTO t SELECT 2;", "SHOW JARS; SHOW JARS"]
 )
 def test_several_statements_are_refused_at_once(gateway: Gateway, session: str, sql: str) -> None:
-    answers = [gateway.http.post(path, json={"statement": sql}) for path in (f"{session}/statements", "/v1/statements")]
+    answers = [
+        gateway.http.post(path, json={"statement": sql})
+        for path in (f"{session}/statements", "/v1/statements")
+    ]
 
     for answer in answers:
         assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "SQL_SYNTAX")
@@ -443,7 +482,7 @@ def test_several_statements_are_refused_at_once(gateway: Gateway, session: str, 
     assert (gateway.engine.executed, gateway.rows(session.replace("v1", "v3"), "SHOW JOBS")) == ([], [])
 
 
-# ---------------------------------------------------------------------------------------------- the job of a streaming INSERT
+# ------------------------------------------------------------------------------ the job of a streaming INSERT
 
 
 ARRIVALS = "INSERT INTO lake.default.arrivals SELECT * FROM lake.default.flights"
@@ -453,7 +492,9 @@ ARRIVALS = "INSERT INTO lake.default.arrivals SELECT * FROM lake.default.flights
 def stream(whole: WholeGateway) -> str:
     """The path of the job of a streaming INSERT, in the session that began it."""
     whole.statements.streams[ARRIVALS] = FakeRows()
-    session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()["session_id"]
+    session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()[
+        "session_id"
+    ]
     begun = whole.http.post(f"/v1/sessions/{session}/statements", json={"statement": ARRIVALS}).json()
     job = f"/v1/sessions/{session}/jobs/{begun['results'][0]['data'][0][0]}"
     while whole.http.get(f"{job}/result/0").json()["next_result_uri"].endswith("/0"):
@@ -475,7 +516,9 @@ def test_the_status_of_a_streaming_insert_is_that_of_its_job(whole: WholeGateway
     assert (created, running, told(whole, stream)) == ("CREATED", "RUNNING", "CANCELED")
 
 
-def test_a_streaming_insert_is_cancelled_in_the_session_that_began_it(whole: WholeGateway, stream: str) -> None:
+def test_a_streaming_insert_is_cancelled_in_the_session_that_began_it(
+    whole: WholeGateway, stream: str
+) -> None:
     whole.watch_streams()
 
     with ThreadPoolExecutor(1) as pool:
@@ -491,7 +534,9 @@ def test_a_streaming_insert_is_cancelled_in_the_session_that_began_it(whole: Who
 
 def test_a_streaming_insert_that_is_cancelled_while_it_is_prepared_leaves_no_job(whole: WholeGateway) -> None:
     whole.statements.streams[ARRIVALS] = FakeRows()
-    session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()["session_id"]
+    session = whole.http.post("/v1/sessions", json=DRAFT | {"execution_type": "streaming"}).json()[
+        "session_id"
+    ]
     begun, done = threading.Event(), threading.Event()
 
     def prepare() -> None:

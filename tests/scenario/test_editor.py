@@ -1,4 +1,6 @@
-"""The editor of `freshtable sql`, by the keys that a person presses; the screen is looked at in test_screen.py."""
+"""The editor of `freshtable sql`, by the keys that a person presses;
+the screen is looked at in test_screen.py.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ Press = Callable[..., tuple[str, str]]
 def press(gateway: Gateway, tmp_path: Path) -> Iterator[Press]:
     """Press keys at a prompt until it ends; return the rows and the messages."""
 
-    def pressed(*keys: str, environ: dict[str, str] | None = None, mode: Keys = Keys.EMACS) -> tuple[str, str]:
+    def pressed(
+        *keys: str, environ: dict[str, str] | None = None, mode: Keys = Keys.EMACS
+    ) -> tuple[str, str]:
         out, messages = io.StringIO(), io.StringIO()
         screen = Screen(out=out, messages=Console(file=messages, width=100), form=Form.CSV)
         with ExitStack() as stack:
@@ -194,27 +198,48 @@ def test_an_error_has_a_caret_under_the_token(gateway: Gateway, press: Press) ->
 def test_commands_run_their_statements(gateway: Gateway, press: Press) -> None:
     gateway.engine.relations_of[()] = ("daily",)
 
-    out, messages = press(r"\dt", ENTER, r"\l", ENTER, r"\timing off", ENTER, r"\set a 1", ENTER, r"\set a", ENTER)
+    out, messages = press(
+        r"\dt", ENTER, r"\l", ENTER, r"\timing off", ENTER, r"\set a 1", ENTER, r"\set a", ENTER
+    )
 
-    assert out.splitlines() == ["table name", "daily", "catalog name", "lake", "spark_catalog", "key,value", "a,1"]
+    assert out.splitlines() == [
+        "table name",
+        "daily",
+        "catalog name",
+        "lake",
+        "spark_catalog",
+        "key,value",
+        "a,1",
+    ]
     assert "The time of statements is not shown." in messages
 
 
 def test_commands_about_a_table_name_it(gateway: Gateway, press: Press) -> None:
     run = replace(gateway.runs.queue(), decision=SKIP, reason="no source has changed")
-    described = [["id", "BIGINT"], ["# Materialized table", ""], ["sources", "lake.shop.orders (table, version 1)"]]
+    described = [
+        ["id", "BIGINT"],
+        ["# Materialized table", ""],
+        ["sources", "lake.shop.orders (table, version 1)"],
+    ]
     columns = (Column(name="name"), Column(name="type"))
     gateway.commands.outcomes |= {
         ShowRefreshes: CommandOutcome(
-            rows=run_rows([RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))], extended=True)
+            rows=run_rows(
+                [RunView(run=run, table=TableIdentifier("lake", ("shop",), "daily"))], extended=True
+            )
         ),
         DescribeTable: CommandOutcome(rows=RowSet(columns=columns, rows=described)),
     }
 
-    out, _ = press(r"\why daily", ENTER, r"\lineage daily;", ENTER, r"\d daily", ENTER, r"\refreshes daily", ENTER)
+    out, _ = press(
+        r"\why daily", ENTER, r"\lineage daily;", ENTER, r"\d daily", ENTER, r"\refreshes daily", ENTER
+    )
 
     assert out.splitlines()[:3] == [
-        "lake.shop.daily: the MANUAL refresh of 2026-01-02 03:04:05 was skipped, because: no source has changed.",
+        (
+            "lake.shop.daily: the MANUAL refresh of 2026-01-02 03:04:05 was skipped, because: "
+            "no source has changed."
+        ),
         "daily",
         "└── lake.shop.orders (table, version 1)",
     ]
@@ -253,7 +278,9 @@ def test_source_runs_a_file_up_to_its_first_error(gateway: Gateway, press: Press
 
 
 def test_help_shows_commands_and_examples(gateway: Gateway, press: Press) -> None:
-    _, messages = press("HELP;", ENTER, "help stop", ENTER, "HELP nonsense", ENTER, r"\nope", ENTER, r"\why", ENTER)
+    _, messages = press(
+        "HELP;", ENTER, "help stop", ENTER, "HELP nonsense", ENTER, r"\nope", ENTER, r"\why", ENTER
+    )
 
     assert r"\lineage table" in messages
     assert "STOP JOB 'a1b2c3d4e5f60718293a4b5c6d7e8f90' WITH SAVEPOINT;" in messages
@@ -296,8 +323,8 @@ def test_why_and_lineage_read_what_a_gateway_writes(whole: WholeGateway) -> None
     run_command(sitting, r"\lineage `a b`;")
 
     assert out.getvalue().splitlines() == [
-        "lake.default.daily: the INITIAL refresh of 2026-03-01 12:00:00 computed rows by recompute and ended as SUCCEEDED, "
-        "because: never refreshed before.",
+        "lake.default.daily: the INITIAL refresh of 2026-03-01 12:00:00 computed rows by recompute and "
+        "ended as SUCCEEDED, because: never refreshed before.",
         "lake.default.`a b`: freshness INTERVAL '10' SECOND, stale for 0 s",
         "└── lake.default.daily: freshness INTERVAL '1' DAY, stale for 0 s",
         "    └── lake.default.orders (table, version 1)",

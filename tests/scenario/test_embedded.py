@@ -1,4 +1,6 @@
-"""`freshtable sql --embedded`: a gateway over fakes that the client starts, meets and leaves, all in processes of their own."""
+"""`freshtable sql --embedded`: a gateway over fakes that the client starts, meets and leaves,
+all in processes of their own.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def home() -> Iterator[Path]:
 
 @pytest.fixture
 def environ(tmp_path: Path) -> dict[str, str]:
-    inherited = {name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FRESHTABLE_GATEWAY"}}
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in {"NO_COLOR", "FRESHTABLE_GATEWAY"}
+    }
     return {**inherited, "XDG_STATE_HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)}
 
 
@@ -102,7 +106,9 @@ def gone(holder: Holder) -> bool:
     return True
 
 
-def test_a_script_starts_a_gateway_in_the_home_that_ends_after_it(home: Path, environ: dict[str, str]) -> None:
+def test_a_script_starts_a_gateway_in_the_home_that_ends_after_it(
+    home: Path, environ: dict[str, str]
+) -> None:
     ran = run(home, environ, "--format", "csv", "-e", "SELECT 1")
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "a\n1\n", "")
@@ -134,7 +140,9 @@ def test_a_statement_typed_while_the_gateway_starts_waits_for_it_with_a_line_tha
 
 
 @pytest.mark.slow
-def test_two_clients_at_once_share_a_gateway_which_ends_when_the_second_is_killed(home: Path, sit: Sit) -> None:
+def test_two_clients_at_once_share_a_gateway_which_ends_when_the_second_is_killed(
+    home: Path, sit: Sit
+) -> None:
     (home / "may-start").unlink()
     terminals = [sit(), sit()]
     (home / "may-start").touch()
@@ -152,7 +160,9 @@ def test_two_clients_at_once_share_a_gateway_which_ends_when_the_second_is_kille
 
 
 @pytest.mark.slow
-def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(home: Path, environ: dict[str, str]) -> None:
+def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(
+    home: Path, environ: dict[str, str]
+) -> None:
     (home / "work").write_text("1 job runs", encoding="utf-8")
 
     ran = run(home, environ, "--format", "csv", "-e", "SELECT 1")
@@ -161,8 +171,8 @@ def test_work_keeps_the_gateway_and_the_client_says_how_to_stop_it(home: Path, e
     stopped = CliRunner().invoke(app, ["gateway", "stop", "--home", str(home)])
 
     farewell = (
-        f"The gateway on {home} goes on as process {holder.pid}, and ends after that: 1 job runs. To stop it: "
-        f"freshtable gateway stop --home {home}\n"
+        f"The gateway on {home} goes on as process {holder.pid}, and ends after that: 1 job runs. "
+        f"To stop it: freshtable gateway stop --home {home}\n"
     )
     assert (ran.returncode, ran.stdout, ran.stderr) == (0, "a\n1\n", farewell)
     assert (again.returncode, again.stdout, again.stderr.endswith(farewell)) == (0, "a\n1\n", True)
@@ -197,7 +207,9 @@ def test_a_home_that_another_gateway_holds_is_used_through_that_one_and_the_clie
     terminal.type(CTRL_D)
 
     assert terminal.wait_end(WAIT_S) == 0
-    assert ran[0].startswith(f"The gateway at {url} (process {os.getpid()}) holds {home}, and is used. End statements")
+    assert ran[0].startswith(
+        f"The gateway at {url} (process {os.getpid()}) holds {home}, and is used. End statements"
+    )
     assert [sql for _, sql in gateway.engine.executed if sql == "SELECT 1"] == ["SELECT 1"]
     assert not (home / "gateway.sock").exists()
 
@@ -224,7 +236,9 @@ def test_a_gateway_that_was_killed_is_started_again_by_the_next_statement(home: 
     terminal.type("SELECT 1;\r")
 
     terminal.see(
-        lambda lines: at_prompt(lines) and (lines.count("1 row") == 2 or any("Error" in each for each in lines))
+        lambda lines: (
+            at_prompt(lines) and (lines.count("1 row") == 2 or any("Error" in each for each in lines))
+        )
     )
     shown = terminal.lines if terminal.lines.count("1 row") == 2 else one_row(terminal)
 
@@ -232,7 +246,9 @@ def test_a_gateway_that_was_killed_is_started_again_by_the_next_statement(home: 
     assert of(home).pid != before.pid
 
 
-def test_a_gateway_that_cannot_start_is_exit_code_3_with_its_own_reason(home: Path, environ: dict[str, str]) -> None:
+def test_a_gateway_that_cannot_start_is_exit_code_3_with_its_own_reason(
+    home: Path, environ: dict[str, str]
+) -> None:
     (home / "may-start").unlink()
     (home / "failure").write_text("Java 17 is needed; install it.", encoding="utf-8")
 
@@ -240,7 +256,10 @@ def test_a_gateway_that_cannot_start_is_exit_code_3_with_its_own_reason(home: Pa
 
     assert (ran.returncode, ran.stdout) == (3, "")
     log = home / "logs" / "embedded.log"
-    assert ran.stderr == f"Error: The gateway on {home} did not start (see {log}): Java 17 is needed; install it.\n"
+    assert (
+        ran.stderr
+        == f"Error: The gateway on {home} did not start (see {log}): Java 17 is needed; install it.\n"
+    )
 
 
 @pytest.mark.slow
@@ -260,8 +279,14 @@ def test_a_client_that_leaves_before_the_gateway_answers_does_not_wait_for_it(ho
     ("arguments", "message"),
     [
         (["--home", "x"], "--home is for --embedded; a gateway that runs is named by --gateway."),
-        (["--embedded", "--gateway", "http://x:1"], "--embedded and --gateway cannot be used together; leave out one"),
-        (["--embedded", "--home", "/dev/null/x"], "Home folder /dev/null/x cannot be used: Not a directory; choose"),
+        (
+            ["--embedded", "--gateway", "http://x:1"],
+            "--embedded and --gateway cannot be used together; leave out one",
+        ),
+        (
+            ["--embedded", "--home", "/dev/null/x"],
+            "Home folder /dev/null/x cannot be used: Not a directory; choose",
+        ),
     ],
 )
 def test_options_that_contradict_each_other_are_exit_code_2(

@@ -16,7 +16,10 @@ TABLE = "lake.default.t"
 
 @pytest.fixture(scope="module")
 def refusing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WholeGateway]:
-    """A gateway for requests that change nothing: all of them can share it. Its table `daily` is the only one."""
+    """A gateway for requests that change nothing: all of them can share it.
+
+    Its table `daily` is the only one.
+    """
     gateway = WholeGateway(tmp_path_factory.mktemp("refusing"))
     twice = [Column(name="a", type="int"), Column(name="A", type="int")]
     gateway.engine.create_source("lake.default.twice", [{"a": 1}], twice)
@@ -77,26 +80,34 @@ BAD_STATEMENTS = {
     ),
     "formatter on a column that is no partition key": (
         create(f"PARTITIONED BY (ds) WITH ('partition.fields.amount.date-formatter' = 'yyyy') {EVERY_DAY}"),
-        f"Option partition.fields.amount.date-formatter: amount is not a partition column of {TABLE}; its partition "
-        "columns are ds.",
+        f"Option partition.fields.amount.date-formatter: amount is not a partition column of {TABLE}; "
+        "its partition columns are ds.",
     ),
     "formatter on a column that is no string": (
-        create(f"PARTITIONED BY (amount) WITH ('partition.fields.amount.date-formatter' = 'yyyy') {EVERY_DAY}"),
-        f"Option partition.fields.amount.date-formatter: only string and date partition columns take a date-formatter, "
-        f"amount of {TABLE} is INT; CAST it to STRING in the query.",
+        create(
+            f"PARTITIONED BY (amount) WITH ('partition.fields.amount.date-formatter' = 'yyyy') {EVERY_DAY}"
+        ),
+        "Option partition.fields.amount.date-formatter: only string and date partition columns take a "
+        f"date-formatter, amount of {TABLE} is INT; CAST it to STRING in the query.",
     ),
     "letter of a formatter": (
         create(f"PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'YYYY') {EVERY_DAY}"),
-        "partition.fields.ds.date-formatter: the pattern 'YYYY' has the letter Y, which is not supported; supported are "
-        "y, M, d, H, m, s, S, and text in 'quotes'.",
+        "partition.fields.ds.date-formatter: the pattern 'YYYY' has the letter Y, which is not supported; "
+        "supported are y, M, d, H, m, s, S, and text in 'quotes'.",
     ),
     "name of a materialized table": (
         DAILY,
-        "lake.default.daily exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
+        (
+            "lake.default.daily exists already; choose another name, or use CREATE "
+            "OR ALTER for a materialized table."
+        ),
     ),
     "name of another table": (
         f"CREATE MATERIALIZED TABLE orders {EVERY_DAY} AS SELECT * FROM orders",
-        "lake.default.orders exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
+        (
+            "lake.default.orders exists already; choose another name, or use CREATE "
+            "OR ALTER for a materialized table."
+        ),
     ),
     "source that does not exist": (
         create(EVERY_DAY, "nowhere"),
@@ -104,22 +115,25 @@ BAD_STATEMENTS = {
     ),
     "table that does not exist": (
         "ALTER MATERIALIZED TABLE nope SUSPEND",
-        "Materialized table lake.default.nope does not exist; SHOW MATERIALIZED TABLES IN lake.default lists those there "
-        "are.",
+        "Materialized table lake.default.nope does not exist; "
+        "SHOW MATERIALIZED TABLES IN lake.default lists those there are.",
     ),
     "table that is not a materialized one": (
         "ALTER MATERIALIZED TABLE orders REFRESH",
-        "lake.default.orders is not a materialized table, so it does not support this statement; use the statement for "
-        "tables and views.",
+        "lake.default.orders is not a materialized table, so it does not support this statement; "
+        "use the statement for tables and views.",
     ),
     "drop of a table that is not a materialized one": (
         "DROP MATERIALIZED TABLE IF EXISTS orders",
-        "lake.default.orders is not a materialized table, so it does not support this statement; use the statement for "
-        "tables and views.",
+        "lake.default.orders is not a materialized table, so it does not support this statement; "
+        "use the statement for tables and views.",
     ),
     "partition column that is not one": (
         "ALTER MATERIALIZED TABLE daily REFRESH PARTITION (city = 'Rome')",
-        "PARTITION (city = 'Rome'): city is not a partition column of lake.default.daily; its partition columns are ds.",
+        (
+            "PARTITION (city = 'Rome'): city is not a partition column of lake.default.daily; "
+            "its partition columns are ds."
+        ),
     ),
     "resume of a table that is not suspended": (
         "ALTER MATERIALIZED TABLE daily RESUME",
@@ -131,8 +145,8 @@ BAD_STATEMENTS = {
     ),
     "query that takes columns away": (
         "ALTER MATERIALIZED TABLE daily AS SELECT * FROM twice",
-        "Column 1 of the new query of lake.default.daily is a INT, in the table it is ds STRING; a new query may only "
-        "append columns at the end.",
+        "Column 1 of the new query of lake.default.daily is a INT, in the table it is ds STRING; "
+        "a new query may only append columns at the end.",
     ),
     "partitioning of a table that is there": (
         f"CREATE OR ALTER MATERIALIZED TABLE daily {EVERY_DAY} AS SELECT * FROM orders",
@@ -140,8 +154,10 @@ BAD_STATEMENTS = {
     ),
     "clause that does not exist": (
         "ALTER MATERIALIZED TABLE daily BREAK",
-        'Encountered "BREAK"; expected SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL '
-        "'n' unit, SET SCHEDULE CRON '…', SET REFRESH_MODE = FULL | CONTINUOUS, SET ('key' = 'value', …), RESET ('key', …), "
+        'Encountered "BREAK"; expected SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET '
+        "FRESHNESS = INTERVAL "
+        "'n' unit, SET SCHEDULE CRON '…', SET REFRESH_MODE = FULL | CONTINUOUS, "
+        "SET ('key' = 'value', …), RESET ('key', …), "
         "or AS query (line 1, column 32)",
     ),
 }
@@ -184,7 +200,8 @@ def test_a_create_whose_storage_fails_says_so_and_keeps_nothing(whole: WholeGate
     refused = whole.refused(DAILY)
 
     assert refused == (
-        "Materialized table lake.default.daily was not created, nothing was kept: create_storage failed: the disk is full"
+        "Materialized table lake.default.daily was not created, nothing was kept: "
+        "create_storage failed: the disk is full"
     )
     assert whole.state() == NOTHING
 
@@ -195,10 +212,10 @@ def test_a_create_whose_first_refresh_fails_keeps_the_table_and_says_what_to_do(
     refused = whole.refused(DAILY)
 
     assert refused == (
-        "Materialized table lake.default.daily was created, its first refresh failed: write failed: division by zero; "
-        "correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, or correct the query with ALTER "
-        "MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. Each scheduled refresh tries the whole table again; "
-        "DROP ends that."
+        "Materialized table lake.default.daily was created, its first refresh failed: write failed: "
+        "division by zero; correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, "
+        "or correct the query with ALTER MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. "
+        "Each scheduled refresh tries the whole table again; DROP ends that."
     )
     whole.sql("ALTER MATERIALIZED TABLE daily REFRESH")
     assert whole.amounts() == [("2026-02-28", 1), ("2026-03-01", 2)]
@@ -210,16 +227,16 @@ BAD_REQUESTS = {
         {"isPeriodic": True, "scheduleTime": "yesterday"},
         {},
         (400, "REQUEST_INVALID"),
-        "RequestInvalid: scheduleTime: 'yesterday' cannot be read; write it as yyyy-MM-dd HH:mm:ss in the time zone UTC, "
-        "for example 2026-01-31 00:00:00.",
+        "RequestInvalid: scheduleTime: 'yesterday' cannot be read; "
+        "write it as yyyy-MM-dd HH:mm:ss in the time zone UTC, for example 2026-01-31 00:00:00.",
     ),
     "schedule time that is no date": (
         "lake.default.daily",
         {"isPeriodic": True, "scheduleTime": "2026-02-30 00:00:00"},
         {},
         (400, "REQUEST_INVALID"),
-        "RequestInvalid: scheduleTime: '2026-02-30 00:00:00' cannot be read; write it as yyyy-MM-dd HH:mm:ss in the time "
-        "zone UTC, for example 2026-01-31 00:00:00.",
+        "RequestInvalid: scheduleTime: '2026-02-30 00:00:00' cannot be read; "
+        "write it as yyyy-MM-dd HH:mm:ss in the time zone UTC, for example 2026-01-31 00:00:00.",
     ),
     "no schedule time": (
         "lake.default.daily",
@@ -234,16 +251,16 @@ BAD_REQUESTS = {
         {"isPeriodic": True, "scheduleTime": "2026-03-02 00:00:00", "staticPartitions": {"ds": "2026-03-01"}},
         {},
         (400, "REQUEST_INVALID"),
-        "RequestInvalid: staticPartitions go with isPeriodic = false; a periodic refresh of lake.default.daily takes its "
-        "partitions from scheduleTime.",
+        "RequestInvalid: staticPartitions go with isPeriodic = false; "
+        "a periodic refresh of lake.default.daily takes its partitions from scheduleTime.",
     ),
     "partition column that is not one": (
         "lake.default.daily",
         {"staticPartitions": {"city": "Rome"}},
         {},
         (400, "DEFINITION_INVALID"),
-        "DefinitionInvalid: PARTITION (city = 'Rome'): city is not a partition column of lake.default.daily; its "
-        "partition columns are ds.",
+        "DefinitionInvalid: PARTITION (city = 'Rome'): city is not a partition column of "
+        "lake.default.daily; its partition columns are ds.",
     ),
     "name that is not full": (
         "daily",
@@ -258,16 +275,16 @@ BAD_REQUESTS = {
         {},
         {},
         (404, "TABLE_NOT_FOUND"),
-        "TableNotFound: Materialized table lake.default.nope does not exist; SHOW MATERIALIZED TABLES lists those there "
-        "are.",
+        "TableNotFound: Materialized table lake.default.nope does not exist; "
+        "SHOW MATERIALIZED TABLES lists those there are.",
     ),
     "table that is not a materialized one": (
         "lake.default.orders",
         {},
         {},
         (404, "TABLE_NOT_FOUND"),
-        "TableNotFound: Materialized table lake.default.orders does not exist; SHOW MATERIALIZED TABLES lists those there "
-        "are.",
+        "TableNotFound: Materialized table lake.default.orders does not exist; "
+        "SHOW MATERIALIZED TABLES lists those there are.",
     ),
     "table that was dropped": (
         "lake.default.nope",
@@ -312,7 +329,8 @@ def test_a_refresh_of_a_table_that_is_still_being_created_is_to_be_tried_again(w
         "2",
     )
     assert root_cause(refused) == (
-        "TableInitializing: Materialized table lake.default.daily is being created since 12:00:00; try again soon."
+        "TableInitializing: Materialized table lake.default.daily is being created since "
+        "12:00:00; try again soon."
     )
     assert "is being created since 12:00:00; wait for it or DROP it." in whole.refused(
         "ALTER MATERIALIZED TABLE daily SUSPEND"

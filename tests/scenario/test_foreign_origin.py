@@ -25,7 +25,9 @@ from tests.support.gateway.statements import Gateway
 )
 def test_a_web_page_of_another_site_can_run_nothing_here(gateway: Gateway, origin: str) -> None:
     origin = origin.format(host=str(gateway.http.base_url).removeprefix("http://").rstrip("/"))
-    answer = gateway.http.post("/v3/sessions", content="{}", headers={"Origin": origin, "Content-Type": "text/plain"})
+    answer = gateway.http.post(
+        "/v3/sessions", content="{}", headers={"Origin": origin, "Content-Type": "text/plain"}
+    )
 
     assert answer.status_code == 403
     assert answer.headers["Freshtable-Error"] == "FORBIDDEN"
@@ -42,14 +44,19 @@ def test_a_page_of_the_gateway_itself_is_let_in(gateway: Gateway) -> None:
 def test_a_page_behind_a_proxy_with_tls_is_one_of_the_gateway_itself(gateway: Gateway) -> None:
     host = str(gateway.http.base_url).removeprefix("http://").rstrip("/")
 
-    answer = gateway.http.post("/v3/sessions", headers={"Origin": f"https://{host}", "X-Forwarded-Proto": "https"})
+    answer = gateway.http.post(
+        "/v3/sessions", headers={"Origin": f"https://{host}", "X-Forwarded-Proto": "https"}
+    )
 
     assert answer.status_code == 200
 
 
 @pytest.mark.parametrize("path", ["/v3/info", "/v3/sessions"])
 def test_no_answer_lets_pages_of_other_sites_read_it(gateway: Gateway, path: str) -> None:
-    for answer in (gateway.http.get(path), gateway.http.get(path, headers={"Origin": "https://evil.example"})):
+    for answer in (
+        gateway.http.get(path),
+        gateway.http.get(path, headers={"Origin": "https://evil.example"}),
+    ):
         assert "access-control-allow-origin" not in answer.headers
 
 
@@ -58,9 +65,14 @@ def test_a_request_with_two_hosts_is_a_bad_one(gateway: Gateway, switch: Any, gu
     if guarded:
         switch.app = app_of(replace(gateway.services, tokens=parse_tokens("a")))
     host = str(gateway.http.base_url).removeprefix("http://").rstrip("/")
-    heads = [f"Host: {first}\r\nHost: {second}" for first, second in ((host, "evil.example"), ("evil.example", host))]
+    heads = [
+        f"Host: {first}\r\nHost: {second}"
+        for first, second in ((host, "evil.example"), ("evil.example", host))
+    ]
 
-    answers = [sent(host, f"GET /v3/info HTTP/1.1\r\n{head}\r\nAuthorization: Bearer a\r\n\r\n") for head in heads]
+    answers = [
+        sent(host, f"GET /v3/info HTTP/1.1\r\n{head}\r\nAuthorization: Bearer a\r\n\r\n") for head in heads
+    ]
 
     assert [answer.partition(b"\r\n")[0] for answer in answers] == [b"HTTP/1.1 400 Bad Request"] * 2
     assert b"The request has 2 Host headers; send one." in answers[0]

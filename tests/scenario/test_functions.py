@@ -22,7 +22,9 @@ def listed(whole: WholeGateway, statement: str, *of_spark: str) -> list[str]:
     return [row["function name"] for row in whole.sql(statement)]
 
 
-def test_functions_are_listed_and_shown_also_after_a_restart_until_they_are_dropped(whole: WholeGateway) -> None:
+def test_functions_are_listed_and_shown_also_after_a_restart_until_they_are_dropped(
+    whole: WholeGateway,
+) -> None:
     whole.sql(PLUS)
     whole.sql(MASK)
 
@@ -65,6 +67,8 @@ def test_a_temporary_function_is_described_as_such(whole: WholeGateway) -> None:
     whole.sql("CREATE TEMPORARY FUNCTION own(x INT) RETURN x * 2")
 
     assert whole.sql("DESCRIBE FUNCTION own")[1] == {"info name": "is temporary", "info value": "true"}
-    assert whole.sql("SHOW CREATE FUNCTION own")[0]["result"].startswith("CREATE TEMPORARY FUNCTION `own`(x INT)\n")
+    assert whole.sql("SHOW CREATE FUNCTION own")[0]["result"].startswith(
+        "CREATE TEMPORARY FUNCTION `own`(x INT)\n"
+    )
     whole.sql("DROP TEMPORARY FUNCTION own")
     assert "Function own does not exist" in whole.refused("SHOW CREATE FUNCTION own")

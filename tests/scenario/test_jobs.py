@@ -42,7 +42,9 @@ def test_a_hook_that_is_not_installed_is_refused_wherever_it_is_named(gateway: G
         gateway.http.post("/v1/sessions", json={"properties": hooks}),
         gateway.http.post("/v1/statements", json={"statement": "SELECT 1", "properties": hooks}),
     ]
-    one = gateway.http.post(f"{session}/statements", json={"statement": INSERT, "executionConfig": hooks}).json()
+    one = gateway.http.post(
+        f"{session}/statements", json={"statement": INSERT, "executionConfig": hooks}
+    ).json()
     answers.append(gateway.result(f"{session}/operations/{one['operationHandle']}"))
 
     for answer in answers:

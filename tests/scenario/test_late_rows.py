@@ -32,7 +32,9 @@ def test_late_rows_are_in_the_table_after_the_next_tick_which_says_so(whole: Who
     assert whole.amounts() == [("2026-03-01", 1), ("2026-03-01", 10), ("2026-03-02", 2)]
 
 
-def test_a_table_that_reports_late_rows_names_them_until_somebody_refreshes_their_day(whole: WholeGateway) -> None:
+def test_a_table_that_reports_late_rows_names_them_until_somebody_refreshes_their_day(
+    whole: WholeGateway,
+) -> None:
     whole.engine.commit(ORDERS, FIRST)
     whole.sql(DAILY)
     whole.sql("ALTER MATERIALIZED TABLE daily SET ('refresh.late-data' = 'report')")
@@ -46,7 +48,10 @@ def test_a_table_that_reports_late_rows_names_them_until_somebody_refreshes_thei
     whole.pass_time(days=1)
 
     assert reported == (
-        "lake.default.orders changed; late rows in 1 earlier partition: ds=2026-03-01; 'refresh.late-data' = 'report' leaves them",
+        (
+            "lake.default.orders changed; late rows in 1 earlier partition: ds=2026-03-01; "
+            "'refresh.late-data' = 'report' leaves them"
+        ),
         "ds=2026-03-02",
     )
     assert (before, whole.amounts()) == ([("2026-03-01", 1)], [("2026-03-01", 1), ("2026-03-01", 10)])

@@ -76,7 +76,9 @@ def test_50_clients_with_long_bodies_cannot_make_the_gateway_keep_more_than_its_
 
     again = gateway.http.post("/v3/sessions", content=part)
     assert {status for status, _ in refused} == {503}
-    assert all("longer than 4194304 bytes at present; send this one again in a while" in body for _, body in refused)
+    assert all(
+        "longer than 4194304 bytes at present; send this one again in a while" in body for _, body in refused
+    )
     assert ordinary == [[1]]
     assert most <= limits.together
     # Three sessions are the limit of this gateway, whatever the length of the bodies.
@@ -109,7 +111,9 @@ def test_a_client_that_vanishes_in_mid_body_gives_its_room_back(gateway: Gateway
     assert len(gateway.sessions) == 0
 
 
-def test_a_body_that_stops_arriving_is_not_waited_for(gateway: Gateway, hasty_address: tuple[str, int]) -> None:
+def test_a_body_that_stops_arriving_is_not_waited_for(
+    gateway: Gateway, hasty_address: tuple[str, int]
+) -> None:
     client = socket.create_connection(hasty_address)
     client.sendall(b'POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 20\r\n\r\n{"sess')
 
@@ -121,7 +125,9 @@ def test_a_body_that_stops_arriving_is_not_waited_for(gateway: Gateway, hasty_ad
 
 
 @pytest.mark.parametrize("head", [b"", b"GET /v3/info HTTP/1.1\r\nHo"])
-def test_a_request_that_stops_before_its_body_is_not_waited_for(hasty_address: tuple[str, int], head: bytes) -> None:
+def test_a_request_that_stops_before_its_body_is_not_waited_for(
+    hasty_address: tuple[str, int], head: bytes
+) -> None:
     with socket.create_connection(hasty_address) as client:
         client.sendall(head)
 
@@ -172,12 +178,16 @@ def test_texts_that_would_cost_many_times_their_length_are_refused(
 def _begun(gateway: Gateway, length: int, sent: bytes) -> socket.socket:
     """Begin to open a session with a body of *length*, of which only *sent* is sent."""
     client = socket.create_connection((gateway.http.base_url.host, gateway.http.base_url.port or 80))
-    client.sendall(f"POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + sent)
+    client.sendall(
+        f"POST /v3/sessions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {length}\r\n\r\n".encode() + sent
+    )
     return client
 
 
 def _answer(client: socket.socket, *, to_the_end: bool = False) -> tuple[int, str]:
-    """Return status and body of an answer, and let the connection go; *to_the_end* waits until the server does."""
+    """Return status and body of an answer, and let the connection go;
+    *to_the_end* waits until the server does.
+    """
     with client, client.makefile("rb") as file:
         status = int(file.readline().split()[1])
         length = 0
@@ -190,6 +200,8 @@ def _answer(client: socket.socket, *, to_the_end: bool = False) -> tuple[int, st
 
 
 def _ask_until_kept(gateway: Gateway, limits: BodyLimits, kept: int) -> None:
-    """Keep the gateway busy with small requests until it keeps so many bytes; the test's time limit is the end of it."""
+    """Keep the gateway busy with small requests until it keeps so many bytes;
+    the test's time limit is the end of it.
+    """
     while limits.kept != kept:
         gateway.http.get("/v3/info")

@@ -1,4 +1,7 @@
-"""Long statements: a text is cut into tokens once at most, and one of Spark's hardly at all. Deep ones do not reach Spark."""
+"""Long statements: a text is cut into tokens once at most, and one of Spark's hardly at all.
+
+Deep ones do not reach Spark.
+"""
 
 from __future__ import annotations
 

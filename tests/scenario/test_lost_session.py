@@ -95,7 +95,9 @@ def test_an_idle_client_keeps_its_session_by_heartbeats(gateway: Gateway) -> Non
         assert client.session == handle
 
 
-def test_a_session_that_nothing_had_changed_is_opened_again_with_its_properties_and_schema(gateway: Gateway) -> None:
+def test_a_session_that_nothing_had_changed_is_opened_again_with_its_properties_and_schema(
+    gateway: Gateway,
+) -> None:
     with connection(gateway) as connected, connected.cursor() as cursor:
         end_sessions(gateway)
 
@@ -104,10 +106,14 @@ def test_a_session_that_nothing_had_changed_is_opened_again_with_its_properties_
     context, sql = gateway.engine.executed[-1]
     assert (rows, sql, context.properties["a"]) == ([(1,)], "SELECT 1", "1")
     assert [sql for _, sql in gateway.engine.executed] == ["USE `lake`.`shop`"] * 2 + ["SELECT 1"]
-    assert cursor.warnings == ("The session had ended on the gateway, and was opened again; nothing was lost with it.",)
+    assert cursor.warnings == (
+        "The session had ended on the gateway, and was opened again; nothing was lost with it.",
+    )
 
 
-def test_a_changed_session_that_is_lost_is_an_error_that_names_what_is_lost_and_nothing_runs(gateway: Gateway) -> None:
+def test_a_changed_session_that_is_lost_is_an_error_that_names_what_is_lost_and_nothing_runs(
+    gateway: Gateway,
+) -> None:
     gateway.engine.answers[VIEW] = StatementResult(is_query=False, rows=RowSet(columns=(), rows=[]))
     with connection(gateway) as connected, connected.cursor() as cursor:
         cursor.execute("SET 'my.secret' = 'x'")
@@ -122,8 +128,8 @@ def test_a_changed_session_that_is_lost_is_an_error_that_names_what_is_lost_and_
         assert len(gateway.engine.executed) == before
         assert lost.value.code == "SESSION_LOST"
         assert str(lost.value).endswith(
-            "What it had is lost: SET 'my.secret'; USE lake.other; CREATE TEMPORARY VIEW v. Run that again first. "
-            "This statement was not run."
+            "What it had is lost: SET 'my.secret'; USE lake.other; CREATE TEMPORARY VIEW v. "
+            "Run that again first. This statement was not run."
         )
         assert cursor.execute("SELECT 1").fetchall() == [(1,)]
         assert cursor.warnings == ()
@@ -143,7 +149,9 @@ def test_completion_leaves_the_loss_of_a_session_to_the_next_statement(gateway: 
     assert (before_any, completed, lost) == ([], ["CATALOGS"], [])
 
 
-def test_nothing_runs_in_a_session_whose_schema_could_not_be_set_when_it_was_opened_again(gateway: Gateway) -> None:
+def test_nothing_runs_in_a_session_whose_schema_could_not_be_set_when_it_was_opened_again(
+    gateway: Gateway,
+) -> None:
     with connection(gateway) as connected, connected.cursor() as cursor:
         end_sessions(gateway)
         gateway.engine.answers["USE `lake`.`shop`"] = QueryFailed("The catalog lake is away.")
@@ -165,7 +173,9 @@ def test_rows_that_were_not_read_yet_are_lost_with_the_session(gateway: Gateway)
         cursor.execute("SELECT many").fetchone()
         end_sessions(gateway)
 
-        with pytest.raises(dbapi.OperationalError, match="has ended, with the results of its statements") as lost:
+        with pytest.raises(
+            dbapi.OperationalError, match="has ended, with the results of its statements"
+        ) as lost:
             cursor.fetchall()
 
     assert isinstance(lost.value.__cause__, SessionLost)
@@ -182,7 +192,9 @@ def test_threads_that_lose_a_session_together_open_one_other(gateway: Gateway) -
         operations = list(threads.map(client.execute, ["SELECT 1"] * 4))
 
         assert len(gateway.sessions) == 1
-        assert [page.rows for operation in operations for page in client.pages(operation) if page.rows] == [[[1]]] * 4
+        assert [page.rows for operation in operations for page in client.pages(operation) if page.rows] == [
+            [[1]]
+        ] * 4
 
 
 @pytest.mark.parametrize("changed", ["before", "after"])
@@ -210,7 +222,8 @@ def test_a_late_answer_tells_of_what_its_own_session_had(gateway: Gateway, chang
 
 
 @pytest.mark.parametrize(
-    "ask", [GatewayClient.cancel, GatewayClient.status, lambda client, operation: list(client.pages(operation))]
+    "ask",
+    [GatewayClient.cancel, GatewayClient.status, lambda client, operation: list(client.pages(operation))],
 )
 @pytest.mark.parametrize("opened", [False, True])
 def test_an_operation_of_a_lost_session_is_lost_with_it_and_needs_no_other_session(
@@ -231,7 +244,9 @@ def test_an_operation_of_a_lost_session_is_lost_with_it_and_needs_no_other_sessi
         assert len(gateway.sessions) == opened
 
 
-def test_the_command_says_that_the_session_was_opened_again(gateway: Gateway, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_says_that_the_session_was_opened_again(
+    gateway: Gateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
     begin = GatewayClient.execute
 
     def lose_the_session_first(self: GatewayClient, statement: str) -> str:
@@ -270,7 +285,9 @@ def test_a_statement_that_takes_longer_than_the_cursor_allows_is_ended(gateway: 
 
 
 @pytest.mark.parametrize(("max_rows", "expected"), [(None, 6_000), (0, 0), (5_500, 5_500)])
-def test_a_cursor_fetches_no_more_than_its_max_rows(gateway: Gateway, max_rows: int | None, expected: int) -> None:
+def test_a_cursor_fetches_no_more_than_its_max_rows(
+    gateway: Gateway, max_rows: int | None, expected: int
+) -> None:
     many = RowSet(columns=(Column(name="a", type=INT),), rows=[[number] for number in range(6_000)])
     gateway.engine.answers["SELECT many"] = StatementResult(is_query=True, rows=many)
     with connection(gateway) as connected, connected.cursor() as cursor:

@@ -1,4 +1,6 @@
-"""Very many clients, and clients who leave: nobody is starved, nothing grows, and the others do not notice."""
+"""Very many clients, and clients who leave: nobody is starved, nothing grows,
+and the others do not notice.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ def address(http: httpx.Client) -> tuple[str, int]:
 
 
 @pytest.mark.slow
-def test_1000_sessions_opened_and_left_take_little_memory_and_are_gone_when_they_expire(roomy_gateway: Gateway) -> None:
+def test_1000_sessions_opened_and_left_take_little_memory_and_are_gone_when_they_expire(
+    roomy_gateway: Gateway,
+) -> None:
     gateway = roomy_gateway
     used = gateway.open()
     gateway.run(used, "SELECT 1")
@@ -60,7 +64,9 @@ def test_1000_sessions_opened_and_left_take_little_memory_and_are_gone_when_they
 
     assert grown < TRACED * SESSION_BYTES
     assert (refused.status_code, refused.headers["freshtable-error"]) == (500, "SESSION_LIMIT")
-    assert root_cause(refused).startswith("SessionLimit: 1000 sessions are open, which is the limit; close one")
+    assert root_cause(refused).startswith(
+        "SessionLimit: 1000 sessions are open, which is the limit; close one"
+    )
     assert meanwhile == [[1]]
     assert sorted(expired) == sorted(left) == sorted(gateway.engine.closed_sessions)
     assert [each() for each in kept] == [None] * len(left)
@@ -81,14 +87,17 @@ def test_200_clients_at_once_are_all_served_and_none_is_left_behind(
     assert len(roomy_gateway.sessions) == 0
 
 
-def test_clients_that_vanish_while_they_wait_take_no_place_away(gateway: Gateway, address: tuple[str, int]) -> None:
+def test_clients_that_vanish_while_they_wait_take_no_place_away(
+    gateway: Gateway, address: tuple[str, int]
+) -> None:
     session, hold = gateway.open(), gateway.engine.hold("SELECT 1")
     operation = gateway.begin(session, "SELECT 1")
     hold.wait_entered()
 
     for _ in range(MOST_HELD // 200 + 1):
         for vanished in [
-            _sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(200)
+            _sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            for _ in range(200)
         ]:
             vanished.close()
     waited = gateway.http.get(f"{operation}/result/0", timeout=60).json()["resultType"]
@@ -104,7 +113,8 @@ def test_a_statement_without_a_session_ends_when_its_client_vanishes(
 ) -> None:
     hold, body = gateway.engine.hold("SELECT 1"), '{"statement": "SELECT 1"}'
     vanished = _sent(
-        address, f"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+        address,
+        f"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}",
     )
     hold.wait_entered()
 
@@ -120,7 +130,8 @@ def test_a_statement_without_a_session_ends_when_its_client_vanishes_while_its_r
     rows, body = FakeRows([1]), '{"statement": "SELECT slow"}'
     gateway.engine.answers["SELECT slow"] = StatementResult(is_query=True, rows=rows)
     vanished = _sent(
-        address, f"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}"
+        address,
+        f"POST /v1/statements HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n{body}",
     )
     _ask_until(gateway, lambda: gateway.engine.executed)
 
@@ -140,14 +151,18 @@ def test_a_statement_without_a_session_reads_no_more_rows_than_it_may_answer(gat
     assert (rows.stopped, rows.closed, len(gateway.sessions)) == (True, True, 0)
 
 
-def test_clients_that_do_not_read_their_answers_are_not_noticed(gateway: Gateway, address: tuple[str, int]) -> None:
+def test_clients_that_do_not_read_their_answers_are_not_noticed(
+    gateway: Gateway, address: tuple[str, int]
+) -> None:
     wide = RowSet(columns=(Column(name="text"),), rows=[[WIDE_TEXT]] * WIDE_ROWS)
     gateway.engine.answers["SELECT wide"] = StatementResult(is_query=True, rows=wide)
     session = gateway.open()
     operation = gateway.begin(session, "SELECT wide")
     gateway.result(operation)
 
-    unread = [_sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(50)]
+    unread = [
+        _sent(address, f"GET {operation}/result/0 HTTP/1.1\r\nHost: localhost\r\n\r\n") for _ in range(50)
+    ]
     others = [gateway.rows(session, "SELECT 1") for _ in range(50)]
     pages = gateway.http.get(f"{operation}/result/0").json()["results"]["data"]
     for client in unread:
@@ -172,7 +187,9 @@ def _sent(address: tuple[str, int], request: str) -> socket.socket:
 
 
 def _ask_until(gateway: Gateway, holds: Any) -> None:
-    """Keep the gateway busy with small requests until it has come to *holds*; the test's time limit is the end of it."""
+    """Keep the gateway busy with small requests until it has come to *holds*;
+    the test's time limit is the end of it.
+    """
     while not holds():
         gateway.http.get("/v3/info")
 
@@ -198,7 +215,8 @@ async def _client(address: tuple[str, int], number: int, opened: asyncio.Barrier
     async def ask(method: str, path: str, body: Any = None) -> dict[str, Any]:
         sent = b"" if body is None else json.dumps(body).encode()
         writer.write(
-            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(sent)}\r\n\r\n".encode() + sent
+            f"{method} {path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(sent)}\r\n\r\n".encode()
+            + sent
         )
         head = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
         length = int(head.partition("content-length: ")[2].partition("\r\n")[0])

@@ -23,7 +23,9 @@ CLIENTS = 50
 def process() -> Iterator[subprocess.Popen[str]]:
     command = [sys.executable, "-m", statements.__name__]
     folder = Path(__file__).parents[2]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder) as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=folder
+    ) as process:
         yield process
         process.communicate()
 

@@ -58,7 +58,9 @@ def test_a_table_that_was_suspended_for_a_week_misses_no_partition_after_resume(
     whole.sql("ALTER MATERIALIZED TABLE daily RESUME")
     whole.wait_quiet()
 
-    assert whole.show("kind", "schedule time", "status")[1:] == [("PERIODIC", "2026-03-08 00:00:00", "SUCCEEDED")]
+    assert whole.show("kind", "schedule time", "status")[1:] == [
+        ("PERIODIC", "2026-03-08 00:00:00", "SUCCEEDED")
+    ]
     assert whole.amounts() == days(1, 7)
 
 
@@ -94,7 +96,9 @@ def test_resume_without_catch_up_leaves_the_missed_days_to_whoever_asks_for_them
     assert whole.amounts() == [("2026-03-01", 1), *days(5, 5), *days(7, 8)]
 
 
-def test_a_day_whose_query_fails_does_not_hold_up_the_others_and_heals_once_it_is_cured(whole: WholeGateway) -> None:
+def test_a_day_whose_query_fails_does_not_hold_up_the_others_and_heals_once_it_is_cured(
+    whole: WholeGateway,
+) -> None:
     whole.engine.commit(ORDERS, orders(1))
     whole.sql(DAILY)
     whole.engine.commit(ORDERS, orders(9))

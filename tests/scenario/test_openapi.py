@@ -1,4 +1,6 @@
-"""The OpenAPI document of each version is committed as the gateway serves it, and the gateway does as it says."""
+"""The OpenAPI document of each version is committed as the gateway serves it,
+and the gateway does as it says.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +42,9 @@ def test_the_document_without_a_prefix_has_the_endpoints_of_v4(gateway: Gateway)
 @pytest.mark.timeout(300 * DEPTH)
 @pytest.mark.parametrize("mode", ["positive", "negative"], ids=["fitting", "unfit"])
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_gateway_answers_any_request_as_its_document_says(gateway: Gateway, version: str, mode: str) -> None:
+def test_the_gateway_answers_any_request_as_its_document_says(
+    gateway: Gateway, version: str, mode: str
+) -> None:
     # To import it takes every process of the fast tests as long as a hundred of them.
     import schemathesis
     from schemathesis import GenerationMode
@@ -65,7 +69,9 @@ def test_the_gateway_answers_any_request_as_its_document_says(gateway: Gateway, 
         return opened[0]
 
     @given(case=schema.as_strategy(generation_mode=GenerationMode(mode)), live=st.booleans())
-    @settings(max_examples=rounds(80, 300), deadline=None, suppress_health_check=list(HealthCheck), database=None)
+    @settings(
+        max_examples=rounds(80, 300), deadline=None, suppress_health_check=list(HealthCheck), database=None
+    )
     def answers_as_described(case: Case, live: bool) -> None:
         if live and "session_handle" in (case.path_parameters or {}):
             case.path_parameters["session_handle"] = live_session()

@@ -1,4 +1,6 @@
-"""Compiled plans of a program that shares no files with the gateway: it compiles, keeps, changes, explains and executes them."""
+"""Compiled plans of a program that shares no files with the gateway: it compiles, keeps, changes,
+explains and executes them.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ def put(plans: WholeGateway, name: str, body: object) -> httpx.Response:
     return plans.http.put(f"/v3/sessions/{plans.client.session}/plans/{name}", json=body, headers=headers)
 
 
-def test_a_plan_is_compiled_and_executed_without_a_file(plans: WholeGateway, connection: dbapi.Connection) -> None:
+def test_a_plan_is_compiled_and_executed_without_a_file(
+    plans: WholeGateway, connection: dbapi.Connection
+) -> None:
     plan = connection.compile_plan(INSERT)
 
     explained, job_id = plan.explain(), plan.execute()
@@ -78,7 +82,9 @@ def test_a_plan_is_executed_in_the_session_that_is_opened_after_a_lost_one(
     assert plans.job(job_id)["job id"] == job_id
 
 
-def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(connection: dbapi.Connection, tmp_path: Path) -> None:
+def test_a_file_that_is_there_is_kept_unless_it_is_to_be_replaced(
+    connection: dbapi.Connection, tmp_path: Path
+) -> None:
     file = tmp_path / "plan.json"
     file.write_text("mine", encoding="utf-8")
     plan = connection.compile_plan(INSERT)
@@ -97,7 +103,9 @@ def test_a_plan_of_other_operators_is_refused_with_what_differs(
     plan = connection.compile_plan(INSERT)
     plans.streams.operators = {INSERT: deduplicate(scan())}
 
-    with pytest.raises(dbapi.ProgrammingError, match="has other operators than when it was compiled") as refused:
+    with pytest.raises(
+        dbapi.ProgrammingError, match="has other operators than when it was compiled"
+    ) as refused:
         plan.execute()
 
     assert refused.value.code == "PLAN_INVALID"
@@ -125,7 +133,9 @@ def test_a_select_cannot_be_compiled(connection: dbapi.Connection) -> None:
         connection.compile_plan("SELECT 1")
 
 
-def test_a_file_that_is_not_there_is_an_error_of_the_program(connection: dbapi.Connection, tmp_path: Path) -> None:
+def test_a_file_that_is_not_there_is_an_error_of_the_program(
+    connection: dbapi.Connection, tmp_path: Path
+) -> None:
     with pytest.raises(FileNotFoundError):
         connection.load_plan(tmp_path / "none.json")
 

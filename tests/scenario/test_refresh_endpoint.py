@@ -70,14 +70,18 @@ def test_a_tick_becomes_a_request_with_all_it_says(gateway: Gateway) -> None:
 def test_a_request_that_says_only_that_it_is_not_periodic_asks_for_the_whole_table(gateway: Gateway) -> None:
     session = gateway.open()
 
-    answer = gateway.http.post(f"{session}/{TABLE}", json={**MANUAL, "scheduleTime": "", "dynamicOptions": None})
+    answer = gateway.http.post(
+        f"{session}/{TABLE}", json={**MANUAL, "scheduleTime": "", "dynamicOptions": None}
+    )
 
     assert answer.status_code == 200
     assert gateway.runs.requests == [RefreshRequest(identifier_text="lake.sales.daily", is_periodic=False)]
 
 
 def test_a_word_that_is_none_for_what_began_a_refresh_refuses_no_refresh(gateway: Gateway) -> None:
-    answer = gateway.http.post(f"{gateway.open()}/{TABLE}", json=MANUAL, headers={"Freshtable-Trigger": "By Hand!"})
+    answer = gateway.http.post(
+        f"{gateway.open()}/{TABLE}", json=MANUAL, headers={"Freshtable-Trigger": "By Hand!"}
+    )
 
     assert answer.status_code == 200
     assert [request.trigger for request in gateway.runs.requests] == [None]
@@ -85,7 +89,9 @@ def test_a_word_that_is_none_for_what_began_a_refresh_refuses_no_refresh(gateway
 
 @pytest.mark.parametrize("identifier", ["`lake`.`sales`.`a b`", "lake.sales.`x/y`", "lake.sales.`50%`"])
 def test_a_quoted_name_arrives_as_it_was_written(gateway: Gateway, identifier: str) -> None:
-    gateway.http.post(f"{gateway.open()}/materialized-tables/{quote(identifier, safe='')}/refresh", json=MANUAL)
+    gateway.http.post(
+        f"{gateway.open()}/materialized-tables/{quote(identifier, safe='')}/refresh", json=MANUAL
+    )
 
     assert [request.identifier_text for request in gateway.runs.requests] == [identifier]
 
@@ -94,7 +100,9 @@ def test_the_same_idempotency_key_gives_the_same_handle(gateway: Gateway) -> Non
     session = gateway.open()
 
     handles = [
-        gateway.http.post(f"{session}/{TABLE}", json=MANUAL, headers={"Idempotency-Key": key}).json()["operationHandle"]
+        gateway.http.post(f"{session}/{TABLE}", json=MANUAL, headers={"Idempotency-Key": key}).json()[
+            "operationHandle"
+        ]
         for key in ("k1", "k1", "k2")
     ]
 
@@ -169,8 +177,8 @@ def test_a_tick_whose_is_periodic_got_lost_is_refused_and_does_not_rewrite_the_w
         [],
     )
     assert root_cause(answer) == (
-        "RequestInvalid: isPeriodic is missing: false is a manual refresh, of the whole table or of staticPartitions; true "
-        "is one at a schedule time, which scheduleTime names."
+        "RequestInvalid: isPeriodic is missing: false is a manual refresh, of the whole table or of "
+        "staticPartitions; true is one at a schedule time, which scheduleTime names."
     )
 
 
@@ -231,7 +239,9 @@ def test_the_shapes_of_a_refresh_are_golden(gateway: Gateway) -> None:
         "close": gateway.http.delete(f"{operation}/close"),
     }
 
-    found = {name: {"status": answer.status_code, "body": normalised(answer)} for name, answer in answers.items()}
+    found = {
+        name: {"status": answer.status_code, "body": normalised(answer)} for name, answer in answers.items()
+    }
 
     assert found == json.loads(GOLDEN.read_text())
 
@@ -239,7 +249,9 @@ def test_the_shapes_of_a_refresh_are_golden(gateway: Gateway) -> None:
 def test_a_run_whose_query_is_broken_says_so_by_its_code(gateway: Gateway) -> None:
     session = gateway.open()
     run_id = gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"]
-    gateway.runs.move(run_id, RunStatus.RUNNING, RunStatus.FAILED, error="Column x is not there.", broken=True)
+    gateway.runs.move(
+        run_id, RunStatus.RUNNING, RunStatus.FAILED, error="Column x is not there.", broken=True
+    )
 
     answer = gateway.http.get(f"{session}/operations/{run_id}/result/0")
 
@@ -259,7 +271,9 @@ def test_a_failed_run_tells_why_when_its_result_is_fetched(gateway: Gateway) -> 
 
 def test_cancel_of_a_run_id_cancels_the_run_and_close_forgets_nothing(gateway: Gateway) -> None:
     session = gateway.open()
-    first, second = (gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"] for _ in range(2))
+    first, second = (
+        gateway.http.post(f"{session}/{TABLE}", json=MANUAL).json()["operationHandle"] for _ in range(2)
+    )
 
     gateway.http.post(f"{session}/operations/{first}/cancel")
     gateway.http.delete(f"{session}/operations/{second}/close")
@@ -269,7 +283,9 @@ def test_cancel_of_a_run_id_cancels_the_run_and_close_forgets_nothing(gateway: G
     assert gateway.status(f"{session}/operations/{second}") == "PENDING"
 
 
-def test_a_late_cancel_of_an_old_attempt_changes_nothing_and_says_where_the_run_stands(gateway: Gateway) -> None:
+def test_a_late_cancel_of_an_old_attempt_changes_nothing_and_says_where_the_run_stands(
+    gateway: Gateway,
+) -> None:
     session = gateway.open()
     run = gateway.runs.queue(request_attempt=2)
     path = f"{session}/operations/{run.run_id}/cancel"

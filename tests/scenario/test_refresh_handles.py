@@ -10,7 +10,9 @@ TICK = {"isPeriodic": True, "scheduleTime": "2026-03-01 00:00:00"}
 KEYED = {"Idempotency-Key": "midnight of March 1st"}
 
 
-def test_a_request_that_is_repeated_attaches_to_its_run_before_and_after_the_run_has_ended(whole: WholeGateway) -> None:
+def test_a_request_that_is_repeated_attaches_to_its_run_before_and_after_the_run_has_ended(
+    whole: WholeGateway,
+) -> None:
     whole.sql(DAILY)
     whole.engine.commit(ORDERS, [{"ds": "2026-03-01", "amount": 7}])
     hold = whole.hold_write("daily")
@@ -23,7 +25,9 @@ def test_a_request_that_is_repeated_attaches_to_its_run_before_and_after_the_run
     after_the_end = whole.refresh(DAILY_NAME, TICK, KEYED).json()
 
     assert first == while_running == after_the_end
-    assert whole.show("refresh", "kind", "status")[1:] == [(first["operationHandle"], "PERIODIC", "SUCCEEDED")]
+    assert whole.show("refresh", "kind", "status")[1:] == [
+        (first["operationHandle"], "PERIODIC", "SUCCEEDED")
+    ]
     assert whole.published(first["operationHandle"]) == 1
 
 
@@ -174,4 +178,7 @@ def test_the_statement_that_waits_for_a_failed_refresh_fails_with_the_same_error
 
     refused = whole.refused("ALTER MATERIALIZED TABLE daily REFRESH")
 
-    assert refused == "The refresh of materialized table lake.default.daily failed: write failed: division by zero"
+    assert (
+        refused
+        == "The refresh of materialized table lake.default.daily failed: write failed: division by zero"
+    )

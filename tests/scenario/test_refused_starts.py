@@ -135,6 +135,8 @@ def test_a_home_that_is_a_file_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_registry_that_cannot_be_opened_is_named(tmp_path: Path) -> None:
-    said = refused("--home", str(tmp_path), *options("registry.url=sqlite:////proc/none/registry.db", ANY_PORT))
+    said = refused(
+        "--home", str(tmp_path), *options("registry.url=sqlite:////proc/none/registry.db", ANY_PORT)
+    )
 
     assert "/proc/none/registry.db" in said

@@ -51,7 +51,9 @@ def test_a_run_whose_process_is_killed_at_any_step_is_published_once(whole: Whol
     assert whole.amounts() == SHOWN
 
 
-def test_a_write_that_a_killed_process_finishes_after_the_restart_changes_nothing(whole: WholeGateway) -> None:
+def test_a_write_that_a_killed_process_finishes_after_the_restart_changes_nothing(
+    whole: WholeGateway,
+) -> None:
     whole.sql(DAILY)
     whole.engine.commit(ORDERS, NEW_ROWS)
     hold = whole.hold_write("daily")
@@ -71,7 +73,9 @@ def test_a_write_that_a_killed_process_finishes_after_the_restart_changes_nothin
     assert whole.amounts() == SHOWN
 
 
-def test_a_run_that_loses_its_process_three_times_fails_and_the_table_stays_usable(whole: WholeGateway) -> None:
+def test_a_run_that_loses_its_process_three_times_fails_and_the_table_stays_usable(
+    whole: WholeGateway,
+) -> None:
     whole.sql(DAILY)
     handle = ""
     for attempt in range(3):
@@ -163,7 +167,9 @@ def test_a_half_made_create_leaves_nothing(whole: WholeGateway) -> None:
     assert whole.sql(DAILY) == [{"result": "OK"}]
 
 
-def test_a_create_whose_first_refresh_is_killed_has_its_table_and_rows_after_the_restart(whole: WholeGateway) -> None:
+def test_a_create_whose_first_refresh_is_killed_has_its_table_and_rows_after_the_restart(
+    whole: WholeGateway,
+) -> None:
     frozen = whole.freeze_before("staged")
     whole.client.execute(DAILY)
     frozen.wait_entered()

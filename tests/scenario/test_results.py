@@ -107,7 +107,9 @@ def test_an_error_after_the_first_rows_is_told_behind_them(
     assert gateway.status(operation) == "FINISHED"
 
 
-@pytest.mark.parametrize(("method", "end", "status"), [("POST", "cancel", "CANCELED"), ("DELETE", "close", "CLOSED")])
+@pytest.mark.parametrize(
+    ("method", "end", "status"), [("POST", "cancel", "CANCELED"), ("DELETE", "close", "CLOSED")]
+)
 def test_cancel_and_close_stop_a_query_whose_rows_are_read_already(
     gateway: Gateway, method: str, end: str, status: str
 ) -> None:
@@ -130,7 +132,10 @@ def test_a_query_whose_rows_are_read_already_can_be_late(gateway: Gateway) -> No
 
     assert stopped.wait(60)
     answer = gateway.http.get(f"{operation}/result/1")
-    assert (gateway.status(operation), answer.headers["freshtable-error"]) == ("TIMEOUT", "STATEMENT_TIMED_OUT")
+    assert (gateway.status(operation), answer.headers["freshtable-error"]) == (
+        "TIMEOUT",
+        "STATEMENT_TIMED_OUT",
+    )
 
 
 def test_closing_the_session_stops_its_query(gateway: Gateway) -> None:
@@ -145,7 +150,9 @@ def test_closing_the_session_stops_its_query(gateway: Gateway) -> None:
 def test_a_query_ends_with_a_session_that_nobody_uses_and_not_while_somebody_does(gateway: Gateway) -> None:
     left, beating, reading = gateway.open(), gateway.open(), gateway.open()
     rows = [FakeRows([1]) for _ in range(3)]
-    operations = [begin(gateway, each, session) for each, session in zip(rows, (left, beating, reading), strict=True)]
+    operations = [
+        begin(gateway, each, session) for each, session in zip(rows, (left, beating, reading), strict=True)
+    ]
 
     for _ in range(3):
         gateway.clock.advance(timedelta(minutes=9))
@@ -214,7 +221,7 @@ def test_the_draft_fetches_rows_while_the_job_goes_on(gateway: Gateway) -> None:
     assert gateway.http.get(f"{job}/status").json() == {"status": "FINISHED"}
 
 
-# --------------------------------------------------------------------------------------------------------------- Arrow
+# ------------------------------------------------------------------------------------------------------ Arrow
 
 
 def test_pages_come_as_arrow_with_the_same_tokens(gateway: Gateway) -> None:
@@ -253,7 +260,10 @@ def test_what_is_no_query_is_arrow_too(gateway: Gateway) -> None:
     answer = gateway.http.get(f"{gateway.begin(gateway.open(a='1'), 'SET')}/result/0", headers=ARROW)
 
     table = pa.ipc.open_stream(answer.content).read_all()
-    assert table.to_pylist() == [{"key": "a", "value": "1"}, {"key": "execution.runtime-mode", "value": "batch"}]
+    assert table.to_pylist() == [
+        {"key": "a", "value": "1"},
+        {"key": "execution.runtime-mode", "value": "batch"},
+    ]
 
 
 @pytest.mark.parametrize("version", ["v1", "v2"])
@@ -316,13 +326,16 @@ def test_rows_of_a_changelog_have_their_kinds(gateway: Gateway, row_format: str,
     operation = begin(gateway, rows)
 
     pages = [
-        gateway.http.get(f"{operation}/result/{token}?rowFormat={row_format}&pageSize=3").json() for token in (0, 1)
+        gateway.http.get(f"{operation}/result/{token}?rowFormat={row_format}&pageSize=3").json()
+        for token in (0, 1)
     ]
 
     data = [row for page in pages for row in page["results"]["data"]]
     assert [row["kind"] for row in data] == NAMES
     assert data[0]["fields"] == [one]
-    assert [(page["changelog"], [column["name"] for column in page["results"]["columns"]]) for page in pages] == [
+    assert [
+        (page["changelog"], [column["name"] for column in page["results"]["columns"]]) for page in pages
+    ] == [
         (True, ["a"]),
         (True, ["a"]),
     ]
@@ -357,7 +370,9 @@ def test_the_first_page_of_a_changelog_may_have_no_rows_and_says_that_it_is_one(
     rows.add([1])
     second = gateway.http.get(f"{operation}/result/1").json()
 
-    assert [(page["changelog"], [row["kind"] for row in page["results"]["data"]]) for page in (first, second)] == [
+    assert [
+        (page["changelog"], [row["kind"] for row in page["results"]["data"]]) for page in (first, second)
+    ] == [
         (True, []),
         (True, ["INSERT"]),
     ]

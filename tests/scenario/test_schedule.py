@@ -5,7 +5,11 @@ from tests.support.gateway.whole import whole_gateway as whole_gateway
 
 ORDERS = "lake.default.orders"
 UNCHANGED = ("SKIPPED", "skip", "sources unchanged")
-CHANGED = ("SUCCEEDED", "refresh", f"{ORDERS} changed; recomputed: the table is not much smaller than its sources")
+CHANGED = (
+    "SUCCEEDED",
+    "refresh",
+    f"{ORDERS} changed; recomputed: the table is not much smaller than its sources",
+)
 
 
 def test_a_table_is_refreshed_every_ten_seconds_when_its_source_has_changed(whole: WholeGateway) -> None:
@@ -80,7 +84,9 @@ def test_a_slow_run_does_not_delay_the_ticks_of_another_table(whole: WholeGatewa
     assert whole.show("status", name="slow")[1:] == ["SUCCEEDED", "SKIPPED", "COALESCED"]
 
 
-def test_ticks_that_come_during_a_slow_run_become_one_run_whose_result_they_all_show(whole: WholeGateway) -> None:
+def test_ticks_that_come_during_a_slow_run_become_one_run_whose_result_they_all_show(
+    whole: WholeGateway,
+) -> None:
     whole.sql(EVERY_10_S.format("slow", "orders"))
     whole.engine.commit(ORDERS, [{"ds": "2026-03-01", "amount": 7}])
     hold = whole.hold_write("slow")
@@ -103,7 +109,11 @@ def test_ticks_that_come_during_a_slow_run_become_one_run_whose_result_they_all_
             "SUCCEEDED",
             f"{ORDERS} changed; recomputed: the table is not much smaller than its sources",
         ),
-        ("2026-03-01 12:00:40", "SUCCEEDED", f"{ORDERS} changed; rows changed below projections, filters and joins"),
+        (
+            "2026-03-01 12:00:40",
+            "SUCCEEDED",
+            f"{ORDERS} changed; rows changed below projections, filters and joins",
+        ),
         ("2026-03-01 12:00:30", "COALESCED", f"covered by {host}"),
         ("2026-03-01 12:00:40", "COALESCED", f"covered by {host}"),
     ]
@@ -127,7 +137,10 @@ def test_a_refresh_by_hand_waits_for_the_run_under_way(whole: WholeGateway) -> N
     [row] = whole.rows(refresh)
     assert row["cluster info"] == {"execution.target": "fake"}
     assert len(row["job id"]) == 32
-    assert whole.show("kind", "status", name="slow")[1:] == [("PERIODIC", "SUCCEEDED"), ("MANUAL", "SUCCEEDED")]
+    assert whole.show("kind", "status", name="slow")[1:] == [
+        ("PERIODIC", "SUCCEEDED"),
+        ("MANUAL", "SUCCEEDED"),
+    ]
 
 
 def test_the_schedule_goes_on_when_the_scheduler_s_session_has_expired(whole: WholeGateway) -> None:
@@ -178,8 +191,8 @@ def test_a_failed_tick_leaves_the_old_rows_and_the_next_one_heals(whole: WholeGa
 def test_a_schedule_by_cron_ticks_at_its_times_and_takes_the_days_of_the_weekend(whole: WholeGateway) -> None:
     days = [f"2026-03-{day:02}" for day in range(1, 10)]
     whole.sql(
-        "CREATE MATERIALIZED TABLE weekdays PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd') "
-        "SCHEDULE CRON '0 6 * * MON-FRI' AT TIME ZONE 'Europe/Rome' AS SELECT * FROM orders"
+        "CREATE MATERIALIZED TABLE weekdays PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' "
+        "= 'yyyy-MM-dd') SCHEDULE CRON '0 6 * * MON-FRI' AT TIME ZONE 'Europe/Rome' AS SELECT * FROM orders"
     )
 
     # From Sunday noon to the Saturday after it, and over the weekend, to Monday.
@@ -191,7 +204,10 @@ def test_a_schedule_by_cron_ticks_at_its_times_and_takes_the_days_of_the_weekend
 
     assert next_runs == [f"2026-03-{day:02} 06:00:00" for day in (2, 3, 9, 10)]
     shown = whole.show("schedule time", "partitions", "status", name="weekdays")[1:]
-    assert shown[0][:2] == ("2026-03-02 06:00:00", "ds=2026-02-27, ds=2026-02-28, ds=2026-03-01, ds=2026-03-02")
+    assert shown[0][:2] == (
+        "2026-03-02 06:00:00",
+        "ds=2026-02-27, ds=2026-02-28, ds=2026-03-01, ds=2026-03-02",
+    )
     assert shown[-1][0] == "2026-03-09 06:00:00"
     # Earlier days come with it as late rows.
     assert str(shown[-1][1]).endswith("ds=2026-03-06, ds=2026-03-07, ds=2026-03-08, ds=2026-03-09")

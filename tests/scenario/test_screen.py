@@ -63,7 +63,9 @@ def test_statements_are_typed_over_lines_in_colours_with_their_brackets_and_run_
 def test_the_colours_and_the_numbers_of_lines_are_those_of_the_session(opened: Open) -> None:
     terminal = opened()
 
-    for count, (key, value) in enumerate([("color-schema", "obsidian"), ("show-line-numbers", "true")], start=1):
+    for count, (key, value) in enumerate(
+        [("color-schema", "obsidian"), ("show-line-numbers", "true")], start=1
+    ):
         terminal.type(f"SET 'sql-client.display.{key}' = '{value}';\r")
         terminal.see(lambda lines, count=count: at_prompt(lines) and lines.count("OK") == count)
     terminal.type("SELECT\r")
@@ -73,10 +75,15 @@ def test_the_colours_and_the_numbers_of_lines_are_those_of_the_session(opened: O
 
     assert typed[number:] == ["freshtable> SELECT", "          2 1"]
     # The nearest of the 256 colours of this terminal.
-    assert [terminal.look(number, 12), terminal.look(number + 1, 12)] == [("S", "87d75f", True), ("1", "ffd700", False)]
+    assert [terminal.look(number, 12), terminal.look(number + 1, 12)] == [
+        ("S", "87d75f", True),
+        ("1", "ffd700", False),
+    ]
 
 
-def test_the_screen_is_cleared_and_the_history_is_in_the_file_that_was_asked_for(opened: Open, tmp_path: Path) -> None:
+def test_the_screen_is_cleared_and_the_history_is_in_the_file_that_was_asked_for(
+    opened: Open, tmp_path: Path
+) -> None:
     terminal = opened(str(PROGRAM), "sql", "--history", str(tmp_path / "typed"))
 
     terminal.type("CLEAR;\r")
@@ -103,7 +110,9 @@ def test_names_of_the_gateway_are_offered_while_a_person_types(gateway: Gateway,
     assert {sql for _, sql in gateway.engine.executed} == {"SHOW TABLES", "SHOW NAMESPACES"}
 
 
-def test_up_goes_to_the_statement_before_while_words_are_offered_until_tab_has_chosen_one(opened: Open) -> None:
+def test_up_goes_to_the_statement_before_while_words_are_offered_until_tab_has_chosen_one(
+    opened: Open,
+) -> None:
     terminal = opened()
     terminal.type("SELECT 1;\r")
     terminal.see(lambda lines: at_prompt(lines) and "1 row" in lines)
@@ -127,7 +136,9 @@ def test_up_goes_to_the_statement_before_while_words_are_offered_until_tab_has_c
     assert any("SHOW" in line for line in chosen)
 
 
-def test_before_from_is_typed_the_columns_of_the_tables_read_last_are_offered(gateway: Gateway, opened: Open) -> None:
+def test_before_from_is_typed_the_columns_of_the_tables_read_last_are_offered(
+    gateway: Gateway, opened: Open
+) -> None:
     gateway.engine.answers["SELECT * FROM orders"] = gateway.engine.answers["SELECT 1"]
     gateway.engine.tables["orders"] = (Column(name="amount_paid", type=INT),)
     terminal = opened()
@@ -141,7 +152,9 @@ def test_before_from_is_typed_the_columns_of_the_tables_read_last_are_offered(ga
     assert offered[-2] == f"{PROMPT} SELECT amo"
 
 
-def test_a_gateway_that_is_slow_to_complete_holds_up_no_key_and_no_statement(gateway: Gateway, opened: Open) -> None:
+def test_a_gateway_that_is_slow_to_complete_holds_up_no_key_and_no_statement(
+    gateway: Gateway, opened: Open
+) -> None:
     terminal, hold = opened(), gateway.engine.hold("SHOW TABLES")
 
     terminal.type("SELECT * FROM d")
@@ -156,7 +169,9 @@ def test_a_gateway_that_is_slow_to_complete_holds_up_no_key_and_no_statement(gat
     assert "freshtable> SELECT 1;" in ran
 
 
-def test_an_error_shows_its_place_and_the_way_out_on_lines_of_their_own(gateway: Gateway, opened: Open) -> None:
+def test_an_error_shows_its_place_and_the_way_out_on_lines_of_their_own(
+    gateway: Gateway, opened: Open
+) -> None:
     text = "[UNRESOLVED_COLUMN] There is no column nope. Did you mean a?"
     gateway.engine.answers["SELECT nope"] = QueryFailed(text, line=1, position=8)
     terminal = opened()
@@ -201,7 +216,9 @@ def test_rows_go_to_a_file_while_a_person_edits(opened: Open, tmp_path: Path) ->
 
     terminal.type("SELECT 1;\r")
     terminal.see(
-        lambda lines: at_prompt(lines) and any("SELECT 1;" in line for line in lines) and lines[-2].endswith(" s")
+        lambda lines: (
+            at_prompt(lines) and any("SELECT 1;" in line for line in lines) and lines[-2].endswith(" s")
+        )
     )
     terminal.type(CTRL_D)
 

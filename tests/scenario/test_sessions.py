@@ -28,7 +28,9 @@ def test_a_session_shows_its_properties_over_the_defaults_with_secrets_masked(ga
 
 def test_a_session_opens_without_a_body_and_with_unknown_fields(gateway: Gateway) -> None:
     without = gateway.http.post("/sessions")
-    unknown = gateway.http.post("/v3/sessions", json={"sessionName": None, "planner": "blink", "properties": None})
+    unknown = gateway.http.post(
+        "/v3/sessions", json={"sessionName": None, "planner": "blink", "properties": None}
+    )
 
     assert [answer.status_code for answer in (without, unknown)] == [200, 200]
     assert [list(answer.json()) for answer in (without, unknown)] == [["sessionHandle"], ["sessionHandle"]]
@@ -57,7 +59,8 @@ def test_one_session_more_than_allowed_is_refused_naming_the_setting(gateway: Ga
 
     assert refused.status_code == 500
     assert root_cause(refused) == (
-        "SessionLimit: 3 sessions are open, which is the limit; close one, or raise sql-gateway.session.max-num."
+        "SessionLimit: 3 sessions are open, which is the limit; "
+        "close one, or raise sql-gateway.session.max-num."
     )
 
 
@@ -125,12 +128,15 @@ def test_every_call_on_an_unknown_session_is_an_error_naming_it(gateway: Gateway
     assert [answer.status_code for answer in answers] == [500] * len(calls)
     assert {answer.headers["freshtable-error"] for answer in answers} == {"SESSION_NOT_FOUND"}
     assert all(
-        root_cause(answer).startswith(f"SessionNotFound: Session '{handle}' does not exist") for answer in answers
+        root_cause(answer).startswith(f"SessionNotFound: Session '{handle}' does not exist")
+        for answer in answers
     )
 
 
 def test_the_api_versions_are_told_on_v1_too(gateway: Gateway) -> None:
-    answers = [gateway.http.get(path).json() for path in ("/v1/api_versions", "/v3/api_versions", "/api_versions")]
+    answers = [
+        gateway.http.get(path).json() for path in ("/v1/api_versions", "/v3/api_versions", "/api_versions")
+    ]
 
     assert answers == [{"versions": ["V1", "V2", "V3", "V4"]}] * 3
     assert gateway.http.get("/v3/info").json() == {"productName": "Freshtable", "version": "0.1.0"}
@@ -143,7 +149,10 @@ def test_without_one_of_the_tokens_nothing_is_answered(guarded_gateway: Gateway,
     answer = guarded_gateway.http.post("/v3/sessions", headers=headers)
 
     assert answer.status_code == 401
-    assert (answer.headers["www-authenticate"], answer.headers["freshtable-error"]) == ("Bearer", "UNAUTHORIZED")
+    assert (answer.headers["www-authenticate"], answer.headers["freshtable-error"]) == (
+        "Bearer",
+        "UNAUTHORIZED",
+    )
     assert [list(answer.json()), answer.json()["errors"][0][:13]] == [["errors"], "Unauthorized:"]
     assert len(guarded_gateway.sessions) == 0
 
@@ -159,7 +168,9 @@ def test_a_port_in_use_is_named_with_the_setting_to_choose_another() -> None:
     with listen("127.0.0.1", 0) as taken:
         port = taken.getsockname()[1]
 
-        with pytest.raises(PortInUse, match=rf"127\.0\.0\.1:{port} is in use.*-D sql-gateway\.endpoint\.rest\.port="):
+        with pytest.raises(
+            PortInUse, match=rf"127\.0\.0\.1:{port} is in use.*-D sql-gateway\.endpoint\.rest\.port="
+        ):
             listen("127.0.0.1", port)
 
 
@@ -178,7 +189,8 @@ def test_a_stopped_gateway_frees_its_port(gateway: Gateway) -> None:
         assert again.getsockname() == (url.host, url.port)
 
 
-# What Flink's sql-client opens its session with: all of its config.yaml, misspelt keys and other products' among them.
+# What Flink's sql-client opens its session with: all of its config.yaml, misspelt keys
+# and other products' among them.
 CLIENTS_OWN = {
     "$internal.deployment.config-dir": "/opt/flink/conf",
     "execution.runtime-mode": "streaming",
@@ -197,7 +209,9 @@ def test_a_client_opens_its_session_with_its_whole_configuration(gateway: Gatewa
     assert gateway.run(session, "SELECT 1").status_code == 200
 
 
-def test_a_client_that_sets_streaming_and_does_not_wait_has_it_for_its_next_statement(gateway: Gateway) -> None:
+def test_a_client_that_sets_streaming_and_does_not_wait_has_it_for_its_next_statement(
+    gateway: Gateway,
+) -> None:
     session = gateway.open()
     gateway.begin(session, "SET 'execution.runtime-mode' = 'streaming'")
 
@@ -232,7 +246,10 @@ def test_a_mistake_in_a_property_of_flink_is_told_at_set_and_changes_nothing(
     configured = gateway.http.post(f"{session}/configure-session", json={"statement": statement})
     run = gateway.run(session, statement)
 
-    assert [root_cause(each).startswith(f"RequestInvalid: {refusal}") for each in (configured, run)] == [True, True]
+    assert [root_cause(each).startswith(f"RequestInvalid: {refusal}") for each in (configured, run)] == [
+        True,
+        True,
+    ]
     assert gateway.http.get(session).json() == before
 
 
@@ -259,7 +276,11 @@ def test_the_config_of_a_statement_is_refused_where_it_would_have_no_effect(
 
 @pytest.mark.parametrize(
     "config",
-    [None, {}, {"pipeline.name": "x", "execution.runtime-mode": "BATCH", "table.exec.state.ttl": "1 h", "a": 1}],
+    [
+        None,
+        {},
+        {"pipeline.name": "x", "execution.runtime-mode": "BATCH", "table.exec.state.ttl": "1 h", "a": 1},
+    ],
 )
 def test_what_clients_of_flink_send_with_a_statement_is_taken(gateway: Gateway, config: object) -> None:
     session = gateway.open()
@@ -298,7 +319,9 @@ def test_a_property_that_cannot_be_right_is_refused_wherever_it_is_set(
         )
     ]
 
-    assert [refusal.startswith(f"RequestInvalid: {key}: '{value}'") for refusal in refusals] == [True] * 4, refusals
+    assert [refusal.startswith(f"RequestInvalid: {key}: '{value}'") for refusal in refusals] == [True] * 4, (
+        refusals
+    )
     assert all(expected in refusal for refusal in refusals)
     assert opened.status_code == 400
     assert (gateway.http.get(session).json(), len(gateway.sessions)) == (before, 1)

@@ -44,7 +44,9 @@ def definition(world: ManagerWorld, **facts: Any) -> WorkflowDefinition:
         workflow_id=world.table().table_id,
         identifier="lake.default.daily",
         description="Refresh materialized table lake.default.daily every 1 day",
-        schedule=Schedule(freshness=Freshness(1, "DAY"), zone="Europe/Berlin", since=datetime(2026, 3, 1, tzinfo=UTC)),
+        schedule=Schedule(
+            freshness=Freshness(1, "DAY"), zone="Europe/Berlin", since=datetime(2026, 3, 1, tzinfo=UTC)
+        ),
         init_config={"table.local-time-zone": "Europe/Berlin"},
         dynamic_options={"format": "orc"},
         name="mt__lake.default.daily",
@@ -116,7 +118,9 @@ def test_no_secret_of_a_table_is_published(world: ManagerWorld, airflow: httpx.C
     assert answer.json()["workflows"][0]["dynamic_options"] == {"write.format.default": "orc"}
 
 
-def test_who_has_the_shard_already_is_sent_nothing_until_it_changes(world: ManagerWorld, airflow: httpx.Client) -> None:
+def test_who_has_the_shard_already_is_sent_nothing_until_it_changes(
+    world: ManagerWorld, airflow: httpx.Client
+) -> None:
     world.engine.create_source("lake.default.others", [{"ds": "2026-03-01", "amount": 1}])
     path = publish(world)
     etag = airflow.get(path).headers["etag"]
@@ -132,7 +136,9 @@ def test_who_has_the_shard_already_is_sent_nothing_until_it_changes(world: Manag
     assert altered.status_code == 200
 
 
-def test_workflows_that_another_scheduler_keeps_are_not_published(world: ManagerWorld, airflow: httpx.Client) -> None:
+def test_workflows_that_another_scheduler_keeps_are_not_published(
+    world: ManagerWorld, airflow: httpx.Client
+) -> None:
     path = publish(world, name="")
 
     assert airflow.get(path).json()["workflows"] == []

@@ -37,7 +37,9 @@ def test_statements_print_their_rows_and_the_session_is_closed(gateway: Gateway)
 
 
 @pytest.mark.parametrize("from_file", [True, False])
-def test_a_script_comes_from_a_file_or_from_standard_input(gateway: Gateway, tmp_path: Path, from_file: bool) -> None:
+def test_a_script_comes_from_a_file_or_from_standard_input(
+    gateway: Gateway, tmp_path: Path, from_file: bool
+) -> None:
     script, file = "SET a = 1; -- one; statement\nSELECT 1;\n", tmp_path / "script.sql"
     file.write_text(script)
 
@@ -48,7 +50,9 @@ def test_a_script_comes_from_a_file_or_from_standard_input(gateway: Gateway, tmp
     )
 
     assert (result.exit_code, result.stdout) == (0, '{"a": 1}\n')
-    assert [(dict(context.properties), sql) for context, sql in gateway.engine.executed] == [({"a": "1"}, "SELECT 1")]
+    assert [(dict(context.properties), sql) for context, sql in gateway.engine.executed] == [
+        ({"a": "1"}, "SELECT 1")
+    ]
 
 
 def test_the_first_error_stops_the_script_and_names_the_statement(gateway: Gateway) -> None:
@@ -61,7 +65,9 @@ def test_the_first_error_stops_the_script_and_names_the_statement(gateway: Gatew
 
 def test_the_error_of_a_script_shows_no_secret_of_its_statement(gateway: Gateway) -> None:
     statement = "CREATE TABLE t USING jdbc OPTIONS ('password' = 'hunter2') AS"
-    gateway.engine.answers[statement] = QueryFailed("There is a query missing; write one.", line=1, position=60)
+    gateway.engine.answers[statement] = QueryFailed(
+        "There is a query missing; write one.", line=1, position=60
+    )
 
     result = freshtable(gateway, text=f"{statement};")
 
@@ -71,12 +77,15 @@ def test_the_error_of_a_script_shows_no_secret_of_its_statement(gateway: Gateway
 
 
 def test_an_error_with_a_place_shows_the_line_of_its_statement_below_it(gateway: Gateway) -> None:
-    gateway.engine.answers["SELECT 1,\n  nope"] = QueryFailed("There is no nope; write a.", line=2, position=3)
+    gateway.engine.answers["SELECT 1,\n  nope"] = QueryFailed(
+        "There is no nope; write a.", line=2, position=3
+    )
 
     result = freshtable(gateway, text="SELECT 1;\n-- the next one\nSELECT 1,\n  nope;")
 
     assert result.stderr == (
-        "Error: Statement 2 (SELECT 1,) failed: There is no nope; write a. (line 2, position 3)\n    nope\n    ^^^^\n"
+        "Error: Statement 2 (SELECT 1,) failed: There is no nope; write a. (line 2, position 3)\n"
+        "    nope\n    ^^^^\n"
     )
 
 
@@ -89,7 +98,9 @@ def test_a_warning_goes_to_standard_error(gateway: Gateway) -> None:
 
 
 def test_a_warning_of_a_statement_of_spark_goes_to_standard_error_too(gateway: Gateway) -> None:
-    gateway.engine.answers["DROP TABLE t"] = StatementResult(is_query=False, rows=None, warnings=("t is read by mt.",))
+    gateway.engine.answers["DROP TABLE t"] = StatementResult(
+        is_query=False, rows=None, warnings=("t is read by mt.",)
+    )
 
     result = freshtable(gateway, "-e", "DROP TABLE t")
 
@@ -103,13 +114,17 @@ def test_a_change_in_a_script_says_how_many_rows_it_wrote_and_prints_no_id_of_it
     for statement, count in (("INSERT INTO t SELECT 1", 1000), ("DELETE FROM t WHERE a = 1", 1)):
         gateway.engine.answers[statement] = StatementResult(is_query=False, rows=None, affected_rows=count)
 
-    result = freshtable(gateway, "--format", form, "-e", "INSERT INTO t SELECT 1", "-e", "DELETE FROM t WHERE a = 1")
+    result = freshtable(
+        gateway, "--format", form, "-e", "INSERT INTO t SELECT 1", "-e", "DELETE FROM t WHERE a = 1"
+    )
 
     assert (result.exit_code, result.stdout, result.stderr) == (0, "", "1000 rows written\n1 row written\n")
 
 
 @pytest.mark.parametrize(("form", "said"), [("table", "OK\n"), ("csv", "")])
-def test_a_change_whose_rows_are_not_counted_says_ok_to_people(gateway: Gateway, form: str, said: str) -> None:
+def test_a_change_whose_rows_are_not_counted_says_ok_to_people(
+    gateway: Gateway, form: str, said: str
+) -> None:
     gateway.engine.answers["UPDATE t SET a = 1"] = StatementResult(is_query=False, rows=None)
 
     result = freshtable(gateway, "--format", form, "-e", "UPDATE t SET a = 1")
@@ -234,7 +249,10 @@ def test_a_gateway_that_is_away_and_a_file_that_is_missing_are_named(tmp_path: P
 
 
 def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str], str, str]:
-    """Type lines at the prompt; return what it asked with, what it printed, and its messages. Classes are raised."""
+    """Type lines at the prompt; return what it asked with, what it printed, and its messages.
+
+    Classes are raised.
+    """
     asked, out, messages, left = list[str](), io.StringIO(), io.StringIO(), list(lines)
 
     def read(prompt: str) -> str:
@@ -253,7 +271,9 @@ def typed(gateway: Gateway, *lines: str | type[BaseException]) -> tuple[list[str
 def test_a_person_types_statements_at_a_prompt_and_an_error_does_not_end_it(gateway: Gateway) -> None:
     gateway.engine.answers["SELECT\n  1"] = gateway.engine.answers["SELECT 1"]
 
-    asked, out, messages = typed(gateway, "SELECT", "  1;", "wrong;", "SELECT 1; SELECT 1;", "", "-- a note", "QUIT;")
+    asked, out, messages = typed(
+        gateway, "SELECT", "  1;", "wrong;", "SELECT 1; SELECT 1;", "", "-- a note", "QUIT;"
+    )
 
     assert (out, len(gateway.sessions)) == ("a\n1\n" * 3, 0)
     assert asked == [PROMPT, CONTINUATION, PROMPT, PROMPT, PROMPT, PROMPT, PROMPT]

@@ -50,7 +50,9 @@ def read(file: Path, form: str) -> pa.Table:
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])
-def test_a_columnar_file_has_all_rows_of_a_query_with_their_types(gateway: Gateway, tmp_path: Path, form: str) -> None:
+def test_a_columnar_file_has_all_rows_of_a_query_with_their_types(
+    gateway: Gateway, tmp_path: Path, form: str
+) -> None:
     file = tmp_path / f"rows.{form}"
     file.write_text("what was there before")
 
@@ -69,7 +71,9 @@ def test_a_columnar_file_has_all_rows_of_a_query_with_their_types(gateway: Gatew
 
 
 @pytest.mark.parametrize("form", ["arrow", "parquet"])
-def test_a_query_without_rows_gives_a_file_with_its_columns(gateway: Gateway, tmp_path: Path, form: str) -> None:
+def test_a_query_without_rows_gives_a_file_with_its_columns(
+    gateway: Gateway, tmp_path: Path, form: str
+) -> None:
     file = tmp_path / f"rows.{form}"
 
     result = freshtable(gateway, "--format", form, "-o", str(file), "-e", "SELECT none")
@@ -81,7 +85,9 @@ def test_a_query_without_rows_gives_a_file_with_its_columns(gateway: Gateway, tm
 def test_a_columnar_file_holds_one_query(gateway: Gateway, tmp_path: Path) -> None:
     file = tmp_path / "rows.parquet"
 
-    result = freshtable(gateway, "--format", "parquet", "-o", str(file), "-e", "SELECT none", "-e", "SELECT many")
+    result = freshtable(
+        gateway, "--format", "parquet", "-o", str(file), "-e", "SELECT none", "-e", "SELECT many"
+    )
 
     assert (result.exit_code, read(file, "parquet").num_rows) == (1, 0)
     assert "has the rows of the query before; write each query to a file of its own." in result.stderr
@@ -117,7 +123,9 @@ def test_a_file_of_text_stays_as_it_was_if_a_statement_fails(gateway: Gateway, t
 
     failed = freshtable(gateway, "--format", "csv", "-o", str(file), "-e", "SELECT 1", "-e", "wrong")
     after_failure = file.read_text()
-    went_on = freshtable(gateway, "--format", "csv", "-o", str(file), "--continue", "-e", "wrong", "-e", "SELECT 1")
+    went_on = freshtable(
+        gateway, "--format", "csv", "-o", str(file), "--continue", "-e", "wrong", "-e", "SELECT 1"
+    )
 
     assert (failed.exit_code, after_failure) == (1, "what was there before")
     assert (went_on.exit_code, file.read_text()) == (1, "a\n1\n")
@@ -139,7 +147,10 @@ def test_a_file_of_text_that_is_replaced_stays_a_link_and_keeps_who_may_read_it(
 
 @pytest.mark.parametrize(
     "write",
-    ["TextFile(path).rows.write('a' * 99999)", "block = replacing(path); block.__enter__().open('w').write('a')"],
+    [
+        "TextFile(path).rows.write('a' * 99999)",
+        "block = replacing(path); block.__enter__().open('w').write('a')",
+    ],
 )
 def test_nothing_is_left_of_a_file_after_a_client_that_was_killed(tmp_path: Path, write: str) -> None:
     file = tmp_path / "rows.csv"

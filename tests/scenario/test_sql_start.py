@@ -40,7 +40,16 @@ def executed(gateway: Gateway) -> list[str]:
 
 
 def test_a_session_begins_with_its_properties_jars_catalog_and_schema(gateway: Gateway) -> None:
-    arguments = ["-D", "table.dml-sync=true", "-D", "pipeline.name=it's", "--catalog", "lake", "--schema", "shop"]
+    arguments = [
+        "-D",
+        "table.dml-sync=true",
+        "-D",
+        "pipeline.name=it's",
+        "--catalog",
+        "lake",
+        "--schema",
+        "shop",
+    ]
     gateway.engine.answers["USE `lake`.`shop`"] = StatementResult(is_query=False, rows=None)
 
     result = freshtable(gateway, *arguments, "-s", "nightly", "-e", "SELECT 1", "--format", "csv")
@@ -74,10 +83,16 @@ def test_settings_come_from_the_users_file_the_session_file_and_the_command_line
 
     assert (result.exit_code, result.stdout) == (0, "a\n1\n")
     [(context, _)] = gateway.engine.executed
-    assert dict(context.properties) == {"table.dml-sync": "true", "pipeline.name": "x", "parallelism.default": "3"}
+    assert dict(context.properties) == {
+        "table.dml-sync": "true",
+        "pipeline.name": "x",
+        "parallelism.default": "3",
+    }
 
 
-def test_an_init_file_runs_first_and_an_error_in_it_stops_the_client(gateway: Gateway, tmp_path: Path) -> None:
+def test_an_init_file_runs_first_and_an_error_in_it_stops_the_client(
+    gateway: Gateway, tmp_path: Path
+) -> None:
     good, bad = tmp_path / "good.sql", tmp_path / "bad.sql"
     good.write_text("SET pipeline.name = first;")
     bad.write_text("wrong;")
@@ -93,7 +108,9 @@ def test_an_init_file_runs_first_and_an_error_in_it_stops_the_client(gateway: Ga
     ]
 
 
-def test_a_query_in_an_init_file_is_refused_before_any_statement_runs(gateway: Gateway, tmp_path: Path) -> None:
+def test_a_query_in_an_init_file_is_refused_before_any_statement_runs(
+    gateway: Gateway, tmp_path: Path
+) -> None:
     file = tmp_path / "init.sql"
     file.write_text("USE lake;\nSELECT 1;")
 
@@ -101,11 +118,14 @@ def test_a_query_in_an_init_file_is_refused_before_any_statement_runs(gateway: G
 
     assert (result.exit_code, result.stdout, executed(gateway)) == (2, "", [])
     assert (
-        result.stderr == f"Error: {file}, line 2: an init file has no queries and no INSERT; run them with -f or -e.\n"
+        result.stderr
+        == f"Error: {file}, line 2: an init file has no queries and no INSERT; run them with -f or -e.\n"
     )
 
 
-def test_with_continue_all_statements_run_and_the_exit_code_still_says_that_one_failed(gateway: Gateway) -> None:
+def test_with_continue_all_statements_run_and_the_exit_code_still_says_that_one_failed(
+    gateway: Gateway,
+) -> None:
     result = freshtable(gateway, "--continue", "--format", "csv", text="SELECT 1;\nwrong;\nSELECT 1;\nbad;")
 
     assert (result.exit_code, result.stdout) == (1, "a\n1\na\n1\n")
@@ -128,9 +148,15 @@ def test_with_continue_all_statements_run_and_the_exit_code_still_says_that_one_
             ["--format", "csv", "-o", "no/such/folder.csv", "-e", "SELECT 1"],
             "no/such/folder.csv cannot be written: ",
         ),
-        (["--format", "arrow", "-o", "no/such/x.arrow", "-e", "SELECT 1"], "no/such/x.arrow: there is no folder "),
+        (
+            ["--format", "arrow", "-o", "no/such/x.arrow", "-e", "SELECT 1"],
+            "no/such/x.arrow: there is no folder ",
+        ),
         (["--format", "xml"], "There is no format xml; the formats are "),
-        (["-D", "sql-client.verbos=true"], "There is no property sql-client.verbos; did you mean sql-client.verbose?"),
+        (
+            ["-D", "sql-client.verbos=true"],
+            "There is no property sql-client.verbos; did you mean sql-client.verbose?",
+        ),
         (["--config", "nowhere.yaml"], "nowhere.yaml cannot be read: "),
     ],
 )
@@ -191,7 +217,9 @@ def test_a_query_whose_result_the_client_refuses_does_not_go_on(gateway: Gateway
         assert rows.closed
 
 
-def test_a_table_has_as_many_rows_as_the_session_asks_for_and_says_that_there_are_more(gateway: Gateway) -> None:
+def test_a_table_has_as_many_rows_as_the_session_asks_for_and_says_that_there_are_more(
+    gateway: Gateway,
+) -> None:
     rows = RowSet(columns=(Column(name="n", type=INT),), rows=[[number] for number in range(10_000)])
     gateway.engine.answers["SELECT n"] = StatementResult(is_query=True, rows=rows)
 
@@ -215,7 +243,9 @@ def test_a_table_of_fewer_rows_than_a_page_has_as_many_as_the_session_asks_for(g
     assert table.stderr.startswith("The table has the first 10 rows of more: ")
 
 
-def test_a_value_that_the_client_cannot_use_is_set_right_or_reset_in_the_same_session(gateway: Gateway) -> None:
+def test_a_value_that_the_client_cannot_use_is_set_right_or_reset_in_the_same_session(
+    gateway: Gateway,
+) -> None:
     key = "sql-client.execution.max-table-result.rows"
     rows = RowSet(columns=(Column(name="n", type=INT),), rows=[[1]])
     gateway.engine.answers["SELECT n"] = StatementResult(is_query=True, rows=rows)
@@ -241,7 +271,16 @@ def test_a_verbose_error_has_its_code_and_facts(gateway: Gateway) -> None:
 def test_a_reader_that_has_enough_ends_the_client_without_an_error(gateway: Gateway) -> None:
     rows = RowSet(columns=(Column(name="n", type=INT),), rows=[[number] for number in range(50_000)])
     gateway.engine.answers["SELECT n"] = StatementResult(is_query=True, rows=rows)
-    command = [sys.executable, "-m", "mt_core", "sql", "--gateway", str(gateway.http.base_url), "--format", "csv"]
+    command = [
+        sys.executable,
+        "-m",
+        "mt_core",
+        "sql",
+        "--gateway",
+        str(gateway.http.base_url),
+        "--format",
+        "csv",
+    ]
 
     with subprocess.Popen(
         [*command, "-e", "SELECT n"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
@@ -261,7 +300,12 @@ def test_reset_brings_back_what_the_command_line_said(gateway: Gateway, reset: s
     statements = ("SET 'table.local-time-zone' = 'Asia/Tokyo'", reset, "SET 'table.local-time-zone'")
 
     run = freshtable(
-        gateway, "-D", "table.local-time-zone=Europe/Rome", "--format", "csv", *(f"-e{each}" for each in statements)
+        gateway,
+        "-D",
+        "table.local-time-zone=Europe/Rome",
+        "--format",
+        "csv",
+        *(f"-e{each}" for each in statements),
     )
 
     assert run.stdout.splitlines()[-1] == "table.local-time-zone,Europe/Rome"

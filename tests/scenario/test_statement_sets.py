@@ -24,7 +24,9 @@ def executed(gateway: Gateway) -> list[str]:
 
 
 def test_a_set_runs_at_its_end_and_answers_the_job(gateway: Gateway, session: str) -> None:
-    collected = [gateway.rows(session, text) for text in ("BEGIN STATEMENT SET;", f"{A};", f"-- second\n{B};")]
+    collected = [
+        gateway.rows(session, text) for text in ("BEGIN STATEMENT SET;", f"{A};", f"-- second\n{B};")
+    ]
     before = executed(gateway)
 
     body = gateway.run(session, "END;").json()
@@ -59,7 +61,9 @@ def test_spark_gets_blanks_where_tables_have_hints(gateway: Gateway, session: st
 
 
 def test_a_hint_that_means_nothing_is_refused_before_anything_runs(gateway: Gateway, session: str) -> None:
-    refused = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {A} FROM t /*+ OPTIONS('a'='b') */; END")
+    refused = gateway.run(
+        session, f"EXECUTE STATEMENT SET BEGIN {A}; {A} FROM t /*+ OPTIONS('a'='b') */; END"
+    )
 
     assert "Unsupported: Table t: option 'a' is not supported in OPTIONS" in root_cause(refused)
     assert executed(gateway) == []
@@ -100,11 +104,17 @@ def test_an_empty_set_is_ok_and_runs_nothing(gateway: Gateway, session: str) -> 
         ),
         (
             ["BEGIN STATEMENT SET", "SHOW TABLES"],
-            "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not SHOW TABLES; END the set first.",
+            (
+                "Unsupported: A statement set takes "
+                "INSERT and CREATE TABLE … AS only, not SHOW TABLES; END the set first."
+            ),
         ),
         (
             ["EXECUTE STATEMENT SET BEGIN SELECT 1; END"],
-            "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not SELECT; END the set first.",
+            (
+                "Unsupported: A statement set takes INSERT and CREATE TABLE … AS only, not "
+                "SELECT; END the set first."
+            ),
         ),
     ],
 )
@@ -129,7 +139,8 @@ def test_the_member_that_fails_is_named_and_those_after_it_do_not_run(gateway: G
     answer = gateway.run(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
 
     assert root_cause(answer) == (
-        "QueryFailed: Statement 1 of 2 of the statement set failed, those before it are done: [TABLE_OR_VIEW_NOT_FOUND] a"
+        "QueryFailed: Statement 1 of 2 of the statement set failed, those before it are done: "
+        "[TABLE_OR_VIEW_NOT_FOUND] a"
     )
     assert executed(gateway) == [A]
 
@@ -145,7 +156,9 @@ def test_cancel_ends_a_set_between_its_members(gateway: Gateway, session: str) -
     assert (gateway.status(operation), executed(gateway)) == ("CANCELED", [A, "SELECT 1"])
 
 
-def test_an_insert_answers_its_job_and_goes_on_when_its_session_is_closed(gateway: Gateway, session: str) -> None:
+def test_an_insert_answers_its_job_and_goes_on_when_its_session_is_closed(
+    gateway: Gateway, session: str
+) -> None:
     body = gateway.run(session, A).json()
     hold = gateway.engine.hold(A)
     gateway.begin(session, A)
@@ -172,10 +185,14 @@ def test_a_set_goes_on_where_it_began_when_its_session_is_closed(gateway: Gatewa
     second.release()
 
     assert (state.catalog, state.namespace) == ("spark_catalog", ("default",))
-    wait_until(lambda: gateway.engine.session_state(context).catalog == "lake", "the session was not closed", 10)
+    wait_until(
+        lambda: gateway.engine.session_state(context).catalog == "lake", "the session was not closed", 10
+    )
 
 
-def test_a_set_whose_operation_was_closed_ends_before_the_next_statement(gateway: Gateway, session: str) -> None:
+def test_a_set_whose_operation_was_closed_ends_before_the_next_statement(
+    gateway: Gateway, session: str
+) -> None:
     hold = gateway.engine.hold(A)
     operation = gateway.begin(session, f"EXECUTE STATEMENT SET BEGIN {A}; {B}; END")
     hold.wait_entered()
@@ -200,13 +217,19 @@ def test_an_insert_that_waits_for_its_turn_ends_with_its_session(
         gateway.http.delete(session)
     hold.release()
     other = gateway.open()
-    wait_until(lambda: [row[2] for row in gateway.rows(other, "SHOW JOBS")] == ["FINISHED"], "the job did not end", 10)
+    wait_until(
+        lambda: [row[2] for row in gateway.rows(other, "SHOW JOBS")] == ["FINISHED"],
+        "the job did not end",
+        10,
+    )
 
     assert executed(gateway) == [A]
     assert f"operation {waiting} (CREATE_TABLE_AS) had not begun when its session was closed" in caplog.text
 
 
-def test_a_session_goes_on_while_an_insert_runs_whose_operation_was_closed(gateway: Gateway, session: str) -> None:
+def test_a_session_goes_on_while_an_insert_runs_whose_operation_was_closed(
+    gateway: Gateway, session: str
+) -> None:
     hold = gateway.engine.hold(A)
     operation = gateway.begin(session, A)
     waiting = gateway.begin(session, "SELECT 1")
@@ -223,7 +246,9 @@ def test_a_session_goes_on_while_an_insert_runs_whose_operation_was_closed(gatew
     assert gateway.engine.canceled == []
 
 
-def test_an_insert_that_is_waited_for_is_stopped_when_its_operation_is_closed(gateway: Gateway, session: str) -> None:
+def test_an_insert_that_is_waited_for_is_stopped_when_its_operation_is_closed(
+    gateway: Gateway, session: str
+) -> None:
     gateway.run(session, "SET 'table.dml-sync' = 'true'")
     hold = gateway.engine.hold(A)
     operation = gateway.begin(session, A)

@@ -57,19 +57,26 @@ def test_the_shapes_of_a_statement_are_golden(gateway: Gateway) -> None:
         "wrong format": gateway.http.get(f"{failed}/result/0?rowFormat=XML"),
     }
 
-    found = {name: {"status": answer.status_code, "body": normalised(answer)} for name, answer in answers.items()}
+    found = {
+        name: {"status": answer.status_code, "body": normalised(answer)} for name, answer in answers.items()
+    }
 
     assert found == json.loads(GOLDEN.read_text())
 
 
 @pytest.mark.parametrize("format_", ["JSON", "PLAIN_TEXT"])
 def test_a_page_is_repeated_for_the_current_and_the_previous_token(gateway: Gateway, format_: str) -> None:
-    rows = RowSet(columns=(Column(name="n", type=LogicalType(root="INTEGER")),), rows=[[n] for n in range(5001)])
+    rows = RowSet(
+        columns=(Column(name="n", type=LogicalType(root="INTEGER")),), rows=[[n] for n in range(5001)]
+    )
     gateway.engine.answers["SELECT many"] = StatementResult(is_query=True, rows=rows)
     operation = gateway.begin(gateway.open(), "SELECT many")
     gateway.result(operation)
 
-    pages = [gateway.http.get(f"{operation}/result/{token}?rowFormat={format_}") for token in (0, 0, 1, 1, 2, 2, 1, 0)]
+    pages = [
+        gateway.http.get(f"{operation}/result/{token}?rowFormat={format_}")
+        for token in (0, 0, 1, 1, 2, 2, 1, 0)
+    ]
 
     bodies = [page.json() for page in pages]
     assert [page.status_code for page in pages] == [200] * 7 + [500]
@@ -157,7 +164,10 @@ def test_an_execution_config_holds_for_one_statement_only(gateway: Gateway) -> N
     gateway.http.post(f"{session}/statements", json=body)
     gateway.run(session, "SELECT 1")
 
-    assert [context.properties for context, _ in gateway.engine.executed] == [{"a": "2", "b": "3"}, {"a": "1"}]
+    assert [context.properties for context, _ in gateway.engine.executed] == [
+        {"a": "2", "b": "3"},
+        {"a": "1"},
+    ]
 
 
 def test_statements_of_one_session_run_one_after_the_other_in_order(gateway: Gateway) -> None:
@@ -213,7 +223,9 @@ def test_an_unknown_operation_is_an_error_for_status_result_and_cancel(gateway: 
     ] * 3
 
 
-def test_a_statement_of_ours_goes_to_the_tables_with_the_place_and_properties_of_the_session(gateway: Gateway) -> None:
+def test_a_statement_of_ours_goes_to_the_tables_with_the_place_and_properties_of_the_session(
+    gateway: Gateway,
+) -> None:
     session = gateway.open(a="1")
     gateway.commands.outcomes[SuspendTable] = CommandOutcome(warnings=("Airflow is away.",))
 
@@ -235,11 +247,17 @@ def test_rows_of_a_statement_of_ours_are_content_but_no_query(gateway: Gateway) 
 
     body = gateway.run(gateway.open(), "SHOW MATERIALIZED TABLES").json()
 
-    assert (body["resultType"], body["isQueryResult"], body["resultKind"]) == ("EOS", False, "SUCCESS_WITH_CONTENT")
+    assert (body["resultType"], body["isQueryResult"], body["resultKind"]) == (
+        "EOS",
+        False,
+        "SUCCESS_WITH_CONTENT",
+    )
 
 
 def test_a_refused_command_is_the_error_of_its_operation(gateway: Gateway) -> None:
-    gateway.commands.outcomes[SuspendTable] = TableNotFound("There is no materialized table lake.default.daily.")
+    gateway.commands.outcomes[SuspendTable] = TableNotFound(
+        "There is no materialized table lake.default.daily."
+    )
 
     answer = gateway.run(gateway.open(), "ALTER MATERIALIZED TABLE daily SUSPEND")
 
@@ -253,7 +271,9 @@ def test_an_error_nobody_expected_names_the_operation_and_the_log(gateway: Gatew
     answer = gateway.run(gateway.open(), "SELECT boom")
 
     assert answer.headers["freshtable-error"] == "INTERNAL"
-    assert root_cause(answer).endswith("ZeroDivisionError: division by zero; the gateway's log has the details.")
+    assert root_cause(answer).endswith(
+        "ZeroDivisionError: division by zero; the gateway's log has the details."
+    )
 
 
 def test_a_manual_refresh_waits_for_its_run_and_leaves_the_session_free(gateway: Gateway) -> None:
@@ -268,7 +288,11 @@ def test_a_manual_refresh_waits_for_its_run_and_leaves_the_session_free(gateway:
 
     assert (before, meanwhile) == ("RUNNING", [[1]])
     assert body["results"]["data"] == [{"kind": "INSERT", "fields": ["a" * 32, CLUSTER, "whole table", 3]}]
-    assert (body["isQueryResult"], body["resultKind"], body["run"]["rows"]) == (False, "SUCCESS_WITH_CONTENT", 3)
+    assert (body["isQueryResult"], body["resultKind"], body["run"]["rows"]) == (
+        False,
+        "SUCCESS_WITH_CONTENT",
+        3,
+    )
 
 
 def test_cancel_of_a_manual_refresh_cancels_its_run(gateway: Gateway) -> None:
@@ -309,7 +333,9 @@ def test_a_refresh_that_does_not_succeed_is_an_error_naming_the_table(
 
     answer = gateway.run(gateway.open(), REFRESH)
 
-    assert root_cause(answer) == f"RefreshFailed: The refresh of materialized table lake.default.daily {ended}"
+    assert (
+        root_cause(answer) == f"RefreshFailed: The refresh of materialized table lake.default.daily {ended}"
+    )
 
 
 def test_a_create_waits_for_its_first_run_and_says_ok(gateway: Gateway) -> None:
@@ -328,8 +354,8 @@ def test_a_create_waits_for_its_first_run_and_says_ok(gateway: Gateway) -> None:
         (5, ""),
         (
             7,
-            ", more than half of its freshness of 10 seconds, so that it cannot keep up: ALTER MATERIALIZED TABLE "
-            "lake.default.daily SET FRESHNESS = INTERVAL '14' SECOND, or longer",
+            ", more than half of its freshness of 10 seconds, so that it cannot keep up: "
+            "ALTER MATERIALIZED TABLE lake.default.daily SET FRESHNESS = INTERVAL '14' SECOND, or longer",
         ),
     ],
 )
@@ -356,10 +382,10 @@ def test_a_create_whose_first_refresh_fails_says_that_the_table_is_there(gateway
     answer = gateway.run(gateway.open(), CREATE)
 
     assert root_cause(answer) == (
-        "RefreshFailed: Materialized table lake.default.daily was created, its first refresh failed: no space left; "
-        "correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, or correct the query with ALTER "
-        "MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. Each scheduled refresh tries the whole table again; "
-        "DROP ends that."
+        "RefreshFailed: Materialized table lake.default.daily was created, its first refresh failed: "
+        "no space left; correct the sources and ALTER MATERIALIZED TABLE lake.default.daily REFRESH, "
+        "or correct the query with ALTER MATERIALIZED TABLE lake.default.daily AS … or CREATE OR ALTER. "
+        "Each scheduled refresh tries the whole table again; DROP ends that."
     )
 
 
@@ -384,7 +410,9 @@ def test_a_spark_that_never_starts_is_named(gateway: Gateway) -> None:
 
     answer = gateway.run(gateway.open(), "SELECT 1")
 
-    assert root_cause(answer) == "EngineUnavailable: There is no JDK: set JAVA_HOME to one of version 17 or 21."
+    assert (
+        root_cause(answer) == "EngineUnavailable: There is no JDK: set JAVA_HOME to one of version 17 or 21."
+    )
 
 
 def test_a_comment_before_the_statement_goes_to_spark_so_that_lines_are_right(gateway: Gateway) -> None:

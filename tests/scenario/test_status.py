@@ -74,7 +74,9 @@ def test_partitions_in_doubt_are_trouble_until_they_are_computed(whole: WholeGat
     assert (healed[0], healed[1]["troubles"]) == (0, [])
 
 
-def test_a_table_whose_sources_nobody_writes_to_is_late_only_if_that_is_asked_for(whole: WholeGateway) -> None:
+def test_a_table_whose_sources_nobody_writes_to_is_late_only_if_that_is_asked_for(
+    whole: WholeGateway,
+) -> None:
     whole.sql(EVERY_10_S.format("often", "orders"))
     for _ in range(6):
         whole.pass_time(seconds=10)
@@ -92,7 +94,9 @@ def test_a_table_whose_sources_nobody_writes_to_is_late_only_if_that_is_asked_fo
 
 def test_a_job_that_failed_is_trouble_for_a_time(whole: WholeGateway) -> None:
     assert "Syntax error" in whole.refused("INSERT INTO t SELECT wrong")
-    whole.statements.answers["DELETE FROM mt WHERE a = 1"] = TableProtected("mt is a materialized table.", table="mt")
+    whole.statements.answers["DELETE FROM mt WHERE a = 1"] = TableProtected(
+        "mt is a materialized table.", table="mt"
+    )
     whole.statements.answers["SELECT wrong"] = QueryFailed("There is no column wrong.", sqlstate="42703")
     for refused in ("DELETE FROM mt WHERE a = 1", "SELECT wrong"):
         whole.refused(refused)
@@ -120,7 +124,10 @@ def test_a_scheduler_whose_timer_has_ended_is_trouble_before_any_table_is_late(w
 
     assert (well[0], well[1]["scheduler"]) == (0, "READY")
     assert (code, ill["healthy"], ill["troubles"]) == (1, False, [])
-    expected = "memory is UNHEALTHY since 2026-03-01 12:00:30 UTC: The memory scheduler is not open; call open() first."
+    expected = (
+        "memory is UNHEALTHY since 2026-03-01 12:00:30 UTC: "
+        "The memory scheduler is not open; call open() first."
+    )
     assert (ill["scheduler"], lines[1:]) == (expected, [f"  scheduler {expected}"])
 
 

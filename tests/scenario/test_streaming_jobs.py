@@ -61,7 +61,9 @@ def test_a_streaming_job_goes_on_over_sessions_and_gateways(whole: WholeGateway)
     whole.bury_zombies()
 
 
-def test_a_job_whose_engine_fails_ten_restarts_long_has_failed_with_the_last_error(whole: WholeGateway) -> None:
+def test_a_job_whose_engine_fails_ten_restarts_long_has_failed_with_the_last_error(
+    whole: WholeGateway,
+) -> None:
     submit(whole)
 
     for number in range(11):
@@ -115,7 +117,9 @@ def test_a_savepoint_that_fails_says_why_and_that_the_job_goes_on(whole: WholeGa
         raise EngineError("memory:/s is read-only")
 
     whole.streams.after_copy = fail
-    with pytest.raises(Exception, match=r"Job a+ goes on, because its savepoint failed: memory:/s is read-only"):
+    with pytest.raises(
+        Exception, match=r"Job a+ goes on, because its savepoint failed: memory:/s is read-only"
+    ):
         whole.perform(f"STOP JOB '{JOB}' WITH SAVEPOINT")
 
     whole.watch_streams(3)
@@ -128,10 +132,15 @@ def test_a_batch_job_has_no_savepoint(whole: WholeGateway) -> None:
 
     refusal = whole.refused(f"STOP JOB '{job['job id']}' WITH SAVEPOINT")
 
-    assert f"job {job['job id']} is no streaming job, and has no checkpoint; use STOP JOB '{job['job id']}'." in refusal
+    assert (
+        f"job {job['job id']} is no streaming job, and has no checkpoint; use STOP JOB '{job['job id']}'."
+        in refusal
+    )
 
 
-def test_a_table_that_a_job_reads_or_writes_is_not_dropped_before_the_job_is_stopped(whole: WholeGateway) -> None:
+def test_a_table_that_a_job_reads_or_writes_is_not_dropped_before_the_job_is_stopped(
+    whole: WholeGateway,
+) -> None:
     whole.sql(DAILY)
     whole.wait_quiet()
     submit(whole)
@@ -140,8 +149,8 @@ def test_a_table_that_a_job_reads_or_writes_is_not_dropped_before_the_job_is_sto
     refusal = whole.refused("DROP MATERIALIZED TABLE daily")
 
     assert (
-        f"DROP MATERIALIZED TABLE lake.default.daily: lake.default.daily is read by streaming job {JOB} (insert-t); "
-        f"STOP JOB '{JOB}' first."
+        f"DROP MATERIALIZED TABLE lake.default.daily: lake.default.daily is read by streaming job {JOB} "
+        f"(insert-t); STOP JOB '{JOB}' first."
     ) in refusal
     assert whole.state() == before
     whole.perform(f"STOP JOB '{JOB}'")
@@ -149,7 +158,9 @@ def test_a_table_that_a_job_reads_or_writes_is_not_dropped_before_the_job_is_sto
     assert whole.sql("SHOW MATERIALIZED TABLES") == []
 
 
-def test_a_directory_of_tables_refuses_what_would_take_a_table_or_its_namespace_from_a_job(whole: WholeGateway) -> None:
+def test_a_directory_of_tables_refuses_what_would_take_a_table_or_its_namespace_from_a_job(
+    whole: WholeGateway,
+) -> None:
     submit(whole)
     tables = RegisteredTables(whole.process.registry)
     sink, other = (TableIdentifier("lake", ("default",), name) for name in ("arrivals", "other"))
@@ -159,5 +170,7 @@ def test_a_directory_of_tables_refuses_what_would_take_a_table_or_its_namespace_
 
     with pytest.raises(TableBusy, match=r"lake.default.arrivals is written by streaming job a+ "):
         tables.check_no_stream([other, sink], "DROP TABLE lake.default.arrivals")
-    with pytest.raises(TableBusy, match=r"^DROP NAMESPACE lake.default CASCADE: lake.default.arrivals is written"):
+    with pytest.raises(
+        TableBusy, match=r"^DROP NAMESPACE lake.default CASCADE: lake.default.arrivals is written"
+    ):
         tables.check_no_stream_within("lake", ("default",), "DROP NAMESPACE lake.default CASCADE")

@@ -1,4 +1,6 @@
-"""Streaming mode: SELECT goes on for as long as its result is open, INSERT becomes a job of its own, all else runs as batch."""
+"""Streaming mode: SELECT goes on for as long as its result is open, INSERT becomes a job of its own,
+all else runs as batch.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,9 @@ def rows(gateway: Gateway) -> FakeRows:
     return rows
 
 
-def test_a_select_gives_pages_that_never_change_until_it_is_cancelled(gateway: Gateway, rows: FakeRows) -> None:
+def test_a_select_gives_pages_that_never_change_until_it_is_cancelled(
+    gateway: Gateway, rows: FakeRows
+) -> None:
     session = gateway.open()
     gateway.run(session, SET)
     operation = gateway.begin(session, SELECT)
@@ -54,8 +58,17 @@ def test_a_select_gives_pages_that_never_change_until_it_is_cancelled(gateway: G
     between = gateway.status(operation), gateway.rows(session, "SELECT 1")
     gateway.http.post(f"{operation}/cancel")
 
-    assert (fields(first), fields(again), fields(second), fields(empty)) == ([[1], [2]], [[1], [2]], [[3]], [])
-    assert (first["isQueryResult"], first["resultKind"], "jobID" in first) == (True, "SUCCESS_WITH_CONTENT", True)
+    assert (fields(first), fields(again), fields(second), fields(empty)) == (
+        [[1], [2]],
+        [[1], [2]],
+        [[3]],
+        [],
+    )
+    assert (first["isQueryResult"], first["resultKind"], "jobID" in first) == (
+        True,
+        "SUCCESS_WITH_CONTENT",
+        True,
+    )
     assert [page["resultType"] for page in (first, second, empty)] == ["PAYLOAD"] * 3
     assert between == ("FINISHED", [[1]])
     assert (gateway.status(operation), rows.stopped, rows.closed) == ("CANCELED", True, True)
@@ -125,14 +138,18 @@ def test_the_engine_gets_the_hints_and_a_text_without_them(gateway: Gateway) -> 
 
 
 @pytest.mark.parametrize(
-    "begin", ["EXPLAIN ", "EXPLAIN PLAN FOR ", "EXPLAIN CHANGELOG_MODE, ESTIMATED_COST ", "\nEXPLAIN\nEXTENDED "]
+    "begin",
+    ["EXPLAIN ", "EXPLAIN PLAN FOR ", "EXPLAIN CHANGELOG_MODE, ESTIMATED_COST ", "\nEXPLAIN\nEXTENDED "],
 )
 @pytest.mark.parametrize("mode", [STREAMING, {}])
 @pytest.mark.parametrize("statement", ["SELECT", "INSERT INTO s SELECT", "CREATE TABLE s AS SELECT"])
 def test_explain_gives_the_engine_the_text_and_the_hints_that_would_run(
     gateway: Gateway, begin: str, mode: dict[str, str], statement: str
 ) -> None:
-    sent = f"{statement} /*+ STATE_TTL('a' = '1 d') */ k, sum(v) FROM a /*+ OPTIONS('streaming' = 'false') */ AS x GROUP BY k"
+    sent = (
+        f"{statement} /*+ STATE_TTL('a' = '1 d') */ k, sum(v) "
+        "FROM a /*+ OPTIONS('streaming' = 'false') */ AS x GROUP BY k"
+    )
     session = gateway.open(**mode)
     gateway.run(session, sent)
     run = [read(each) for each in gateway.engine.analysed]
@@ -177,7 +194,9 @@ def test_what_reads_no_stream_runs_as_batch(gateway: Gateway, sql: str) -> None:
 
 
 def test_a_batch_session_asks_for_no_streams(gateway: Gateway, rows: FakeRows) -> None:
-    gateway.engine.answers[SELECT] = StatementResult(is_query=True, rows=RowSet(columns=rows.columns, rows=[[7]]))
+    gateway.engine.answers[SELECT] = StatementResult(
+        is_query=True, rows=RowSet(columns=rows.columns, rows=[[7]])
+    )
 
     answer = gateway.rows(gateway.open(), SELECT)
 
@@ -204,7 +223,12 @@ def test_an_insert_becomes_a_job_of_its_own(whole: WholeGateway) -> None:
     whole.watch_streams(6)
 
     [job] = whole.sql(f"DESCRIBE JOB '{answer['job id']}'")
-    assert (job["kind"], job["status"], job["affected rows"], job["statement"]) == ("INSERT", "RUNNING", 2, INSERT)
+    assert (job["kind"], job["status"], job["affected rows"], job["statement"]) == (
+        "INSERT",
+        "RUNNING",
+        2,
+        INSERT,
+    )
     assert whole.streams.sink == ["x", "y"]
 
 
@@ -228,5 +252,7 @@ def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out(gatew
 
     refused = gateway.run(session, "INSERT INTO p SELECT 1")
 
-    assert root_cause(refused).startswith("Unsupported: Table p: connector 'print' takes the rows of a stream")
+    assert root_cause(refused).startswith(
+        "Unsupported: Table p: connector 'print' takes the rows of a stream"
+    )
     assert [text for _, text in gateway.engine.executed] == [sink.spark_sql]

@@ -33,7 +33,9 @@ POINT = datetime(2026, 1, 2, 3, tzinfo=UTC)
 
 @pytest.fixture
 def path() -> Iterator[Path]:
-    """A path with a blank that is short enough for a socket, which those of pytest are not on each machine."""
+    """A path with a blank that is short enough for a socket, which those of pytest
+    are not on each machine.
+    """
     with TemporaryDirectory(prefix="a home") as folder:
         yield Path(folder) / "gateway.sock"
 
@@ -58,14 +60,18 @@ def test_clients_run_statements_through_a_socket_that_is_for_its_user_alone(url:
 
 def test_the_scheduler_in_memory_sends_its_ticks_through_the_socket(url: str, gateway: Gateway) -> None:
     schedule = Schedule(freshness=Freshness.of_seconds(3600), zone="UTC", since=POINT - timedelta(hours=1))
-    definition = WorkflowDefinition(workflow_id="id", identifier="lake.shop.daily", description="", schedule=schedule)
+    definition = WorkflowDefinition(
+        workflow_id="id", identifier="lake.shop.daily", description="", schedule=schedule
+    )
     ticker = Ticker(gateway_url=url, token="", max_in_flight=1)
 
     answer = ticker.deliver(definition, Tick(workflow_id="id", point=POINT))
 
     ticker.close()
     assert answer.outcome is Outcome.ACCEPTED
-    assert [(each.identifier_text, each.is_periodic) for each in gateway.runs.requests] == [("lake.shop.daily", True)]
+    assert [(each.identifier_text, each.is_periodic) for each in gateway.runs.requests] == [
+        ("lake.shop.daily", True)
+    ]
 
 
 def test_a_socket_that_a_killed_gateway_left_is_replaced_and_a_stopped_one_leaves_none(
@@ -88,7 +94,9 @@ def test_a_path_that_is_too_long_for_a_socket_is_refused_with_the_way_out(tmp_pa
     folder = tmp_path / ("long" * 30)
     folder.mkdir()
 
-    with pytest.raises(ConfigError, match=r"cannot listen on the UNIX socket .*less than 90 characters, with --home\."):
+    with pytest.raises(
+        ConfigError, match=r"cannot listen on the UNIX socket .*less than 90 characters, with --home\."
+    ):
         listen_at(folder / "gateway.sock")
 
 
@@ -113,4 +121,6 @@ def test_the_doctor_asks_the_gateway_behind_the_socket_of_the_home(tmp_path: Pat
 
 def test_a_url_says_host_and_port_or_the_path_of_a_socket() -> None:
     assert Address.of("https://gw.example.com:8083/") == Address(base_url="https://gw.example.com:8083")
-    assert Address.of("unix:///a%20home/x.sock") == Address(base_url="http://localhost", socket="/a home/x.sock")
+    assert Address.of("unix:///a%20home/x.sock") == Address(
+        base_url="http://localhost", socket="/a home/x.sock"
+    )

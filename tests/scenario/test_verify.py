@@ -24,11 +24,15 @@ def test_rows_that_nobody_refreshed_are_found_and_a_refresh_takes_them_away(whol
         ("MANUAL", "SUCCEEDED"),
         ("VERIFY", "SUCCEEDED"),
     ]
-    assert [(row["job name"], row["status"]) for row in whole.sql("SHOW JOBS")] == [("verify-totals", "FINISHED")] * 2
+    assert [(row["job name"], row["status"]) for row in whole.sql("SHOW JOBS")] == [
+        ("verify-totals", "FINISHED")
+    ] * 2
 
 
 def test_a_sample_of_nothing_and_a_table_that_is_not_there_are_refused(whole: WholeGateway) -> None:
     whole.sql(TOTALS)
 
-    assert "a percentage greater than 0 and at most 100" in whole.refused("VERIFY MATERIALIZED TABLE totals SAMPLE 0")
+    assert "a percentage greater than 0 and at most 100" in whole.refused(
+        "VERIFY MATERIALIZED TABLE totals SAMPLE 0"
+    )
     assert "does not exist" in whole.refused("VERIFY MATERIALIZED TABLE nothing")

@@ -1,4 +1,6 @@
-"""Each endpoint exists in exactly the versions that Flink has it in, and answers there as that version's clients expect."""
+"""Each endpoint exists in exactly the versions that Flink has it in, and answers there
+as that version's clients expect.
+"""
 
 from __future__ import annotations
 
@@ -126,22 +128,33 @@ def test_v1_has_no_row_format(gateway: Gateway) -> None:
 def test_the_embedded_scheduler_says_who_manages_workflows(
     gateway: Gateway, method: str, action: str, way_out: str
 ) -> None:
-    answer = gateway.http.request(method, f"/v3/workflow/embedded-scheduler/{action}", json={"workflowName": "w"})
+    answer = gateway.http.request(
+        method, f"/v3/workflow/embedded-scheduler/{action}", json={"workflowName": "w"}
+    )
 
     assert (answer.status_code, answer.headers["freshtable-error"]) == (500, "UNSUPPORTED")
     assert root_cause(answer) == (
-        f"Unsupported: embedded-scheduler/{action}: the workflow of a materialized table is managed by the gateway, with the "
-        f"scheduler that workflow-scheduler.type names; {way_out}"
+        f"Unsupported: embedded-scheduler/{action}: the workflow of a materialized table is managed by the "
+        f"gateway, with the scheduler that workflow-scheduler.type names; {way_out}"
     )
 
 
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({}, "RequestInvalid: Please specify either script content or uri: script and scriptUri, neither is there."),
+        (
+            {},
+            (
+                "RequestInvalid: Please specify either script content or uri: "
+                "script and scriptUri, neither is there."
+            ),
+        ),
         (
             {"script": "SELECT 1", "scriptUri": "file:///x"},
-            "RequestInvalid: Please specify either script content or uri: script and scriptUri, both are there.",
+            (
+                "RequestInvalid: Please specify either script content or uri: "
+                "script and scriptUri, both are there."
+            ),
         ),
         ({"script": "SELECT 1"}, "Unsupported: Scripts cannot be deployed: there is no application mode"),
     ],

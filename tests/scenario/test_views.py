@@ -63,7 +63,9 @@ def test_a_result_that_does_not_fit_the_screen_is_scrolled_searched_and_left(ope
     second = terminal.see(lambda lines: lines[0].startswith("row 47 of 12000 | page 2 ") and "46" in lines[3])
     terminal.type("/11998\r")
     # The title comes before the rows below it.
-    found = terminal.see(lambda lines: lines[0].startswith("row 11999 of") and lines[-2].split() == ["11998", "<NULL>"])
+    found = terminal.see(
+        lambda lines: lines[0].startswith("row 11999 of") and lines[-2].split() == ["11998", "<NULL>"]
+    )
     terminal.type("o")
     row = terminal.see(lambda lines: lines[0].startswith("row 11999  SELECT many"))
     terminal.type("q")
@@ -82,7 +84,9 @@ def test_a_result_that_does_not_fit_the_screen_is_scrolled_searched_and_left(ope
 def test_a_list_that_does_not_fit_the_screen_is_scrolled_as_the_rows_of_a_query_are(
     gateway: Gateway, opened: Open
 ) -> None:
-    tables = RowSet(columns=(Column(name="materialized table"),), rows=[[f"t{number}"] for number in range(100)])
+    tables = RowSet(
+        columns=(Column(name="materialized table"),), rows=[[f"t{number}"] for number in range(100)]
+    )
     refreshes = RowSet(columns=(Column(name="status"),), rows=[[f"s{number}"] for number in range(100)])
     gateway.commands.outcomes |= {
         ShowMaterializedTables: CommandOutcome(rows=tables),
@@ -113,7 +117,9 @@ def test_the_page_that_was_looked_at_stays_on_the_screen_after_the_view(opened: 
     terminal.see(lambda lines: "all rows" in lines[0])
     terminal.type("n")
     # All of it: the screen is written from its top.
-    page = terminal.see(lambda lines: lines[0].startswith("row 47 of") and "46" in lines[3] and "91" in lines[-2])
+    page = terminal.see(
+        lambda lines: lines[0].startswith("row 47 of") and "46" in lines[3] and "91" in lines[-2]
+    )
     terminal.type("q")
     left = terminal.see(at_prompt)
 
@@ -149,7 +155,9 @@ def test_rows_are_chosen_ordered_copied_and_saved(opened: Open, tmp_path: Path) 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("many")
-def test_a_view_and_the_prompt_after_it_fit_a_window_that_a_person_makes_smaller_or_larger(opened: Open) -> None:
+def test_a_view_and_the_prompt_after_it_fit_a_window_that_a_person_makes_smaller_or_larger(
+    opened: Open,
+) -> None:
     terminal = opened()
     looked_at(terminal)
 
@@ -212,7 +220,9 @@ def test_a_stream_says_since_when_it_has_been_waiting_before_its_first_row_and_a
     runs(terminal, STREAMING)
 
     looked_at(terminal, LIVE)
-    waiting = terminal.see(lambda lines: re.search(r"^row 0 of 0 .* starting, [0-9]+ s ", lines[0]) is not None)
+    waiting = terminal.see(
+        lambda lines: re.search(r"^row 0 of 0 .* starting, [0-9]+ s ", lines[0]) is not None
+    )
     rows.add([3])
     terminal.see(lambda lines: re.search(r"row 1 of 1 .* s, new rows [0-9]+ s ago", lines[0]) is not None)
     terminal.type("q")
@@ -231,7 +241,9 @@ def test_a_stream_that_is_printed_says_since_when_it_has_been_waiting(gateway: G
     terminal.see(lambda lines: at_prompt(lines) and lines.count("OK") == 2)
 
     terminal.type(f"{LIVE};\r")
-    terminal.see(lambda lines: re.search(r"^starting .* 0 rows so far [0-9]+:[0-9]+:[0-9]+$", lines[-1]) is not None)
+    terminal.see(
+        lambda lines: re.search(r"^starting .* 0 rows so far [0-9]+:[0-9]+:[0-9]+$", lines[-1]) is not None
+    )
     rows.add([3])
     after = terminal.see(lambda lines: re.search(r"^waiting for rows .* 1 row so far", lines[-1]) is not None)
     rows.end()
@@ -261,7 +273,9 @@ def test_a_result_that_changes_is_shown_as_it_stands_or_by_its_changes(
 
 
 @pytest.mark.slow
-def test_a_query_that_fails_while_it_is_looked_at_is_an_error_when_it_is_left(gateway: Gateway, opened: Open) -> None:
+def test_a_query_that_fails_while_it_is_looked_at_is_an_error_when_it_is_left(
+    gateway: Gateway, opened: Open
+) -> None:
     rows = FakeRows([1])
     gateway.engine.streams[LIVE] = rows
     terminal = opened()

@@ -8,13 +8,18 @@ from pathlib import Path
 
 
 def words_jar(folder: Path, name: str) -> Path:
-    """Return a jar with class `shop.<name>`: `shout` adds an exclamation mark, `pid` is the process that runs it."""
+    """Return a jar with class `shop.<name>`: `shout` adds an exclamation mark,
+    `pid` is the process that runs it.
+    """
     source = folder / f"{name}.java"
     source.write_text(
-        f'package shop; public final class {name} {{ public static String shout(String word) {{ return word + "!"; }} '
+        f"package shop; public final class {name} {{ public static String shout(String word) {{ "
+        f'return word + "!"; }} '
         "public static String pid() { return String.valueOf(ProcessHandle.current().pid()); } }"
     )
-    subprocess.run(["javac", "--release", "17", "-d", folder / "classes", source], check=True, capture_output=True)
+    subprocess.run(
+        ["javac", "--release", "17", "-d", folder / "classes", source], check=True, capture_output=True
+    )
     jar = folder / f"{name}.jar"
     with zipfile.ZipFile(jar, "w") as archive:
         archive.write(folder / "classes" / "shop" / f"{name}.class", f"shop/{name}.class")

@@ -1,4 +1,6 @@
-"""Object stores on this machine: what S3 and Google's storage answer to a client that reads and writes whole objects."""
+"""Object stores on this machine: what S3 and Google's storage answer to a client that reads
+and writes whole objects.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,11 @@ class _Requests(BaseHTTPRequestHandler):
 
     def body(self) -> bytes:
         body = self._chunks(self.rfile) if self.headers["transfer-encoding"] else self._rest()
-        return self._chunks(io.BytesIO(body)) if "aws-chunked" in (self.headers["content-encoding"] or "") else body
+        return (
+            self._chunks(io.BytesIO(body))
+            if "aws-chunked" in (self.headers["content-encoding"] or "")
+            else body
+        )
 
     def _rest(self) -> bytes:
         return self.rfile.read(int(self.headers["content-length"] or 0))
@@ -109,7 +115,9 @@ class _S3Requests(_Requests):
     def do_POST(self) -> None:
         self.body()
         if self.path.endswith("?uploads"):
-            self.answer(200, b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>")
+            self.answer(
+                200, b"<InitiateMultipartUploadResult><UploadId>1</UploadId></InitiateMultipartUploadResult>"
+            )
             return
         self.objects[self.name] = self.part
         self.answer(200, b"<CompleteMultipartUploadResult></CompleteMultipartUploadResult>")
@@ -177,7 +185,9 @@ class Gcs(_Bucket):
     handler = _GcsRequests
 
     def uri(self, name: str) -> str:
-        return f"gs://anonymous@bucket/{name}?scheme=http&endpoint_override={self.address}&retry_limit_seconds=5"
+        return (
+            f"gs://anonymous@bucket/{name}?scheme=http&endpoint_override={self.address}&retry_limit_seconds=5"
+        )
 
 
 BUCKETS = (S3, Gcs)

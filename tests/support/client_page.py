@@ -18,6 +18,8 @@ def block(of: str) -> str:
 
 
 def transcript(of: str) -> list[tuple[str, list[str]]]:
-    """Return what is typed at the prompt in the block that has *of*, each with the lines that the page shows below it."""
+    """Return what is typed at the prompt in the block that has *of*, each with the lines
+    that the page shows below it.
+    """
     parts = [part.splitlines() for part in block(of).split(f"{PROMPT} ")[1:]]
     return [(lines[0], lines[1:]) for lines in parts]

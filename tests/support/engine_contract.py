@@ -1,4 +1,6 @@
-"""The contract of refresh engines: subclass `EngineContract` in a test module and give it fixtures `engine` and `source`."""
+"""The contract of refresh engines: subclass `EngineContract` in a test module and give it fixtures `engine`
+and `source`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,7 @@ class EngineContract(ChangesContract, UpkeepContract):
         yield steps
         engine.storage.drop_storage(steps.identifier, steps.table_id, "")
 
-    # ------------------------------------------------------------------------------------------------------ storage
+    # ------------------------------------------------------------------------------------------------ storage
 
     def test_a_new_table_is_empty_with_one_snapshot_of_ours(self, steps: EngineSteps) -> None:
         found = steps.load()
@@ -99,7 +101,7 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert steps.load().columns == ("ds", "k", "v", "note")
 
-    # -------------------------------------------------------------------------------------------------------- looks
+    # -------------------------------------------------------------------------------------------------- looks
 
     def test_a_look_at_a_source_that_is_not_there_holds_up_no_other(self, steps: EngineSteps) -> None:
         missing = replace(steps.query, text=f"SELECT * FROM {steps.source_name}_missing")
@@ -111,7 +113,7 @@ class EngineContract(ChangesContract, UpkeepContract):
         assert "_missing" in failed.reason
         assert found == before
 
-    # ----------------------------------------------------------------------------------------------------- metadata
+    # ----------------------------------------------------------------------------------------------- metadata
 
     def test_a_swap_sets_the_epoch_and_opens_a_branch_at_main(self, steps: EngineSteps) -> None:
         main = steps.load().main
@@ -154,7 +156,9 @@ class EngineContract(ChangesContract, UpkeepContract):
         steps.swap(MetadataChange(properties=mark(3)))
 
         with pytest.raises(CommitConflict):
-            steps.engine.metadata.swap(steps.identifier, in_flight, MetadataChange(properties=mark(3), branch="run_r1"))
+            steps.engine.metadata.swap(
+                steps.identifier, in_flight, MetadataChange(properties=mark(3), branch="run_r1")
+            )
 
     def test_a_swap_is_stale_after_a_write_to_a_branch(self, steps: EngineSteps) -> None:
         steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
@@ -176,7 +180,7 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert (steps.facts(), steps.rows()) == (before, [])
 
-    # ------------------------------------------------------------------------------------------------------- writes
+    # ------------------------------------------------------------------------------------------------- writes
 
     def test_rows_on_a_branch_are_not_seen_before_publish(self, steps: EngineSteps) -> None:
         main = steps.load().main
@@ -236,7 +240,7 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert steps.rows() == [("a", 1, 10), ("b", 2, 20)]
 
-    # ------------------------------------------------------------------------------------------------------ history
+    # ------------------------------------------------------------------------------------------------ history
 
     def test_ancestors_come_newest_first_with_what_their_runs_wrote(self, steps: EngineSteps) -> None:
         vector = steps.engine.sources.read_vector(steps.query)
@@ -244,7 +248,11 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         newest, older, oldest = steps.snapshots()
 
-        assert (newest.snapshot_id, newest.run_id, newest.scope) == (second.snapshot.snapshot_id, "r2", day("a"))
+        assert (newest.snapshot_id, newest.run_id, newest.scope) == (
+            second.snapshot.snapshot_id,
+            "r2",
+            day("a"),
+        )
         assert (older.snapshot_id, older.run_id, older.scope) == (first.snapshot.snapshot_id, "r1", WHOLE)
         assert json.loads(newest.sources or "") == json.loads(json.dumps(vector.to_json()))
         assert (newest.fingerprint, newest.created, newest.replace) == ("fingerprint-1", False, False)
@@ -266,7 +274,7 @@ class EngineContract(ChangesContract, UpkeepContract):
         assert (newest.run_id, newest.scope, newest.created) == (None, None, False)
         assert ("z", 9, 90) in steps.rows()
 
-    # ------------------------------------------------------------------------------------------------------ sources
+    # ------------------------------------------------------------------------------------------------ sources
 
     def test_the_vector_stays_while_nothing_changes(self, steps: EngineSteps) -> None:
         first = steps.engine.sources.read_vector(steps.query)
@@ -284,7 +292,9 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert versions(steps.engine.sources.read_vector(steps.query)) != before
 
-    def test_a_commit_of_this_process_is_heard_of_once_by_the_name_of_its_table(self, steps: EngineSteps) -> None:
+    def test_a_commit_of_this_process_is_heard_of_once_by_the_name_of_its_table(
+        self, steps: EngineSteps
+    ) -> None:
         while steps.engine.sources.next_commit(0) is not None:
             pass
 
@@ -326,7 +336,7 @@ class EngineContract(ChangesContract, UpkeepContract):
 
         assert caught.value.error_class == "TABLE_OR_VIEW_NOT_FOUND"
 
-    # --------------------------------------------------------------------------------------------------- comparisons
+    # -------------------------------------------------------------------------------------------- comparisons
 
     def test_a_table_is_compared_with_its_query_at_the_vector_whatever_its_source_has_now(
         self, steps: EngineSteps
@@ -338,7 +348,13 @@ class EngineContract(ChangesContract, UpkeepContract):
         same, newer = steps.compare(at), steps.compare(steps.engine.sources.read_vector(steps.query))
 
         assert (same.different, same.differences.rows, same.rows, dict(same.left_out)) == (0, [], 2, {})
-        assert [column.name for column in same.differences.columns] == ["difference", "copies", "ds", "k", "v"]
+        assert [column.name for column in same.differences.columns] == [
+            "difference",
+            "copies",
+            "ds",
+            "k",
+            "v",
+        ]
         assert (newer.different, newer.differences.rows) == (2, [["missing", 2, "c", 3, 30]])
 
     def test_a_comparison_is_of_partitions_without_others_and_of_buckets(self, steps: EngineSteps) -> None:

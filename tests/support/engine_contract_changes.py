@@ -1,4 +1,6 @@
-"""The part of the contract of refresh engines that is about changes of sources, and about runs that apply them."""
+"""The part of the contract of refresh engines that is about changes of sources,
+and about runs that apply them.
+"""
 
 from __future__ import annotations
 
@@ -45,13 +47,18 @@ class ChangesContract:
         assert staged.snapshot.added_rows == 0
         assert steps.engine.changes.source_bytes(steps.query, first) == 0
 
-    def test_columns_that_a_query_does_not_read_keep_versions_comparable_and_the_same(self, steps: EngineSteps) -> None:
+    def test_columns_that_a_query_does_not_read_keep_versions_comparable_and_the_same(
+        self, steps: EngineSteps
+    ) -> None:
         steps.query = replace(steps.query, text=f"SELECT ds, k, v FROM {steps.source_name}")
         first = steps.engine.sources.read_vector(steps.query)
         steps.source.add_column(steps.source_name)
         altered = steps.engine.sources.read_vector(steps.query)
         steps.source.append(steps.source_name, [row("c", 3, 30)])
-        rows = [steps.stage(run, vector=vector).snapshot.added_rows for run, vector in (("r1", first), ("r2", altered))]
+        rows = [
+            steps.stage(run, vector=vector).snapshot.added_rows
+            for run, vector in (("r1", first), ("r2", altered))
+        ]
 
         assert has_same(first, altered)
         assert altered.unpinnable is None
@@ -59,11 +66,15 @@ class ChangesContract:
         assert steps.touched(first) == steps.touched(altered) == {("c",)}
         assert rows == [2, 2]
 
-    def test_another_column_of_those_that_a_query_reads_makes_its_changes_unknown(self, steps: EngineSteps) -> None:
+    def test_another_column_of_those_that_a_query_reads_makes_its_changes_unknown(
+        self, steps: EngineSteps
+    ) -> None:
         first = steps.engine.sources.read_vector(steps.query)
         steps.source.add_column(steps.source_name)
 
-        changes = steps.engine.changes.changes_since(steps.query, first, steps.engine.sources.read_vector(steps.query))
+        changes = steps.engine.changes.changes_since(
+            steps.query, first, steps.engine.sources.read_vector(steps.query)
+        )
 
         assert changes == f"the query reads other columns of {steps.source_name} than before"
 
@@ -79,7 +90,9 @@ class ChangesContract:
         assert [sizes[0], (sizes[0] or 0) + changed, sizes[0]] == sizes
 
     @pytest.mark.parametrize("in_place", [False, True], ids=["rewritten", "in place"])
-    def test_a_run_that_takes_rows_out_gives_the_rows_of_the_query(self, steps: EngineSteps, in_place: bool) -> None:
+    def test_a_run_that_takes_rows_out_gives_the_rows_of_the_query(
+        self, steps: EngineSteps, in_place: bool
+    ) -> None:
         steps.refresh("r1")
         before = steps.rows()
         steps.source.append(steps.source_name, [row("c", 3, 30), row("a", 1, 10), row("a", 1, 10)])
@@ -119,7 +132,9 @@ class ChangesContract:
     def test_a_run_says_in_its_snapshot_which_partitions_it_leaves_behind(self, steps: EngineSteps) -> None:
         steps.swap(MetadataChange(properties=mark(1), branch="run_r1"))
         asked = steps.write("r1")
-        left = steps.engine.writes.write(replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))}))
+        left = steps.engine.writes.write(
+            replace(asked, summary={**asked.summary, **late_summary(day("a", "b"))})
+        )
 
         assert left.snapshot.late == day("a", "b")
         assert steps.refresh("r2").snapshot.late is None
@@ -146,7 +161,9 @@ class ChangesContract:
         steps.apply_days("r3", since, most=2)
         assert steps.rows() == sorted([*before, ("b", 5, 50), ("c", 6, 60)])
 
-    def test_a_run_that_finds_the_rows_of_all_partitions_as_they_were_is_recorded(self, steps: EngineSteps) -> None:
+    def test_a_run_that_finds_the_rows_of_all_partitions_as_they_were_is_recorded(
+        self, steps: EngineSteps
+    ) -> None:
         steps.source.append(steps.source_name, [row("c", 3, 30)])
         steps.refresh("r1")
         since = steps.engine.sources.read_vector(steps.query)

@@ -23,7 +23,9 @@ class UpkeepContract:
         steps.source.append(steps.source_name, [row("a", 3, 30)])
         steps.apply("r2", first)
         before, rows = steps.snapshots()[0], steps.rows()
-        assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(small_files=1, delete_files=0)
+        assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(
+            small_files=1, delete_files=0
+        )
 
         steps.swap(MetadataChange(branch="run_c1"))
         staged = steps.engine.housekeeping.rewrite_files(
@@ -31,13 +33,19 @@ class UpkeepContract:
         )
 
         facts = staged.snapshot
-        assert (facts.replace, facts.added_rows >= 2, facts.data_files < before.data_files) == (True, True, True)
+        assert (facts.replace, facts.added_rows >= 2, facts.data_files < before.data_files) == (
+            True,
+            True,
+            True,
+        )
         assert (facts.run_id, facts.scope, facts.pinned) == (before.run_id, before.scope, before.pinned)
         assert (facts.sources, facts.fingerprint) == (before.sources, before.fingerprint)
         assert (steps.load().main, steps.rows()) == (before.snapshot_id, rows)
         change = MetadataChange(publish=facts.snapshot_id, drop=("run_c1",))
         steps.engine.metadata.swap(steps.identifier, staged.metadata, change)
-        assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(small_files=0, delete_files=0)
+        assert steps.engine.housekeeping.fragments(steps.identifier) == Fragments(
+            small_files=0, delete_files=0
+        )
         assert steps.rows() == rows
 
     def test_what_was_staged_is_staged_again_on_what_was_added_since_but_not_without_its_files(
@@ -61,7 +69,9 @@ class UpkeepContract:
         facts = again.snapshot
         assert (facts.replace, facts.data_files < before.data_files) == (True, True)
         assert (facts.run_id, facts.sources, facts.pinned) == (before.run_id, before.sources, before.pinned)
-        steps.engine.metadata.swap(steps.identifier, again.metadata, MetadataChange(publish=facts.snapshot_id))
+        steps.engine.metadata.swap(
+            steps.identifier, again.metadata, MetadataChange(publish=facts.snapshot_id)
+        )
         assert steps.rows() == rows
         steps.refresh("r4")
         steps.swap(MetadataChange(branch="run_c1"))

@@ -1,4 +1,6 @@
-"""The steps of runs that the contract of refresh engines takes, on a storage table over a source of its own."""
+"""The steps of runs that the contract of refresh engines takes, on a storage table over
+a source of its own.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ _numbers = count(1)
 
 
 class SourceTables(Protocol):
-    """What the contract does behind the engine's back. Names are `lake.default.<name>`; rows have columns ds, k and v."""
+    """What the contract does behind the engine's back.
+
+    Names are `lake.default.<name>`; rows have columns ds, k and v.
+    """
 
     def create(self, name: str, rows: Sequence[Row]) -> None:
         """Make a source table with *rows*."""
@@ -81,7 +86,10 @@ class EngineSteps:
 
     def spec(self, *, table_id: str | None = None) -> StorageSpec:
         return StorageSpec(
-            identifier=self.identifier, table_id=table_id or self.table_id, columns=COLUMNS, partition_keys=("ds",)
+            identifier=self.identifier,
+            table_id=table_id or self.table_id,
+            columns=COLUMNS,
+            partition_keys=("ds",),
         )
 
     def load(self) -> StorageMetadata:
@@ -118,11 +126,15 @@ class EngineSteps:
 
     def changes(self, since: SourceVector) -> SourceChanges:
         """Return what happened to the source since a vector."""
-        changes = self.engine.changes.changes_since(self.query, since, self.engine.sources.read_vector(self.query))
+        changes = self.engine.changes.changes_since(
+            self.query, since, self.engine.sources.read_vector(self.query)
+        )
         assert not isinstance(changes, str), changes
         return changes
 
-    def apply(self, run: str, since: SourceVector, *, in_place: bool = False, partitions: bool = False) -> Staged:
+    def apply(
+        self, run: str, since: SourceVector, *, in_place: bool = False, partitions: bool = False
+    ) -> Staged:
         """Refresh by what changed since a vector, whose rows main has; by *partitions* that it touches."""
         return self._apply(run, replace(self._maintenance(since, partitions=partitions), in_place=in_place))
 
@@ -140,7 +152,10 @@ class EngineSteps:
 
     def touched(self, since: SourceVector) -> frozenset[tuple[str | None, ...]]:
         """Return the days of the rows that changed since a vector."""
-        maintenance, vector = self._maintenance(since, partitions=True), self.engine.sources.read_vector(self.query)
+        maintenance, vector = (
+            self._maintenance(since, partitions=True),
+            self.engine.sources.read_vector(self.query),
+        )
         return self.engine.writes.touched_partitions(uuid4().hex, self.query, vector, maintenance)
 
     def _maintenance(self, since: SourceVector, *, partitions: bool) -> Maintenance:
@@ -149,7 +164,9 @@ class EngineSteps:
         columns = [column.name for column in changes.columns]
         by_number = {number: changes.changes[source] for number, source in enumerate(changes.readings)}
         if partitions:
-            strategy = choose_partitions(changes.shape, by_number, [0], columns=columns, relations=changes.readings)
+            strategy = choose_partitions(
+                changes.shape, by_number, [0], columns=columns, relations=changes.readings
+            )
         else:
             strategy = choose(changes.shape, by_number, columns=columns, relations=changes.readings)
         return Maintenance(strategy=strategy, changes=changes, since=since, base=main)
@@ -193,4 +210,7 @@ class EngineSteps:
 
 def versions(vector: SourceVector) -> list[Mapping[str, Any]]:
     """Return the versions of a vector as runs compare them: without the snapshot they were pinned at."""
-    return [{key: value for key, value in (entry.version or {}).items() if key != "at"} for entry in vector.sources]
+    return [
+        {key: value for key, value in (entry.version or {}).items() if key != "at"}
+        for entry in vector.sources
+    ]

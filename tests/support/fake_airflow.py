@@ -1,6 +1,8 @@
-"""FakeAirflow: what the REST API of an Airflow with our package shows, and when it changes its mind; for tests of its client.
+"""FakeAirflow: what the REST API of an Airflow with our package shows, and when it changes its mind;
+for tests of its client.
 
-It reads definitions from a store, as the bundle does from the gateway, when a file is parsed; it runs what is due when told to.
+It reads definitions from a store, as the bundle does from the gateway, when a file is parsed;
+it runs what is due when told to.
 """
 
 from __future__ import annotations
@@ -19,14 +21,22 @@ from mt_core.workflow.definitions import SHARDS, DefinitionStore, WorkflowDefini
 from mt_core.workflow.publishing import schedule_json
 from tests.support.tick import gateway_client, send_tick
 
-ALL_HEALTHY = {"metadatabase": "healthy", "scheduler": "healthy", "triggerer": "healthy", "dag_processor": "healthy"}
+ALL_HEALTHY = {
+    "metadatabase": "healthy",
+    "scheduler": "healthy",
+    "triggerer": "healthy",
+    "dag_processor": "healthy",
+}
 PACKAGES = ("apache-airflow-providers-standard", "freshtable-airflow")
 DATABASE_ERROR: Mapping[str, Any] = {"detail": {"reason": "Database error", "message": "database is locked"}}
 
 
 @dataclass
 class FakeDag:
-    """A DAG of a table. `runs` are those that have not ended; `busy` is how many DELETEs are refused because of them."""
+    """A DAG of a table.
+
+    `runs` are those that have not ended; `busy` is how many DELETEs are refused because of them.
+    """
 
     definition: WorkflowDefinition
     shard: int
@@ -42,7 +52,10 @@ class FakeDag:
         return self.definition.schedule.grid()
 
     def next_run(self, now: datetime) -> datetime:
-        """Return the next point. Airflow plans it when it parses a DAG and when it has run it, and keeps to that."""
+        """Return the next point.
+
+        Airflow plans it when it parses a DAG and when it has run it, and keeps to that.
+        """
         if self.planned is None:
             self.plan(now)
         assert self.planned is not None
@@ -55,18 +68,27 @@ class FakeDag:
 
     def _passed(self, now: datetime) -> datetime:
         point = self.grid.at_or_before(now)
-        return point if point > self.definition.schedule.since else self.grid.after(self.definition.schedule.since)
+        return (
+            point
+            if point > self.definition.schedule.since
+            else self.grid.after(self.definition.schedule.since)
+        )
 
     @property
     def summary(self) -> str:
         schedule = schedule_json(self.definition.schedule)
         interval = schedule.get("cron") or f"every {schedule['amount']} {schedule['unit']}"
-        return f"{interval} ({self.definition.schedule.zone}) since {self.definition.schedule.since.isoformat(timespec='seconds')}"
+        return (
+            f"{interval} ({self.definition.schedule.zone}) since "
+            f"{self.definition.schedule.since.isoformat(timespec='seconds')}"
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """How the next requests with *part* in "METHOD path" are answered; *location* is where a redirect leads."""
+    """How the next requests with *part* in "METHOD path" are answered;
+    *location* is where a redirect leads.
+    """
 
     part: str
     status: int
@@ -108,9 +130,11 @@ class FakeAirflow:
         with self._lock:
             yield
 
-    # ------------------------------------------------------------------------------------------------ what a test does
+    # --------------------------------------------------------------------------------------- what a test does
 
-    def fail(self, part: str, status: int = 500, body: Mapping[str, Any] = DATABASE_ERROR, *, times: int = 1) -> None:
+    def fail(
+        self, part: str, status: int = 500, body: Mapping[str, Any] = DATABASE_ERROR, *, times: int = 1
+    ) -> None:
         """Answer the next *times* requests with *part* in "METHOD path" so."""
         self._failures += [Failure(part=part, status=status, body=body)] * times
 
@@ -133,7 +157,9 @@ class FakeAirflow:
             self._log(dag_id, user, paused)
 
     def begin_parse(self, workflow_id: str) -> None:
-        """Begin to parse the shard of a workflow: it ends when that is asked for next, with what it has read by now."""
+        """Begin to parse the shard of a workflow: it ends when that is asked for next,
+        with what it has read by now.
+        """
         shard = shard_of(workflow_id)
         self._under_way[shard] = self._shard(shard)
 
@@ -147,7 +173,9 @@ class FakeAirflow:
             self._parse_due()
             now = self.clock.now()
             due = [
-                dag for dag in self.dags.values() if not (dag.is_stale or dag.is_paused) and dag.next_run(now) <= now
+                dag
+                for dag in self.dags.values()
+                if not (dag.is_stale or dag.is_paused) and dag.next_run(now) <= now
             ]
             for dag in due:
                 dag.last_run = dag.next_run(now)
@@ -155,10 +183,13 @@ class FakeAirflow:
         with gateway_client(gateway_url, token) as gateway:
             for dag in due:
                 assert dag.last_run is not None
-                key = f"{dag.definition.workflow_id}/{dag.definition.name}/scheduled__{dag.last_run.isoformat()}/refresh/-1/0/0"
+                key = (
+                    f"{dag.definition.workflow_id}/{dag.definition.name}/"
+                    f"scheduled__{dag.last_run.isoformat()}/refresh/-1/0/0"
+                )
                 send_tick(gateway, dag.definition, dag.last_run, key)
 
-    # --------------------------------------------------------------------------------------------------- what a client sees
+    # ------------------------------------------------------------------------------------- what a client sees
 
     def planned(self, request: str) -> Failure | None:
         """Note a request, "METHOD path", and return how it fails, if it was told to."""
@@ -206,7 +237,9 @@ class FakeAirflow:
         if self.definitions is None:
             return None
         dag_id = f"{self.prefix}shard_{shard:02d}"
-        names = [name for name in sorted(self.broken) if any(name == each.name for each in self._shard(shard)[1])]
+        names = [
+            name for name in sorted(self.broken) if any(name == each.name for each in self._shard(shard)[1])
+        ]
         return {
             "dag_id": dag_id,
             "description": f"Never runs. State: {self._states.get(shard, 'unknown')}",
@@ -235,7 +268,7 @@ class FakeAirflow:
         self.dags[dag_id].is_paused = paused
         self._log(dag_id, user, paused)
 
-    # ----------------------------------------------------------------------------------------------------------- parsing
+    # ------------------------------------------------------------------------------------------------ parsing
 
     def parse_all(self) -> None:
         """Parse every file, as happens by and by."""
@@ -272,4 +305,6 @@ class FakeAirflow:
     def _log(self, dag_id: str, user: str, paused: bool) -> None:
         extra = f'{{"is_paused": {str(paused).lower()}, "method": "PATCH"}}'
         when = self.clock.now().isoformat()
-        self.events.append({"dag_id": dag_id, "event": "patch_dag", "owner": user, "when": when, "extra": extra})
+        self.events.append(
+            {"dag_id": dag_id, "event": "patch_dag", "owner": user, "when": when, "extra": extra}
+        )

@@ -1,4 +1,6 @@
-"""FakeAirflowServer: a FakeAirflow behind real HTTP, with the paths, statuses and bodies of Airflow's REST API v2."""
+"""FakeAirflowServer: a FakeAirflow behind real HTTP, with the paths,
+statuses and bodies of Airflow's REST API v2.
+"""
 
 from __future__ import annotations
 
@@ -96,7 +98,9 @@ class Api:
         found = [
             self._airflow.shown(dag)
             for name, dag in sorted(self._airflow.dags.items())
-            if name.startswith(prefix) and (stale or not dag.is_stale) and paused in ("", str(dag.is_paused).lower())
+            if name.startswith(prefix)
+            and (stale or not dag.is_stale)
+            and paused in ("", str(dag.is_paused).lower())
         ]
         offset, limit = int(_one(query, "offset", "0")), min(int(_one(query, "limit", "50")), LONGEST_PAGE)
         return 200, {"dags": found[offset : offset + limit], "total_entries": len(found)}
@@ -158,7 +162,9 @@ def _active(dag: FakeDag) -> bool:
 
 
 class FakeAirflowServer:
-    """Serves a FakeAirflow on a free port of the loopback; counts its answers, and notes the cookies that it is sent."""
+    """Serves a FakeAirflow on a free port of the loopback; counts its answers, and notes the cookies
+    that it is sent.
+    """
 
     def __init__(self, airflow: FakeAirflow) -> None:
         self.airflow = airflow
@@ -175,7 +181,9 @@ class FakeAirflowServer:
         """Listen, on the same port as before if it was stopped."""
         self._server = _Server(self, self._port)
         self._port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, args=(0.01,), name="fake-airflow", daemon=True).start()
+        threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), name="fake-airflow", daemon=True
+        ).start()
 
     def stop(self) -> None:
         """Refuse connections; stopping twice is harmless."""

@@ -1,4 +1,6 @@
-"""FakeTableCommands and FakeRuns: materialized tables with prepared outcomes and runs that end when a test says so."""
+"""FakeTableCommands and FakeRuns: materialized tables with prepared outcomes and runs that end
+when a test says so.
+"""
 
 from __future__ import annotations
 
@@ -52,15 +54,23 @@ class FakeRuns:
         self.tasks: Progress | None = None
 
     def request_refresh(self, request: RefreshRequest) -> RefreshRun:
-        """Queue a run for *request*, or attach it to the one with its key; raises `refusal` if the test set one."""
+        """Queue a run for *request*, or attach it to the one with its key;
+        raises `refusal` if the test set one.
+        """
         self.requests.append(request)
         if self.refusal is not None:
             raise self.refusal
         key = request.request_key
-        same = [run for run in self._runs.values() if key and run.request_key == key and run.status not in _KEYS_END]
+        same = [
+            run
+            for run in self._runs.values()
+            if key and run.request_key == key and run.status not in _KEYS_END
+        ]
         if not same:
             return self.queue(request_key=key, request_attempt=request.attempt)
-        return self._put(replace(same[0], request_attempt=max(request.attempt or 0, same[0].request_attempt or 0)))
+        return self._put(
+            replace(same[0], request_attempt=max(request.attempt or 0, same[0].request_attempt or 0))
+        )
 
     def queue(self, **facts: Any) -> RefreshRun:
         """Add a QUEUED run."""

@@ -18,7 +18,9 @@ def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSourc
     is_there = seen.get("uuid") == source.uuid and version_at(seen) not in source.expired
     version = source.versions.get(version_at(seen)) if is_there else None
     if version is None:
-        raise Incomparable(f"A version that {comparison.table} has read expired; REFRESH it.", source=source.uuid)
+        raise Incomparable(
+            f"A version that {comparison.table} has read expired; REFRESH it.", source=source.uuid
+        )
     names = [column.name for column in comparison.columns]
 
     def count(rows: Iterable[Row]) -> Counter[tuple[object, ...]]:
@@ -29,7 +31,11 @@ def compare_rows(comparison: Comparison, storage: FakeStorage, source: FakeSourc
     sides = {"unexpected": table - query, "missing": query - table}
     differences = [[word, copies, *row] for word, more in sides.items() for row, copies in more.items()]
     shown = [] if comparison.in_buckets else sorted(differences, key=str)
-    columns = (ResultColumn(name="difference"), ResultColumn(name="copies", type=BIGINT), *map(_column, names))
+    columns = (
+        ResultColumn(name="difference"),
+        ResultColumn(name="copies", type=BIGINT),
+        *map(_column, names),
+    )
     return Compared(
         differences=RowSet(columns=columns, rows=shown[: comparison.most]),
         different=sum(more.total() for more in sides.values()),

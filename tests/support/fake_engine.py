@@ -1,8 +1,10 @@
-"""FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules as the real engine.
+"""FakeEngine: an in-memory store of versioned tables with the same open, write and publish rules
+as the real engine.
 
-It understands `SELECT * FROM <source>`, and the same with columns, alone. Faults can be planned: a query that fails for some
-partitions, a commit whose answer is lost (after or before it landed), an engine that is away, an operation that fails (an MtError
-or a BaseException is raised as it is, any other exception inside an EngineError).
+It understands `SELECT * FROM <source>`, and the same with columns, alone. Faults can be planned:
+a query that fails for some partitions, a commit whose answer is lost (after or before it landed), an engine
+that is away, an operation that fails (an MtError or a BaseException is raised as it is, any other exception
+inside an EngineError).
 """
 
 from __future__ import annotations
@@ -93,18 +95,22 @@ class FakeEngine(FakeSources):
             state=self,
         )
 
-    # ------------------------------------------------------------------------------------------------ what tests steer
+    # --------------------------------------------------------------------------------------- what tests steer
 
     def plan_lost_answer(self, what: str, *, landed: bool) -> None:
         """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome."""
         self._planned.append((what, "landed" if landed else "lost"))
 
     def plan_late_landing(self, what: str) -> None:
-        """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome and stay on its way."""
+        """Let the next commit which opens, publishes or closes (*what*) end with an unknown outcome
+        and stay on its way.
+        """
         self._planned.append((what, "late"))
 
     def land(self) -> bool:
-        """Let the commit that is on its way arrive; return whether it could still land: nobody has committed since."""
+        """Let the commit that is on its way arrive; return whether it could still land:
+        nobody has committed since.
+        """
         with self._lock:
             flight, self._in_flight = self._in_flight, None
             if flight is None or flight[0] not in self.storages:
@@ -133,7 +139,7 @@ class FakeEngine(FakeSources):
         """Return what a reader of the table sees."""
         return list(self.storages[identifier].rows)
 
-    # ------------------------------------------------------------------------------------------------------- definition
+    # --------------------------------------------------------------------------------------------- definition
 
     def ready(self) -> bool:
         return not self.away
@@ -148,7 +154,10 @@ class FakeEngine(FakeSources):
         listed = ", ".join(quote(column.name) for column in columns)
         relations = frozenset({path[0].rsplit(".", 1)[-1]} if "." not in parsed(query)["name"] else ())
         return AnalysedQuery(
-            columns=columns, expanded_query=f"SELECT {listed} FROM {path[0]}", sources=path[-1:], relations=relations
+            columns=columns,
+            expanded_query=f"SELECT {listed} FROM {path[0]}",
+            sources=path[-1:],
+            relations=relations,
         )
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
@@ -157,7 +166,8 @@ class FakeEngine(FakeSources):
 
     def check_assignable(self, produced: Sequence[Column], declared: Sequence[Column]) -> None:
         if any(
-            pair[0].type == "string" and pair[1].type.lower() == "int" for pair in zip(produced, declared, strict=True)
+            pair[0].type == "string" and pair[1].type.lower() == "int"
+            for pair in zip(produced, declared, strict=True)
         ):
             raise DefinitionInvalid("A column is declared INT, its query gives STRING; CAST it.")
 
@@ -167,13 +177,20 @@ class FakeEngine(FakeSources):
         columns = {column.name: column.type for column in selected(query, source)}
         if name in self.unread:
             raise EngineError(f"{name}: {self.unread[name] or 'no answer'}")
-        version: dict[str, Any] = {"uuid": source.uuid, "snapshot": None, "schema": source.schema, "columns": columns}
+        version: dict[str, Any] = {
+            "uuid": source.uuid,
+            "snapshot": None,
+            "schema": source.schema,
+            "columns": columns,
+        }
         if source.current != NO_COMMIT:
             version |= {"snapshot": source.data_version(), "at": source.current}
         if source.committed and source.current != NO_COMMIT:
             version["committed"] = source.committed[source.data_version()].isoformat(timespec="milliseconds")
         path = self._path(query)
-        views = [SourceVersion(name=view, kind="view", version={"hash": self.views[view]}) for view in path[:-1]]
+        views = [
+            SourceVersion(name=view, kind="view", version={"hash": self.views[view]}) for view in path[:-1]
+        ]
         entry = SourceVersion(name=name, kind="table", version=version, path=path)
         return SourceVector(sources=(entry, *views), unstable=self.unstable)
 
@@ -181,7 +198,9 @@ class FakeEngine(FakeSources):
         name, source = self._source(query)
         columns = selected(query, source)
         shape = self.unstable or self.shape or shape_of_columns(columns)
-        return shape if isinstance(shape, str) else ShapedQuery(shape=shape, columns=columns, readings=(name,))
+        return (
+            shape if isinstance(shape, str) else ShapedQuery(shape=shape, columns=columns, readings=(name,))
+        )
 
     def look(self, queries: Sequence[Query]) -> Sequence[str | UnreadSources | None]:
         self._check("look")
@@ -234,11 +253,15 @@ class FakeEngine(FakeSources):
         names = [str(identifier) for identifier in self.storages] + [*self.sources]
         return any(name.rpartition(".")[0] == display_name((catalog, *namespace)) for name in names)
 
-    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+    def partition_values(
+        self, query: Query, identifier: TableIdentifier, column: str
+    ) -> frozenset[str | None]:
         source = self._source(query)[1]
-        return frozenset(text_of(row.get(column)) for row in (*source.versions[source.current], *self.rows(identifier)))
+        return frozenset(
+            text_of(row.get(column)) for row in (*source.versions[source.current], *self.rows(identifier))
+        )
 
-    # ---------------------------------------------------------------------------------------------------------- storage
+    # ------------------------------------------------------------------------------------------------ storage
 
     def create_storage(self, spec: StorageSpec) -> None:
         self._check("create_storage")
@@ -309,7 +332,7 @@ class FakeEngine(FakeSources):
             yield storage.snapshots[at].facts
             at = storage.snapshots[at].parent
 
-    # ------------------------------------------------------------------------------------------------------------- work
+    # --------------------------------------------------------------------------------------------------- work
 
     def write(self, write: Write) -> Staged:
         self._check("write")
@@ -320,7 +343,9 @@ class FakeEngine(FakeSources):
         with self._lock:
             self._refuse_poisoned(write.scope)
             storage = self._storage(write.table)
-            head = storage.branches.get(write.branch)  # one that was dropped is made again, empty, as Iceberg does it
+            head = storage.branches.get(
+                write.branch
+            )  # one that was dropped is made again, empty, as Iceberg does it
             before = storage.snapshots[head].rows if head is not None else ()
             rows, kept = self._written(write, before)
             kept_files = storage.snapshots[head].facts.data_files if head is not None and kept else 0
@@ -340,7 +365,9 @@ class FakeEngine(FakeSources):
             return Staged(snapshot=facts, metadata=storage.metadata(), held=facts if held else None)
 
     def _written(self, write: Write, before: tuple[Row, ...]) -> tuple[tuple[Row, ...], tuple[Row, ...]]:
-        """Return the rows that a write adds to a table with the rows *before*, and those of them that it keeps."""
+        """Return the rows that a write adds to a table with the rows *before*,
+        and those of them that it keeps.
+        """
         _, source = self._source(write.query)
         version = version_at(write.vector.sources[0].version)
         names = stored_order(write.table, selected(write.query, source), write.columns, write.query_types)
@@ -381,7 +408,9 @@ class FakeEngine(FakeSources):
     def _refuse_poisoned(self, scope: Scope) -> None:
         for spec in self.poisoned:
             if scope.overlaps(spec):
-                raise QueryFailed(f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=8)
+                raise QueryFailed(
+                    f"division by zero in {spec}", error_class="DIVIDE_BY_ZERO", line=1, position=8
+                )
 
     def compare(self, comparison: Comparison) -> Compared:
         self._check("compare")

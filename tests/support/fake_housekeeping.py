@@ -1,4 +1,6 @@
-"""FakeHousekeeping: the storage tables of the fake engine, what others commit to them, and what upkeep does."""
+"""FakeHousekeeping: the storage tables of the fake engine, what others commit to them,
+and what upkeep does.
+"""
 
 from __future__ import annotations
 

@@ -16,7 +16,9 @@ def parsed(query: Query) -> re.Match[str]:
     """Return the `columns` and the `name` that the text has."""
     match = _SELECT.match(query.text)
     if match is None:
-        raise QueryFailed("the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR")
+        raise QueryFailed(
+            "the fake engine reads SELECT * FROM source alone", error_class="PARSE_SYNTAX_ERROR"
+        )
     return match
 
 
@@ -35,5 +37,7 @@ def selected(query: Query, source: FakeSource) -> tuple[Column, ...]:
     names = [name.strip().strip("`") for name in listed.split(",")]
     for name in names:
         if name.lower() not in known:
-            raise QueryFailed(f"column {name} cannot be resolved", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION")
+            raise QueryFailed(
+                f"column {name} cannot be resolved", error_class="UNRESOLVED_COLUMN.WITH_SUGGESTION"
+            )
     return tuple(known[name.lower()] for name in names)

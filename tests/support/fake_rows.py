@@ -14,7 +14,9 @@ ONE_INT = (Column(name="a", type=INT),)
 
 
 class FakeRows:
-    """Rows that the test adds; `end` ends the query. Remembers `released`, `stopped` and `closed`. Safe from any thread.
+    """Rows that the test adds; `end` ends the query.
+
+    Remembers `released`, `stopped` and `closed`. Safe from any thread.
 
     *kinds* are those of all rows of a changelog; without them rows are only added.
     """
@@ -43,7 +45,9 @@ class FakeRows:
             self._changed.notify_all()
 
     def wait_until_read(self, count: int) -> None:
-        """Return once the reader has the first *count* rows, which it shows by asking for those after them."""
+        """Return once the reader has the first *count* rows, which it shows by asking
+        for those after them.
+        """
         with self._changed:
             assert self._changed.wait_for(lambda: self._asked >= count, WAIT_S), f"nobody read {count} rows"
 

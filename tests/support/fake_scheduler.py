@@ -1,4 +1,6 @@
-"""FakeScheduler: keeps workflows, and ticks only when a test says so; for tests of what the manager asks of a scheduler."""
+"""FakeScheduler: keeps workflows, and ticks only when a test says so;
+for tests of what the manager asks of a scheduler.
+"""
 
 from __future__ import annotations
 
@@ -26,8 +28,8 @@ from tests.support.tick import gateway_client, send_tick
 class FakeScheduler(WorkflowScheduler):
     """`workflows` is what a scheduler's own users could change without us.
 
-    `failing` operations raise once, inside a WorkflowError; a BaseException as it is. Its service can be `down`: then every
-    operation fails. Nothing is sent before `run_due`, for which it must be open.
+    `failing` operations raise once, inside a WorkflowError; a BaseException as it is. Its service can be
+    `down`: then every operation fails. Nothing is sent before `run_due`, for which it must be open.
     """
 
     identifier = "fake"
@@ -54,7 +56,9 @@ class FakeScheduler(WorkflowScheduler):
         with gateway_client(self._context.gateway_url, self._context.token) as gateway:
             for workflow in list(self.workflows.values()):
                 point = _grid(workflow).at_or_before(now)
-                if not workflow.paused and point > self._done.get(workflow.workflow_id, workflow.schedule.since):
+                if not workflow.paused and point > self._done.get(
+                    workflow.workflow_id, workflow.schedule.since
+                ):
                     self._done[workflow.workflow_id] = point
                     key = f"{workflow.workflow_id}/{point.isoformat()}"
                     send_tick(gateway, WorkflowDefinition.of(workflow), point, key)
@@ -72,7 +76,9 @@ class FakeScheduler(WorkflowScheduler):
                 f"Workflow {workflow.handler.workflow_id} is not here; RESUME the table to recreate it."
             )
         if workflow.token < known.token:
-            raise WorkflowError(f"Operation {workflow.token} on {known.identifier} is outdated by {known.token}.")
+            raise WorkflowError(
+                f"Operation {workflow.token} on {known.identifier} is outdated by {known.token}."
+            )
         self.workflows[known.workflow_id] = replace(_modified(known, workflow), token=workflow.token)
         if isinstance(workflow, ModifyRefreshWorkflowSchedule) and self._context is not None:
             self._done[known.workflow_id] = self._context.clock.now()
@@ -81,7 +87,9 @@ class FakeScheduler(WorkflowScheduler):
         self._check("delete")
         self.workflows.pop(workflow.handler.workflow_id, None)
 
-    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+    def describe_refresh_workflows(
+        self, handlers: Iterable[RefreshHandler]
+    ) -> Mapping[str, WorkflowDescription]:
         self._check("describe")
         return {handler.workflow_id: self._describe(handler.workflow_id) for handler in handlers}
 
@@ -104,7 +112,9 @@ class FakeScheduler(WorkflowScheduler):
             raise WorkflowError(f"The scheduler failed to {operation}: {planned}") from planned
 
 
-def _modified(known: CreatePeriodicRefreshWorkflow, workflow: ModifyRefreshWorkflow) -> CreatePeriodicRefreshWorkflow:
+def _modified(
+    known: CreatePeriodicRefreshWorkflow, workflow: ModifyRefreshWorkflow
+) -> CreatePeriodicRefreshWorkflow:
     match workflow:
         case SuspendRefreshWorkflow():
             return replace(known, paused=True)

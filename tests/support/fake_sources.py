@@ -22,7 +22,8 @@ class FakeSources(FakeHousekeeping):
         super().__init__()
         self.sources: dict[str, FakeSource] = {}
         self.views: dict[str, str] = {}
-        # Why a source cannot be read, "" while it does not answer; and the names of those that were looked at.
+        # Why a source cannot be read, "" while it does not answer;
+        # and the names of those that were looked at.
         self.unread: dict[str, str] = {}
         self.looked_at: list[str] = []
         # The names of sources that got rows, for who waits for it.
@@ -78,4 +79,6 @@ class FakeSources(FakeHousekeeping):
             return full, stored[full].as_source()
         if full in self.sources:
             return full, self.sources[full]
-        raise QueryFailed(f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=15)
+        raise QueryFailed(
+            f"table {full} cannot be found", error_class="TABLE_OR_VIEW_NOT_FOUND", line=1, position=15
+        )

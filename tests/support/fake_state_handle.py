@@ -1,4 +1,6 @@
-"""What Spark gives a processor for one key: states and timers in memory, and batches that run rows first, then timers."""
+"""What Spark gives a processor for one key: states and timers in memory, and batches that run rows first,
+then timers.
+"""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ _DECLARE = "DECLARE VARIABLE "
 _DROP_FUNCTION = re.compile(r"DROP TEMPORARY FUNCTION (IF EXISTS )?`(?P<name>\w+)`")
 _USE = re.compile(r"USE (?P<catalog>\w+)\.(?P<namespace>\w+)")
 _CREATION = re.compile(
-    r"(?P<verb>CREATE TABLE( IF NOT EXISTS)?|CREATE OR REPLACE TABLE|REPLACE TABLE) `?(?P<table>\w+)`? .*AS ", re.S
+    r"(?P<verb>CREATE TABLE( IF NOT EXISTS)?|CREATE OR REPLACE TABLE|REPLACE TABLE) `?(?P<table>\w+)`? .*AS ",
+    re.S,
 )
 
 ONE_ROW = StatementResult(is_query=True, rows=RowSet(columns=(Column(name="a", type=INT),), rows=[[1]]))
@@ -62,8 +63,8 @@ class Hold:
 class FakeStatementEngine:
     """Answers `SELECT 1` with one row and `USE …` with none; a test adds what else it needs to `answers`.
 
-    Remembers in `executed` each statement with the session it ran in. Every session sees what `shared_catalogs` gives.
-    Safe from any thread.
+    Remembers in `executed` each statement with the session it ran in.
+    Every session sees what `shared_catalogs` gives. Safe from any thread.
     """
 
     def __init__(self, answers: Mapping[str, StatementResult | Exception] | None = None) -> None:
@@ -71,7 +72,8 @@ class FakeStatementEngine:
         self.executed: list[tuple[SessionContext, str]] = []
         self.canceled: list[str] = []
         self.closed_sessions: list[str] = []
-        # The current namespace of each session that is there and has changed it, and those that are kept although they are closed.
+        # The current namespace of each session that is there and has changed it,
+        # and those that are kept although they are closed.
         self._namespaces: dict[str, tuple[str, str]] = {}
         self._kept, self._closing = Counter[str](), set[str]()
         self.tables: dict[str, Sequence[Column]] = {}
@@ -145,7 +147,9 @@ class FakeStatementEngine:
         if creation["verb"].startswith("CREATE TABLE") and table in self.published:
             return None
         if creation["verb"] == "REPLACE TABLE" and table not in self.published:
-            raise TableNotFound(f"REPLACE TABLE {'.'.join(table)}: there is no such table.", table=".".join(table))
+            raise TableNotFound(
+                f"REPLACE TABLE {'.'.join(table)}: there is no such table.", table=".".join(table)
+            )
         return Reservation(job_id=job_id, table=table, atomicity=Atomicity.ATOMIC, folder=f"/lake/{job_id}")
 
     def settle(self, reservation: Reservation) -> bool:
@@ -157,9 +161,13 @@ class FakeStatementEngine:
             raise QueryFailed(f"[PARSE_SYNTAX_ERROR] Syntax error at or near {query!r}.")
         return self.columns_of_queries[query.strip()]
 
-    def check_assignable(self, context: SessionContext, produced: StoredColumn, declared: StoredColumn) -> None:
+    def check_assignable(
+        self, context: SessionContext, produced: StoredColumn, declared: StoredColumn
+    ) -> None:
         if produced.type == "string" and declared.type.lower() != "string":
-            raise DefinitionInvalid(f"Column {declared.name} is declared {declared.type}, its query gives string.")
+            raise DefinitionInvalid(
+                f"Column {declared.name} is declared {declared.type}, its query gives string."
+            )
 
     def session_state(self, context: SessionContext) -> SessionState:
         catalog, namespace = self._namespaces.get(context.session_id, ("lake", "default"))
@@ -175,7 +183,9 @@ class FakeStatementEngine:
         return (context.session_id, name.lower()) in self.variables
 
     def catalogs(self, context: SessionContext) -> Mapping[str, Mapping[str, str]]:
-        shared = {key: value for settings in self.shared_catalogs().values() for key, value in settings.items()}
+        shared = {
+            key: value for settings in self.shared_catalogs().values() for key, value in settings.items()
+        }
         return {
             "spark_catalog": {"type": "in-memory"},
             "lake": LAKE,
@@ -211,7 +221,9 @@ class FakeStatementEngine:
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str
     ) -> str:
-        return "\n\n".join(f"{mode} stream of {query.text} with {len(temporary)} temporary" for query in queries)
+        return "\n\n".join(
+            f"{mode} stream of {query.text} with {len(temporary)} temporary" for query in queries
+        )
 
     def follow(self, context: SessionContext, query: StreamMember, *, job_id: str) -> ResultRows:
         self.executed.append((context, query.text))
@@ -223,7 +235,9 @@ class FakeStatementEngine:
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
         key = (context.session_id, table.name[0])
         if key in self.unbounded and not table.or_replace:
-            raise QueryFailed(f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] There is a temporary view {table.name[0]} already.")
+            raise QueryFailed(
+                f"[TEMP_TABLE_OR_VIEW_ALREADY_EXISTS] There is a temporary view {table.name[0]} already."
+            )
         self.unbounded[key] = table
 
     def load_connector(self, context: SessionContext, connector: str) -> None:
@@ -234,13 +248,17 @@ class FakeStatementEngine:
             raise DefinitionInvalid(f"There is no jar {path}.")
         return f"/jars/{path}"
 
-    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
+    def check_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
         if function.name in self.broken_functions:
             raise QueryFailed(f"[UNRESOLVED_COLUMN] {function.body} cannot be resolved.")
         state = self.session_state(context)
         files = tuple(replace(file, content=f"hash of {file.uri}") for file in function.files)
         returns = function.returns or "INT"
-        return replace(function, files=files, returns=returns, catalog=state.catalog, namespace=state.namespace)
+        return replace(
+            function, files=files, returns=returns, catalog=state.catalog, namespace=state.namespace
+        )
 
     def create_temporary_function(
         self, context: SessionContext, function: CreatedFunction, *, job_id: str

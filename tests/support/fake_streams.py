@@ -1,4 +1,6 @@
-"""A stream engine in memory: its sources are lists of rows, and each `run_batches` publishes what is new in them."""
+"""A stream engine in memory: its sources are lists of rows, and each `run_batches` publishes
+what is new in them.
+"""
 
 from __future__ import annotations
 
@@ -26,11 +28,15 @@ class _Stream:
 
 @dataclass(slots=True)
 class FakeStreams:
-    """A `StreamEngine`. What a JVM holds is lost by `lose`; checkpoints, savepoints and sinks are files, and stay."""
+    """A `StreamEngine`.
+
+    What a JVM holds is lost by `lose`; checkpoints, savepoints and sinks are files, and stay.
+    """
 
     source: list[str] = field(default_factory=list)
     sink: list[str] = field(default_factory=list)
-    # The rows of the tables that streams have created, by job, and the tables that are there and can be replaced.
+    # The rows of the tables that streams have created, by job, and the tables that are there
+    # and can be replaced.
     created: dict[str, list[str]] = field(default_factory=dict)
     others: set[tuple[str, ...]] = field(default_factory=set)
     # How many rows a checkpoint or savepoint has behind it, and how many batches that were.
@@ -60,7 +66,9 @@ class FakeStreams:
         if definition.keeps is not None:
             target = namespace_of(definition.members[0].text.split()[2])
         self._begin(definition)
-        return replace(definition, plan=StreamPlan(), reads=(SOURCE,), writes=(target,), replaces=target in self.others)
+        return replace(
+            definition, plan=StreamPlan(), reads=(SOURCE,), writes=(target,), replaces=target in self.others
+        )
 
     def check(self, definition: StreamDefinition) -> None:
         self._check_available()
@@ -101,7 +109,9 @@ class FakeStreams:
         self._check_available()
         self._let_go(job_id)
 
-    def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
+    def savepoint(
+        self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False
+    ) -> str:
         self._check_available()
         missing = self.missing(job_id, definition)
         if missing is not None:
@@ -135,7 +145,7 @@ class FakeStreams:
         self._check_available()
         self.checkpoints.pop(definition.checkpoint, None)
 
-    # -------------------------------------------------------------------------------------------------------- for tests
+    # ---------------------------------------------------------------------------------------------- for tests
 
     def run_batches(self) -> None:
         """Publish what is new in the source, by each stream that runs."""
@@ -153,7 +163,10 @@ class FakeStreams:
         stream.progress = replace(stream.progress, running=False, finished=True)
 
     def lose(self, *, available: bool = False, bystanders: bool = False) -> None:
-        """End the JVM; a new one is *available* at once or later. Streams are *bystanders* if they have no batch at work."""
+        """End the JVM; a new one is *available* at once or later.
+
+        Streams are *bystanders* if they have no batch at work.
+        """
         for job_id, stream in self._streams.items():
             self._stopped[job_id] = StreamProgress(batch=stream.progress.batch, bystander=bystanders)
         self._streams.clear()
@@ -166,7 +179,9 @@ class FakeStreams:
     def _begin(self, definition: StreamDefinition) -> None:
         """Give a stream its checkpoint, unless it has one."""
         if definition.checkpoint not in self.checkpoints:
-            begin = self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
+            begin = (
+                self.savepoints[definition.restored_from] if definition.restored_from is not None else (0, 0)
+            )
             self.checkpoints[definition.checkpoint] = begin
 
     def _let_go(self, job_id: str) -> None:

@@ -63,7 +63,9 @@ class FakeSource:
 
     def changed_rows(self, old: int, new: int) -> list[Row]:
         """Return the rows that one of two versions has and the other has not."""
-        before, after = (Counter(tuple(row.items()) for row in self.versions[version]) for version in (old, new))
+        before, after = (
+            Counter(tuple(row.items()) for row in self.versions[version]) for version in (old, new)
+        )
         return [dict(row) for row in (before - after) + (after - before)]
 
 

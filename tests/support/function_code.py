@@ -12,7 +12,9 @@ _SPARK = Path(pyspark.__file__).parent / "jars"
 
 
 def function_jar(folder: Path, jar: str, **classes: str) -> Path:
-    """Return `jar` with the classes of package `shop`, by their names the Java text of each body after the class's name."""
+    """Return `jar` with the classes of package `shop`, by their names the Java text of each body after
+    the class's name.
+    """
     sources, compiled = folder / f"{jar}.src", folder / f"{jar}.classes"
     sources.mkdir()
     for name, text in classes.items():
@@ -43,7 +45,9 @@ def function_jar(folder: Path, jar: str, **classes: str) -> Path:
 def greeting(word: str) -> dict[str, str]:
     """Return two classes: `Greet` calls `Words`, whose word is *word*."""
     return {
-        "Greet": "implements UDF1<Integer, String> { public String call(Integer n) { return Words.word() + n; } }",
+        "Greet": (
+            "implements UDF1<Integer, String> { public String call(Integer n) { return Words.word() + n; } }"
+        ),
         "Words": f'{{ static String word() {{ return "{word}"; }} }}',
     }
 
@@ -54,7 +58,9 @@ LONGEST = """extends UserDefinedAggregateFunction {
     public DataType dataType() { return DataTypes.IntegerType; }
     public boolean deterministic() { return true; }
     public void initialize(MutableAggregationBuffer b) { b.update(0, 0); }
-    public void update(MutableAggregationBuffer b, Row r) { b.update(0, Math.max(b.getInt(0), r.getString(0).length())); }
+    public void update(MutableAggregationBuffer b, Row r) {
+        b.update(0, Math.max(b.getInt(0), r.getString(0).length()));
+    }
     public void merge(MutableAggregationBuffer b, Row o) { b.update(0, Math.max(b.getInt(0), o.getInt(0))); }
     public Object evaluate(Row b) { return b.getInt(0); }
 }"""
@@ -161,16 +167,16 @@ class Named:
 
 
 def module_archive(path: Path, word: str) -> Path:
-    """Write an archive whose module `shop.words` imports another one in each way that Python has, and return its path."""
+    """Write an archive whose module `shop.words` imports another one in each way that Python has,
+    and return its path.
+    """
     modules = {
         "shop/__init__.py": "from .letters import END\n",
         "shop/letters.py": f"END = '{word}'\n",
         "shop/words.py": (
-            "import shop.letters\nimport shop.letters as letters\nfrom shop import END\nfrom . import letters as own\n\n\n"
-            "def shout(text: str) -> str:\n"
-            "    from shop.letters import END as late\n\n"
-            "    assert {shop.letters.END, letters.END, own.END} == {late}\n"
-            "    return text + END\n"
+            "import shop.letters\nimport shop.letters as letters\nfrom shop import END\nfrom . import "
+            "letters as own\n\n\ndef shout(text: str) -> str:\n    from shop.letters import END as late\n\n"
+            "    assert {shop.letters.END, letters.END, own.END} == {late}\n    return text + END\n"
         ),
     }
     with zipfile.ZipFile(path, "w") as archive:

@@ -1,4 +1,6 @@
-"""A manager over fakes: registry, engine, scheduler and clock in memory, with runs carried out in the calling thread."""
+"""A manager over fakes: registry, engine, scheduler and clock in memory,
+with runs carried out in the calling thread.
+"""
 
 from __future__ import annotations
 
@@ -30,16 +32,21 @@ from tests.support.memory_registry import MemoryRegistry
 from tests.support.registry_steps import begin_process
 
 START = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
-DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
+DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds)
+WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
 WHOLE_TABLE = (
-    "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders"
+    "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL "
+    "AS SELECT * FROM orders"
 )
 COMPUTED_TABLE = WHOLE_TABLE.replace(" FRESHNESS", " WITH ('refresh.strategy' = 'full') FRESHNESS")
 
 
 class ManagerWorld:
-    """Everything the manager works with, and short ways to use it. `restart` is what a new process would see."""
+    """Everything the manager works with, and short ways to use it.
+
+    `restart` is what a new process would see.
+    """
 
     def __init__(
         self,
@@ -65,7 +72,9 @@ class ManagerWorld:
         self.restart()
 
     def restart(self) -> None:
-        """Begin again as a new process on the same registry, storage and scheduler; those before it have ended."""
+        """Begin again as a new process on the same registry, storage and scheduler;
+        those before it have ended.
+        """
         settings = ManagerSettings(
             owner=f"process-{next(self._processes)}",
             warehouse="memory:/warehouse",
@@ -78,7 +87,9 @@ class ManagerWorld:
             observe_wait_s=self.observe_wait_s,
         )
         begin_process(self.registry, settings.owner)
-        self.services = wire_tables(self.registry, self.engine.roles, self.scheduler, settings, self.clock, self.new_id)
+        self.services = wire_tables(
+            self.registry, self.engine.roles, self.scheduler, settings, self.clock, self.new_id
+        )
         self.ledger, self.signal = self.services.ledger, self.services.signal
         self.manager = TableManager(self.services)
 
@@ -86,7 +97,7 @@ class ManagerWorld:
         """Return a UUID that is the same in every execution of a test."""
         return str(uuid.UUID(int=next(self._ids)))
 
-    # ----------------------------------------------------------------------------------------------------- statements
+    # --------------------------------------------------------------------------------------------- statements
 
     def sql(self, text: str) -> CommandOutcome:
         """Execute one statement of ours, without waiting for runs."""
@@ -111,7 +122,7 @@ class ManagerWorld:
         rows = [dict(row) for row in self.engine.rows(TableIdentifier("lake", ("default",), name))]
         return sorted(rows, key=lambda row: tuple(str(value) for value in row.values()))
 
-    # ------------------------------------------------------------------------------------------------------------ runs
+    # --------------------------------------------------------------------------------------------------- runs
 
     def tick(
         self,
@@ -153,7 +164,9 @@ class ManagerWorld:
         return Attempt(claimed, ledger=self.ledger, engine=self.engine.roles, on_end=self.signal.set).steps()
 
     def work(self, *, stop_before: str | None = None) -> list[str]:
-        """Carry out queued runs in this thread until there are none, or until the step *stop_before* (the process dies there)."""
+        """Carry out queued runs in this thread until there are none, or until the step *stop_before*
+        (the process dies there).
+        """
         steps: list[str] = []
         while self.engine.ready() and (claimed := self.claim()) is not None:
             for step in self.attempt(claimed):
@@ -163,7 +176,9 @@ class ManagerWorld:
         return steps
 
     def recover(self) -> None:
-        """What the application does when it starts: settle commands, then take back runs that lost their process."""
+        """What the application does when it starts: settle commands, then take back runs
+        that lost their process.
+        """
         reconcile(self.services)
         self.ledger.recover()
 
@@ -176,7 +191,9 @@ class ManagerWorld:
     def runs(self, name: str = "daily") -> list[RefreshRun]:
         """Return the ledger of a table, oldest first."""
         table_id = self.table(name).table_id
-        return list(reversed(in_transaction(self.registry, lambda tx: list(tx.runs.newest(table_id=table_id)))))
+        return list(
+            reversed(in_transaction(self.registry, lambda tx: list(tx.runs.newest(table_id=table_id))))
+        )
 
     def state(self) -> dict[str, object]:
         """Return everything that a refused or undone command must leave as it was; revisions may grow."""

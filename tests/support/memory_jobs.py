@@ -36,7 +36,9 @@ class MemoryJobs:
     def replace(self, job: Job) -> Job:
         current = self.get(job.job_id)
         if current is None or current.revision != job.revision:
-            raise RevisionConflict(f"Job {job.job_id} is no longer at revision {job.revision}; read it again.")
+            raise RevisionConflict(
+                f"Job {job.job_id} is no longer at revision {job.revision}; read it again."
+            )
         stored = replace(job, revision=job.revision + 1)
         self._store(stored)
         return stored
@@ -62,7 +64,9 @@ class MemoryJobs:
             for job in self._sorted()
             if _ended(job, ended_before) and not job.hooks_due and job.definition is None
         }
-        self._tx.change(jobs={job_id: job for job_id, job in self._tx.state.jobs.items() if job_id not in old})
+        self._tx.change(
+            jobs={job_id: job for job_id, job in self._tx.state.jobs.items() if job_id not in old}
+        )
         return len(old)
 
     def _sorted(self) -> list[Job]:

@@ -19,7 +19,14 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job
 from mt_core.model.run import DONE, REFRESHES, RefreshRun, RunKind, RunStatus
 from mt_core.model.table import MaterializedTable, TableIdentifier
-from mt_core.tables.registry import StoredFacts, StoredJobs, StoredRuns, StoredTables, StoredWorkflows, Tombstone
+from mt_core.tables.registry import (
+    StoredFacts,
+    StoredJobs,
+    StoredRuns,
+    StoredTables,
+    StoredWorkflows,
+    Tombstone,
+)
 from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, shard_of
 from tests.support.memory_jobs import MemoryJobs
 
@@ -30,7 +37,9 @@ SET_ASIDE = frozenset({RunStatus.FAILED, RunStatus.CANCELED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _State:
-    """All facts; the dictionaries are never changed in place, and that of the runs is in the order of requests."""
+    """All facts; the dictionaries are never changed in place, and that of the runs is in the order
+    of requests.
+    """
 
     tables: Mapping[str, MaterializedTable] = field(default_factory=dict)
     runs: Mapping[str, RefreshRun] = field(default_factory=dict)
@@ -66,7 +75,9 @@ class MemoryRegistry:
     @contextmanager
     def _begin(self) -> Iterator[MemoryTransaction]:
         if self._holder == threading.get_ident():
-            raise RegistryError("Registry in memory: this thread is in a transaction already; end it before the next.")
+            raise RegistryError(
+                "Registry in memory: this thread is in a transaction already; end it before the next."
+            )
         with self._lock:
             if self._closed:
                 raise RegistryError("Registry in memory is closed; make another one.")
@@ -90,9 +101,13 @@ class MemoryTransaction:
         self.runs: StoredRuns = MemoryRuns(self)
         self.jobs: StoredJobs = MemoryJobs(self)
         self.workflows: StoredWorkflows = MemoryWorkflows(self)
-        self.tombstones: StoredFacts[Tombstone] = MemoryFacts(self, "tombstones", order=("dropped_at", "table_id"))
+        self.tombstones: StoredFacts[Tombstone] = MemoryFacts(
+            self, "tombstones", order=("dropped_at", "table_id")
+        )
         self.catalogs: StoredFacts[CreatedCatalog] = MemoryFacts(self, "catalogs", order=("name",))
-        self.connector_tables: StoredFacts[ConnectorTable] = MemoryFacts(self, "connector_tables", order=("name",))
+        self.connector_tables: StoredFacts[ConnectorTable] = MemoryFacts(
+            self, "connector_tables", order=("name",)
+        )
         self.functions: StoredFacts[CreatedFunction] = MemoryFacts(self, "functions", order=("name",))
         self.gateways: StoredFacts[GatewayLease] = MemoryFacts(self, "gateways", order=("owner",))
 
@@ -129,12 +144,16 @@ class MemoryTables:
         return self._tx.state.tables.get(table_id)
 
     def named(self, identifier: TableIdentifier) -> MaterializedTable | None:
-        return next((table for table in self._tx.state.tables.values() if table.identifier == identifier), None)
+        return next(
+            (table for table in self._tx.state.tables.values() if table.identifier == identifier), None
+        )
 
     def with_names(self, identifiers: Collection[TableIdentifier]) -> Sequence[MaterializedTable]:
         return [table for table in self.page() if table.identifier in identifiers]
 
-    def page(self, *, after: TableIdentifier | None = None, limit: int | None = None) -> Sequence[MaterializedTable]:
+    def page(
+        self, *, after: TableIdentifier | None = None, limit: int | None = None
+    ) -> Sequence[MaterializedTable]:
         tables = sorted(self._tx.state.tables.values(), key=attrgetter("identifier"))
         return [table for table in tables if after is None or table.identifier > after][:limit]
 
@@ -143,7 +162,9 @@ class MemoryTables:
 
     def insert(self, table: MaterializedTable) -> None:
         if table.table_id in self._tx.state.tables or self.named(table.identifier) is not None:
-            raise TableExists(f"Materialized table {table.identifier} exists already; DROP it or choose another name.")
+            raise TableExists(
+                f"Materialized table {table.identifier} exists already; DROP it or choose another name."
+            )
         self._store(table)
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
@@ -152,7 +173,8 @@ class MemoryTables:
             raise TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
         if current is None or current.revision != table.revision:
             raise RevisionConflict(
-                f"Materialized table {table.identifier} is no longer at revision {table.revision}; read it again."
+                f"Materialized table {table.identifier} is no longer at revision "
+                f"{table.revision}; read it again."
             )
         stored = replace(table, revision=table.revision + 1, claim=current.claim)
         self._store(stored)
@@ -194,9 +216,9 @@ class MemoryRuns:
         current = self.get(expected.run_id)
         if current is None or _guard(current) != _guard(expected) or self._running_elsewhere(run):
             raise RevisionConflict(
-                f"Refresh {run.run_id} was not stored as {run.status}: it is no longer {expected.status} at attempt "
-                f"{expected.attempt} with claim {expected.claim}, or another refresh of table {run.table_id} is "
-                "RUNNING; read it again."
+                f"Refresh {run.run_id} was not stored as {run.status}: it is no longer "
+                f"{expected.status} at attempt {expected.attempt} with claim {expected.claim}, "
+                f"or another refresh of table {run.table_id} is RUNNING; read it again."
             )
         self._store(run)
 
@@ -217,7 +239,9 @@ class MemoryRuns:
         limit: int | None = None,
     ) -> Sequence[RefreshRun]:
         wanted = frozenset(RunStatus if statuses is None else statuses)
-        found = self._where(lambda run: table_id in (None, run.table_id) and run.status in wanted and run.kind in kinds)
+        found = self._where(
+            lambda run: table_id in (None, run.table_id) and run.status in wanted and run.kind in kinds
+        )
         if strategy is not None:
             found = [run for run in found if run.strategy == strategy]
         if before is not None:
@@ -247,10 +271,14 @@ class MemoryRuns:
 
     def next_claimable(self) -> RefreshRun | None:
         held = {run.table_id for run in self._tx.state.runs.values() if run.status is RunStatus.RUNNING}
-        held |= {each.table_id for each in self._tx.state.tables.values() if each.intent and each.intent.exclusive}
+        held |= {
+            each.table_id for each in self._tx.state.tables.values() if each.intent and each.intent.exclusive
+        }
         queued = (run for run in self._tx.state.runs.values() if run.status is RunStatus.QUEUED)
         now = self._tx.now()
-        waiting = {run.run_id for run in self.waiting() if run.waits_until is not None and run.waits_until > now}
+        waiting = {
+            run.run_id for run in self.waiting() if run.waits_until is not None and run.waits_until > now
+        }
         free = [run for run in queued if run.table_id not in held and run.run_id not in waiting]
         return next(iter(sorted(free, key=attrgetter("solo"))), None)
 
@@ -270,12 +298,19 @@ class MemoryRuns:
 
     def expired(self) -> Sequence[RefreshRun]:
         now = self._tx.now()
-        ended = {None, *(gateway.owner for gateway in self._tx.state.gateways.values() if gateway.lease_until <= now)}
+        ended = {
+            None,
+            *(gateway.owner for gateway in self._tx.state.gateways.values() if gateway.lease_until <= now),
+        }
         running = self._where(lambda run: run.status is RunStatus.RUNNING)
-        return [run for run in running if run.owner in ended or run.lease_until is None or run.lease_until < now]
+        return [
+            run for run in running if run.owner in ended or run.lease_until is None or run.lease_until < now
+        ]
 
     def _store(self, run: RefreshRun) -> None:
-        _check_zones(run.requested_at, run.schedule_time, run.lease_until, run.started_at, run.finished_at, *run.points)
+        _check_zones(
+            run.requested_at, run.schedule_time, run.lease_until, run.started_at, run.finished_at, *run.points
+        )
         self._tx.change(runs={**self._tx.state.runs, run.run_id: run})
 
     def _where(self, wanted: Callable[[RefreshRun], bool]) -> list[RefreshRun]:
@@ -315,11 +350,15 @@ class MemoryWorkflows:
         definitions = sorted(self._tx.state.definitions.values(), key=attrgetter("workflow_id"))
         shard = [definition for definition in definitions if shard_of(definition.workflow_id) == number]
         tables = [self._tx.tables.get(definition.workflow_id) for definition in shard]
-        return repr([(definition, table and table.revision) for definition, table in zip(shard, tables, strict=True)])
+        return repr(
+            [(definition, table and table.revision) for definition, table in zip(shard, tables, strict=True)]
+        )
 
 
 class MemoryFacts(Generic[_Fact]):
-    """A `StoredFacts` on the facts named *kind* in the state of *transaction*; the key is the last field of *order*."""
+    """A `StoredFacts` on the facts named *kind* in the state of *transaction*;
+    the key is the last field of *order*.
+    """
 
     def __init__(self, transaction: MemoryTransaction, kind: str, *, order: tuple[str, ...]) -> None:
         self._tx = transaction
@@ -378,7 +417,9 @@ class LedgerDefinitionStore(DefinitionStore):
 def _check_zones(*instants: datetime | None) -> None:
     for instant in instants:
         if instant is not None and instant.tzinfo is None:
-            raise RegistryError(f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only.")
+            raise RegistryError(
+                f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only."
+            )
 
 
 def _guard(run: RefreshRun) -> tuple[RunStatus, int, int]:

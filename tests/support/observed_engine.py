@@ -1,4 +1,6 @@
-"""ObservedEngine: a FakeEngine that remembers what every snapshot holds, and every position its sources have been at."""
+"""ObservedEngine: a FakeEngine that remembers what every snapshot holds,
+and every position its sources have been at.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ from tests.support.fake_tables import FakeStorage, Row
 class Cell:
     """What one partition holds: the run that wrote it (None: somebody else did), and what that run had read.
 
-    `position` is where the sources stood, `at` the version of `source` it read, `version` the same without compactions.
+    `position` is where the sources stood, `at` the version of `source` it read, `version` the same
+    without compactions.
     """
 
     run_id: str | None
@@ -33,7 +36,9 @@ Cells = Mapping[PartitionSpec, Cell]
 
 
 class ObservedEngine(FakeEngine):
-    """For one table, partitioned by `ds` or not, whose rows belong to *days*; all sources have rows for each of these."""
+    """For one table, partitioned by `ds` or not, whose rows belong to *days*;
+    all sources have rows for each of these.
+    """
 
     def __init__(self, days: Sequence[str], sources: Sequence[str]) -> None:
         super().__init__()
@@ -47,7 +52,7 @@ class ObservedEngine(FakeEngine):
             self.create_source(name, self._new_rows())
         self._moved()
 
-    # ----------------------------------------------------------------------------------------------------------- sources
+    # ------------------------------------------------------------------------------------------------ sources
 
     def _new_rows(self) -> list[Row]:
         number = int(self._next_id())
@@ -82,7 +87,7 @@ class ObservedEngine(FakeEngine):
         self._reads.append((vector, len(self.positions) - 1))
         return vector
 
-    # ----------------------------------------------------------------------------------------------------------- storage
+    # ------------------------------------------------------------------------------------------------ storage
 
     @property
     def storage(self) -> FakeStorage:
@@ -96,11 +101,15 @@ class ObservedEngine(FakeEngine):
 
     def rows_in(self, spec: PartitionSpec, snapshot_id: str) -> list[Row]:
         """Return the rows of a partition as of a snapshot."""
-        return [row for row in self.storage.snapshots[snapshot_id].rows if row["ds"] == dict(spec.items)["ds"]]
+        return [
+            row for row in self.storage.snapshots[snapshot_id].rows if row["ds"] == dict(spec.items)["ds"]
+        ]
 
     def read_rows(self, spec: PartitionSpec, cell: Cell) -> list[Row]:
         """Return the rows which the run that wrote *cell* must have read for the partition."""
-        return [row for row in self.sources[cell.source].versions[cell.at] if row["ds"] == dict(spec.items)["ds"]]
+        return [
+            row for row in self.sources[cell.source].versions[cell.at] if row["ds"] == dict(spec.items)["ds"]
+        ]
 
     def write(self, write: Write) -> Staged:
         head = self._storage(write.table).branches.get(write.branch)

@@ -1,8 +1,10 @@
-"""Observer: watches workers over an ObservedEngine from outside, and checks after every step what the refresh protocol promises.
+"""Observer: watches workers over an ObservedEngine from outside, and checks after every step what the refresh
+protocol promises.
 
-P1 a run's rows come from one version. P2 SUCCEEDED is published, no partition goes back, what a run does not own stays. P3 a run is
-published once, and not when it is recorded otherwise. P4 one RUNNING run. P5 whoever is told "done" or "unchanged" is told the
-truth. P6 a fenced worker changes nothing. P7 the holder of a run is fenced by nobody. P8 one live run per key.
+P1 a run's rows come from one version. P2 SUCCEEDED is published, no partition goes back, what a run does
+not own stays. P3 a run is published once, and not when it is recorded otherwise. P4 one RUNNING run.
+P5 whoever is told "done" or "unchanged" is told the truth. P6 a fenced worker changes nothing. P7 the holder
+of a run is fenced by nobody. P8 one live run per key.
 """
 
 from __future__ import annotations
@@ -66,7 +68,7 @@ class Observer:
         engine.on_write = self._check_left_out
         self.look()
 
-    # ------------------------------------------------------------------------------------------------------------- events
+    # ------------------------------------------------------------------------------------------------- events
 
     def step(self, claimed: Claimed, name: str, steps: Steps) -> str | None:
         """Let a worker do the step *name*; return the next one's name, or None at the end."""
@@ -81,11 +83,17 @@ class Observer:
             after = self._facts()
             who = f"{_name(claimed.run)} with claim {claimed.run.claim} at {name}"
             _require(
-                not fenced or after == before, f"P6 {who} was fenced by claim {self._highest} and changed something"
+                not fenced or after == before,
+                f"P6 {who} was fenced by claim {self._highest} and changed something",
             )
-            _require(held or after[1:] == before[1:], f"P6 {who} does not hold its run and wrote to the ledger")
+            _require(
+                held or after[1:] == before[1:], f"P6 {who} does not hold its run and wrote to the ledger"
+            )
             self.look()
-        _require(following is not None or not self.holds(claimed), f"P7 {who} holds its run, is alive, and gave it up")
+        _require(
+            following is not None or not self.holds(claimed),
+            f"P7 {who} holds its run, is alive, and gave it up",
+        )
         return following
 
     def look(self) -> None:
@@ -109,17 +117,23 @@ class Observer:
 
     def runs(self) -> Sequence[RefreshRun]:
         """Return the ledger, oldest request first."""
-        return list(reversed(in_transaction(self._registry, lambda tx: list(tx.runs.newest(table_id=self._table_id)))))
+        return list(
+            reversed(in_transaction(self._registry, lambda tx: list(tx.runs.newest(table_id=self._table_id))))
+        )
 
     def _facts(self) -> tuple[object, ...]:
         storage = self._engine.storage
-        rows = in_transaction(self._registry, lambda tx: (tx.tables.get(self._table_id), list(tx.runs.newest())))
+        rows = in_transaction(
+            self._registry, lambda tx: (tx.tables.get(self._table_id), list(tx.runs.newest()))
+        )
         return (storage.main, storage.epoch, storage.last_run), *rows
 
     def _request_of(self, run: RefreshRun) -> _Request:
-        return _Request(want=run.scope, position=len(self._engine.positions) - 1, definition=len(self._definitions) - 1)
+        return _Request(
+            want=run.scope, position=len(self._engine.positions) - 1, definition=len(self._definitions) - 1
+        )
 
-    # --------------------------------------------------------------------------------------------------------------- main
+    # --------------------------------------------------------------------------------------------------- main
 
     def _check_main(self, runs: dict[str, RefreshRun]) -> None:
         storage = self._engine.storage
@@ -146,13 +160,14 @@ class Observer:
                 back = before is not None and before.run_id is not None and before.position > after.position
                 _require(not back, f"P2 {_name(run)} takes {spec} back from {before} to {after}")
                 _require(
-                    rows == self._engine.read_rows(spec, after), f"P1 {_name(run)} gives {spec} rows it did not read"
+                    rows == self._engine.read_rows(spec, after),
+                    f"P1 {_name(run)} gives {spec} rows it did not read",
                 )
             else:
                 same = before == after and rows == self._engine.rows_in(spec, self._main)
                 _require(same, f"P2 {_name(run)} does not own {spec} and changes it from {before} to {after}")
 
-    # ------------------------------------------------------------------------------------------------------------- ledger
+    # ------------------------------------------------------------------------------------------------- ledger
 
     def _check_ledger(self, runs: Sequence[RefreshRun]) -> None:
         running = [run for run in runs if run.status is RunStatus.RUNNING]
@@ -176,7 +191,9 @@ class Observer:
             self._check_told(run, runs, decision.cells)
 
     def _check_told(self, host: RefreshRun, runs: Iterable[RefreshRun], cells: Cells) -> None:
-        """Whoever is told that his refresh is done sees sources and definition at least as new as when he asked."""
+        """Whoever is told that his refresh is done sees sources and definition at least as new
+        as when he asked.
+        """
         for run in runs:
             if run.cancel_requested or host.run_id not in (run.run_id, run.covered_by):
                 continue
@@ -224,10 +241,12 @@ class Observer:
                 _require(run.request_key not in live, f"P8 key {run.request_key} has a second live run")
                 live.add(run.request_key)
 
-    # --------------------------------------------------------------------------------------------------------------- rest
+    # --------------------------------------------------------------------------------------------------- rest
 
     def check_rest(self, points: Mapping[datetime, int]) -> None:
-        """Check what must hold once no fault is left and the last of *points* was ticked; their values are source positions."""
+        """Check what must hold once no fault is left and the last of *points* was ticked;
+        their values are source positions.
+        """
         table, covering = in_transaction(
             self._registry,
             lambda tx: (_present(tx.tables.get(self._table_id)), tx.runs.covering(self._table_id, EPOCH)),

@@ -6,8 +6,8 @@ import subprocess
 import sys
 from collections.abc import Sequence
 
-# Root gives up first what lets it read every process: PR_CAPBSET_DROP of CAP_SYS_PTRACE, CAP_SYS_ADMIN and CAP_PERFMON holds from
-# the next program on. Other users have none of these.
+# Root gives up first what lets it read every process: PR_CAPBSET_DROP of CAP_SYS_PTRACE,
+# CAP_SYS_ADMIN and CAP_PERFMON holds from the next program on. Other users have none of these.
 _AS_A_USER = """
 import ctypes, os, sys
 for capability in (19, 21, 38):
@@ -18,11 +18,15 @@ _READ = "import sys\nprint(len(open(f'/proc/{sys.argv[1]}/environ').read()))"
 
 
 def as_a_user(arguments: Sequence[str]) -> list[str]:
-    """Return the command that runs Python with *arguments* so that it may read no more than processes of its user show."""
+    """Return the command that runs Python with *arguments* so that it may read no more than processes
+    of its user show.
+    """
     return [sys.executable, "-c", _AS_A_USER, *arguments]
 
 
 def environment_refusal(pid: int) -> str:
-    """Return the error with which the kernel refuses the environment of *pid*, begun `as_a_user`; empty if it gives it."""
+    """Return the error with which the kernel refuses the environment of *pid*, begun `as_a_user`;
+    empty if it gives it.
+    """
     other = subprocess.run(as_a_user(["-c", _READ, str(pid)]), capture_output=True, text=True, check=False)
     return "" if other.returncode == 0 else other.stderr.splitlines()[-1].partition(":")[0]

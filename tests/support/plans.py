@@ -1,4 +1,6 @@
-"""Plans for tests: the operators of a deduplication that feeds an aggregate, and of a join, as FLIP-292 has them."""
+"""Plans for tests: the operators of a deduplication that feeds an aggregate, and of a join,
+as FLIP-292 has them.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _COLUMNS = (("id", "BIGINT"), ("a `b`", "STRING"))
 
 def scan(table: str = "lake.sales.orders") -> Operator:
     return Operator(
-        type="stream-exec-table-source-scan_1", description=f"TableSourceScan(table=[{table}])", output=_COLUMNS
+        type="stream-exec-table-source-scan_1",
+        description=f"TableSourceScan(table=[{table}])",
+        output=_COLUMNS,
     )
 
 

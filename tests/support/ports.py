@@ -1,4 +1,6 @@
-"""What the ports of a process answer to a client that knows the protocols of py4j and Spark, and no secret."""
+"""What the ports of a process answer to a client that knows the protocols of py4j and Spark,
+and no secret.
+"""
 
 from __future__ import annotations
 
@@ -22,15 +24,17 @@ _NOT_THE_SECRET = struct.pack(">i", 3) + b"err"
 
 
 def refusals(pid: int, *, known: frozenset[int] = frozenset()) -> list[str]:
-    """Return what each port but the *known* ones on which a process listens answers: TOKEN, SASL, HANGS_UP, or what
-    else it says."""
+    """Return what each port but the *known* ones on which a process listens answers:
+    TOKEN, SASL, HANGS_UP, or what else it says."""
     connections = psutil.Process(pid).net_connections("tcp")
     ports = {each.laddr.port for each in connections if each.status == psutil.CONN_LISTEN}
     return sorted(refusal(port) for port in ports - known)
 
 
 def refusal(port: int) -> str:
-    """Return how the server at *port* refuses a call of py4j, and requests to read and to write a block of Spark."""
+    """Return how the server at *port* refuses a call of py4j, and requests to read
+    and to write a block of Spark.
+    """
     called = _ask(port, _CALL)
     # PySpark's worker takes anything for a secret, and says its process id first.
     if b"Authentication error" in called or called[4:] == _NOT_THE_SECRET:
@@ -67,15 +71,20 @@ def _request(body: bytes) -> bytes:
 
 
 def _ask(port: int, message: bytes) -> bytes:
-    """Return the line, or the message of Spark's transport, that the server at *port* answers; empty if it hangs up."""
+    """Return the line, or the message of Spark's transport, that the server at *port* answers;
+    empty if it hangs up.
+    """
     answer = b""
     with socket.create_connection(("127.0.0.1", port), ANSWER_S) as connection:
         connection.sendall(message)
-        # A server that waits for more gets the end instead; one that has hung up already may have answered before.
+        # A server that waits for more gets the end instead; one that has hung up already may have
+        # answered before.
         with suppress(OSError):
             connection.shutdown(socket.SHUT_WR)
         try:
-            while not (answer.endswith(b"\n") or (len(answer) >= 8 and int.from_bytes(answer[:8]) <= len(answer))):
+            while not (
+                answer.endswith(b"\n") or (len(answer) >= 8 and int.from_bytes(answer[:8]) <= len(answer))
+            ):
                 received = connection.recv(65536)
                 if not received:
                     break

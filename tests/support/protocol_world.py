@@ -1,6 +1,8 @@
-"""ProtocolWorld: one table, workers that do one step at a time, everything that may happen to them, and an observer.
+"""ProtocolWorld: one table, workers that do one step at a time, everything that may happen to them,
+and an observer.
 
-Whatever happens here is checked by the `Observer` at once; `settle` brings everything to rest and checks that too.
+Whatever happens here is checked by the `Observer` at once; `settle` brings everything to rest
+and checks that too.
 """
 
 from __future__ import annotations
@@ -36,20 +38,26 @@ class Worker:
 
 
 class ProtocolWorld:
-    """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned) over two sources."""
+    """A table `daily` (partitioned by day, with a date-formatter) or `totals` (not partitioned)
+    over two sources.
+    """
 
-    def __init__(self, *, partitioned: bool = True, initial_refresh: InitialRefresh = InitialRefresh.NONE) -> None:
+    def __init__(
+        self, *, partitioned: bool = True, initial_refresh: InitialRefresh = InitialRefresh.NONE
+    ) -> None:
         self.engine = ObservedEngine(DAYS, SOURCES)
         self.world = ManagerWorld(engine=self.engine, initial_refresh=initial_refresh)
         self.name = "daily" if partitioned else "totals"
         self.partitioned = partitioned
         self.world.sql(DAILY if partitioned else WHOLE_TABLE)
-        self.observer = Observer(self.world.registry, self.engine, fills=initial_refresh is not InitialRefresh.NONE)
+        self.observer = Observer(
+            self.world.registry, self.engine, fills=initial_refresh is not InitialRefresh.NONE
+        )
         self.workers: list[Worker] = []
         self.points: dict[datetime, int] = {}
         self._keys = self._setbacks = 0
 
-    # ------------------------------------------------------------------------------------------------------------ workers
+    # ------------------------------------------------------------------------------------------------ workers
 
     def claim(self) -> Worker | None:
         """Let a free worker claim the next run."""
@@ -64,7 +72,10 @@ class ProtocolWorld:
         return worker
 
     def advance(self, worker: Worker, *, to: str | None = None) -> bool:
-        """Let a worker do one step, or all before the step *to*; return whether it goes on. An error ends its process."""
+        """Let a worker do one step, or all before the step *to*; return whether it goes on.
+
+        An error ends its process.
+        """
         following: str | None = worker.at
         while worker in self.workers and following != to:
             try:
@@ -86,10 +97,14 @@ class ProtocolWorld:
         return self.run(worker.claimed.run.run_id)
 
     def crash(self, worker: Worker) -> None:
-        """End a worker's process: nothing of it may happen any more, not even while its generator is closed."""
+        """End a worker's process: nothing of it may happen any more, not even
+        while its generator is closed.
+        """
         before = (self.engine.load(self.table.identifier), self.observer.runs())
         worker.steps.close()
-        assert (self.engine.load(self.table.identifier), self.observer.runs()) == before, "a dying worker did something"
+        assert (self.engine.load(self.table.identifier), self.observer.runs()) == before, (
+            "a dying worker did something"
+        )
         self.workers.remove(worker)
 
     @property
@@ -98,7 +113,9 @@ class ProtocolWorld:
         return any(run.status is RunStatus.RUNNING for run in self.observer.runs())
 
     def lapse(self) -> None:
-        """Let the lease of the RUNNING run lapse: it goes back to the queue, and its worker has become a zombie."""
+        """Let the lease of the RUNNING run lapse: it goes back to the queue,
+        and its worker has become a zombie.
+        """
         for worker in self.workers:
             worker.zombie = True
         self.world.clock.advance(_LAPSE)
@@ -115,7 +132,7 @@ class ProtocolWorld:
         self.world.recover()
         self.observer.look()
 
-    # ------------------------------------------------------------------------------------------------------------- faults
+    # ------------------------------------------------------------------------------------------------- faults
 
     def fail(self, worker: Worker, operation: str) -> bool:
         """Let a worker do one step in which *operation* of the engine fails once."""
@@ -134,7 +151,9 @@ class ProtocolWorld:
             self.engine.away = False
 
     def lose_answer(self, worker: Worker, fate: str) -> bool:
-        """Let a worker commit without learning that it landed, or will land ("late"), or was lost on its way."""
+        """Let a worker commit without learning that it landed, or will land ("late"),
+        or was lost on its way.
+        """
         what = worker.at.partition(":")[0]
         if fate == "late":
             self.engine.plan_late_landing(what)
@@ -151,7 +170,7 @@ class ProtocolWorld:
         self.observer.look()
         return landed
 
-    # ----------------------------------------------------------------------------------------------------------- requests
+    # ----------------------------------------------------------------------------------------------- requests
 
     @property
     def table(self) -> MaterializedTable:
@@ -175,7 +194,9 @@ class ProtocolWorld:
         return point
 
     def put_clock(self, delta: timedelta) -> None:
-        """Put the clock ahead or back; the leases of live workers are renewed before others are looked at, as always."""
+        """Put the clock ahead or back; the leases of live workers are renewed before others are looked at,
+        as always.
+        """
         self.world.clock.put(delta)
         self._setbacks += delta < timedelta(0)
         for worker in self.workers:
@@ -210,7 +231,7 @@ class ProtocolWorld:
         """Return the runs that their requesters see QUEUED or RUNNING."""
         return [run for run in self.observer.runs() if self.run(run.run_id).status in OPEN]
 
-    # ----------------------------------------------------------------------------------------------------- everybody else
+    # ----------------------------------------------------------------------------------------- everybody else
 
     def alter(self, source: str) -> None:
         """Give the table another query."""
@@ -246,10 +267,12 @@ class ProtocolWorld:
         self.observer.look()
         return number is not None
 
-    # --------------------------------------------------------------------------------------------------------------- rest
+    # --------------------------------------------------------------------------------------------------- rest
 
     def settle(self) -> None:
-        """End all faults, let one healthy worker do what there is, pass one more point and tick it; then check the rest."""
+        """End all faults, let one healthy worker do what there is, pass one more point and tick it;
+        then check the rest.
+        """
         self.engine.forget_faults()
         self.begin_new_process()
         self.drain()

@@ -1,4 +1,6 @@
-"""Plans of `maintained_queries`, recorded from Spark: the JSON that the rules of maintenance read, without what they do not."""
+"""Plans of `maintained_queries`, recorded from Spark: the JSON that the rules of maintenance read,
+without what they do not.
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from typing import Any
 RECORD = Path(__file__).with_name("recorded_plans.json")
 # What the rules do not read, and what differs from one analysis to the next.
 _NOISE = frozenset({
-    "qualifier", "metadata", "nonInheritableMetadataKeys", "nullable", "jvmId", "table", "catalog", "options", "hint", "origin",
-    "resultId", "timeTravelSpec",
+    "qualifier", "metadata", "nonInheritableMetadataKeys", "nullable", "jvmId", "table", "catalog", "options",
+    "hint", "origin", "resultId", "timeTravelSpec",
 })  # fmt: skip
 
 Plan = list[dict[str, Any]]
@@ -19,11 +21,15 @@ Plan = list[dict[str, Any]]
 
 def recorded() -> Mapping[str, tuple[Plan, list[Plan]]]:
     """Return for each query, by its name, the plan and the subqueries that are left in its expressions."""
-    return {name: (plan, subqueries) for name, (plan, subqueries) in json.loads(RECORD.read_text("utf-8")).items()}
+    return {
+        name: (plan, subqueries) for name, (plan, subqueries) in json.loads(RECORD.read_text("utf-8")).items()
+    }
 
 
 def trimmed(plan: str, subqueries: Iterable[str]) -> tuple[Plan, list[Plan]]:
-    """Return the JSON of plans without noise, the ids of attributes counted from 0 in the order in which they come."""
+    """Return the JSON of plans without noise, the ids of attributes counted from 0 in the order
+    in which they come.
+    """
     ids: dict[int, int] = {}
     return _trimmed(json.loads(plan), ids), [_trimmed(json.loads(each), ids) for each in subqueries]
 

@@ -24,7 +24,9 @@ class RecordingHook(JobStatusHook):
         """Return the note of the session; raises RequestInvalid for an empty one."""
         note = properties.get("job.hooks.recording.note", "none")
         if not note:
-            raise RequestInvalid("job.hooks.recording.note is empty; SET a text.", key="job.hooks.recording.note")
+            raise RequestInvalid(
+                "job.hooks.recording.note is empty; SET a text.", key="job.hooks.recording.note"
+            )
         return {"note": note}
 
     def on_created(self, job: Job, body: Mapping[str, Any]) -> None:

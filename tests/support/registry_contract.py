@@ -1,4 +1,6 @@
-"""The contract of registries: subclass `RegistryContract` in a test module and give it a fixture `registry`."""
+"""The contract of registries: subclass `RegistryContract` in a test module and give
+it a fixture `registry`.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,15 @@ from tests.support.registry_contract_functions import FunctionsContract
 from tests.support.registry_contract_jobs import JobsContract
 from tests.support.registry_contract_ledger import LedgerContract
 from tests.support.registry_contract_transactions import TransactionsContract
-from tests.support.registry_facts import HOUR, NOON, a_connector_table, a_definition, a_run, a_table, an_intent
+from tests.support.registry_facts import (
+    HOUR,
+    NOON,
+    a_connector_table,
+    a_definition,
+    a_run,
+    a_table,
+    an_intent,
+)
 from tests.support.registry_steps import (
     all_runs,
     all_tables,
@@ -32,7 +42,9 @@ class TablesContract:
     """What a registry does with tables."""
 
     def test_a_table_is_found_by_id_and_by_name_exactly_as_it_was_put(self, registry: Registry) -> None:
-        intent = an_intent("ALTER", detail={"columns": ["a", "b"]}, lease_until=NOON + timedelta(microseconds=7))
+        intent = an_intent(
+            "ALTER", detail={"columns": ["a", "b"]}, lease_until=NOON + timedelta(microseconds=7)
+        )
         table = a_table(
             handler='{"version": 1}', dynamic_options={"k": "ü'\"%"}, intent=intent, rebuild_due="f", claim=3
         )
@@ -48,7 +60,9 @@ class TablesContract:
         assert found == (table, table, [table])
 
     def test_a_gateway_is_found_exactly_as_it_was_put_last(self, registry: Registry) -> None:
-        first = GatewayLease(owner="b", lease_until=NOON, url="http://h:1", host="h", machine="m", pid=7, started="9")
+        first = GatewayLease(
+            owner="b", lease_until=NOON, url="http://h:1", host="h", machine="m", pid=7, started="9"
+        )
         other = GatewayLease(owner="a", lease_until=NOON + timedelta(microseconds=7))
         renewed = replace(first, lease_until=NOON + HOUR)
 
@@ -80,7 +94,10 @@ class TablesContract:
     def test_tables_come_in_pages_that_follow_each_other(self, registry: Registry) -> None:
         names = ["lake.a.z", "lake.b.a", "lake.b.aB", "lake.b.ab", "lake.b.é", "zoo.a.a"]
         parts = [name.split(".") for name in names]
-        tables = [replace(a_table(), identifier=TableIdentifier(first, (level,), last)) for first, level, last in parts]
+        tables = [
+            replace(a_table(), identifier=TableIdentifier(first, (level,), last))
+            for first, level, last in parts
+        ]
         insert_tables(registry, *reversed(tables))
 
         with registry.transaction() as transaction:
@@ -127,7 +144,9 @@ class TablesContract:
         insert_tables(registry, table)
 
         with registry.transaction() as transaction:
-            stored = transaction.tables.replace(table.advance(RefreshStatus.SUSPENDED, by="SUSPEND", at=NOON + HOUR))
+            stored = transaction.tables.replace(
+                table.advance(RefreshStatus.SUSPENDED, by="SUSPEND", at=NOON + HOUR)
+            )
 
         assert stored.revision == table.revision + 1
         assert all_tables(registry) == [stored]
@@ -138,7 +157,10 @@ class TablesContract:
         with registry.transaction() as transaction:
             stored = transaction.tables.replace(table)
 
-        with registry.transaction() as transaction, pytest.raises(RevisionConflict, match=r"lake\.sales\.daily"):
+        with (
+            registry.transaction() as transaction,
+            pytest.raises(RevisionConflict, match=r"lake\.sales\.daily"),
+        ):
             transaction.tables.replace(replace(table, handler="late"))
 
         assert all_tables(registry) == [stored]
@@ -163,7 +185,10 @@ class TablesContract:
         insert_tables(registry, table)
 
         with registry.transaction() as transaction:
-            claims = transaction.tables.next_claim(table.table_id), transaction.tables.next_claim(table.table_id)
+            claims = (
+                transaction.tables.next_claim(table.table_id),
+                transaction.tables.next_claim(table.table_id),
+            )
 
         assert claims == (5, 6)
         assert all_tables(registry) == [replace(table, claim=6)]
@@ -200,7 +225,9 @@ class TablesContract:
     def test_tombstones_are_kept_until_they_are_deleted(self, registry: Registry) -> None:
         identifier = TableIdentifier("lake", ("a", "b"), "c")
         late, early = (
-            Tombstone(table_id=key, identifier=identifier, location="file:///c", handler=handler, dropped_at=at)
+            Tombstone(
+                table_id=key, identifier=identifier, location="file:///c", handler=handler, dropped_at=at
+            )
             for key, handler, at in (("1", None, NOON + HOUR), ("2", "h", NOON))
         )
 
@@ -343,7 +370,9 @@ class CatalogsContract:
 
     def test_catalogs_are_found_as_they_were_put_and_ordered_by_name(self, registry: Registry) -> None:
         plain = CreatedCatalog(name="b", options={"type": "iceberg"})
-        odd = CreatedCatalog(name="é`1", options={"password": "ü'\"%", "type": "jdbc"}, comment="old 'orders'")
+        odd = CreatedCatalog(
+            name="é`1", options={"password": "ü'\"%", "type": "jdbc"}, comment="old 'orders'"
+        )
         upper = CreatedCatalog(name="B", options={})
         with registry.transaction() as transaction:
             for catalog in (odd, replace(plain, options={"type": "jdbc"}), upper, plain):

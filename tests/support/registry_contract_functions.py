@@ -52,9 +52,15 @@ class FunctionsContract:
             python="3.11", form=PythonForm.VALUE, name="score", returns="BIGINT", parameters=(parameter,)
         )
         score = CreatedFunction(
-            name="score", language=FunctionLanguage.PYTHON, body="scores.score", returns="BIGINT", declared=declared
+            name="score",
+            language=FunctionLanguage.PYTHON,
+            body="scores.score",
+            returns="BIGINT",
+            declared=declared,
         )
-        rows = replace(score, name="rows", declared=PythonDeclaration(python="3.11", form=PythonForm.ROWS, name="Rows"))
+        rows = replace(
+            score, name="rows", declared=PythonDeclaration(python="3.11", form=PythonForm.ROWS, name="Rows")
+        )
         with registry.transaction() as transaction:
             transaction.functions.put(score)
             transaction.functions.put(rows)

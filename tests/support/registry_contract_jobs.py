@@ -28,8 +28,8 @@ class JobsContract:
             error="503",
         )
         job = a_job(
-            statement="INSERT INTO t SELECT 'ü'", session="s", user="u", target="lake.sales.t", owner="o", hooks=(hook,),
-            rows_read=1, rows_written=2**40, error="e", checkpoint="file:///c", restarts=2,
+            statement="INSERT INTO t SELECT 'ü'", session="s", user="u", target="lake.sales.t", owner="o",
+            hooks=(hook,), rows_read=1, rows_written=2**40, error="e", checkpoint="file:///c", restarts=2,
             status=JobStatus.FAILED, finished_at=NOON + HOUR, definition=a_stream(plan=a_plan()),
             stream=StreamState(
                 batch=7, offsets="{}", states="[]", failures=2, start_at=NOON,
@@ -40,7 +40,11 @@ class JobsContract:
         _insert(registry, job, a_job("plain"))
 
         with registry.transaction() as transaction:
-            found = transaction.jobs.get(job.job_id), transaction.jobs.get("plain"), transaction.jobs.get("none")
+            found = (
+                transaction.jobs.get(job.job_id),
+                transaction.jobs.get("plain"),
+                transaction.jobs.get("none"),
+            )
         assert found == (job, a_job("plain"), None)
 
     def test_a_taken_job_id_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
@@ -83,12 +87,16 @@ class JobsContract:
         assert [job.job_id for job in newest] == ["c", "b"]
         assert [job.job_id for job in opened] == ["a", "c"]
 
-    def test_old_jobs_are_removed_but_for_open_ones_and_those_with_a_hook_to_call(self, registry: Registry) -> None:
+    def test_old_jobs_are_removed_but_for_open_ones_and_those_with_a_hook_to_call(
+        self, registry: Registry
+    ) -> None:
         done = JobHook(name="h", done=(JobEvent.CREATED, JobEvent.FINISHED))
         ended = {"status": JobStatus.FINISHED, "finished_at": NOON}
         due = a_job("due", hooks=(done, JobHook(name="g", done=(JobEvent.CREATED,))), **ended)
         new = a_job("new", status=JobStatus.FINISHED, finished_at=NOON + HOUR)
-        _insert(registry, a_job("open"), due, new, a_job("done", hooks=(done,), **ended), a_job("old", **ended))
+        _insert(
+            registry, a_job("open"), due, new, a_job("done", hooks=(done,), **ended), a_job("old", **ended)
+        )
 
         with registry.transaction() as transaction:
             with_hooks_due = transaction.jobs.with_hooks_due()
@@ -101,7 +109,13 @@ class JobsContract:
     def test_streams_are_the_open_jobs_with_a_definition_oldest_first(self, registry: Registry) -> None:
         ended = a_job("ended", status=JobStatus.CANCELED, finished_at=NOON, definition=a_stream())
         created = a_job("created", status=JobStatus.CREATED, started_at=NOON + HOUR, definition=a_stream())
-        _insert(registry, created, a_job("stream", definition=a_stream(), stream=StreamState()), ended, a_job("batch"))
+        _insert(
+            registry,
+            created,
+            a_job("stream", definition=a_stream(), stream=StreamState()),
+            ended,
+            a_job("batch"),
+        )
 
         with registry.transaction() as transaction:
             streams = transaction.jobs.streams()
@@ -110,7 +124,9 @@ class JobsContract:
         assert [job.job_id for job in streams] == ["stream", "created"]
         assert {job.job_id for job in opened} == {"stream", "created", "batch"}
 
-    def test_a_stream_that_ended_is_removed_when_it_has_no_definition_any_more(self, registry: Registry) -> None:
+    def test_a_stream_that_ended_is_removed_when_it_has_no_definition_any_more(
+        self, registry: Registry
+    ) -> None:
         ended = a_job("ended", status=JobStatus.CANCELED, finished_at=NOON, definition=a_stream())
         _insert(registry, ended, a_job("open", definition=a_stream()))
 

@@ -30,7 +30,9 @@ class LedgerContract:
         bare = a_run()
         full = a_run(
             kind=RunKind.PERIODIC,
-            scope=Scope.of([PartitionSpec.of({"ds": "2026-03-01", "hh": "12"}), PartitionSpec.of({"ds": "x"})]),
+            scope=Scope.of(
+                [PartitionSpec.of({"ds": "2026-03-01", "hh": "12"}), PartitionSpec.of({"ds": "x"})]
+            ),
             request_key="k",
             schedule_time=NOON,
             points=(NOON - HOUR, NOON),
@@ -46,7 +48,10 @@ class LedgerContract:
             waits_until=NOON + HOUR,
             waits_for={"t-2": "lake.sales.a at 2026-03-01 12:00:00"},
             cancel_requested=True,
-            vector=({"name": "s", "kind": "table", "version": {"snapshot": "1"}}, {"name": "f", "version": None}),
+            vector=(
+                {"name": "s", "kind": "table", "version": {"snapshot": "1"}},
+                {"name": "f", "version": None},
+            ),
             pinned=False,
             started_at=NOON,
             rows=0,
@@ -59,7 +64,11 @@ class LedgerContract:
         insert_runs(registry, bare, full)
 
         with registry.transaction() as transaction:
-            found = transaction.runs.get(bare.run_id), transaction.runs.get(full.run_id), transaction.runs.get("nobody")
+            found = (
+                transaction.runs.get(bare.run_id),
+                transaction.runs.get(full.run_id),
+                transaction.runs.get("nobody"),
+            )
 
         assert found == (bare, full, None)
 
@@ -83,7 +92,9 @@ class LedgerContract:
         tables = {name: a_table(name) for name in ("a", "b", "idle", "other")}
         insert_tables(registry, *tables.values())
         ids = {name: table.table_id for name, table in tables.items()}
-        runs = [a_run(ids[name], status=RunStatus.SUCCEEDED) for name in ("a", "b", "a", "other", "a", "b", "b")]
+        runs = [
+            a_run(ids[name], status=RunStatus.SUCCEEDED) for name in ("a", "b", "a", "other", "a", "b", "b")
+        ]
         verification = a_run(ids["a"], kind=RunKind.VERIFY, status=RunStatus.SUCCEEDED)
         insert_runs(registry, *runs, verification)
 
@@ -117,7 +128,9 @@ class LedgerContract:
 
         with registry.transaction() as transaction:
             assert transaction.runs.newest(table_id="a", strategy="append") == [third, first]
-            assert transaction.runs.newest(table_id="a", strategy="append", statuses=[done], limit=1) == [third]
+            assert transaction.runs.newest(table_id="a", strategy="append", statuses=[done], limit=1) == [
+                third
+            ]
             assert transaction.runs.newest(table_id="a", strategy="keys") == []
 
     def test_queued_runs_of_a_table_come_oldest_first(self, registry: Registry) -> None:
@@ -152,7 +165,9 @@ class LedgerContract:
         assert claimable(registry) is None
 
     @pytest.mark.parametrize("change", [{"status": RunStatus.FAILED}, {"attempt": 2}, {"claim": 7}])
-    def test_a_run_that_changed_meanwhile_is_not_replaced(self, registry: Registry, change: dict[str, object]) -> None:
+    def test_a_run_that_changed_meanwhile_is_not_replaced(
+        self, registry: Registry, change: dict[str, object]
+    ) -> None:
         run = a_run(status=RunStatus.RUNNING, claim=1)
         insert_runs(registry, run)
         expected = replace(run, **change)  # type: ignore[arg-type]
@@ -174,7 +189,9 @@ class LedgerContract:
         assert all_runs(registry) == [second, again]
         assert claimable(registry) == again
 
-    def test_a_second_running_run_of_a_table_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
+    def test_a_second_running_run_of_a_table_is_refused_and_the_transaction_goes_on(
+        self, registry: Registry
+    ) -> None:
         running, waiting = a_run("a", status=RunStatus.RUNNING), a_run("a")
         elsewhere, late = a_run("b"), a_run("a", status=RunStatus.RUNNING)
         insert_runs(registry, running, waiting, elsewhere)
@@ -187,14 +204,21 @@ class LedgerContract:
             transaction.runs.replace(elsewhere.advance(RunStatus.RUNNING), expected=elsewhere)
             transaction.runs.replace(replace(running, owner="g2"), expected=running)
 
-        assert all_runs(registry) == [elsewhere.advance(RunStatus.RUNNING), waiting, replace(running, owner="g2")]
+        assert all_runs(registry) == [
+            elsewhere.advance(RunStatus.RUNNING),
+            waiting,
+            replace(running, owner="g2"),
+        ]
 
     def test_a_request_key_belongs_to_its_table(self, registry: Registry) -> None:
         ours, theirs = a_run(request_key="k"), a_run("other", request_key="k")
         insert_runs(registry, ours, theirs)
 
         with registry.transaction() as transaction:
-            assert (transaction.runs.with_key("t-1", "k"), transaction.runs.with_key("other", "k")) == (ours, theirs)
+            assert (transaction.runs.with_key("t-1", "k"), transaction.runs.with_key("other", "k")) == (
+                ours,
+                theirs,
+            )
 
     def test_runs_of_single_points_are_claimed_when_nothing_else_waits(self, registry: Registry) -> None:
         solo, later = a_run("a", solo=True), a_run("b")
@@ -225,7 +249,9 @@ class LedgerContract:
         with registry.transaction() as transaction:
             assert transaction.runs.waiting() == []
 
-    def test_the_last_point_of_a_table_is_that_of_any_of_its_runs_requested_by_then(self, registry: Registry) -> None:
+    def test_the_last_point_of_a_table_is_that_of_any_of_its_runs_requested_by_then(
+        self, registry: Registry
+    ) -> None:
         insert_runs(
             registry,
             a_run("a", points=(NOON, NOON + HOUR), status=RunStatus.FAILED),
@@ -237,7 +263,8 @@ class LedgerContract:
 
         with registry.transaction() as transaction:
             last = {
-                table_id: transaction.runs.last_point(table_id, requested_by=NOON + HOUR * 3) for table_id in "abcd"
+                table_id: transaction.runs.last_point(table_id, requested_by=NOON + HOUR * 3)
+                for table_id in "abcd"
             }
 
         assert last == {"a": NOON + HOUR, "b": NOON + HOUR * 2, "c": None, "d": None}
@@ -264,7 +291,9 @@ class LedgerContract:
         assert all_runs(registry) == [second]
         assert keyed(registry) is None
 
-    def test_a_taken_request_key_or_run_id_is_refused_and_the_transaction_goes_on(self, registry: Registry) -> None:
+    def test_a_taken_request_key_or_run_id_is_refused_and_the_transaction_goes_on(
+        self, registry: Registry
+    ) -> None:
         run, unkeyed = a_run(request_key="k"), a_run()
 
         with registry.transaction() as transaction:
@@ -278,7 +307,9 @@ class LedgerContract:
         assert all_runs(registry) == [unkeyed, run]
 
     @pytest.mark.parametrize("ended", [RunStatus.FAILED, RunStatus.CANCELED])
-    def test_a_request_key_is_free_again_after_failure_and_cancel(self, registry: Registry, ended: RunStatus) -> None:
+    def test_a_request_key_is_free_again_after_failure_and_cancel(
+        self, registry: Registry, ended: RunStatus
+    ) -> None:
         older, newer = a_run(request_key="k", status=ended), a_run(request_key="k", status=ended)
         retry = a_run(request_key="k", retry_of=newer.run_id)
         insert_runs(registry, older, newer)
@@ -323,7 +354,9 @@ class LedgerContract:
         with registry.transaction() as transaction:
             assert transaction.runs.covered_by(covering.run_id) == [covered]
 
-    def test_expired_runs_have_a_lapsed_lease_or_an_owner_whose_own_has_lapsed(self, registry: Registry) -> None:
+    def test_expired_runs_have_a_lapsed_lease_or_an_owner_whose_own_has_lapsed(
+        self, registry: Registry
+    ) -> None:
         with registry.transaction() as transaction:
             now = transaction.now()
 

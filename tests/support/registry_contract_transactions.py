@@ -39,7 +39,9 @@ class TransactionsContract:
                 transaction.runs.insert(a_run())
                 transaction.runs.replace(run.advance(RunStatus.CANCELED), expected=run)
                 transaction.tombstones.put(
-                    Tombstone(table_id="1", identifier=table.identifier, location="", handler=None, dropped_at=NOON)
+                    Tombstone(
+                        table_id="1", identifier=table.identifier, location="", handler=None, dropped_at=NOON
+                    )
                 )
                 raise boom
 
@@ -62,7 +64,9 @@ class TransactionsContract:
             assert transaction.tables.get(table.table_id) == table
             assert transaction.runs.next_claimable() == run
 
-    def test_a_transaction_inside_a_transaction_is_refused_and_the_outer_one_goes_on(self, registry: Registry) -> None:
+    def test_a_transaction_inside_a_transaction_is_refused_and_the_outer_one_goes_on(
+        self, registry: Registry
+    ) -> None:
         table = a_table()
 
         with registry.transaction() as transaction:

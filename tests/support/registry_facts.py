@@ -35,7 +35,10 @@ HOUR = timedelta(hours=1)
 def a_table(name: str = "daily", **changes: Any) -> MaterializedTable:
     """Return an ACTIVATED table `lake.sales.<name>` that was created at NOON."""
     definition = TableDefinition(
-        columns=(Column(name="ds", type="string"), Column(name="amount", type="decimal(10,2)", nullable=False)),
+        columns=(
+            Column(name="ds", type="string"),
+            Column(name="amount", type="decimal(10,2)", nullable=False),
+        ),
         original_query="SELECT ds, amount FROM orders",
         expanded_query="SELECT `orders`.`ds`, `orders`.`amount` FROM `lake`.`sales`.`orders`",
         freshness=Freshness(1, "HOUR"),
@@ -72,7 +75,9 @@ def a_run(table_id: str = "t-1", **changes: Any) -> RefreshRun:
 
 def an_intent(command: str, **changes: Any) -> Intent:
     """Return an intent of *command* at its first step, leased for an hour from NOON."""
-    intent = Intent(command=command, step="begin", token=1, owner="g1", lease_until=NOON + HOUR, started_at=NOON)
+    intent = Intent(
+        command=command, step="begin", token=1, owner="g1", lease_until=NOON + HOUR, started_at=NOON
+    )
     return replace(intent, **changes)
 
 
@@ -96,7 +101,9 @@ def a_job(job_id: str = "a", **changes: Any) -> Job:
 def a_reservation(job_id: str) -> Reservation:
     """Return what a job that creates the table `copies` may leave."""
     table = ("lake", "default", "copies")
-    return Reservation(job_id=job_id, table=table, atomicity=Atomicity.ATOMIC, folder=f"/lake/copies-{job_id}")
+    return Reservation(
+        job_id=job_id, table=table, atomicity=Atomicity.ATOMIC, folder=f"/lake/copies-{job_id}"
+    )
 
 
 def a_stream(**changes: Any) -> StreamDefinition:

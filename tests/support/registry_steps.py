@@ -19,7 +19,9 @@ LIFETIME = timedelta(days=10_000)
 
 
 def at_once(act: Callable[[], object]) -> list[object]:
-    """Return what *act* gave, or the error of ours it raised, in each of THREADS threads that begin together."""
+    """Return what *act* gave, or the error of ours it raised, in each of THREADS threads
+    that begin together.
+    """
     barrier = threading.Barrier(THREADS)
 
     def together(_number: int) -> object:
@@ -34,7 +36,9 @@ def at_once(act: Callable[[], object]) -> list[object]:
 
 
 def begin_process(registry: Registry, owner: str) -> None:
-    """Let *owner* be the one gateway that lives, for as long as a test may last; those before it have ended."""
+    """Let *owner* be the one gateway that lives, for as long as a test may last;
+    those before it have ended.
+    """
     lease = GatewayLease(owner=owner)
     with registry.transaction() as transaction:
         take_lease(transaction, lease, length=LIFETIME, dead=lambda _other: True)

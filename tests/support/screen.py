@@ -42,7 +42,9 @@ class ScreenTerminal(Terminal):
 
     @property
     def modes_left_on(self) -> set[str]:
-        """The modes of the terminal that a program switched on and not off: pasting, other screens, mouse, cursor keys."""
+        """The modes of the terminal that a program switched on and not off:
+        pasting, other screens, mouse, cursor keys.
+        """
         switched = {number: way for number, way in _MODE.findall(self.raw) if number not in _ON_AT_FIRST}
         return {number for number, way in switched.items() if way == "h"}
 

@@ -13,11 +13,16 @@ from mt_core.state import KeyedProcessor, KeyTimes, States, TtlPolicy
 OUTPUT = "k STRING, seen STRING"
 STATES = ("value", "list", "map")
 Command = tuple[Any, ...]
-"""What to do with which state, and with what: ("value", "update", 7), ("map", "update", "a", 7), ("list", "get")."""
+"""What to do with which state, and with what: ("value", "update", 7), ("map", "update", "a", 7),
+("list", "get").
+"""
 
 
 class StateCommands(KeyedProcessor):
-    """A state of each kind under the policy of its name. A row has `commands`, a JSON list that is run in order."""
+    """A state of each kind under the policy of its name.
+
+    A row has `commands`, a JSON list that is run in order.
+    """
 
     def __init__(self, policies: Mapping[str, TtlPolicy]) -> None:
         self._policies = policies

@@ -15,7 +15,9 @@ _WRITES = {TtlUpdateEvent.ON_WRITE, TtlUpdateEvent.ON_READ_WRITE}
 
 @dataclass(frozen=True, kw_only=True)
 class Moment:
-    """When a batch runs, in milliseconds: the time of the batch, the watermark, and the event time of the row."""
+    """When a batch runs, in milliseconds: the time of the batch, the watermark,
+    and the event time of the row.
+    """
 
     processing: int
     watermark: int

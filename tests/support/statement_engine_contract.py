@@ -1,6 +1,7 @@
 """StatementEngineContract: what every StatementEngine has to do, as tests that its author subclasses.
 
-The subclass prepares the statement `SELECT 1 AS a`, a table, a statement without an end and a path without a jar.
+The subclass prepares the statement `SELECT 1 AS a`, a table, a statement without an end and a path
+without a jar.
 """
 
 from __future__ import annotations
@@ -114,11 +115,16 @@ class StatementEngineContract:
         own, other = session(), session()
         engine.execute(own, "DECLARE VARIABLE Lim INT DEFAULT 1", job_id=job())
 
-        found = [engine.has_variable(context, name) for context, name in [(own, "LIM"), (own, "li"), (other, "lim")]]
+        found = [
+            engine.has_variable(context, name)
+            for context, name in [(own, "LIM"), (own, "li"), (other, "lim")]
+        ]
 
         assert found == [True, False, False]
 
-    def test_a_session_that_is_kept_stays_as_it_is_although_it_is_closed(self, engine: StatementEngine) -> None:
+    def test_a_session_that_is_kept_stays_as_it_is_although_it_is_closed(
+        self, engine: StatementEngine
+    ) -> None:
         context, catalogs = session(), list[str]()
         engine.execute(context, "USE spark_catalog.default", job_id=job())
 
@@ -139,7 +145,9 @@ class StatementEngineContract:
 
         assert zones == ["Asia/Tokyo", "Europe/Oslo"]
 
-    def test_a_session_sees_the_catalogs_of_all_and_those_it_has_configured(self, engine: StatementEngine) -> None:
+    def test_a_session_sees_the_catalogs_of_all_and_those_it_has_configured(
+        self, engine: StatementEngine
+    ) -> None:
         mine = {
             "spark.sql.catalog.mine": "org.apache.iceberg.spark.SparkCatalog",
             "spark.sql.catalog.mine.type": "hadoop",
@@ -158,7 +166,9 @@ class StatementEngineContract:
         with pytest.raises(QueryFailed, match="nowhere"):
             engine.relation(session(), ("lake", "default", "nowhere"))
 
-    def test_a_table_without_a_primary_key_has_no_keys(self, engine: StatementEngine, table: Sequence[str]) -> None:
+    def test_a_table_without_a_primary_key_has_no_keys(
+        self, engine: StatementEngine, table: Sequence[str]
+    ) -> None:
         assert list(engine.relation(session(), table).keys) == []
 
     def test_the_plan_of_a_statement(self, engine: StatementEngine) -> None:
@@ -192,7 +202,7 @@ class StatementEngineContract:
 
         assert "unknown" not in engine.catalogs(session())
 
-    # ------------------------------------------------------------------------------------------------- tables of queries
+    # -------------------------------------------------------------------------------------- tables of queries
 
     def test_a_query_reserves_nothing(self, engine: StatementEngine) -> None:
         assert engine.reserve(session(), ONE, job_id=job()) is None
@@ -212,7 +222,9 @@ class StatementEngineContract:
         assert engine.settle(reservation)
         assert engine.settle(reservation)
 
-    def test_a_table_that_is_there_is_not_reserved_for_creation(self, engine: StatementEngine, created: str) -> None:
+    def test_a_table_that_is_there_is_not_reserved_for_creation(
+        self, engine: StatementEngine, created: str
+    ) -> None:
         context, sql = session(), f"CREATE TABLE {created} AS {ONE}"
         reservation = reserved(engine, sql)
         engine.execute(context, sql, job_id=reservation.job_id, reservation=reservation)
@@ -221,7 +233,9 @@ class StatementEngineContract:
 
         assert engine.reserve(session(), again, job_id=job()) is None
 
-    def test_a_replacement_that_was_given_up_leaves_the_table(self, engine: StatementEngine, created: str) -> None:
+    def test_a_replacement_that_was_given_up_leaves_the_table(
+        self, engine: StatementEngine, created: str
+    ) -> None:
         context, sql = session(), f"CREATE TABLE {created} AS {ONE}"
         first = reserved(engine, sql)
         engine.execute(context, sql, job_id=first.job_id, reservation=first)
@@ -231,7 +245,9 @@ class StatementEngineContract:
         assert not engine.settle(second)
         assert engine.settle(first)
 
-    def test_a_table_that_is_not_there_cannot_be_replaced(self, engine: StatementEngine, created: str) -> None:
+    def test_a_table_that_is_not_there_cannot_be_replaced(
+        self, engine: StatementEngine, created: str
+    ) -> None:
         with pytest.raises(TableNotFound, match=created):
             engine.reserve(session(), f"REPLACE TABLE {created} AS {ONE}", job_id=job())
 

@@ -21,7 +21,9 @@ JOB, OTHER_JOB = "a" * 32, "b" * 32
 
 
 class StreamWorld(Protocol):
-    """A source to which rows are added and a sink, both tables of one column, and a stream from the one to the other."""
+    """A source to which rows are added and a sink, both tables of one column,
+    and a stream from the one to the other.
+    """
 
     engine: StreamEngine
 
@@ -57,7 +59,9 @@ class StreamEngineContract:
         """Return the world under test."""
         raise NotImplementedError("Give the contract a fixture world.")
 
-    def test_the_operators_of_a_definition_are_the_same_each_time_and_nothing_runs(self, world: StreamWorld) -> None:
+    def test_the_operators_of_a_definition_are_the_same_each_time_and_nothing_runs(
+        self, world: StreamWorld
+    ) -> None:
         world.append("a")
         definition = world.definition("c")
 
@@ -170,7 +174,9 @@ class StreamEngineContract:
 
         assert sorted(world.rows()) == ["a", "b"]
 
-    def test_a_table_that_a_stream_creates_appears_with_its_first_batch_and_grows(self, world: StreamWorld) -> None:
+    def test_a_table_that_a_stream_creates_appears_with_its_first_batch_and_grows(
+        self, world: StreamWorld
+    ) -> None:
         definition = world.engine.prepare(world.creation(JOB), JOB)
         before = world.engine.created_rows(JOB, definition)
         world.append("a", "b")
@@ -279,7 +285,10 @@ def wait_for(world: StreamWorld, condition: Callable[[], bool]) -> None:
 
 
 def wait_while_streams_run(condition: Callable[[], bool], progress: Callable[[], object]) -> None:
-    """Wait until *condition* holds. It is asked again when the streams have made *progress*: to read a table takes a Spark job."""
+    """Wait until *condition* holds.
+
+    It is asked again when the streams have made *progress*: to read a table takes a Spark job.
+    """
     deadline = time.monotonic() + WAIT_S
     before = progress()
     while not condition():

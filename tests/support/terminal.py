@@ -1,4 +1,6 @@
-"""A program in a pseudo terminal, as a person sits before it: what is typed, and what the screen shows until then."""
+"""A program in a pseudo terminal, as a person sits before it:
+what is typed, and what the screen shows until then.
+"""
 
 from __future__ import annotations
 
@@ -121,9 +123,11 @@ class Terminal:
 
 
 def _become_child_of_a_terminal() -> None:
-    """Have the signals of the terminal delivered to this process: it is the controlling one, and nothing inherited ignores them.
+    """Have the signals of the terminal delivered to this process: it is the controlling one,
+    and nothing inherited ignores them.
 
-    A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP, and children inherit that.
+    A shell starts what runs in its background with SIGINT ignored, nohup with SIGHUP,
+    and children inherit that.
     """
     fcntl.ioctl(0, termios.TIOCSCTTY, 0)
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGHUP, signal.SIGTSTP):

@@ -27,18 +27,22 @@ def test_a_token_has_a_name_a_role_and_a_secret_and_a_secret_alone_is_an_admin()
     assert "hunter2" not in repr(tokens)
 
 
-@pytest.mark.parametrize("text", ["anna:raed:hunter2", "anna:hunter2", "anna:sql:", ":sql:hunter2", "a b:sql:hunter2"])
+@pytest.mark.parametrize(
+    "text", ["anna:raed:hunter2", "anna:hunter2", "anna:sql:", ":sql:hunter2", "a b:sql:hunter2"]
+)
 def test_a_misspelt_token_is_refused_and_never_an_admin(text: str) -> None:
     with pytest.raises(ConfigError) as refused:
         load_config(overrides=[f"sql-gateway.security.tokens=good,{text}"])
 
     assert str(refused.value) == (
-        "sql-gateway.security.tokens (-D sql-gateway.security.tokens): token 2 cannot be used; expected name:role:secret "
-        "with a role of admin, sql, refresh, read, or a secret without a colon."
+        "sql-gateway.security.tokens (-D sql-gateway.security.tokens): token 2 cannot be used; "
+        "expected name:role:secret with a role of admin, sql, refresh, read, or a secret without a colon."
     )
 
 
-@pytest.mark.parametrize(("text", "what"), [("a:sql:x,a:read:y", "name"), ("a:sql:hunter2,hunter2", "secret")])
+@pytest.mark.parametrize(
+    ("text", "what"), [("a:sql:x,a:read:y", "name"), ("a:sql:hunter2,hunter2", "secret")]
+)
 def test_two_tokens_of_one_name_or_one_secret_are_refused(text: str, what: str) -> None:
     with pytest.raises(ConfigError, match=f"token 2 has the {what} of another") as refused:
         parse_tokens(text)
@@ -49,7 +53,9 @@ def test_two_tokens_of_one_name_or_one_secret_are_refused(text: str, what: str) 
 def test_a_token_is_found_by_its_whole_secret() -> None:
     tokens = parse_tokens("a:sql:first,b:read:séc")
 
-    assert [found and found.name for found in (find_token(tokens, sent) for sent in ("first", "séc", "firs", ""))] == [
+    assert [
+        found and found.name for found in (find_token(tokens, sent) for sent in ("first", "séc", "firs", ""))
+    ] == [
         "a",
         "b",
         None,
@@ -62,7 +68,9 @@ def test_the_names_and_addresses_of_this_machine_are_loopback(host: str) -> None
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["localhost.corp.example", "127.evil.example", "::1234:1", "0.0.0.0", "", "10.0.0.1"])
+@pytest.mark.parametrize(
+    "host", ["localhost.corp.example", "127.evil.example", "::1234:1", "0.0.0.0", "", "10.0.0.1"]
+)
 def test_what_only_begins_like_loopback_is_not(host: str) -> None:
     assert not is_loopback(host)
 

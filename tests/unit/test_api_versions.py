@@ -13,7 +13,9 @@ KEY = "sql-gateway.endpoint.rest.api-versions"
     ("text", "versions"),
     [(None, ("V1", "V2", "V3", "V4")), ("V1, v2", ("V1", "V2")), ("V2,V1,V2", ("V2", "V1"))],
 )
-def test_the_versions_that_clients_are_told_of_are_a_setting(text: str | None, versions: tuple[str, ...]) -> None:
+def test_the_versions_that_clients_are_told_of_are_a_setting(
+    text: str | None, versions: tuple[str, ...]
+) -> None:
     config = load_config(overrides=[f"{KEY}={text}"] if text else [])
 
     assert api_versions(config) == versions

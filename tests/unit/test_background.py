@@ -74,7 +74,9 @@ def test_a_key_error_of_a_plug_in_ends_no_loop_and_is_logged_with_its_traceback(
 
     assert work.times == [30, 31, 33, 37, 45, 61, 91, 121, 151]
     assert [record.exc_info is not None for record in caplog.records] == [True] * 7
-    assert {(record.levelno, record.getMessage()) for record in caplog.records} == {(logging.ERROR, "upkeep failed")}
+    assert {(record.levelno, record.getMessage()) for record in caplog.records} == {
+        (logging.ERROR, "upkeep failed")
+    }
 
 
 def test_a_loop_may_end_itself(clock: FakeClock) -> None:

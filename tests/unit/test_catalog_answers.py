@@ -96,7 +96,9 @@ class World:
         return [column.name for column in found.rows.columns], found.rows.page(0, 100)
 
     def operation(self, job_id: str) -> Operation:
-        found = Operation(f"operation of {job_id}", ReadStatement(""), self.clock.now(), planned_job_id=job_id)
+        found = Operation(
+            f"operation of {job_id}", ReadStatement(""), self.clock.now(), planned_job_id=job_id
+        )
         found.advance(OperationStatus.PENDING)
         found.advance(OperationStatus.RUNNING)
         return found
@@ -138,7 +140,9 @@ def test_what_the_gateway_knows_is_shown_without_a_statement_in_spark(world: Wor
 def test_lists_of_sparks_are_shown_in_flinks_columns_and_in_order(world: World) -> None:
     world.table("SHOW NAMESPACES IN `lake`", ("namespace",), ["z"], ["default"])
     world.engine.relations_of = {("d",): ["t", "v", "a", "v"]}
-    world.table("SHOW VIEWS IN `d`", ("namespace", "viewName", "isTemporary"), ["d", "a", False], ["", "v", True])
+    world.table(
+        "SHOW VIEWS IN `d`", ("namespace", "viewName", "isTemporary"), ["d", "a", False], ["", "v", True]
+    )
     world.table("SHOW USER FUNCTIONS", ("function",), ["g"], ["f"])
     world.table("SHOW PROCEDURES", ("catalog", "namespace", "schema", "procedure_name"), ["c", [], "", "p"])
 
@@ -177,7 +181,9 @@ def test_a_catalog_without_views_shows_none(world: World) -> None:
 
 
 def test_a_missing_database_is_named_and_a_catalog_that_is_still_empty_has_none(world: World) -> None:
-    world.engine.answers["SHOW NAMESPACES IN `c`"] = EngineError("NoSuchNamespaceException: Namespace does not exist:")
+    world.engine.answers["SHOW NAMESPACES IN `c`"] = EngineError(
+        "NoSuchNamespaceException: Namespace does not exist:"
+    )
 
     with pytest.raises(DefinitionInvalid, match="Database nope does not exist; SHOW DATABASES"):
         world.run("SHOW TABLES IN nope")
@@ -191,7 +197,9 @@ def test_partitions_are_told_by_spark_or_read_from_icebergs_metadata(world: Worl
         world.engine.answers[f"SHOW PARTITIONS `{table}`"] = QueryFailed(
             "no", error_class="INVALID_PARTITION_OPERATION.PARTITION_MANAGEMENT_IS_UNSUPPORTED"
         )
-    world.engine.answers["SHOW PARTITIONS `ice` PARTITION (`ds` = 'x')"] = world.engine.answers["SHOW PARTITIONS `ice`"]
+    world.engine.answers["SHOW PARTITIONS `ice` PARTITION (`ds` = 'x')"] = world.engine.answers[
+        "SHOW PARTITIONS `ice`"
+    ]
     world.table(
         "SELECT DISTINCT partition FROM `lake`.`default`.`ice`.`partitions`",
         ("partition",),
@@ -251,10 +259,13 @@ def test_texts_come_as_one_row(world: World) -> None:
 def test_a_database_is_described_by_name_and_value(world: World) -> None:
     world.table("DESCRIBE NAMESPACE EXTENDED `d`", ("info_name", "info_value"), ["Namespace Name", "d"])
 
-    assert world.answer("DESCRIBE DATABASE EXTENDED d") == (["info name", "info value"], [["Namespace Name", "d"]])
+    assert world.answer("DESCRIBE DATABASE EXTENDED d") == (
+        ["info name", "info value"],
+        [["Namespace Name", "d"]],
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- catalogs
+# --------------------------------------------------------------------------------------------------- catalogs
 
 
 def test_a_created_catalog_is_kept_and_shown_without_its_secrets(world: World) -> None:
@@ -276,7 +287,12 @@ def test_a_created_catalog_is_kept_and_shown_without_its_secrets(world: World) -
         ],
     )
     assert world.answer("SHOW CREATE CATALOG c")[1] == [
-        ["CREATE CATALOG `c`\nWITH (\n  'catalog-type' = 'hadoop',\n  'token' = '***',\n  'type' = 'iceberg'\n)\n"]
+        [
+            (
+                "CREATE CATALOG `c`\nWITH (\n  'catalog-type' = 'hadoop',\n  'token' = '***',\n"
+                "  'type' = 'iceberg'\n)\n"
+            )
+        ]
     ]
 
 
@@ -303,7 +319,9 @@ def test_a_catalog_is_created_once_and_dropped_once(world: World) -> None:
 def test_a_catalog_that_cannot_be_opened_is_not_created(world: World) -> None:
     world.engine.broken_catalogs.add("c")
 
-    with pytest.raises(DefinitionInvalid, match="Catalog c cannot be opened, and was not created: Cannot find catalog"):
+    with pytest.raises(
+        DefinitionInvalid, match="Catalog c cannot be opened, and was not created: Cannot find catalog"
+    ):
         world.run(CREATE)
 
     assert (world.kept(), world.answer("SHOW CATALOGS")[1]) == ({}, [["lake"], ["spark_catalog"]])
@@ -331,7 +349,9 @@ def test_the_reason_why_a_catalog_cannot_be_opened_tells_no_secret(world: World)
     ],
 )
 def test_a_configured_catalog_cannot_be_changed(world: World, name: str, sql: str) -> None:
-    with pytest.raises(DefinitionInvalid, match=f"Catalog {name} is a setting of the gateway .* change the gateway's"):
+    with pytest.raises(
+        DefinitionInvalid, match=f"Catalog {name} is a setting of the gateway .* change the gateway's"
+    ):
         world.run(sql.format(name))
 
     assert world.kept() == {}
@@ -340,7 +360,9 @@ def test_a_configured_catalog_cannot_be_changed(world: World, name: str, sql: st
 def test_a_catalog_which_the_session_set_is_not_the_statements_to_change(world: World) -> None:
     world.session.overrides = {"spark.sql.catalog.mine": "org.example.Catalog"}
 
-    with pytest.raises(DefinitionInvalid, match="Catalog mine is a setting of the gateway or of this session"):
+    with pytest.raises(
+        DefinitionInvalid, match="Catalog mine is a setting of the gateway or of this session"
+    ):
         world.run("DROP CATALOG mine")
     with pytest.raises(DefinitionInvalid, match="Catalog mine exists already"):
         world.run(CREATE.replace("CATALOG c", "CATALOG mine"))
@@ -354,7 +376,9 @@ def test_options_and_comment_of_a_catalog_are_altered(world: World) -> None:
     world.run("ALTER CATALOG c RESET ('token', 'absent')")
 
     assert world.kept() == {"c": {"type": "iceberg", "catalog-type": "hadoop", "warehouse": "/w"}}
-    assert world.answer("SHOW CREATE CATALOG c")[1][0][0].startswith("CREATE CATALOG `c`\nCOMMENT 'old orders'\nWITH (")
+    assert world.answer("SHOW CREATE CATALOG c")[1][0][0].startswith(
+        "CREATE CATALOG `c`\nCOMMENT 'old orders'\nWITH ("
+    )
     assert [settings.get("spark.sql.catalog.c.token") for _, settings in world.engine.opened_catalogs] == [
         "t",
         "u",
@@ -367,7 +391,9 @@ def test_a_catalog_that_cannot_be_opened_so_is_not_altered(world: World) -> None
     before = world.kept()
     world.engine.broken_catalogs.add("c")
 
-    with pytest.raises(DefinitionInvalid, match="Catalog c cannot be opened, and was not altered: Cannot find"):
+    with pytest.raises(
+        DefinitionInvalid, match="Catalog c cannot be opened, and was not altered: Cannot find"
+    ):
         world.run("ALTER CATALOG c SET ('warehouse' = '/w')")
     for sql in ("ALTER CATALOG c SET ('type' = 'jdbc')", "ALTER CATALOG c RESET ('type')"):
         with pytest.raises(DefinitionInvalid, match="its 'type' cannot be changed"):
@@ -386,14 +412,18 @@ def test_an_unknown_catalog_cannot_be_used(world: World) -> None:
         world.run("USE CATALOG nope")
 
 
-def test_rows_of_a_query_are_refused_where_the_catalog_would_make_an_iceberg_table_of_them(world: World) -> None:
+def test_rows_of_a_query_are_refused_where_the_catalog_would_make_an_iceberg_table_of_them(
+    world: World,
+) -> None:
     options = "(a INT) WITH ('connector' = 'csv', 'path' = '/x')"
     context = world.session.context()
 
     with pytest.raises(
         DefinitionInvalid, match=r"of a query in Iceberg tables only.*without AS.*spark_catalog\.default\.t"
     ):
-        in_spark(ReadStatement("CREATE TABLE t WITH ('connector' = 'csv') AS SELECT 1 AS a"), world.engine, context)
+        in_spark(
+            ReadStatement("CREATE TABLE t WITH ('connector' = 'csv') AS SELECT 1 AS a"), world.engine, context
+        )
 
     passed = [f"CREATE TABLE spark_catalog.default.t {options}", f"CREATE TEMPORARY TABLE t {options}"]
     assert all("USING csv" in in_spark(ReadStatement(text), world.engine, context)[0] for text in passed)
@@ -407,7 +437,7 @@ def test_jars_are_shown_in_the_order_in_which_they_were_added(world: World) -> N
     assert world.answer("SHOW JARS") == (["jars"], [["/jars/b.jar"], ["/jars/a.jar"]])
 
 
-# ----------------------------------------------------------------------------------------------------------------- jobs
+# ------------------------------------------------------------------------------------------------------- jobs
 
 
 def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
@@ -424,7 +454,23 @@ def test_jobs_are_shown_with_the_sessions_wall_clock(world: World) -> None:
         ],
         [
             [
-                *("1", "insert-t", "RUNNING", at, "INSERT", None, "s", None, "t", None, None, None, 0, None, None),
+                *(
+                    "1",
+                    "insert-t",
+                    "RUNNING",
+                    at,
+                    "INSERT",
+                    None,
+                    "s",
+                    None,
+                    "t",
+                    None,
+                    None,
+                    None,
+                    0,
+                    None,
+                    None,
+                ),
                 *("INSERT INTO t SELECT 1", None, None, None),
             ]
         ],
@@ -462,9 +508,15 @@ def test_a_change_of_data_is_stored_with_its_text_without_secrets_and_a_query_is
 
 
 def test_a_job_that_failed_says_why(world: World) -> None:
-    with pytest.raises(Canceled), world.jobs.running(world.operation("1"), [ReadStatement("DELETE FROM t")], print):
+    with (
+        pytest.raises(Canceled),
+        world.jobs.running(world.operation("1"), [ReadStatement("DELETE FROM t")], print),
+    ):
         raise Canceled("stopped")
-    with pytest.raises(MtError), world.jobs.running(world.operation("2"), [ReadStatement("DELETE FROM t")], print):
+    with (
+        pytest.raises(MtError),
+        world.jobs.running(world.operation("2"), [ReadStatement("DELETE FROM t")], print),
+    ):
         raise MtError("no access to https://u:hidden-1@host")
 
     assert [world.answer(f"DESCRIBE JOB '{job}'")[1][0][2::11] for job in "12"] == [

@@ -40,7 +40,9 @@ from mt_core.sql.statements import DescribeTable
         ("SHOW TABLES LIKE 'a%'", ShowObjects(kind=Shown.TABLES, pattern=Pattern(text="a%"))),
         (
             "SHOW TABLES IN d NOT ILIKE 'A%'",
-            ShowObjects(kind=Shown.TABLES, name=("d",), pattern=Pattern(text="A%", negated=True, any_case=True)),
+            ShowObjects(
+                kind=Shown.TABLES, name=("d",), pattern=Pattern(text="A%", negated=True, any_case=True)
+            ),
         ),
         ("SHOW VIEWS", ShowObjects(kind=Shown.VIEWS)),
         ("SHOW FUNCTIONS", ShowObjects(kind=Shown.FUNCTIONS)),

@@ -36,7 +36,11 @@ VALUES: list[tuple[spark.DataType, pa.DataType, list[Any]]] = [
     (spark.LongType(), pa.int64(), [-(2**63), 2**63 - 1, 0]),
     (spark.FloatType(), pa.float32(), [1.1, -0.0, float("nan"), float("inf"), 3.4028234663852886e38]),
     (spark.DoubleType(), pa.float64(), [0.1, -0.0, float("nan"), float("-inf"), 5e-324]),
-    (spark.DecimalType(38, 3), pa.decimal128(38, 3), [Decimal("0.000"), Decimal("-12345678901234567890.120")]),
+    (
+        spark.DecimalType(38, 3),
+        pa.decimal128(38, 3),
+        [Decimal("0.000"), Decimal("-12345678901234567890.120")],
+    ),
     (spark.StringType(), pa.string(), ["", "naïve", 'a"b\\\n', "2026-01-01"]),
     (spark.BinaryType(), pa.binary(), [b"", b"\x00\xff"]),
     (spark.DateType(), pa.date32(), [date(1, 1, 1), date(1970, 1, 1), date(9999, 12, 31)]),
@@ -73,7 +77,9 @@ def test_arrow_gives_the_wall_clocks_of_the_session_that_json_gives(zone: tzinfo
     name = zone.key if isinstance(zone, ZoneInfo) else "+05:30"
     wall_clocks = pc.local_timestamp(moments.cast(pa.timestamp("us", tz=name)))
 
-    from_json, from_arrow = both(schema, pa.RecordBatch.from_arrays([moments, wall_clocks], ["a", "w0"]), zone)
+    from_json, from_arrow = both(
+        schema, pa.RecordBatch.from_arrays([moments, wall_clocks], ["a", "w0"]), zone
+    )
 
     assert [repr(row) for row in from_arrow] == [repr(row) for row in from_json]
 
@@ -88,8 +94,12 @@ def test_a_page_becomes_rows_in_parts_of_a_few_thousand() -> None:
     assert [row for chunk in chunks for row in chunk] == [(number,) for number in range(40_000)]
 
 
-@pytest.mark.parametrize(("root", "kind"), [("DATE", pa.date32()), ("TIMESTAMP_WITHOUT_TIME_ZONE", pa.timestamp("us"))])
-def test_a_year_that_python_has_no_room_for_is_an_error_that_names_the_column(root: str, kind: pa.DataType) -> None:
+@pytest.mark.parametrize(
+    ("root", "kind"), [("DATE", pa.date32()), ("TIMESTAMP_WITHOUT_TIME_ZONE", pa.timestamp("us"))]
+)
+def test_a_year_that_python_has_no_room_for_is_an_error_that_names_the_column(
+    root: str, kind: pa.DataType
+) -> None:
     days = pa.array([10_000_000], pa.int32()).cast(pa.date32())
     table = pa.table({"due": days.cast(kind)})
 
@@ -97,6 +107,8 @@ def test_a_year_that_python_has_no_room_for_is_an_error_that_names_the_column(ro
         list(arrow_rows((Column(name="due", type=LogicalType(root=root)),), None)(table))
 
 
-@pytest.mark.parametrize(("root", "expected"), [("BIGINT", True), ("VARIANT", False), ("INTERVAL_DAY_TIME", False)])
+@pytest.mark.parametrize(
+    ("root", "expected"), [("BIGINT", True), ("VARIANT", False), ("INTERVAL_DAY_TIME", False)]
+)
 def test_what_arrow_would_give_otherwise_comes_as_json(root: str, expected: bool) -> None:
     assert (root in ARROW_ROOTS) is expected

@@ -186,9 +186,13 @@ def test_the_argument_of_a_command_is_a_table() -> None:
 def test_the_place_is_the_name_before_the_cursor() -> None:
     typed = "SELECT am FROM lake.`a b`"
 
-    assert place_at(Document(typed, len("SELECT am"))) == Place(before="SELECT ", begun="am", after=" FROM lake.`a b`")
+    assert place_at(Document(typed, len("SELECT am"))) == Place(
+        before="SELECT ", begun="am", after=" FROM lake.`a b`"
+    )
     assert place_at(Document(typed)) == Place(before="SELECT am FROM ", begun="lake.`a b`", after="")
-    assert place_at(Document("SET 'table.exec.mini-b")) == Place(before="SET '", begun="table.exec.mini-b", after="")
+    assert place_at(Document("SET 'table.exec.mini-b")) == Place(
+        before="SET '", begun="table.exec.mini-b", after=""
+    )
     assert place_at(Document("SELECT 'a' || 'it''s', am")) == Place(
         before="SELECT 'a' || 'it''s', ", begun="am", after=""
     )

@@ -68,7 +68,9 @@ def test_the_keys_of_the_prompt_are_a_setting(tmp_path: Path) -> None:
     assert read_file(file) == ClientConfiguration(editing_mode="vi")
 
 
-def test_the_file_of_the_history_is_a_setting_that_begins_at_the_folder_of_the_settings(tmp_path: Path) -> None:
+def test_the_file_of_the_history_is_a_setting_that_begins_at_the_folder_of_the_settings(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "client.yaml"
     file.write_text("history: old/typed\n")
 
@@ -76,7 +78,9 @@ def test_the_file_of_the_history_is_a_setting_that_begins_at_the_folder_of_the_s
 
 
 def test_the_command_line_is_over_the_files() -> None:
-    files = ClientConfiguration(gateway="http://a:1", schema="s", init=("a",), properties={"k": "1", "l": "1"})
+    files = ClientConfiguration(
+        gateway="http://a:1", schema="s", init=("a",), properties={"k": "1", "l": "1"}
+    )
     asked = ClientConfiguration(gateway="http://b:1", init=("b",), properties={"k": "2"})
 
     assert asked.over(files) == ClientConfiguration(
@@ -86,7 +90,9 @@ def test_the_command_line_is_over_the_files() -> None:
 
 def test_the_users_own_file_is_in_the_configuration_folder() -> None:
     assert own_file({"HOME": "/home/ada"}) == Path("/home/ada/.config/freshtable/client.yaml")
-    assert own_file({"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/ada"}) == Path("/etc/ada/freshtable/client.yaml")
+    assert own_file({"HOME": "/home/ada", "XDG_CONFIG_HOME": "/etc/ada"}) == Path(
+        "/etc/ada/freshtable/client.yaml"
+    )
 
 
 @pytest.mark.parametrize(
@@ -101,7 +107,9 @@ def test_the_users_own_file_is_in_the_configuration_folder() -> None:
         ("a: [", "cannot be read"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_refused_by_its_name_and_key(tmp_path: Path, text: str, reason: str) -> None:
+def test_a_file_that_cannot_be_used_is_refused_by_its_name_and_key(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     file = tmp_path / "client.yaml"
     file.write_text(text)
 
@@ -130,7 +138,12 @@ def test_a_display_has_flinks_defaults_and_what_the_session_says() -> None:
     }
 
     assert Display.of({}) == Display(
-        mode=ResultMode.TABLE, most_rows=1_000_000, verbose=False, time_cost=True, column_width=30, streaming=False
+        mode=ResultMode.TABLE,
+        most_rows=1_000_000,
+        verbose=False,
+        time_cost=True,
+        column_width=30,
+        streaming=False,
     )
     assert Display.of(properties) == Display(
         mode=ResultMode.TABLEAU, most_rows=10, verbose=True, time_cost=False, column_width=20, streaming=True
@@ -162,7 +175,9 @@ def test_a_property_of_the_client_that_cannot_be_used_is_named(key: str, value: 
 def test_a_misspelt_property_of_the_client_is_refused_with_the_nearest_one() -> None:
     check_keys({"sql-client.display.color-schema": "dark", "table.anything": "x"})
 
-    with pytest.raises(ConfigError, match=r"no property sql-client\.verbos; did you mean sql-client\.verbose\?"):
+    with pytest.raises(
+        ConfigError, match=r"no property sql-client\.verbos; did you mean sql-client\.verbose\?"
+    ):
         check_keys({"sql-client.verbos": "true"})
 
 

@@ -29,7 +29,11 @@ def page(
         "resultType": "EOS" if next_token is None else "PAYLOAD",
         "isQueryResult": True,
         "resultKind": "SUCCESS_WITH_CONTENT",
-        "results": {"columns": shown, "rowFormat": "JSON", "data": [{"kind": "INSERT", "fields": row} for row in rows]},
+        "results": {
+            "columns": shown,
+            "rowFormat": "JSON",
+            "data": [{"kind": "INSERT", "fields": row} for row in rows],
+        },
     }
     if next_token is not None:
         body["nextResultUri"] = f"/v3/sessions/{SESSION}/operations/o/result/{next_token}?rowFormat=JSON"
@@ -37,7 +41,10 @@ def page(
 
 
 OK = page({"result": TEXT}, [["OK"]], isQueryResult=False, resultKind="SUCCESS")
-NUMBERS = page({"a": TEXT, "price": PRICE}, [["x", 1.5], ["y", 2]], 1), page({"a": TEXT, "price": PRICE}, [["z", 1e2]])
+NUMBERS = (
+    page({"a": TEXT, "price": PRICE}, [["x", 1.5], ["y", 2]], 1),
+    page({"a": TEXT, "price": PRICE}, [["z", 1e2]]),
+)
 
 
 class Server:
@@ -60,7 +67,9 @@ class Server:
         if path == "/sessions/statements":
             self.statements.append(json.loads(request.content)["statement"])
         properties = {"table.local-time-zone": "Europe/Berlin"}
-        return httpx.Response(200, json={"sessionHandle": SESSION, "operationHandle": "o", "properties": properties})
+        return httpx.Response(
+            200, json={"sessionHandle": SESSION, "operationHandle": "o", "properties": properties}
+        )
 
 
 def connect(server: Callable[[httpx.Request], httpx.Response], **options: Any) -> dbapi.Connection:
@@ -68,7 +77,10 @@ def connect(server: Callable[[httpx.Request], httpx.Response], **options: Any) -
 
 
 def failing(code: str, text: str, status: int = 500, facts: dict[str, Any] | None = None) -> httpx.Response:
-    block = f"<Exception on server side:\nX: y\nCaused by: QueryFailed: {text}\n\tat f(g.py:1)\n\nEnd of exception on server side>"
+    block = (
+        f"<Exception on server side:\nX: y\nCaused by: QueryFailed: {text}\n\tat f(g.py:1)\n\n"
+        "End of exception on server side>"
+    )
     body: dict[str, Any] = {"errors": ["Internal server error.", block]}
     if facts is not None:
         body["error"] = {"code": code, "message": text, "facts": facts}
@@ -151,7 +163,9 @@ def test_a_cursor_is_iterated_and_lets_its_rows_go() -> None:
 
 
 @pytest.mark.parametrize(
-    "answer", [OK, page({"job id": TEXT}, [["ab" * 16]], isQueryResult=False, jobID="ab" * 16)], ids=["ddl", "dml"]
+    "answer",
+    [OK, page({"job id": TEXT}, [["ab" * 16]], isQueryResult=False, jobID="ab" * 16)],
+    ids=["ddl", "dml"],
 )
 def test_a_statement_without_rows_has_no_description(answer: dict[str, Any]) -> None:
     cursor = connect(Server(answer)).cursor()
@@ -175,7 +189,12 @@ def test_a_statement_without_rows_has_no_description(answer: dict[str, Any]) -> 
             "NOT_NULL_ASSERT_VIOLATION",
         ),
         ("QUERY_FAILED", "[X] x SQLSTATE: 23505", "IntegrityError", "X"),
-        ("QUERY_FAILED", "[UNSUPPORTED_FEATURE.X] x SQLSTATE: 0A000", "NotSupportedError", "UNSUPPORTED_FEATURE.X"),
+        (
+            "QUERY_FAILED",
+            "[UNSUPPORTED_FEATURE.X] x SQLSTATE: 0A000",
+            "NotSupportedError",
+            "UNSUPPORTED_FEATURE.X",
+        ),
         ("QUERY_FAILED", "what it says", "ProgrammingError", None),
         ("UNSUPPORTED", "x", "NotSupportedError", None),
         ("INTERNAL", "x", "InternalError", None),
@@ -200,7 +219,11 @@ def test_a_failure_is_the_exception_of_its_kind_with_both_codes(
     ("text", "facts", "kind"),
     [
         ("[X] x", {"error_class": "X", "sqlstate": "22012"}, dbapi.DataError),
-        ("[X] a text of the user: SQLSTATE: 23505", {"error_class": "X", "sqlstate": "42703"}, dbapi.ProgrammingError),
+        (
+            "[X] a text of the user: SQLSTATE: 23505",
+            {"error_class": "X", "sqlstate": "42703"},
+            dbapi.ProgrammingError,
+        ),
         ("[X] of an older gateway SQLSTATE: 22012", {"error_class": "X"}, dbapi.DataError),
     ],
 )
@@ -301,7 +324,10 @@ def streamed(table: pa.Table, next_token: int | None) -> httpx.Response:
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema.with_metadata({"freshtable.columns": "[]"})) as writer:
         writer.write_table(table)
-    headers = {"Content-Type": ARROW_TYPE, "Freshtable-Result-Type": "EOS" if next_token is None else "PAYLOAD"}
+    headers = {
+        "Content-Type": ARROW_TYPE,
+        "Freshtable-Result-Type": "EOS" if next_token is None else "PAYLOAD",
+    }
     if next_token is not None:
         headers["Freshtable-Next-Result-Uri"] = f"/v3/sessions/{SESSION}/operations/o/result/{next_token}"
     return httpx.Response(200, content=sink.getvalue().to_pybytes(), headers=headers)
@@ -312,14 +338,22 @@ def test_the_page_being_read_is_asked_for_again_as_arrow_and_only_its_rows_that_
     first = page({"a": TEXT}, [["x"], ["y"]], 1)
     not_ready = streamed(tables[2], 1)
     not_ready.headers["Freshtable-Result-Type"] = "NOT_READY"
-    server = Server(first, streamed(tables[0], 1), not_ready, streamed(tables[1], 2), streamed(tables[2], None))
+    server = Server(
+        first, streamed(tables[0], 1), not_ready, streamed(tables[1], 2), streamed(tables[2], None)
+    )
     cursor = connect(server).cursor()
     cursor.execute("SELECT 1").fetchone()
 
     batches = list(cursor.fetch_arrow_batches())
 
     assert [batch.to_pylist() for batch in batches] == [[{"a": "y"}], [{"a": "z"}]]
-    assert [path.rpartition("/")[2] for _, path in server.calls if "/result/" in path] == ["0", "0", "1", "1", "2"]
+    assert [path.rpartition("/")[2] for _, path in server.calls if "/result/" in path] == [
+        "0",
+        "0",
+        "1",
+        "1",
+        "2",
+    ]
     assert (cursor.rownumber, cursor.fetchall(), batches[0].schema.metadata) == (3, [], None)
 
 
@@ -350,7 +384,7 @@ def test_a_missing_package_is_named_and_no_row_is_lost(
     assert len(cursor.fetchall()) == 3
 
 
-# ------------------------------------------------------------------------------------------------------- many inserts
+# ----------------------------------------------------------------------------------------------- many inserts
 
 
 def filled(statement: str, rows: list[list[int]]) -> Iterator[str]:
@@ -427,11 +461,14 @@ def test_rows_that_are_only_added_are_changes_too() -> None:
     cursor = connect(Server(*NUMBERS)).cursor().execute("SELECT 1")
 
     assert not cursor.is_changelog
-    assert [(kind, row[0]) for kind, row in cursor.fetch_changes()] == [(RowKind.INSERT, each) for each in "xyz"]
+    assert [(kind, row[0]) for kind, row in cursor.fetch_changes()] == [
+        (RowKind.INSERT, each) for each in "xyz"
+    ]
 
 
 @pytest.mark.parametrize(
-    "method", ["fetchone", "fetchmany", "fetchall", "fetch_arrow", "fetch_df", "fetch_arrow_batches", "__iter__"]
+    "method",
+    ["fetchone", "fetchmany", "fetchall", "fetch_arrow", "fetch_df", "fetch_arrow_batches", "__iter__"],
 )
 def test_a_changelog_is_not_read_as_if_its_rows_were_only_added(method: str) -> None:
     cursor = connect(Server(changelog(next_token=1, changelog=True))).cursor().execute("SELECT 1")

@@ -60,7 +60,9 @@ def test_the_driver_loads_nothing_heavy() -> None:
     heavy = ("pyspark", "fastapi", "pyarrow", "sqlalchemy", "pandas", "orjson")
     code = f"import sys, mt_core.client.dbapi; print([name for name in {heavy} if name in sys.modules])"
 
-    loaded = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    loaded = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True
+    )
 
     assert loaded.stdout.strip() == "[]"
 
@@ -74,7 +76,12 @@ def test_the_driver_loads_nothing_heavy() -> None:
         (
             "freshtable://gw/lake/my%2Fschema?token=t&secure=true&table.local-time-zone=UTC",
             "https://gw:8083",
-            {"token": "t", "catalog": "lake", "schema": "my/schema", "properties": {"table.local-time-zone": "UTC"}},
+            {
+                "token": "t",
+                "catalog": "lake",
+                "schema": "my/schema",
+                "properties": {"table.local-time-zone": "UTC"},
+            },
         ),
         ("freshtable://:secret@[::1]:1", "http://[::1]:1", {"token": "secret"}),
     ],
@@ -119,7 +126,10 @@ def test_an_index_is_refused() -> None:
         (sa.select(sa.literal(1)).offset(2), "SELECT 1 AS anon_1 OFFSET 2"),
         (sa.select(sa.literal("a'\\b")), "SELECT 'a\\'\\\\b' AS anon_1"),
         (sa.select(sa.literal(1)).with_for_update(), "SELECT 1 AS anon_1"),
-        (sa.insert(FARES).values(id=1, paid=2), "INSERT INTO lake.`my-schema`.fares (id, paid) VALUES (1, 2)"),
+        (
+            sa.insert(FARES).values(id=1, paid=2),
+            "INSERT INTO lake.`my-schema`.fares (id, paid) VALUES (1, 2)",
+        ),
         (sa.select(sa.column("a").regexp_match("x")), "SELECT a RLIKE 'x' AS anon_1"),
         (sa.select(~sa.column("a").regexp_match("x")), "SELECT a NOT RLIKE 'x' AS anon_1"),
         (sa.select(sa.column("a").regexp_replace("x", "y")), "SELECT regexp_replace(a, 'x', 'y') AS anon_1"),
@@ -171,8 +181,12 @@ def test_a_logical_type_is_a_column_type_at_any_depth() -> None:
     text = {"type": "VARCHAR", "nullable": True, "length": 2147483647}
     local = {"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "nullable": True, "precision": 6}
     number = {"type": "DECIMAL", "nullable": True, "precision": 38, "scale": 3}
-    fields = [{"name": "a", "fieldType": {"type": "MAP", "nullable": True, "keyType": text, "valueType": number}}]
-    kind = LogicalType(root="ARRAY", extras={"elementType": {"type": "ROW", "nullable": True, "fields": fields}})
+    fields = [
+        {"name": "a", "fieldType": {"type": "MAP", "nullable": True, "keyType": text, "valueType": number}}
+    ]
+    kind = LogicalType(
+        root="ARRAY", extras={"elementType": {"type": "ROW", "nullable": True, "fields": fields}}
+    )
 
     shown = DIALECT.type_compiler_instance.process(column_type(kind))
 

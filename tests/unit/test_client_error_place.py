@@ -39,7 +39,10 @@ def test_a_line_with_a_secret_is_not_shown() -> None:
 
 
 def test_an_open_quote_has_one_caret() -> None:
-    assert place_of(SqlSyntaxError("open", line=1, column=8), "SELECT 'abc", 80) == ["  SELECT 'abc", "         ^"]
+    assert place_of(SqlSyntaxError("open", line=1, column=8), "SELECT 'abc", 80) == [
+        "  SELECT 'abc",
+        "         ^",
+    ]
 
 
 def test_a_line_that_is_wider_than_the_screen_is_cut_around_the_caret() -> None:
@@ -66,7 +69,10 @@ def test_a_line_that_is_wider_than_the_screen_is_cut_around_the_caret() -> None:
         ("Spark's table is gone; create it.", ("Spark's table is gone.", "Create it.")),
         (
             "[TABLE_OR_VIEW_NOT_FOUND] The table `a.b` cannot be found. Verify the spelling. SQLSTATE: 42P01",
-            ("[TABLE_OR_VIEW_NOT_FOUND] The table `a.b` cannot be found.", "Verify the spelling. SQLSTATE: 42P01"),
+            (
+                "[TABLE_OR_VIEW_NOT_FOUND] The table `a.b` cannot be found.",
+                "Verify the spelling. SQLSTATE: 42P01",
+            ),
         ),
         ("Cancelled.", ("Cancelled.", "")),
     ],
@@ -76,7 +82,8 @@ def test_the_way_out_is_parted_from_what_is_wrong(message: str, parts: tuple[str
 
 
 @pytest.mark.parametrize(
-    "error", [SqlSyntaxError("wrong (or not)", line=3, column=6), QueryFailed("wrong (or not)", line=1, position=1)]
+    "error",
+    [SqlSyntaxError("wrong (or not)", line=3, column=6), QueryFailed("wrong (or not)", line=1, position=1)],
 )
 def test_a_place_that_is_shown_is_taken_off_the_text(error: MtError) -> None:
     assert without_place(str(error)) == "wrong (or not)"

@@ -73,16 +73,27 @@ def test_pages_are_fetched_until_the_end_of_the_stream_telling_progress() -> Non
 
 def test_a_refresh_carries_its_headers_and_its_name_in_the_path() -> None:
     server = Server({"operationHandle": "o"})
-    refresh = Refresh(identifier="lake.`a/b`.t", is_periodic=True, request_key="k", table_id="u", attempt=2, force=True)
+    refresh = Refresh(
+        identifier="lake.`a/b`.t", is_periodic=True, request_key="k", table_id="u", attempt=2, force=True
+    )
 
     handle = client_of(server, "secret").refresh(refresh)
 
     request = server.requests[1]
     assert handle == "o"
-    assert request.url.raw_path == f"/v3/sessions/{SESSION}/materialized-tables/lake.%60a%2Fb%60.t/refresh".encode()
+    assert (
+        request.url.raw_path
+        == f"/v3/sessions/{SESSION}/materialized-tables/lake.%60a%2Fb%60.t/refresh".encode()
+    )
     assert {
         name: request.headers[name]
-        for name in ("authorization", "idempotency-key", "freshtable-table", "freshtable-attempt", "freshtable-force")
+        for name in (
+            "authorization",
+            "idempotency-key",
+            "freshtable-table",
+            "freshtable-attempt",
+            "freshtable-force",
+        )
     } == {
         "authorization": "Bearer secret",
         "idempotency-key": "k",
@@ -101,11 +112,15 @@ def test_a_refresh_carries_its_headers_and_its_name_in_the_path() -> None:
             [
                 "Internal server error.",
                 "<Exception on server side:\nSqlGatewayException: a\n\tat x\nCaused by: B: b\n\tat y\n"
-                "Caused by: QueryFailed: [X] first: line\nsecond line\n\tat z\n\nEnd of exception on server side>",
+                "Caused by: QueryFailed: [X] first: line\nsecond line\n\tat z\n\n"
+                "End of exception on server side>",
             ],
             "[X] first: line\nsecond line",
         ),
-        (["RestHandlerException: Bad request\nCaused by: RequestInvalid: token is x.\n\tat f"], "token is x."),
+        (
+            ["RestHandlerException: Bad request\nCaused by: RequestInvalid: token is x.\n\tat f"],
+            "token is x.",
+        ),
     ],
 )
 def test_an_error_body_is_told_by_its_last_cause(errors: list[str], text: str) -> None:
@@ -115,7 +130,10 @@ def test_an_error_body_is_told_by_its_last_cause(errors: list[str], text: str) -
 @pytest.mark.parametrize(
     ("answer", "message"),
     [
-        (httpx.ConnectError("refused"), r"no gateway at http://gw:8083 .*Is the gateway running\?.*freshtable gateway"),
+        (
+            httpx.ConnectError("refused"),
+            r"no gateway at http://gw:8083 .*Is the gateway running\?.*freshtable gateway",
+        ),
         (httpx.ReadTimeout("late"), "The gateway at http://gw:8083 did not answer: late"),
         (httpx.Response(502, text="<html>"), "answered 502 with something that is not JSON"),
         (httpx.Response(500, json={"errors": ["Not found: /x"]}), "^Not found: /x$"),
@@ -129,7 +147,10 @@ def test_every_failure_is_a_gateway_error(answer: httpx.Response | Exception, me
 
 @pytest.mark.parametrize("url", ["localhost:8083", "gateway", "ftp://gateway"])
 def test_a_url_that_is_none_is_refused(url: str) -> None:
-    with GatewayClient(url) as client, pytest.raises(GatewayError, match=f"'{url}' is not the URL of a gateway"):
+    with (
+        GatewayClient(url) as client,
+        pytest.raises(GatewayError, match=f"'{url}' is not the URL of a gateway"),
+    ):
         client.open_session()
 
 

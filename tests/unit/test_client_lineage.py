@@ -20,7 +20,10 @@ DESCRIBED = {
         "freshness": "INTERVAL '1' DAY",
         "stale for": "2 h",
         "late by": "no",
-        "sources": "lake.shop.hourly (table, version 7); lake.shop.`a; b` (view, version ab); lake.shop.gone (table, no versions)",
+        "sources": (
+            "lake.shop.hourly (table, version 7); lake.shop.`a; b` (view, version ab); "
+            "lake.shop.gone (table, no versions)"
+        ),
     },
     "lake.shop.hourly": {
         "identifier": "lake.shop.hourly",
@@ -38,7 +41,9 @@ def rows(statement: str) -> Sequence[Mapping[str, Any]]:
     if table not in DESCRIBED:
         raise GatewayError(f"There is no {table}.")
     column = {"name": "id", "type": "BIGINT"}
-    head = [{"name": "", "type": ""}, {"name": "# Materialized table", "type": ""}] if DESCRIBED[table] else []
+    head = (
+        [{"name": "", "type": ""}, {"name": "# Materialized table", "type": ""}] if DESCRIBED[table] else []
+    )
     return [column, *head, *({"name": key, "type": value} for key, value in DESCRIBED[table].items())]
 
 
@@ -58,12 +63,16 @@ def test_lineage_is_a_tree_down_to_tables_that_others_write() -> None:
 
 
 def diamonds(levels: int, asked: list[str]) -> Callable[[str], Sequence[Mapping[str, Any]]]:
-    """Return what describes two tables a level, that both read both tables of the next level, and notes what is *asked*."""
+    """Return what describes two tables a level, that both read both tables of the next level,
+    and notes what is *asked*.
+    """
 
     def describe(statement: str) -> Sequence[Mapping[str, Any]]:
         asked.append(statement)
         below = int(statement.rpartition("_")[2]) + 1
-        sources = f"left_{below} (table, version 1); right_{below} (table, version 1)" if below < levels else ""
+        sources = (
+            f"left_{below} (table, version 1); right_{below} (table, version 1)" if below < levels else ""
+        )
         facts = {"": "", "# Materialized table": "", "refresh mode": "FULL", "sources": sources}
         return [{"name": key, "type": value} for key, value in facts.items()]
 
@@ -134,12 +143,15 @@ RUN = {
     [
         (
             {},
-            "lake.shop.daily: the PERIODIC refresh of 2026-01-02 03:04:06 computed rows by append and ended as SUCCEEDED, "
-            "because: lake.shop.orders changed.",
+            "lake.shop.daily: the PERIODIC refresh of 2026-01-02 03:04:06 computed rows by append and ended "
+            "as SUCCEEDED, because: lake.shop.orders changed.",
         ),
         (
             {"decision": SKIP, "status": "SKIPPED", "reason": "no source has changed", "strategy": None},
-            "lake.shop.daily: the PERIODIC refresh of 2026-01-02 03:04:06 was skipped, because: no source has changed.",
+            (
+                "lake.shop.daily: the PERIODIC refresh of 2026-01-02 03:04:06 was skipped, because: "
+                "no source has changed."
+            ),
         ),
         (
             {"decision": None, "status": "QUEUED", "reason": None, "started at": None, "strategy": None},

@@ -19,7 +19,9 @@ from mt_core.errors import SqlSyntaxError
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]))
 SHORT_DECIMALS = st.builds(
-    lambda digits, exponent: Decimal(digits).scaleb(exponent), st.integers(-(10**18), 10**18), st.integers(-19, 19)
+    lambda digits, exponent: Decimal(digits).scaleb(exponent),
+    st.integers(-(10**18), 10**18),
+    st.integers(-19, 19),
 )
 SCALARS = st.one_of(
     st.none(),
@@ -33,7 +35,9 @@ SCALARS = st.one_of(
     st.datetimes(),
     st.timedeltas(timedelta(days=-9999), timedelta(days=9999)),
 )
-VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4))
+VALUES = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(TEXTS, inner, max_size=4)
+)
 
 
 @pytest.mark.parametrize(

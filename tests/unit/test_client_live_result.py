@@ -107,12 +107,15 @@ def test_of_a_result_without_end_the_last_rows_are_kept(source: Source) -> None:
         assert all_rows(taken)[0] == ["3500"]
 
 
-def test_a_snapshot_stays_while_it_is_looked_at_and_the_gateway_waits_after_as_many_rows_again(source: Source) -> None:
+def test_a_snapshot_stays_while_it_is_looked_at_and_the_gateway_waits_after_as_many_rows_again(
+    source: Source,
+) -> None:
     with followed(source, page(*range(1_000)), Shown.LAST, most_rows=1_000) as result:
         looked_at = result.snapshot()
         source.wait_asked(1)
         source.give(page(*range(1_000, 2_000)), page(*range(2_000, 3_000)))
-        # The page after the next one is asked for when the next one has found its place, which it does not before a snapshot.
+        # The page after the next one is asked for when the next one has found its place,
+        # which it does not before a snapshot.
         source.wait_asked(1)
         before = all_rows(looked_at)
         held_up = source.asked.acquire(blocking=False)
@@ -157,7 +160,11 @@ def test_an_error_ends_the_rows_and_keeps_those_that_came(source: Source) -> Non
     with followed(source, page(1), Shown.LAST) as result:
         taken = ended(result)
 
-        assert (all_rows(taken), str(taken.error), taken.has_ended) == ([["1"], ["2"]], "The query failed.", True)
+        assert (all_rows(taken), str(taken.error), taken.has_ended) == (
+            [["1"], ["2"]],
+            "The query failed.",
+            True,
+        )
 
 
 def test_a_page_that_comes_after_the_end_is_dropped(source: Source) -> None:

@@ -27,7 +27,9 @@ from mt_core.client.session import Heartbeat, session_change
         ("", None),
     ],
 )
-def test_what_a_statement_changes_in_its_session_is_named_without_values(statement: str, change: str | None) -> None:
+def test_what_a_statement_changes_in_its_session_is_named_without_values(
+    statement: str, change: str | None
+) -> None:
     assert session_change(statement) == change
 
 

@@ -34,7 +34,9 @@ def on_disk(folder: Path) -> list[int]:
     """Return the sizes of the files in *folder* that this process has open, named or not."""
     opened = [Path("/proc/self/fd", number) for number in os.listdir("/proc/self/fd")]
     return [
-        path.stat().st_size for path in opened if path.is_symlink() and str(path.readlink()).startswith(str(folder))
+        path.stat().st_size
+        for path in opened
+        if path.is_symlink() and str(path.readlink()).startswith(str(folder))
     ]
 
 
@@ -91,7 +93,9 @@ def test_nothing_is_left_of_rows_after_a_process_that_was_killed(folder: Path) -
         "os.kill(os.getpid(), signal.SIGKILL)"
     )
 
-    killed = subprocess.run([sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(folder)}, check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", code], env={**os.environ, "TMPDIR": str(folder)}, check=False
+    )
 
     assert (killed.returncode, list(folder.iterdir())) == (-signal.SIGKILL, [])
 
@@ -102,7 +106,9 @@ def test_rows_that_cannot_be_written_are_refused_with_the_ways_out_and_stay_in_m
     monkeypatch.setattr("tempfile.tempdir", "/dev/null")
     spool = Spool()
 
-    with pytest.raises(ConfigError, match=r"kept in /dev/null: Not a directory; make room there, or set TMPDIR"):
+    with pytest.raises(
+        ConfigError, match=r"kept in /dev/null: Not a directory; make room there, or set TMPDIR"
+    ):
         spool.add(rows(0, SEGMENT_ROWS))
     assert spool.rows(0, 9_000) == rows(0, SEGMENT_ROWS)
 

@@ -80,7 +80,9 @@ def test_json_is_one_object_per_row() -> None:
 @pytest.mark.parametrize(
     ("form", "seen"), [(Form.TABLE, False), (Form.TABLEAU, False), (Form.CSV, True), (Form.JSON, True)]
 )
-def test_a_statement_without_content_prints_nothing_and_only_people_miss_it(form: Form, *, seen: bool) -> None:
+def test_a_statement_without_content_prints_nothing_and_only_people_miss_it(
+    form: Form, *, seen: bool
+) -> None:
     out = StringIO()
 
     told = print_result([page(["OK"], columns=(Column(name="result"),), has_content=False)], form, out)
@@ -282,7 +284,9 @@ def test_tsv_escapes_what_would_end_a_value_and_has_a_mark_for_null() -> None:
 
 
 def test_tsv_has_the_kind_of_each_change_first() -> None:
-    assert printed(Form.TSV, changelog(*CHANGES[1:3]), changelog()) == "op\tcity\tn\n+I\tOslo\t1\n-U\tRome\t1\n"
+    assert (
+        printed(Form.TSV, changelog(*CHANGES[1:3]), changelog()) == "op\tcity\tn\n+I\tOslo\t1\n-U\tRome\t1\n"
+    )
 
 
 def test_vertical_is_a_line_a_value_and_counts_the_rows_of_all_pages() -> None:
@@ -348,7 +352,9 @@ def test_a_value_of_each_type_is_shown_as_by_flink(file: Path, form: Form) -> No
     assert text in out.getvalue()
 
 
-def test_a_long_table_is_one_grid_whose_rows_are_out_before_the_next_page_is_asked_for(tmp_path: Path) -> None:
+def test_a_long_table_is_one_grid_whose_rows_are_out_before_the_next_page_is_asked_for(
+    tmp_path: Path,
+) -> None:
     file, seen = tmp_path / "out", list[int]()
 
     def pages() -> Iterator[ResultPage]:

@@ -65,7 +65,10 @@ def test_a_last_line_for_the_editor_is_taken_off() -> None:
             "SELECT `a b`, 1.5 FROM t -- all",
             "keyword:SELECT identifier:`a b` symbol:, number:1.5 keyword:FROM word:t comment:-- all",
         ),
-        ("from t where x = 'it''s';", "keyword:from word:t keyword:where word:x symbol:= string:'it''s' symbol:;"),
+        (
+            "from t where x = 'it''s';",
+            "keyword:from word:t keyword:where word:x symbol:= string:'it''s' symbol:;",
+        ),
         ("SELECT 'open ; FROM", "keyword:SELECT string:'open ; FROM"),
         ("SELECT 1 /* open", "keyword:SELECT number:1 comment:/* open"),
         ("  ", ""),

@@ -18,7 +18,9 @@ LOCAL = LogicalType(root="TIMESTAMP_WITH_LOCAL_TIME_ZONE", extras={"precision": 
 PLAIN = LogicalType(root="TIMESTAMP_WITHOUT_TIME_ZONE", extras={"precision": 6})
 BYTES = LogicalType(root="VARBINARY", extras={"length": 2147483647})
 DECIMAL = LogicalType(root="DECIMAL", extras={"precision": 38, "scale": 2})
-DAY_TIME = LogicalType(root="INTERVAL_DAY_TIME", extras={"precision": 6, "fractionalPrecision": 6, "resolution": "DAY"})
+DAY_TIME = LogicalType(
+    root="INTERVAL_DAY_TIME", extras={"precision": 6, "fractionalPrecision": 6, "resolution": "DAY"}
+)
 YEAR_MONTH = LogicalType(root="INTERVAL_YEAR_MONTH", extras={"precision": 4, "resolution": "YEAR_TO_MONTH"})
 
 
@@ -56,9 +58,19 @@ CASES: list[tuple[LogicalType, Any, Any, pa.DataType]] = [
         time(1, 2, 3, 500000),
         pa.time64("us"),
     ),
-    (PLAIN, "2024-01-02T03:04:05.12", datetime(2024, 1, 2, 3, 4, 5, 120000), pa.timestamp("us")),  # noqa: DTZ001
+    (
+        PLAIN,
+        "2024-01-02T03:04:05.12",
+        datetime(2024, 1, 2, 3, 4, 5, 120000),  # noqa: DTZ001
+        pa.timestamp("us"),
+    ),
     (LOCAL, "2024-07-01T14:00:00Z", datetime(2024, 7, 1, 14, tzinfo=BERLIN), pa.timestamp("us", "UTC")),
-    (DAY_TIME, -93784500, -timedelta(days=1, hours=2, minutes=3, seconds=4, milliseconds=500), pa.duration("us")),
+    (
+        DAY_TIME,
+        -93784500,
+        -timedelta(days=1, hours=2, minutes=3, seconds=4, milliseconds=500),
+        pa.duration("us"),
+    ),
     (YEAR_MONTH, 14, 14, pa.int32()),
     (LogicalType(root="VARIANT"), '{"a":1}', '{"a":1}', pa.string()),
     (
@@ -84,7 +96,9 @@ CASES: list[tuple[LogicalType, Any, Any, pa.DataType]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "shown", "value", "arrow"), CASES, ids=[str(case[0].root) for case in CASES])
+@pytest.mark.parametrize(
+    ("kind", "shown", "value", "arrow"), CASES, ids=[str(case[0].root) for case in CASES]
+)
 def test_json_becomes_the_python_object_and_the_arrow_value_of_its_type(
     kind: LogicalType, shown: object, value: object, arrow: pa.DataType
 ) -> None:
@@ -119,9 +133,16 @@ def test_an_arrow_table_keeps_names_nullability_and_comments_without_rows_too() 
 
 @pytest.mark.parametrize(
     ("kind", "shown"),
-    [(LogicalType(root="DATE"), "+12024-01-01"), (PLAIN, "-0001-01-01T00:00:00"), (DAY_TIME, 2**62), (BYTES, "x")],
+    [
+        (LogicalType(root="DATE"), "+12024-01-01"),
+        (PLAIN, "-0001-01-01T00:00:00"),
+        (DAY_TIME, 2**62),
+        (BYTES, "x"),
+    ],
 )
-def test_a_value_python_has_no_room_for_names_its_column_and_the_way_out(kind: LogicalType, shown: object) -> None:
+def test_a_value_python_has_no_room_for_names_its_column_and_the_way_out(
+    kind: LogicalType, shown: object
+) -> None:
     with pytest.raises(UnreadableValue, match=r"Column late has the value .* CAST it to STRING"):
         rows_converter([Column(name="late", type=kind)], None)([[None], [shown], [None]])
 

@@ -183,7 +183,12 @@ def test_a_search_through_many_rows_is_ended_by_a_person_and_leaves_the_cursor_w
     ended = press(view, key)
 
     assert (begun[-1], searching) == ("20000 rows have no bergen. Ctrl-C ends t", True)
-    assert (ended[-1], view.is_working, view.selected, view.has_left) == ("The search was ended.", False, 0, False)
+    assert (ended[-1], view.is_working, view.selected, view.has_left) == (
+        "The search was ended.",
+        False,
+        0,
+        False,
+    )
 
 
 def test_another_key_ends_a_search_and_does_what_it_is_for(make: Make) -> None:
@@ -301,7 +306,11 @@ def test_a_row_is_opened_with_its_values_folded_and_scrolled(make: Make) -> None
 def test_columns_that_do_not_fit_are_cut_and_the_others_are_reached_aside(make: Make) -> None:
     columns = tuple(Column(name=f"c{number}", type=STRING) for number in range(4))
     first = ResultPage(
-        columns=columns, rows=[[letter * 25 for letter in "abcd"]], is_query=True, has_content=True, is_last=False
+        columns=columns,
+        rows=[[letter * 25 for letter in "abcd"]],
+        is_query=True,
+        has_content=True,
+        is_last=False,
     )
     view = make(first, column_width=15)
 
@@ -347,7 +356,7 @@ def test_a_view_without_rows_takes_every_key(make: Make) -> None:
     assert lines[0].startswith("row 0 of 0 | page 1 of 1 | refresh 1 s")
 
 
-# --------------------------------------------------------------------------------------------------- rows that are chosen
+# --------------------------------------------------------------------------------------- rows that are chosen
 
 
 def finish(view: View) -> list[str]:
@@ -362,7 +371,9 @@ def values(view: View) -> list[str | None]:
 
 def of_type(root: str, *rows: object, **extras: int) -> ResultPage:
     columns = (Column(name="v", type=LogicalType(root=root, extras=extras)),)
-    return ResultPage(columns=columns, rows=[[row] for row in rows], is_query=True, has_content=True, is_last=False)
+    return ResultPage(
+        columns=columns, rows=[[row] for row in rows], is_query=True, has_content=True, is_last=False
+    )
 
 
 @pytest.mark.parametrize(
@@ -377,7 +388,12 @@ def of_type(root: str, *rows: object, **extras: int) -> ResultPage:
         (of_type("BOOLEAN", True, False), ["FALSE", "TRUE"]),
         (of_type("VARCHAR", "b", "B", "a10", "a9"), ["B", "a10", "a9", "b"]),
         (
-            of_type("TIMESTAMP_WITH_LOCAL_TIME_ZONE", "2026-01-01T00:00:00.5Z", "2026-01-01T00:00:00Z", precision=3),
+            of_type(
+                "TIMESTAMP_WITH_LOCAL_TIME_ZONE",
+                "2026-01-01T00:00:00.5Z",
+                "2026-01-01T00:00:00Z",
+                precision=3,
+            ),
             ["2026-01-01 00:00:00.000", "2026-01-01 00:00:00.500"],
         ),
         (of_type("INTERVAL_YEAR_MONTH", 120, 2, -1), ["-0-01", "+0-02", "+10-00"]),
@@ -398,7 +414,9 @@ def test_rows_are_ordered_by_the_values_of_a_column_and_not_by_their_texts(
     assert view.order is None
 
 
-@pytest.mark.parametrize(("name", "first"), [("n", "0"), ("-N", "2"), ("2", "2"), ("ci", "2"), ("-city", "0")])
+@pytest.mark.parametrize(
+    ("name", "first"), [("n", "0"), ("-N", "2"), ("2", "2"), ("ci", "2"), ("-city", "0")]
+)
 def test_a_column_is_named_by_its_name_its_beginning_or_its_number(make: Make, name: str, first: str) -> None:
     view = make(page(range(3)))
 
@@ -417,7 +435,9 @@ def test_a_column_that_there_is_not_is_named_and_the_rows_stay(make: Make, name:
     assert view.order is None
 
 
-def test_rows_are_chosen_by_a_text_and_keep_their_order_and_all_keys_work_on_them(make: Make, coming: Coming) -> None:
+def test_rows_are_chosen_by_a_text_and_keep_their_order_and_all_keys_work_on_them(
+    make: Make, coming: Coming
+) -> None:
     view = make(page(range(9)))
     coming.end(view)
     view.refresh()
@@ -507,7 +527,9 @@ def test_a_key_while_more_rows_are_put_in_order_leaves_those_before_in_theirs(
     assert values(view)[:2] == (["30499", "30498"] if shown is Shown.FIRST else ["30999", "30998"])
 
 
-def test_an_order_of_more_rows_that_a_person_ends_does_not_begin_again_by_itself(make: Make, coming: Coming) -> None:
+def test_an_order_of_more_rows_that_a_person_ends_does_not_begin_again_by_itself(
+    make: Make, coming: Coming
+) -> None:
     view = make(page(range(30_000)), most_rows=100_000)
     press(view, "f", "9", "enter")
     finish(view)
@@ -530,7 +552,7 @@ def test_the_rows_of_a_changelog_are_chosen_too(make: Make, shown: Shown, expect
     assert [row[: len(expected)] for row in view.snapshot.read(0, view.count, view.order)] == [expected]
 
 
-# ------------------------------------------------------------------------------------------------------ rows that are taken
+# ---------------------------------------------------------------------------------------- rows that are taken
 
 
 @pytest.mark.parametrize(
@@ -605,7 +627,9 @@ def test_a_file_that_cannot_be_written_is_named_and_the_view_goes_on(
 
 
 def hold_saving(view: View) -> tuple[threading.Event, threading.Event]:
-    """Have a columnar file of *view* wait for the time zone; return what is set when it waits, and what lets it go on."""
+    """Have a columnar file of *view* wait for the time zone; return what is set when it waits,
+    and what lets it go on.
+    """
     asked, answered = threading.Event(), threading.Event()
 
     def properties() -> dict[str, str]:
@@ -677,17 +701,21 @@ def test_of_more_rows_than_a_clipboard_takes_the_first_ones_are_copied_whole(mak
 
 def test_a_row_that_no_clipboard_takes_leaves_the_clipboard_as_it_is(make: Make) -> None:
     columns = (Column(name="text", type=STRING),)
-    view = make(ResultPage(columns=columns, rows=[["x" * 80_000]], is_query=True, has_content=True, is_last=False))
+    view = make(
+        ResultPage(columns=columns, rows=[["x" * 80_000]], is_query=True, has_content=True, is_last=False)
+    )
 
     press(view, "c")
 
     assert (view.copied, view.notice) == (None, "The row is more than a clipboard takes; V saves it.")
 
 
-# -------------------------------------------------------------------------------------------------------- a sign of life
+# --------------------------------------------------------------------------------------------- a sign of life
 
 
-def test_a_view_says_since_when_it_has_been_starting_and_when_rows_came_last(make: Make, coming: Coming) -> None:
+def test_a_view_says_since_when_it_has_been_starting_and_when_rows_came_last(
+    make: Make, coming: Coming
+) -> None:
     clock = [100.0]
     view = make(page(()), Shown.LAST)
     view.now, view.began = (lambda: clock[0]), 95.0

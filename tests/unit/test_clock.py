@@ -77,4 +77,11 @@ def test_the_machine_s_clock_is_sure_of_the_present() -> None:
 def test_an_instant_further_ahead_than_any_is_stored_is_not_waited_for() -> None:
     waited_for = [None, NOON - HOUR, NOON, NOON + timedelta(seconds=1), NOON + HOUR, NOON + 2 * HOUR]
 
-    assert [is_ahead(instant, NOON, HOUR) for instant in waited_for] == [False, False, False, True, True, False]
+    assert [is_ahead(instant, NOON, HOUR) for instant in waited_for] == [
+        False,
+        False,
+        False,
+        True,
+        True,
+        False,
+    ]

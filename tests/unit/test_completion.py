@@ -18,7 +18,10 @@ class Names(SessionNames):
         ("shop",): ["sales"],
         ("lake", "shop"): ["sales"],
     }
-    COLUMNS: ClassVar[dict[Name, list[str]]] = {("orders",): ["id", "amount"], ("shop", "sales"): ["ds", "total"]}
+    COLUMNS: ClassVar[dict[Name, list[str]]] = {
+        ("orders",): ["id", "amount"],
+        ("shop", "sales"): ["ds", "total"],
+    }
 
     def __init__(self) -> None:
         pass

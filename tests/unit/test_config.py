@@ -36,7 +36,7 @@ def source_of(config: Config, key: str) -> str:
     return next(source for found, _, source in config.rows() if found == key)
 
 
-# ------------------------------------------------------------------------------------------------------------- defaults
+# --------------------------------------------------------------------------------------------------- defaults
 
 
 def test_without_anything_the_embedded_defaults_hold(tmp_path: Path) -> None:
@@ -94,7 +94,7 @@ def test_a_machine_without_a_zone_is_in_utc(tmp_path: Path) -> None:
     assert machine_zone({}, tmp_path / "missing") == "UTC"
 
 
-# ----------------------------------------------------------------------------------------------------------- precedence
+# ------------------------------------------------------------------------------------------------- precedence
 
 
 def test_later_wins_default_file_environment_override_home(tmp_path: Path) -> None:
@@ -146,7 +146,9 @@ def test_a_list_is_joined_with_commas(tmp_path: Path) -> None:
 
 
 def test_settings_of_spark_are_kept_as_they_are_written(tmp_path: Path) -> None:
-    file = written(tmp_path, "spark:\n  sql.shuffle.partitions: 2\n  eventLog.enabled: on\n  x: 1:30\nspark.y: ' z '")
+    file = written(
+        tmp_path, "spark:\n  sql.shuffle.partitions: 2\n  eventLog.enabled: on\n  x: 1:30\nspark.y: ' z '"
+    )
 
     config = load_config(file, overrides=["spark.x=a=b"])
 
@@ -159,18 +161,23 @@ def test_settings_of_spark_are_kept_as_they_are_written(tmp_path: Path) -> None:
 
 
 def test_variables_that_are_not_ours_are_passed_over() -> None:
-    environ = {"FRESHTABLE_REGISTRY_SERVICE_HOST": "10.0.0.1", "FRESHTABLE_PORT": "tcp://10.0.0.1:8083", "PATH": "/bin"}
+    environ = {
+        "FRESHTABLE_REGISTRY_SERVICE_HOST": "10.0.0.1",
+        "FRESHTABLE_PORT": "tcp://10.0.0.1:8083",
+        "PATH": "/bin",
+    }
 
     assert load_config(environ=environ).values == load_config().values
 
 
-# ------------------------------------------------------------------------------------------------------ scheduler options
+# ------------------------------------------------------------------------------------------ scheduler options
 
 
 def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Path) -> None:
     file = written(
         tmp_path,
-        "workflow-scheduler:\n  type: airflow\n  airflow:\n    endpoint: http://file\n    user: u\n  other.x: y",
+        "workflow-scheduler:\n  type: airflow\n  airflow:\n    endpoint: http://file\n"
+        "    user: u\n  other.x: y",
     )
     environ = {
         "FRESHTABLE_WORKFLOW_SCHEDULER_AIRFLOW_PASSWORD": "p",
@@ -188,14 +195,17 @@ def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Pat
     }
 
 
-# ---------------------------------------------------------------------------------------------------------------- errors
+# ----------------------------------------------------------------------------------------------------- errors
 
 
 @pytest.mark.parametrize(
     ("override", "message"),
     [
         (f"{PORT}=x", f"{PORT}: 'x' (-D {PORT}) cannot be used; expected a whole number from 0 to 65535."),
-        (f"{PORT}=70000", f"{PORT}: '70000' (-D {PORT}) cannot be used; expected a whole number from 0 to 65535."),
+        (
+            f"{PORT}=70000",
+            f"{PORT}: '70000' (-D {PORT}) cannot be used; expected a whole number from 0 to 65535.",
+        ),
         (f"{PORT}=", f"{PORT}: '' (-D {PORT}) cannot be used; expected a whole number from 0 to 65535."),
         (
             "materialized-table.history=7",
@@ -204,12 +214,16 @@ def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Pat
         ),
         (
             "materialized-table.default-freshness.full=500 ms",
-            "materialized-table.default-freshness.full: '500 ms' (-D materialized-table.default-freshness.full) cannot be "
+            "materialized-table.default-freshness.full: "
+            "'500 ms' (-D materialized-table.default-freshness.full) cannot be "
             "used; expected a duration such as 30 min, 10 s, 500 ms, 1 h or 7 d, at least 1 s.",
         ),
         (
             "execution.runtime-mode=fast",
-            "execution.runtime-mode: 'fast' (-D execution.runtime-mode) cannot be used; expected batch or streaming.",
+            (
+                "execution.runtime-mode: 'fast' (-D execution.runtime-mode) cannot be used; "
+                "expected batch or streaming."
+            ),
         ),
         (
             "table.local-time-zone=Mars",
@@ -223,13 +237,19 @@ def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Pat
         ),
         (
             "workflow-scheduler.type=",
-            "workflow-scheduler.type: '' (-D workflow-scheduler.type) cannot be used; expected a text that is not empty.",
+            (
+                "workflow-scheduler.type: '' (-D workflow-scheduler.type) cannot be used; "
+                "expected a text that is not empty."
+            ),
         ),
         (PORT, f"-D {PORT}: expected key=value, for example -D workflow-scheduler.type=memory."),
         ("=x", "-D =x: expected key=value, for example -D workflow-scheduler.type=memory."),
         (
             "sql-gateway.endpoint.rest.prot=1",
-            f"sql-gateway.endpoint.rest.prot (-D sql-gateway.endpoint.rest.prot) is not a setting; did you mean {PORT}?",
+            (
+                "sql-gateway.endpoint.rest.prot (-D sql-gateway.endpoint.rest.prot) is not a setting; "
+                f"did you mean {PORT}?"
+            ),
         ),
         (
             "regisrty.url=x",
@@ -237,7 +257,10 @@ def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Pat
         ),
         (
             "workflow-scheduler.typ=x",
-            "workflow-scheduler.typ (-D workflow-scheduler.typ) is not a setting; did you mean workflow-scheduler.type?",
+            (
+                "workflow-scheduler.typ (-D workflow-scheduler.typ) is not a setting; "
+                "did you mean workflow-scheduler.type?"
+            ),
         ),
         ("zzz=x", "zzz (-D zzz) is not a setting; docs/settings.md lists all settings."),
     ],
@@ -268,7 +291,10 @@ def test_a_wrong_value_names_the_environment_variable() -> None:
         ("- a\n- b", "FILE: expected settings as `key: value`, found list."),
         ("just text", "FILE: expected settings as `key: value`, found str."),
         ("a: 1\nb: [1\nc: 2", "FILE, line 3: this is not YAML: expected ',' or ']', but got ':'."),
-        ("a: 1\n\tb: 2", "FILE, line 2: this is not YAML: found character '\\t' that cannot start any token."),
+        (
+            "a: 1\n\tb: 2",
+            "FILE, line 2: this is not YAML: found character '\\t' that cannot start any token.",
+        ),
     ],
 )
 def test_a_wrong_file_is_named(tmp_path: Path, text: str, message: str) -> None:
@@ -295,7 +321,7 @@ def test_a_file_that_is_not_text_is_named(tmp_path: Path) -> None:
         load_config(file)
 
 
-# ---------------------------------------------------------------------------------------------------------------- values
+# ----------------------------------------------------------------------------------------------------- values
 
 
 @pytest.mark.parametrize(
@@ -356,7 +382,7 @@ def test_asking_for_another_type_is_a_mistake_of_ours() -> None:
         config.duration(PORT)
 
 
-# --------------------------------------------------------------------------------------------------------------- secrets
+# ---------------------------------------------------------------------------------------------------- secrets
 
 
 def test_no_secret_is_in_the_rows_or_the_repr() -> None:
@@ -380,7 +406,7 @@ def test_no_secret_is_in_the_rows_or_the_repr() -> None:
     assert config.registry_url.reveal() == "postgresql://u:hunter2@h/db"
 
 
-# ----------------------------------------------------------------------------------------------------------------- docs
+# ------------------------------------------------------------------------------------------------------- docs
 
 
 def test_rows_are_ordered_and_hold_every_setting() -> None:
@@ -395,20 +421,30 @@ def test_the_table_for_the_docs_has_a_line_for_every_setting() -> None:
     assert len(lines) == len(SETTINGS) + 2
     assert all(line.count(" | ") == 4 for line in lines if not line.startswith("|---"))
     assert (
-        f"| `{PORT}` | integer | `8083` | `{PORT_VARIABLE}` | Port the gateway listens on; 0 takes any free port. |"
-        in lines
-    )
+        f"| `{PORT}` | integer | `8083` | `{PORT_VARIABLE}` | Port the gateway listens on; "
+        "0 takes any free port. |"
+    ) in lines
 
 
 def test_no_two_settings_share_a_key_or_a_variable() -> None:
     assert (
-        len({setting.key for setting in SETTINGS}) == len({setting.variable for setting in SETTINGS}) == len(SETTINGS)
+        len({setting.key for setting in SETTINGS})
+        == len({setting.variable for setting in SETTINGS})
+        == len(SETTINGS)
     )
 
 
 @pytest.mark.parametrize(
     ("text", "size"),
-    [("0", 0), ("1024", 1024), ("7 b", 7), ("64 kb", 65536), ("256mb", 2**28), ("1 GB", 2**30), ("2 t", 2**41)],
+    [
+        ("0", 0),
+        ("1024", 1024),
+        ("7 b", 7),
+        ("64 kb", 65536),
+        ("256mb", 2**28),
+        ("1 GB", 2**30),
+        ("2 t", 2**41),
+    ],
 )
 def test_sizes(text: str, size: int) -> None:
     assert value_of(Setting(key="k", kind=Kind.SIZE, help=""), text, "here") == size

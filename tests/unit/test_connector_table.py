@@ -31,11 +31,15 @@ def spark_sql(sql: str) -> str:
             "CREATE TABLE IF NOT EXISTS c.d.`t 1` (a BIGINT NOT NULL, b STRING COMMENT 'it''s') COMMENT 'c' "
             "PARTITIONED BY (b) WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '/x', "
             "'csv.field-delimiter' = ';', 'csv.ignore-parse-errors' = 'true', 'csv.header' = 'true')",
-            "CREATE TABLE IF NOT EXISTS `c`.`d`.`t 1` (`a` BIGINT NOT NULL, `b` STRING COMMENT 'it\\'s') USING csv OPTIONS "
-            "('path' = '/x', 'sep' = ';', 'mode' = 'DROPMALFORMED', 'header' = 'true') PARTITIONED BY (`b`) COMMENT 'c'",
+            "CREATE TABLE IF NOT EXISTS `c`.`d`.`t 1` (`a` BIGINT NOT NULL, `b` STRING COMMENT 'it\\'s') "
+            "USING csv OPTIONS ('path' = '/x', 'sep' = ';', 'mode' = 'DROPMALFORMED', 'header' = 'true') "
+            "PARTITIONED BY (`b`) COMMENT 'c'",
         ),
         (
-            "CREATE TABLE t (a INT) WITH ('connector' = 'JSON', 'path' = '/x', 'json.timestamp-format.standard' = 'SQL')",
+            (
+                "CREATE TABLE t (a INT) WITH ('connector' = 'JSON', 'path' = '/x', "
+                "'json.timestamp-format.standard' = 'SQL')"
+            ),
             "CREATE TABLE `t` (`a` INT) USING json OPTIONS ('path' = '/x', 'timestampFormat' = "
             "'yyyy-MM-dd HH:mm:ss[.SSSSSS]', 'timestampNTZFormat' = 'yyyy-MM-dd HH:mm:ss[.SSSSSS]')",
         ),
@@ -48,10 +52,10 @@ def spark_sql(sql: str) -> str:
             "CREATE TABLE `t` (`a` INT) USING iceberg LOCATION '/x' TBLPROPERTIES ('format-version' = '3')",
         ),
         (
-            "CREATE TABLE t (a INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://h/d', 'table-name' = 's.t', "
-            "'username' = 'u', 'password' = 'p', 'scan.fetch-size' = '10')",
-            "CREATE TABLE `t` (`a` INT) USING jdbc OPTIONS ('url' = 'jdbc:postgresql://h/d', 'dbtable' = 's.t', "
-            "'user' = 'u', 'password' = 'p', 'fetchsize' = '10', 'driver' = 'org.postgresql.Driver')",
+            "CREATE TABLE t (a INT) WITH ('connector' = 'jdbc', 'url' = 'jdbc:postgresql://h/d', "
+            "'table-name' = 's.t', 'username' = 'u', 'password' = 'p', 'scan.fetch-size' = '10')",
+            "CREATE TABLE `t` (`a` INT) USING jdbc OPTIONS ('url' = 'jdbc:postgresql://h/d', 'dbtable' = "
+            "'s.t', 'user' = 'u', 'password' = 'p', 'fetchsize' = '10', 'driver' = 'org.postgresql.Driver')",
         ),
         (
             "CREATE OR REPLACE TEMPORARY TABLE t (a INT, PRIMARY KEY (a) NOT ENFORCED) PARTITIONED BY (a) "
@@ -60,7 +64,8 @@ def spark_sql(sql: str) -> str:
             "'freshtable.partition-keys' = '`a`')",
         ),
         (
-            "CREATE TEMPORARY TABLE t (b INT, A INT, c TIMESTAMP(3), WATERMARK FOR c AS c - INTERVAL '5' SECOND) "
+            "CREATE TEMPORARY TABLE t (b INT, A INT, c TIMESTAMP(3), "
+            "WATERMARK FOR c AS c - INTERVAL '5' SECOND) "
             "PARTITIONED BY (a, b) WITH ('connector' = 'filesystem', 'format' = 'json', 'path' = '/x')",
             "CREATE TEMPORARY VIEW `t` (`b` INT, `A` INT, `c` TIMESTAMP) USING json OPTIONS ('path' = '/x', "
             "'freshtable.partition-keys' = '`a`.`b`', 'freshtable.watermark.column' = 'c', "
@@ -68,7 +73,10 @@ def spark_sql(sql: str) -> str:
         ),
         (
             "CREATE TABLE t (a INT) COMMENT 'c' PARTITIONED BY (a) WITH ('write.format.default' = 'orc')",
-            "CREATE TABLE `t` (`a` INT) PARTITIONED BY (`a`) COMMENT 'c' TBLPROPERTIES ('write.format.default' = 'orc')",
+            (
+                "CREATE TABLE `t` (`a` INT) PARTITIONED BY (`a`) COMMENT 'c' "
+                "TBLPROPERTIES ('write.format.default' = 'orc')"
+            ),
         ),
         (
             "CREATE TABLE t WITH ('k' = 'v') AS SELECT 1 AS a",
@@ -87,7 +95,10 @@ def spark_sql(sql: str) -> str:
             "CREATE TABLE `t` USING parquet AS SELECT 1 AS a",
         ),
         (
-            "CREATE OR REPLACE TABLE t WITH ('connector' = 'iceberg') AS (WITH x AS (SELECT 1) SELECT * FROM x);",
+            (
+                "CREATE OR REPLACE TABLE t WITH ('connector' = 'iceberg') AS (WITH x AS (SELECT 1) SELECT * "
+                "FROM x);"
+            ),
             "CREATE OR REPLACE TABLE `t` USING iceberg AS (WITH x AS (SELECT 1) SELECT * FROM x)",
         ),
         (
@@ -130,9 +141,16 @@ def test_a_table_without_a_connector_is_sparks(sql: str) -> None:
         (
             "CREATE TABLE t (a INT) WITH ('connector' = 'pulsar')",
             Unsupported,
-            "Table t: connector 'pulsar' is not supported; supported are parquet, orc, csv, json, text, filesystem, iceberg, jdbc",
+            (
+                "Table t: connector 'pulsar' is not supported; supported are parquet, orc, csv, json, text, "
+                "filesystem, iceberg, jdbc"
+            ),
         ),
-        ("CREATE TABLE t (a INT) WITH ('connector' = 'filesystem')", DefinitionInvalid, "needs the option 'format'"),
+        (
+            "CREATE TABLE t (a INT) WITH ('connector' = 'filesystem')",
+            DefinitionInvalid,
+            "needs the option 'format'",
+        ),
         (
             "CREATE TABLE t (a INT) WITH ('connector' = 'filesystem', 'format' = 'csv')",
             DefinitionInvalid,
@@ -149,21 +167,47 @@ def test_a_table_without_a_connector_is_sparks(sql: str) -> None:
             Unsupported,
             "option 'catalog-name' of connector 'iceberg'.*CREATE CATALOG",
         ),
-        ("CREATE TABLE t (a AS b + 1) WITH ('connector' = 'csv')", Unsupported, "column a: computed and metadata"),
+        (
+            "CREATE TABLE t (a AS b + 1) WITH ('connector' = 'csv')",
+            Unsupported,
+            "column a: computed and metadata",
+        ),
         ("CREATE TABLE t (a INT METADATA) WITH ('connector' = 'csv')", Unsupported, "metadata columns"),
         ("CREATE TABLE t (a INT) DISTRIBUTED BY (a) WITH ('connector' = 'csv')", Unsupported, "DISTRIBUTED"),
         ("CREATE TABLE t WITH ('connector' = 'csv') LIKE u", Unsupported, "LIKE is not supported"),
-        ("CREATE TABLE t (a INT NOT NULL) AS SELECT 1 AS a", Unsupported, "column a: NOT NULL does not go with AS"),
-        ("CREATE TABLE t (a INT COMMENT 'x') AS SELECT 1 AS a", Unsupported, "column a: COMMENT does not go with AS"),
-        ("CREATE TABLE t (PRIMARY KEY (a) NOT ENFORCED) AS SELECT 1 AS a", Unsupported, "first, then INSERT INTO t"),
-        ("CREATE TABLE t (a INT, b) AS SELECT 1 AS a", Unsupported, "every column of the list a type, or none"),
+        (
+            "CREATE TABLE t (a INT NOT NULL) AS SELECT 1 AS a",
+            Unsupported,
+            "column a: NOT NULL does not go with AS",
+        ),
+        (
+            "CREATE TABLE t (a INT COMMENT 'x') AS SELECT 1 AS a",
+            Unsupported,
+            "column a: COMMENT does not go with AS",
+        ),
+        (
+            "CREATE TABLE t (PRIMARY KEY (a) NOT ENFORCED) AS SELECT 1 AS a",
+            Unsupported,
+            "first, then INSERT INTO t",
+        ),
+        (
+            "CREATE TABLE t (a INT, b) AS SELECT 1 AS a",
+            Unsupported,
+            "every column of the list a type, or none",
+        ),
         ("CREATE TABLE t (a, A) AS SELECT 1 AS a", SqlSyntaxError, "column A is given twice"),
-        ("CREATE TEMPORARY TABLE t WITH ('connector' = 'csv') AS SELECT 1", Unsupported, "AS query does not go with"),
+        (
+            "CREATE TEMPORARY TABLE t WITH ('connector' = 'csv') AS SELECT 1",
+            Unsupported,
+            "AS query does not go with",
+        ),
         ("CREATE TABLE t (a) WITH ('connector' = 'csv')", SqlSyntaxError, "expected the type of column a"),
         ("CREATE TABLE t (a INT) WITH ('connector' = 'csv') x", SqlSyntaxError, "expected AS query"),
     ],
 )
-def test_what_cannot_be_said_in_sparks_words_is_refused_by_name(sql: str, error: type[Exception], message: str) -> None:
+def test_what_cannot_be_said_in_sparks_words_is_refused_by_name(
+    sql: str, error: type[Exception], message: str
+) -> None:
     with pytest.raises(error, match=message):
         parse(sql)
 
@@ -207,9 +251,17 @@ def test_a_type_of_flinks_is_read_as_sparks(flink: str, spark: str) -> None:
         ({"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "precision": 6}, "TIMESTAMP_LTZ(6)"),
         ({"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 6}, "TIMESTAMP(6)"),
         ({"type": "TIME_WITHOUT_TIME_ZONE", "precision": 3}, "TIME(3)"),
-        ({"type": "INTERVAL_YEAR_MONTH", "precision": 4, "resolution": "YEAR_TO_MONTH"}, "INTERVAL YEAR TO MONTH"),
         (
-            {"type": "INTERVAL_DAY_TIME", "precision": 6, "fractionalPrecision": 6, "resolution": "DAY_TO_SECOND"},
+            {"type": "INTERVAL_YEAR_MONTH", "precision": 4, "resolution": "YEAR_TO_MONTH"},
+            "INTERVAL YEAR TO MONTH",
+        ),
+        (
+            {
+                "type": "INTERVAL_DAY_TIME",
+                "precision": 6,
+                "fractionalPrecision": 6,
+                "resolution": "DAY_TO_SECOND",
+            },
             "INTERVAL DAY TO SECOND(6)",
         ),
         ({"type": "ARRAY", "elementType": {**STRING, "nullable": False}}, "ARRAY<STRING NOT NULL>"),
@@ -222,7 +274,7 @@ def test_a_logical_type_is_printed_as_describe_does(logical_type: dict[str, Any]
     assert type_text(logical_type) == text
 
 
-# ------------------------------------------------------------------------------------------------------------- catalogs
+# --------------------------------------------------------------------------------------------------- catalogs
 
 
 def test_options_of_a_catalog_become_settings_and_are_found_in_them_again() -> None:

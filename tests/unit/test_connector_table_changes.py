@@ -33,7 +33,9 @@ GONE = QueryFailed("[TABLE_OR_VIEW_NOT_FOUND] There is none.", error_class="TABL
 
 
 class Engine(FakeStatementEngine):
-    """A Spark whose tables have the `columns` of their names; an error stands for a table that cannot be read."""
+    """A Spark whose tables have the `columns` of their names;
+    an error stands for a table that cannot be read.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -88,7 +90,8 @@ def test_a_table_with_a_connector_is_kept_with_what_creates_it_again(world: Worl
 
 def test_columns_that_the_statement_does_not_list_are_those_that_the_table_has(world: World) -> None:
     world.run(
-        "CREATE TABLE spark_catalog.default.t WITH ('connector' = 'parquet') AS SELECT 1 AS n, 'x' AS m", t=N_AND_M
+        "CREATE TABLE spark_catalog.default.t WITH ('connector' = 'parquet') AS SELECT 1 AS n, 'x' AS m",
+        t=N_AND_M,
     )
 
     [table] = world.kept
@@ -145,7 +148,9 @@ def test_the_tables_of_a_dropped_database_are_forgotten_with_what_spark_has_of_t
     names = ("`lake`.`d`.`t`", "`lake`.`d`.`deep`.`t`", "`lake`.`e`.`t`")
     for name in names:
         world.tables.put(replace(T, name=name, spark_name=f"{name}_stored"))
-        world.engine.answers[f"DROP TABLE IF EXISTS {name}_stored"] = StatementResult(is_query=False, rows=None)
+        world.engine.answers[f"DROP TABLE IF EXISTS {name}_stored"] = StatementResult(
+            is_query=False, rows=None
+        )
 
     world.run(sql)
 

@@ -21,7 +21,8 @@ from tests.support.memory_registry import MemoryRegistry
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CREATE = "CREATE TABLE t (n INT) WITH ('connector' = 'csv', 'path' = '/x', 'password' = 'p')"
 KAFKA = (
-    "CREATE TABLE t (n INT, place BIGINT METADATA FROM 'offset' VIRTUAL, m AS n + 1) WITH ('connector' = 'kafka', 'topic' = 'a', "
+    "CREATE TABLE t (n INT, place BIGINT METADATA "
+    "FROM 'offset' VIRTUAL, m AS n + 1) WITH ('connector' = 'kafka', 'topic' = 'a', "
     "'format' = 'json', 'properties.bootstrap.servers' = 'h:1', 'properties.ssl.key.password' = 'p')"
 )
 PRINT = "CREATE TABLE t (n INT) WITH ('connector' = 'print')"
@@ -131,7 +132,8 @@ def test_a_table_over_kafka_is_a_table_of_records_and_a_view_of_rows_in_each_cat
     ]
     assert "'kafka.ssl.key.password' = 'p'" in ran[1]
     assert ran[2].startswith(
-        f"CREATE VIEW {NAME} TBLPROPERTIES ('freshtable.connector' = 'kafka') AS SELECT `n`, `place`, (n + 1) AS `m`"
+        f"CREATE VIEW {NAME} TBLPROPERTIES ('freshtable.connector' = 'kafka') AS "
+        "SELECT `n`, `place`, (n + 1) AS `m`"
     )
     assert ran[2].endswith(f"FROM {lake.spark_name} WHERE value IS NOT NULL))")
     assert "'p'" not in ran[2]
@@ -146,9 +148,9 @@ def test_a_table_over_kafka_is_shown_renamed_and_dropped_and_not_altered(world: 
     world.run(KAFKA.replace("TABLE t", f"TABLE {catalog}.default.t"))
     [table] = world.kept
     assert show_create(table) == (
-        f"CREATE TABLE `{catalog}`.`default`.`t` (\n  `n` INT,\n  `place` BIGINT METADATA FROM 'offset' VIRTUAL,\n"
-        "  `m` AS n + 1\n)\n"
-        "WITH (\n  'connector' = 'kafka',\n  'format' = 'json',\n  'properties.bootstrap.servers' = 'h:1',\n"
+        f"CREATE TABLE `{catalog}`.`default`.`t` (\n  `n` INT,\n"
+        "  `place` BIGINT METADATA FROM 'offset' VIRTUAL,\n  `m` AS n + 1\n)\nWITH (\n"
+        "  'connector' = 'kafka',\n  'format' = 'json',\n  'properties.bootstrap.servers' = 'h:1',\n"
         "  'properties.ssl.key.password' = '***',\n  'topic' = 'a'\n)\n"
     )
 
@@ -197,7 +199,8 @@ def test_a_catalog_that_keeps_no_views_is_refused_with_the_way_out(world: World)
     world.engine.refusals["CREATE VIEW"] = EngineError("Creating a view is not supported by catalog: lake")
 
     with pytest.raises(
-        DefinitionInvalid, match=r"catalog lake keeps no views.*CREATE TEMPORARY TABLE.*spark_catalog\.default\.t"
+        DefinitionInvalid,
+        match=r"catalog lake keeps no views.*CREATE TEMPORARY TABLE.*spark_catalog\.default\.t",
     ):
         world.run(CREATE)
 
@@ -207,7 +210,9 @@ def test_a_catalog_that_keeps_no_views_is_refused_with_the_way_out(world: World)
 def test_a_table_that_is_there_is_not_created_again(world: World) -> None:
     world.engine.tables["lake.default.t"] = [Column(name="n", type=INT)]
 
-    with pytest.raises(MtError, match=r"Table lake\.default\.t exists already; choose another name, or DROP TABLE it"):
+    with pytest.raises(
+        MtError, match=r"Table lake\.default\.t exists already; choose another name, or DROP TABLE it"
+    ):
         world.run(CREATE)
     world.run(CREATE.replace("TABLE t", "TABLE IF NOT EXISTS t"))
 
@@ -225,7 +230,9 @@ def test_drop_takes_view_table_and_row_away(world: World) -> None:
 
 def test_drop_leaves_a_table_alone_that_took_the_name_since(world: World) -> None:
     world.run(CREATE)
-    world.engine.refusals["DROP VIEW"] = QueryFailed("A table.", error_class="WRONG_COMMAND_FOR_OBJECT_TYPE_VIEW")
+    world.engine.refusals["DROP VIEW"] = QueryFailed(
+        "A table.", error_class="WRONG_COMMAND_FOR_OBJECT_TYPE_VIEW"
+    )
 
     assert world.run("DROP TABLE t") is None
     assert world.kept == []
@@ -270,13 +277,14 @@ def test_statements_about_other_tables_are_sparks(world: World) -> None:
 
 def test_show_create_writes_flinks_statement_without_secrets(world: World) -> None:
     world.run(
-        "CREATE TABLE t (n INT COMMENT 'it''s', at TIMESTAMP_LTZ(3) NOT NULL, WATERMARK FOR at AS at, "
-        "PRIMARY KEY (n) NOT ENFORCED) PARTITIONED BY (n) WITH ('connector' = 'csv', 'path' = '/x', 'password' = 'p')"
+        "CREATE TABLE t (n INT COMMENT 'it''s', at TIMESTAMP_LTZ(3) NOT NULL, "
+        "WATERMARK FOR at AS at, PRIMARY KEY (n) NOT ENFORCED) "
+        "PARTITIONED BY (n) WITH ('connector' = 'csv', 'path' = '/x', 'password' = 'p')"
     )
 
     [table] = world.kept
     assert show_create(table) == (
-        f"CREATE TABLE {NAME} (\n  `n` INT COMMENT 'it\\'s',\n  `at` TIMESTAMP_LTZ(6) NOT NULL,\n  WATERMARK FOR `at` AS `at`,\n"
-        "  PRIMARY KEY (`n`) NOT ENFORCED\n)\nPARTITIONED BY (`n`)\nWITH (\n  'connector' = 'csv',\n  'password' = '***',\n"
-        "  'path' = '/x'\n)\n"
+        f"CREATE TABLE {NAME} (\n  `n` INT COMMENT 'it\\'s',\n  `at` TIMESTAMP_LTZ(6) NOT NULL,\n"
+        "  WATERMARK FOR `at` AS `at`,\n  PRIMARY KEY (`n`) NOT ENFORCED\n)\nPARTITIONED BY (`n`)\nWITH (\n"
+        "  'connector' = 'csv',\n  'password' = '***',\n  'path' = '/x'\n)\n"
     )

@@ -38,7 +38,7 @@ def utc(text: str) -> datetime:
     return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
-# --------------------------------------------------------------------------------------------------------------- points
+# ----------------------------------------------------------------------------------------------------- points
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: " ".join(str(value) for value in case.values()))
@@ -49,7 +49,7 @@ def test_a_cron_has_the_points_that_airflow_is_given(case: dict[str, Any]) -> No
     assert grid.at_or_before(utc(case["instant"][:-1])) == utc(case["at_or_before"][:-1])
 
 
-def test_a_local_time_that_is_skipped_means_the_first_instant_after_the_gap_and_several_are_one_point() -> None:
+def test_a_local_time_that_is_skipped_means_the_first_instant_after_the_gap_several_one_point() -> None:
     once, often = Cron("30 2 * * *").grid("Europe/Berlin"), Cron("*/20 2 * * *").grid("Europe/Berlin")
 
     assert once.after(utc("2026-03-28T12:00")) == utc("2026-03-29T01:00")
@@ -69,7 +69,9 @@ def test_a_local_time_that_occurs_twice_counts_once_unless_the_hour_field_begins
 def minutes_of(
     zone: ZoneInfo, start: datetime, end: datetime
 ) -> Iterator[tuple[datetime, datetime, bool, list[datetime]]]:
-    """Yield each minute with its wall clock, whether that is shown for the second time, and the ones skipped before it."""
+    """Yield each minute with its wall clock, whether that is shown for the second time,
+    and the ones skipped before it.
+    """
     instant, last = start, None
     while instant < end:
         local = instant.astimezone(zone)
@@ -92,7 +94,8 @@ def values_of(text: str, lowest: int, count: int) -> frozenset[int]:
         low = lowest if span == "*" else int(NAMES.get(first, first))
         high = lowest + count - 1 if span == "*" else int(NAMES.get(last or first, last or first))
         values |= {
-            (value - lowest) % count + lowest for value in range(low, high + 1 + count * (high < low), int(step or 1))
+            (value - lowest) % count + lowest
+            for value in range(low, high + 1 + count * (high < low), int(step or 1))
         }
     return frozenset(values)
 
@@ -116,7 +119,9 @@ def check_against_the_minutes(zone: str, start: datetime, end: datetime, probe: 
     for instant, wall, again, skipped in minutes_of(ZoneInfo(zone), start, end):
         for expression, found in points.items():
             takes_both = expression.split(" ")[1].startswith("*")
-            if (fits(expression, wall) and (takes_both or not again)) or any(fits(expression, at) for at in skipped):
+            if (fits(expression, wall) and (takes_both or not again)) or any(
+                fits(expression, at) for at in skipped
+            ):
                 found.append(instant)
     compared = 0
     for expression, found in points.items():
@@ -125,18 +130,29 @@ def check_against_the_minutes(zone: str, start: datetime, end: datetime, probe: 
             place = bisect_right(found, instant)
             if 0 < place < len(found):
                 near = f"{expression} in {zone} around {instant}"
-                assert (grid.at_or_before(instant), grid.after(instant), near) == (found[place - 1], found[place], near)
+                assert (grid.at_or_before(instant), grid.after(instant), near) == (
+                    found[place - 1],
+                    found[place],
+                    near,
+                )
                 compared += 1
             instant += probe
     return compared
 
 
 @pytest.mark.parametrize("zone", ZONES)
-@pytest.mark.parametrize("change", ["2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01"])
-def test_around_changes_of_the_clock_the_points_are_those_of_a_scan_of_all_minutes(zone: str, change: str) -> None:
+@pytest.mark.parametrize(
+    "change", ["2026-03-08", "2026-03-29", "2026-04-05", "2026-10-04", "2026-10-25", "2026-11-01"]
+)
+def test_around_changes_of_the_clock_the_points_are_those_of_a_scan_of_all_minutes(
+    zone: str, change: str
+) -> None:
     start = utc(change) - timedelta(hours=18)
 
-    assert check_against_the_minutes(zone, start, start + timedelta(days=2), timedelta(minutes=29, seconds=13)) > 300
+    assert (
+        check_against_the_minutes(zone, start, start + timedelta(days=2), timedelta(minutes=29, seconds=13))
+        > 300
+    )
 
 
 @pytest.mark.slow
@@ -158,7 +174,7 @@ def test_without_changes_of_the_clock_the_points_are_those_of_another_library(ex
         assert grid.at_or_before(point - timedelta(seconds=1)) in (earlier, grid.at_or_before(earlier))
 
 
-# ------------------------------------------------------------------------------------------------------------- refusals
+# --------------------------------------------------------------------------------------------------- refusals
 
 
 @pytest.mark.parametrize(
@@ -167,7 +183,10 @@ def test_without_changes_of_the_clock_the_points_are_those_of_another_library(ex
         ("0 0 6 ? * MON-FRI", "it has 6 fields, not 5; write '0 6 * * MON-FRI'"),
         ("0 0 6 * * ? *", "it has 7 fields, not 5; write '0 6 * * *'"),
         # Quartz's 2-6 are Monday to Friday, others read Tuesday to Saturday in it.
-        ("0 0 6 ? * 2-6", "it has 6 fields, not 5; write minute, hour, day of the month, month and day of the week"),
+        (
+            "0 0 6 ? * 2-6",
+            "it has 6 fields, not 5; write minute, hour, day of the month, month and day of the week",
+        ),
         ("0 12 ? * MON", "? is a word of Quartz's; write '0 12 * * MON'"),
         ("@daily", "it has 1 field, not 5; write '0 0 * * *'"),
         ("", "it has 0 fields, not 5"),
@@ -176,7 +195,10 @@ def test_without_changes_of_the_clock_the_points_are_those_of_another_library(ex
         ("0 0 * * 5#2", "the 5 of 5#2 is Thursday in Quartz and Friday elsewhere"),
         ("H(0-7) 2 * * *", "H is a time that Jenkins draws"),
         ("R 2 * * *", "R is a time that is drawn again at each start"),
-        ("*/5 * */2 * MON", "some crons take the days that fit both */2 and MON, others those that fit either"),
+        (
+            "*/5 * */2 * MON",
+            "some crons take the days that fit both */2 and MON, others those that fit either",
+        ),
         ("0 0 1 * */2", "some crons take the days that fit both */2 and 1, others those that fit either"),
         ("0 0 30 2 *", "no date fits it"),
         ("0 6 * * MON-MON", "the range MON-MON does not end after its beginning; write a list of its values"),
@@ -189,14 +211,19 @@ def test_without_changes_of_the_clock_the_points_are_those_of_another_library(ex
         ("*/1 * * * *", "*/1 in the field minute is all values; write *"),
         ("0 0 1 * 0-6", "0-6 is all days; write * for it, or for 1"),
         ("0 0 1-31 * FRI", "1-31 is all days; write * for it, or for FRI"),
-        ("61 * * * *", "61 does not go into the field minute; write *, or a list of 0 to 59, their ranges and steps"),
+        (
+            "61 * * * *",
+            "61 does not go into the field minute; write *, or a list of 0 to 59, their ranges and steps",
+        ),
         ("*/0 * * * *", "*/0 does not go into the field minute; write a step from 1 to 59"),
         ("0 0 * * MON-FRIDAY", "write *, or a list of 0 to 7, SUN to SAT, their ranges and steps"),
         ("1-2-3 * * * *", "1-2-3 does not go into the field minute"),
         ("٣ * * * *", "٣ does not go into the field minute"),
     ],
 )
-def test_an_expression_that_is_read_in_several_ways_or_never_due_is_refused(expression: str, message: str) -> None:
+def test_an_expression_that_is_read_in_several_ways_or_never_due_is_refused(
+    expression: str, message: str
+) -> None:
     with pytest.raises(DefinitionInvalid) as caught:
         Cron(expression)
 
@@ -214,8 +241,8 @@ def test_days_of_both_kinds_are_due_on_either_with_a_warning() -> None:
     cron = Cron("0 0 13 * FRI")
 
     assert cron.warnings == (
-        "SCHEDULE CRON '0 0 13 * FRI' names days of the month and days of the week: a day that is one of either is due, as in "
-        "POSIX and in Airflow.",
+        "SCHEDULE CRON '0 0 13 * FRI' names days of the month and days of the week: "
+        "a day that is one of either is due, as in POSIX and in Airflow.",
     )
     assert cron.grid("UTC").after(utc("2026-06-12T00:00")) == utc("2026-06-13T00:00")
     assert Cron("0 6 * * MON").warnings == ()

@@ -13,19 +13,28 @@ P1, P2 = PartitionSpec.of({"ds": "1"}), PartitionSpec.of({"ds": "2"})
 
 def vector(snapshot=7, *, unstable=None, at=None):
     version = {"uuid": "u", "snapshot": snapshot, "schema": 0, "at": at or snapshot}
-    return SourceVector(sources=(SourceVersion(name="lake.s.t", kind="table", version=version),), unstable=unstable)
+    return SourceVector(
+        sources=(SourceVersion(name="lake.s.t", kind="table", version=version),), unstable=unstable
+    )
 
 
 def wrote(scope, *, snapshot_id="s1", read=None, fingerprint="f"):
     sources = json.dumps((read or vector()).to_json())
-    return Snapshot(snapshot_id=snapshot_id, run_id="r", scope=scope, sources=sources, fingerprint=fingerprint)
+    return Snapshot(
+        snapshot_id=snapshot_id, run_id="r", scope=scope, sources=sources, fingerprint=fingerprint
+    )
 
 
 FIRST = Snapshot(snapshot_id="s0", created=True)
 FOREIGN = Snapshot(snapshot_id="s9")
 COMPACTION = Snapshot(snapshot_id="s8", replace=True)
 OUR_COMPACTION = Snapshot(
-    snapshot_id="s7", replace=True, run_id="r", scope=WHOLE, fingerprint="f", sources=json.dumps(vector().to_json())
+    snapshot_id="s7",
+    replace=True,
+    run_id="r",
+    scope=WHOLE,
+    fingerprint="f",
+    sources=json.dumps(vector().to_json()),
 )
 
 
@@ -75,7 +84,12 @@ def test_a_partition_written_by_a_whole_table_run_is_skipped():
         ([FIRST], vector(), "f", "never refreshed before"),
         ([wrote(Scope.of([P1])), wrote(WHOLE), FIRST], vector(), "f", "refreshed in parts since"),
         ([COMPACTION], vector(), "f", "its last refresh is no longer in the table's history"),
-        ([wrote(WHOLE), FIRST], vector(unstable="current_date()"), "f", "the query is not stable: current_date()"),
+        (
+            [wrote(WHOLE), FIRST],
+            vector(unstable="current_date()"),
+            "f",
+            "the query is not stable: current_date()",
+        ),
     ],
 )
 def test_a_whole_table_is_refreshed_and_the_reason_names_why(history, read, fingerprint, reason):
@@ -120,7 +134,8 @@ def test_a_partition_that_was_written_in_part_only_is_refreshed():
     narrow = PartitionSpec.of({"ds": "1", "hh": "0"})
 
     assert (
-        decided(Scope.of([P1]), [wrote(Scope.of([narrow])), wrote(WHOLE), FIRST]).reason == "refreshed in parts since"
+        decided(Scope.of([P1]), [wrote(Scope.of([narrow])), wrote(WHOLE), FIRST]).reason
+        == "refreshed in parts since"
     )
 
 
@@ -131,7 +146,10 @@ def test_a_manual_refresh_never_skips():
 def test_a_source_without_versions_never_skips():
     read = SourceVector(sources=(SourceVersion(name="csv.`/x`", kind="unversioned", version=None),))
 
-    assert decided(WHOLE, [wrote(WHOLE, read=read), FIRST], read=read).reason == "source csv.`/x` has no versions"
+    assert (
+        decided(WHOLE, [wrote(WHOLE, read=read), FIRST], read=read).reason
+        == "source csv.`/x` has no versions"
+    )
 
 
 def test_a_source_that_the_query_no_longer_reads_is_a_change():

@@ -17,8 +17,13 @@ def plan(kind: str, key: str) -> str:
     return json.dumps([{**project, "projectList": [[function]]}])
 
 
-@pytest.mark.parametrize(("kind", "key"), [("ScalaUDF", "udfName"), ("PythonUDF", "name"), ("PythonUDAF", "name")])
+@pytest.mark.parametrize(
+    ("kind", "key"), [("ScalaUDF", "udfName"), ("PythonUDF", "name"), ("PythonUDAF", "name")]
+)
 def test_code_is_certain_only_if_its_user_declares_it(kind: str, key: str) -> None:
     assert unstable_reason(plan(kind, key)) == "the user-defined function Greet"
-    assert unstable_reason(plan(kind, key), deterministic=frozenset({"other"})) == "the user-defined function Greet"
+    assert (
+        unstable_reason(plan(kind, key), deterministic=frozenset({"other"}))
+        == "the user-defined function Greet"
+    )
     assert unstable_reason(plan(kind, key), deterministic=frozenset({"greet"})) is None

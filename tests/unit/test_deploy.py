@@ -126,7 +126,9 @@ def test_sql_in_the_container_of_the_image_finds_the_generated_token() -> None:
     assert re.findall("^ENV FRESHTABLE_HOME=(.*)$", dockerfile, re.MULTILINE) == home
 
 
-@pytest.mark.parametrize("tokens", ["s3cret", "admin:admin:s3cret,airflow:refresh:other", "admin:admin:s3:c:ret"])
+@pytest.mark.parametrize(
+    "tokens", ["s3cret", "admin:admin:s3cret,airflow:refresh:other", "admin:admin:s3:c:ret"]
+)
 @pytest.mark.parametrize("place", ["environment", "file", "quoted"])
 def test_the_image_asks_with_the_first_token_at_the_configured_port_whether_it_is_healthy(
     tokens: str, place: str, tmp_path: Path
@@ -147,7 +149,9 @@ def test_the_image_asks_with_the_first_token_at_the_configured_port_whether_it_i
     environ = {"PATH": "/usr/bin:/bin", "FRESHTABLE_SQL_GATEWAY_SECURITY_TOKENS": tokens, "no_proxy": "*"}
     port, settings = str(server.server_port), tmp_path / "freshtable.yaml"
     in_file = {"environment": "1", "file": port, "quoted": f"'{port}'  # ours"}[place]
-    settings.write_text(f"sql-gateway.endpoint.rest.address: 0.0.0.0\nsql-gateway.endpoint.rest.port: {in_file}\n")
+    settings.write_text(
+        f"sql-gateway.endpoint.rest.address: 0.0.0.0\nsql-gateway.endpoint.rest.port: {in_file}\n"
+    )
     if place == "environment":
         environ["FRESHTABLE_SQL_GATEWAY_ENDPOINT_REST_PORT"] = port
 

@@ -106,7 +106,9 @@ def test_an_endpoint_called_directly_answers_as_one_that_fastapi_calls(
 ) -> None:
     body = b"12345" if method == "POST" else None
 
-    through_fastapi, direct = (client.request(method, path, content=body, headers={"tag": "t"}) for client in clients)
+    through_fastapi, direct = (
+        client.request(method, path, content=body, headers={"tag": "t"}) for client in clients
+    )
 
     assert (direct.status_code, direct.content) == (status, through_fastapi.content)
     assert through_fastapi.status_code == status

@@ -1,4 +1,6 @@
-"""The fence of a table, for each kind of its writers: who may publish, and what the table says of it stays readable."""
+"""The fence of a table, for each kind of its writers: who may publish, and what the table says
+of it stays readable.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,9 @@ class Table:
         if change.branch is not None and main is not None:
             branches[change.branch] = main
         properties = {key: value for key, value in metadata.properties.items() if key not in change.removed}
-        changed = replace(metadata, main=main, branches=branches, properties={**properties, **change.properties})
+        changed = replace(
+            metadata, main=main, branches=branches, properties={**properties, **change.properties}
+        )
         # As Iceberg does, which leaves out a commit that changes nothing.
         self.metadata = metadata if changed == metadata else changed
 
@@ -226,7 +230,7 @@ def test_a_job_that_is_forgotten_leaves_nothing() -> None:
     assert (dict(table.metadata.properties), dict(table.metadata.branches)) == ({}, {})
 
 
-# ------------------------------------------------------------------------------------------------------ commits that lose
+# ------------------------------------------------------------------------------------------ commits that lose
 
 
 class Unlucky(Table):

@@ -121,7 +121,10 @@ def test_refresh_materialized_table_is_the_refresh_of_alter() -> None:
         ("CREATE TABLE t (a INT, PRIMARY KEY (a))", r"write PRIMARY KEY \(…\) NOT ENFORCED"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "names b, which is no column"),
         ("CREATE TABLE t (a DOUBLE, PRIMARY KEY (a) NOT ENFORCED)", "of type DOUBLE"),
-        ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)", "has one PRIMARY KEY"),
+        (
+            "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)",
+            "has one PRIMARY KEY",
+        ),
         ("CREATE TEMPORARY TABLE t (a INT) WITH ('k' = 'v')", "CREATE TEMPORARY VIEW"),
     ],
 )
@@ -139,7 +142,13 @@ def test_what_spark_cannot_do_is_refused_with_a_way_out(text: str, way_out: str)
         ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED) WITH ('k' = 'v')", ("a",)),
         ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED) WITH ('connector' = 'iceberg')", ("a",)),
         ("CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED) WITH ('connector' = 'parquet')", ()),
-        ("CREATE TEMPORARY TABLE t (a INT PRIMARY KEY NOT ENFORCED) WITH ('connector' = 'csv', 'path' = '/x')", ()),
+        (
+            (
+                "CREATE TEMPORARY TABLE t (a INT PRIMARY KEY NOT ENFORCED) WITH "
+                "('connector' = 'csv', 'path' = '/x')"
+            ),
+            (),
+        ),
     ],
 )
 def test_a_primary_key_is_kept_where_the_table_has_a_place_for_it(text: str, keys: tuple[str, ...]) -> None:

@@ -9,9 +9,10 @@ SCHEMAS = """[STATE_STORE_VALUE_SCHEMA_NOT_COMPATIBLE] Provided value schema doe
 Please check number and type of fields.
 Existing value_schema=StructType(a) and new value_schema=StructType(b).
 If you want to force running the query without schema validation, please set stateSchemaCheck to false.
-However, please note that running the query with incompatible schema could cause non-deterministic behavior. SQLSTATE: XXKST"""
+However, please note that running the query with incompatible schema could cause non-deterministic behavior. SQLSTATE: XXKST"""  # noqa: E501
 TIME = (
-    "[STATE_STORE_INVALID_CONFIG_AFTER_RESTART] Cannot change timeMode from ProcessingTime to EventTime between restarts. Please "
+    "[STATE_STORE_INVALID_CONFIG_AFTER_RESTART] Cannot change timeMode "
+    "from ProcessingTime to EventTime between restarts. Please "
     "set timeMode to ProcessingTime, or restart with a new checkpoint directory. SQLSTATE: 42K06"
 )
 
@@ -42,9 +43,9 @@ def test_a_state_of_other_operators_is_said_with_what_differs_and_without_a_way_
     error = foreign_state(causes)
 
     assert str(error) == (
-        f"The checkpoint of the job has the state of other operators, which these cannot read. {detail} Begin with the savepoint "
-        "of a job with the same operators, or RESET 'execution.savepoint.path' and run the statement again: its new job begins "
-        "without state."
+        "The checkpoint of the job has the state of other operators, which these cannot read. "
+        f"{detail} Begin with the savepoint of a job with the same operators, "
+        "or RESET 'execution.savepoint.path' and run the statement again: its new job begins without state."
     )
 
 
@@ -54,7 +55,8 @@ def test_a_changed_time_of_a_ttl_is_said_in_the_words_of_the_statement() -> None
     )
 
     assert str(error) == (
-        "The time of a TTL was changed from PROCESSING TIME to EVENT TIME, and the entries in the checkpoint of the job expire by "
+        "The time of a TTL was changed from PROCESSING TIME to EVENT TIME, "
+        "and the entries in the checkpoint of the job expire by "
         "the first. Write PROCESSING TIME again, in the hint STATE_TTL or as `time` in the plan, or RESET "
         "'execution.savepoint.path' and run the statement again: its new job begins without state."
     )
@@ -62,5 +64,8 @@ def test_a_changed_time_of_a_ttl_is_said_in_the_words_of_the_statement() -> None
 
 def test_any_other_error_says_nothing_of_the_state() -> None:
     assert (
-        foreign_state([Thrown(java_class="a.Failed", message=SCHEMAS), Thrown(java_class="b.C", message="no")]) is None
+        foreign_state(
+            [Thrown(java_class="a.Failed", message=SCHEMAS), Thrown(java_class="b.C", message="no")]
+        )
+        is None
     )

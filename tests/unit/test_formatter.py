@@ -57,8 +57,8 @@ def test_a_letter_that_is_not_supported_is_named_with_its_option(letter: str) ->
         check_pattern("ds", f"yyyy-{letter}")
 
     assert refused.value.message == (
-        f"partition.fields.ds.date-formatter: the pattern 'yyyy-{letter}' has the letter {letter}, which is not supported; "
-        "supported are y, M, d, H, m, s, S, and text in 'quotes'."
+        f"partition.fields.ds.date-formatter: the pattern 'yyyy-{letter}' has the letter {letter}, "
+        "which is not supported; supported are y, M, d, H, m, s, S, and text in 'quotes'."
     )
 
 
@@ -88,16 +88,28 @@ def test_whatever_passes_the_check_can_be_formatted(pattern: str) -> None:
     assert isinstance(format_instant(INSTANT, pattern, "UTC"), str)
 
 
-# ----------------------------------------------------------------------------------------------------------- partitions
+# ------------------------------------------------------------------------------------------------- partitions
 
 
 @pytest.mark.parametrize(
     ("schedule_time", "freshness", "zone", "formatters", "expected"),
     [
         ("2024-01-03 00:00:00", Freshness(1, "DAY"), "UTC", {"ds": "yyyy-MM-dd"}, {"ds": "2024-01-02"}),
-        ("2026-03-30 00:00:00", Freshness(1, "DAY"), "Europe/Berlin", {"ds": "yyyy-MM-dd"}, {"ds": "2026-03-29"}),
+        (
+            "2026-03-30 00:00:00",
+            Freshness(1, "DAY"),
+            "Europe/Berlin",
+            {"ds": "yyyy-MM-dd"},
+            {"ds": "2026-03-29"},
+        ),
         ("2026-10-26 00:00:00", Freshness(1, "DAY"), "Europe/Berlin", {"ds": "yyyyMMdd"}, {"ds": "20261025"}),
-        ("2026-09-06 00:00:00", Freshness(1, "DAY"), "America/Santiago", {"ds": "yyyy-MM-dd"}, {"ds": "2026-09-05"}),
+        (
+            "2026-09-06 00:00:00",
+            Freshness(1, "DAY"),
+            "America/Santiago",
+            {"ds": "yyyy-MM-dd"},
+            {"ds": "2026-09-05"},
+        ),
         (
             "2026-01-01 00:00:00",
             Freshness(1, "HOUR"),
@@ -155,7 +167,7 @@ def test_partitions_by_minute_between_the_two_courses_of_a_repeated_hour_are_all
     assert sorted(specs) == [PartitionSpec.of({"ds": minute}) for minute in minutes]
 
 
-# ------------------------------------------------------------------------------------------------------- schedule times
+# --------------------------------------------------------------------------------------------- schedule times
 
 
 @pytest.mark.parametrize(
@@ -197,8 +209,8 @@ def test_a_schedule_time_that_cannot_be_read_is_refused_with_field_text_and_form
         parse_schedule_time(text, "Europe/Berlin")
 
     assert refused.value.message == (
-        f"scheduleTime: '{text}' cannot be read; write it as yyyy-MM-dd HH:mm:ss in the time zone Europe/Berlin, "
-        "for example 2026-01-31 00:00:00."
+        f"scheduleTime: '{text}' cannot be read; write it as yyyy-MM-dd HH:mm:ss in the time zone "
+        "Europe/Berlin, for example 2026-01-31 00:00:00."
     )
 
 
@@ -212,7 +224,10 @@ def test_a_schedule_time_is_shown_in_the_zone_without_fractions() -> None:
 
 
 @settings(deadline=None)
-@given(st.integers(0, 4_000_000_000), st.sampled_from(["Europe/Berlin", "America/St_Johns", "Asia/Beirut", "UTC"]))
+@given(
+    st.integers(0, 4_000_000_000),
+    st.sampled_from(["Europe/Berlin", "America/St_Johns", "Asia/Beirut", "UTC"]),
+)
 def test_a_schedule_time_survives_showing_and_reading(seconds: int, zone: str) -> None:
     instant = datetime.fromtimestamp(seconds, UTC)
 

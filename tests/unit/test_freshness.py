@@ -26,11 +26,20 @@ FRESHNESSES = [
     *(Freshness(n, "WEEK") for n in (1, 2)),
 ]
 # Around the changes of the clock in 2026 of the zones above, and anywhere else in a century.
-CHANGES = ["2026-03-29T01", "2026-10-25T01", "2026-09-06T04", "2026-04-05T03", "2026-03-08T06", "2026-11-01T05"]
+CHANGES = [
+    "2026-03-29T01",
+    "2026-10-25T01",
+    "2026-09-06T04",
+    "2026-04-05T03",
+    "2026-03-08T06",
+    "2026-11-01T05",
+]
 INSTANTS = st.one_of(
     st.floats(157_766_400, 3_313_526_400).map(lambda seconds: datetime.fromtimestamp(seconds, UTC)),
     st.builds(
-        lambda change, offset: datetime.fromisoformat(change).replace(tzinfo=UTC) + timedelta(microseconds=offset),
+        lambda change, offset: (
+            datetime.fromisoformat(change).replace(tzinfo=UTC) + timedelta(microseconds=offset)
+        ),
         st.sampled_from(CHANGES),
         st.integers(-40 * 3_600 * 10**6, 40 * 3_600 * 10**6),
     ),
@@ -54,7 +63,7 @@ def after_each(freshness: Freshness, zone: str, start: str, count: int) -> list[
     return found
 
 
-# ------------------------------------------------------------------------------------------------------------ freshness
+# -------------------------------------------------------------------------------------------------- freshness
 
 
 @pytest.mark.parametrize("unit", list(FreshnessUnit))
@@ -88,7 +97,9 @@ def test_freshness_has_a_length(freshness: Freshness, seconds: int, days: int | 
         (36_501, "DAY", "INTERVAL '36501' DAY"),
     ],
 )
-def test_a_freshness_that_cannot_be_is_refused_with_what_does_not_fit(amount: int, unit: str, value: Any) -> None:
+def test_a_freshness_that_cannot_be_is_refused_with_what_does_not_fit(
+    amount: int, unit: str, value: Any
+) -> None:
     with pytest.raises(DefinitionInvalid) as raised:
         Freshness(amount, unit)
 
@@ -108,13 +119,16 @@ def test_a_number_of_seconds_becomes_the_largest_unit(seconds: int, freshness: F
     assert Freshness.of_seconds(seconds) == freshness
 
 
-# ----------------------------------------------------------------------------------------------------------------- grid
+# ------------------------------------------------------------------------------------------------------- grid
 
 
 @pytest.mark.parametrize("case", GOLDEN, ids=lambda case: " ".join(str(value) for value in case.values()))
 def test_golden_grid(case: dict[str, str]) -> None:
     amount, unit = case["freshness"].split()
-    grid, instant = grid_of(Freshness(int(amount), unit), case["zone"]), datetime.fromisoformat(case["instant"])
+    grid, instant = (
+        grid_of(Freshness(int(amount), unit), case["zone"]),
+        datetime.fromisoformat(case["instant"]),
+    )
 
     found = {"after": grid.after(instant), "at_or_before": grid.at_or_before(instant)}
 
@@ -141,7 +155,9 @@ def test_after_and_at_or_before_agree_everywhere(freshness: Freshness, zone: str
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from(FRESHNESSES), st.sampled_from(ZONES), INSTANTS)
-def test_points_are_never_further_apart_than_promised(freshness: Freshness, zone: str, instant: datetime) -> None:
+def test_points_are_never_further_apart_than_promised(
+    freshness: Freshness, zone: str, instant: datetime
+) -> None:
     grid = grid_of(freshness, zone)
 
     gap = grid.after(instant) - grid.at_or_before(instant)
@@ -152,9 +168,13 @@ def test_points_are_never_further_apart_than_promised(freshness: Freshness, zone
 
 @cache
 def shown_in(zone: str, start: datetime, minutes: int) -> list[list[int]]:
-    """Which minutes of the day the clock of *zone* shows in each minute after *start*: several where it is put forward."""
+    """Which minutes of the day the clock of *zone* shows in each minute after *start*:
+    several where it is put forward.
+    """
     named = ZoneInfo(zone)
-    walls = [(start + timedelta(minutes=n)).astimezone(named).replace(tzinfo=None, fold=0) for n in range(minutes)]
+    walls = [
+        (start + timedelta(minutes=n)).astimezone(named).replace(tzinfo=None, fold=0) for n in range(minutes)
+    ]
     jumps = [max(1, (wall - earlier) // MINUTE) for earlier, wall in pairwise(walls)]
     return [
         [(wall.hour * 60 + wall.minute - n) % 1_440 for n in range(jump)]
@@ -184,7 +204,9 @@ def test_the_wall_clock_grid_is_its_definition(step: int, change: str, zone: str
     backwards = [expected[-1]]
     while backwards[-1] > expected[0]:
         backwards.append(grid.at_or_before(backwards[-1] - timedelta(microseconds=1)))
-    assert points_between(grid, expected[0] - timedelta(seconds=1), expected[-1]) == expected == backwards[::-1]
+    assert (
+        points_between(grid, expected[0] - timedelta(seconds=1), expected[-1]) == expected == backwards[::-1]
+    )
 
 
 def test_a_daily_grid_is_local_midnight_on_both_sides_of_summer_time() -> None:
@@ -196,11 +218,17 @@ def test_a_daily_grid_is_local_midnight_on_both_sides_of_summer_time() -> None:
 
 
 def test_a_midnight_that_is_skipped_is_the_first_instant_after_the_gap() -> None:
-    assert after_each(Freshness(1, "DAY"), "America/Santiago", "2026-09-05T12:00", 2) == ["06T04:00", "07T03:00"]
+    assert after_each(Freshness(1, "DAY"), "America/Santiago", "2026-09-05T12:00", 2) == [
+        "06T04:00",
+        "07T03:00",
+    ]
 
 
 def test_a_midnight_that_is_seen_twice_is_the_first() -> None:
-    assert after_each(Freshness(1, "DAY"), "America/Havana", "2026-10-31T12:00", 2) == ["01T04:00", "02T05:00"]
+    assert after_each(Freshness(1, "DAY"), "America/Havana", "2026-10-31T12:00", 2) == [
+        "01T04:00",
+        "02T05:00",
+    ]
 
 
 def test_a_day_that_a_zone_skips_gives_no_second_point() -> None:
@@ -281,7 +309,7 @@ def test_an_unknown_zone_is_refused_by_name(zone: str) -> None:
     assert f"'{zone}'" in refused.value.message
 
 
-# --------------------------------------------------------------------------------------------------------------- before
+# ----------------------------------------------------------------------------------------------------- before
 
 
 @pytest.mark.parametrize(
@@ -306,7 +334,9 @@ def test_before_counts_days_on_the_local_calendar(
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([f for f in FRESHNESSES if f.days]), st.sampled_from(ZONES), INSTANTS)
-def test_before_a_point_of_a_daily_grid_is_the_point_before(freshness: Freshness, zone: str, instant: datetime) -> None:
+def test_before_a_point_of_a_daily_grid_is_the_point_before(
+    freshness: Freshness, zone: str, instant: datetime
+) -> None:
     grid = grid_of(freshness, zone)
     point = grid.after(instant)
 
@@ -350,11 +380,16 @@ def test_the_cron_expression_of_a_freshness(amount: int, unit: str, cron: str | 
 
 
 @settings(max_examples=200, deadline=None)
-@given(st.sampled_from([each for each in FRESHNESSES if cron_of(each)]), st.sampled_from(STEADY_ZONES), INSTANTS)
+@given(
+    st.sampled_from([each for each in FRESHNESSES if cron_of(each)]), st.sampled_from(STEADY_ZONES), INSTANTS
+)
 def test_where_the_clock_never_changes_croniter_finds_the_points_of_the_grid_in_its_cron(
     freshness: Freshness, zone: str, instant: datetime
 ) -> None:
-    grid, expected = grid_of(freshness, zone), croniter(cron_of(freshness), instant.astimezone(ZoneInfo(zone)))
+    grid, expected = (
+        grid_of(freshness, zone),
+        croniter(cron_of(freshness), instant.astimezone(ZoneInfo(zone))),
+    )
 
     points = [instant]
     for _ in range(3):

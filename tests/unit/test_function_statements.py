@@ -30,7 +30,13 @@ from mt_core.sessions.catalog.created_functions import CreatedFunctions, calls
 from mt_core.sessions.catalog.function_commands import FunctionCommands
 from mt_core.sessions.session import Session
 from mt_core.sessions.statements.listings import CatalogRequest
-from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunction, DropFunction, ShowCreateFunction
+from mt_core.sql.functions import (
+    AlterFunction,
+    CreateFunction,
+    DescribeFunction,
+    DropFunction,
+    ShowCreateFunction,
+)
 from mt_core.sql.parser import parse
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import SourceVector
@@ -39,7 +45,12 @@ from tests.support.manager_world import ManagerWorld
 from tests.support.registry_facts import a_job, a_stream
 
 PLUS = CreatedFunction(
-    name="plus", language=FunctionLanguage.SQL, body="x + 1", parameters="x INT", returns="INT", comment="one more"
+    name="plus",
+    language=FunctionLanguage.SQL,
+    body="x + 1",
+    parameters="x INT",
+    returns="INT",
+    comment="one more",
 )
 VIEW = {"name": "lake.default.v", "kind": "view", "version": {"hash": "1"}}
 CALLED = {"name": "plus", "kind": "function", "version": {"hash": "2"}}
@@ -54,12 +65,15 @@ JAR = FunctionFile(kind=FileKind.JAR, uri="/opt/shop.jar")
             CreateFunction(function=PLUS),
         ),
         (
-            "CREATE OR REPLACE TEMPORARY SYSTEM FUNCTION Plus(x INT) RETURNS INT COMMENT 'one more' RETURN x + 1",
+            (
+                "CREATE OR REPLACE TEMPORARY SYSTEM FUNCTION Plus(x INT) RETURNS INT COMMENT "
+                "'one more' RETURN x + 1"
+            ),
             CreateFunction(function=PLUS, temporary=True, or_replace=True),
         ),
         (
-            "CREATE FUNCTION IF NOT EXISTS f(a ARRAY<STRUCT<b: DECIMAL(3, 2)>>, c INT) RETURNS MAP<STRING, INT> "
-            "NOT DETERMINISTIC AS 'shop.F' LANGUAGE SCALA USING JAR '/opt/shop.jar', JAR 'b.jar'",
+            "CREATE FUNCTION IF NOT EXISTS f(a ARRAY<STRUCT<b: DECIMAL(3, 2)>>, c INT) RETURNS MAP<STRING, "
+            "INT> NOT DETERMINISTIC AS 'shop.F' LANGUAGE SCALA USING JAR '/opt/shop.jar', JAR 'b.jar'",
             CreateFunction(
                 function=CreatedFunction(
                     name="f",
@@ -88,7 +102,10 @@ JAR = FunctionFile(kind=FileKind.JAR, uri="/opt/shop.jar")
             ),
         ),
         (
-            "CREATE FUNCTION f AS 'shop.words.shout' LANGUAGE PYTHON USING FILE 'more.py', ARCHIVE '/opt/shop.zip'",
+            (
+                "CREATE FUNCTION f AS 'shop.words.shout' LANGUAGE PYTHON "
+                "USING FILE 'more.py', ARCHIVE '/opt/shop.zip'"
+            ),
             CreateFunction(
                 function=CreatedFunction(
                     name="f",
@@ -104,12 +121,15 @@ JAR = FunctionFile(kind=FileKind.JAR, uri="/opt/shop.jar")
         (
             "ALTER FUNCTION IF EXISTS f AS 'shop.F'",
             AlterFunction(
-                function=CreatedFunction(name="f", language=FunctionLanguage.JAVA, body="shop.F"), if_exists=True
+                function=CreatedFunction(name="f", language=FunctionLanguage.JAVA, body="shop.F"),
+                if_exists=True,
             ),
         ),
         (
             "DROP TEMPORARY SYSTEM FUNCTION IF EXISTS `F`",
-            DropFunction(name="f", text="DROP TEMPORARY SYSTEM FUNCTION IF EXISTS `F`", temporary=True, if_exists=True),
+            DropFunction(
+                name="f", text="DROP TEMPORARY SYSTEM FUNCTION IF EXISTS `F`", temporary=True, if_exists=True
+            ),
         ),
         ("SHOW CREATE FUNCTION Plus", ShowCreateFunction(name="plus")),
         (
@@ -150,8 +170,8 @@ def test_a_statement_about_a_function_is_read(text: str, fact: object) -> None:
         (
             "ALTER TEMPORARY FUNCTION f AS 'shop.F'",
             Unsupported,
-            "^ALTER of a temporary function is not supported, as in Flink; write CREATE OR REPLACE TEMPORARY FUNCTION f in "
-            "its place.$",
+            "^ALTER of a temporary function is not supported, as in Flink; "
+            "write CREATE OR REPLACE TEMPORARY FUNCTION f in its place.$",
         ),
         (
             "ALTER TEMPORARY SYSTEM FUNCTION IF EXISTS d.f AS 'shop.F'",
@@ -306,7 +326,9 @@ def test_a_function_that_spark_refuses_is_not_kept(world: World) -> None:
 @pytest.mark.parametrize("name", ["../x", "a/b", "a\\b", "..", "a\nb", "a\x00b"])
 @pytest.mark.parametrize("kind", ["FUNCTION", "TEMPORARY FUNCTION"])
 def test_a_function_is_named_by_the_rule_of_tables(world: World, name: str, kind: str) -> None:
-    with pytest.raises(DefinitionInvalid, match=r"must not contain a slash, a backslash or a control character"):
+    with pytest.raises(
+        DefinitionInvalid, match=r"must not contain a slash, a backslash or a control character"
+    ):
         world.rows(f"CREATE {kind} `{name}`(x INT) RETURN x")
 
     assert (world.shared.all(), world.engine.temporary_functions) == ({}, frozenset())
@@ -323,7 +345,9 @@ def test_what_a_module_declares_is_stored_only_of_the_function_as_it_is_now(worl
     declared = PythonDeclaration(python="3.11", form=PythonForm.VALUE, name="f", returns="INT", parameters=())
     world.rows("CREATE FUNCTION f AS 'users.f' LANGUAGE PYTHON USING FILE 'users.py'")
     old = world.shared.all()["f"]
-    world.rows("CREATE OR REPLACE FUNCTION f RETURNS BIGINT AS 'users.f' LANGUAGE PYTHON USING FILE 'users.py'")
+    world.rows(
+        "CREATE OR REPLACE FUNCTION f RETURNS BIGINT AS 'users.f' LANGUAGE PYTHON USING FILE 'users.py'"
+    )
     new = world.shared.all()["f"]
 
     world.shared.declare(replace(old, declared=declared))
@@ -340,7 +364,9 @@ def test_what_a_module_declares_is_stored_only_of_the_function_as_it_is_now(worl
 
 def test_a_missing_function_is_named(world: World) -> None:
     for text in ("DROP FUNCTION plus", "ALTER FUNCTION plus RETURN 1", "SHOW CREATE FUNCTION plus"):
-        with pytest.raises(DefinitionInvalid, match="Function plus does not exist; SHOW USER FUNCTIONS lists"):
+        with pytest.raises(
+            DefinitionInvalid, match="Function plus does not exist; SHOW USER FUNCTIONS lists"
+        ):
             world.rows(text)
 
     world.rows("DROP FUNCTION IF EXISTS plus")
@@ -355,11 +381,14 @@ def test_a_function_that_a_table_or_another_function_uses_is_not_dropped(world: 
     world.tables.sql("CREATE MATERIALIZED TABLE sums FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
     with world.registry.transaction() as transaction:
         (table,) = transaction.tables.page()
-        definition = replace(table.definition, expanded_query="SELECT plus(amount) AS a FROM lake.default.orders")
+        definition = replace(
+            table.definition, expanded_query="SELECT plus(amount) AS a FROM lake.default.orders"
+        )
         transaction.tables.replace(replace(table, definition=definition))
 
     with pytest.raises(
-        IllegalStatus, match=r"plus cannot be dropped: materialized table lake\.default\.sums, function twice use it"
+        IllegalStatus,
+        match=r"plus cannot be dropped: materialized table lake\.default\.sums, function twice use it",
     ):
         world.rows("DROP FUNCTION plus")
 
@@ -377,9 +406,9 @@ def test_a_function_that_a_table_calls_through_a_view_is_not_dropped_until_a_ref
         world.rows("DROP FUNCTION plus")
 
     assert str(raised.value) == (
-        "Function plus cannot be dropped: materialized table lake.default.sums through a view uses it. DROP or ALTER these "
-        "first, STOP the jobs, or give the function another body with CREATE OR REPLACE FUNCTION. A view that no longer calls "
-        "it counts from the next refresh on."
+        "Function plus cannot be dropped: materialized table lake.default.sums through a view uses it. "
+        "DROP or ALTER these first, STOP the jobs, or give the function another body with CREATE "
+        "OR REPLACE FUNCTION. A view that no longer calls it counts from the next refresh on."
     )
     assert set(world.shared.all()) == {"plus"}
     recorded(world, "other")
@@ -463,9 +492,14 @@ def test_a_job_gets_a_temporary_function_with_the_content_that_its_files_had(wor
     assert "#" not in world.rows("SHOW CREATE FUNCTION own")[0][0]
 
 
-def test_a_statement_of_a_job_that_cannot_be_read_any_more_keeps_no_gateway_from_its_start(world: World) -> None:
+def test_a_statement_of_a_job_that_cannot_be_read_any_more_keeps_no_gateway_from_its_start(
+    world: World,
+) -> None:
     world.rows(CREATE)
-    temporary = ("CREATE TEMPORARY FUNCTION f AS 'x' LANGUAGE COBOL", "CREATE TEMPORARY FUNCTION own RETURN 1")
+    temporary = (
+        "CREATE TEMPORARY FUNCTION f AS 'x' LANGUAGE COBOL",
+        "CREATE TEMPORARY FUNCTION own RETURN 1",
+    )
     with world.registry.transaction() as tx:
         tx.jobs.insert(a_job(definition=a_stream(temporary=temporary)))
 

@@ -32,8 +32,8 @@ def item(columns: str, **options: str) -> str:
 
 def test_datagen_without_a_number_of_rows_has_rows_without_end() -> None:
     found = table(
-        "CREATE OR REPLACE TEMPORARY TABLE g (n TINYINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL '5' SECOND) "
-        "WITH ('connector' = 'DataGen', 'rows-per-second' = '7')"
+        "CREATE OR REPLACE TEMPORARY TABLE g (n TINYINT, at TIMESTAMP(3), WATERMARK FOR at AS at - INTERVAL "
+        "'5' SECOND) WITH ('connector' = 'DataGen', 'rows-per-second' = '7')"
     )
 
     assert found == CreateConnectorTable(
@@ -68,7 +68,9 @@ def test_datagen_with_a_number_of_rows_is_a_view_over_as_many() -> None:
     )
 
 
-@pytest.mark.parametrize(("rows", "expected"), [({}, 3), ({"number_of_rows": "2"}, 2), ({"number_of_rows": "9"}, 3)])
+@pytest.mark.parametrize(
+    ("rows", "expected"), [({}, 3), ({"number_of_rows": "2"}, 2), ({"number_of_rows": "9"}, 3)]
+)
 def test_the_shortest_sequence_ends_a_table(rows: dict[str, str], expected: int) -> None:
     sequences = {"fields__a__kind": "sequence", "fields__a__start": "5", "fields__a__end": "7"}
     longer = {"fields__b__kind": "sequence", "fields__b__start": "0", "fields__b__end": "9"}
@@ -91,13 +93,16 @@ def test_the_shortest_sequence_ends_a_table(rows: dict[str, str], expected: int)
         (
             "b BIGINT",
             {"fields__b__min": "-9223372036854775808", "fields__b__max": "9223372036854775806"},
-            "CAST(-9223372036854775808BD + pmod(CAST(xxhash64(value, 'b') AS DECIMAL(20, 0)), 18446744073709551615BD) AS BIGINT) "
-            "AS `b`",
+            "CAST(-9223372036854775808BD + pmod(CAST(xxhash64(value, 'b') AS DECIMAL(20, 0)), "
+            "18446744073709551615BD) AS BIGINT) AS `b`",
         ),
         (
             "b DECIMAL(4, 1)",
             {},
-            "CAST(0D + (pmod(xxhash64(value, 'b'), 9007199254740992) / 9007199254740992D) * (99D - 0D) AS DECIMAL(4, 1)) AS `b`",
+            (
+                "CAST(0D + (pmod(xxhash64(value, 'b'), 9007199254740992) / 9007199254740992D) * (99D - 0D) "
+                "AS DECIMAL(4, 1)) AS `b`"
+            ),
         ),
         (
             "b VARCHAR(8)",
@@ -107,8 +112,8 @@ def test_the_shortest_sequence_ends_a_table(rows: dict[str, str], expected: int)
         (
             "b BYTES",
             {"fields__b__length": "4", "fields__b__var_len": "true"},
-            "unhex(substring(sha2(concat(CAST(value AS STRING), '/b/'), 256), 1, CAST(2 * (1 + pmod(xxhash64(value, "
-            "'b length'), 4L)) AS INT))) AS `b`",
+            "unhex(substring(sha2(concat(CAST(value AS STRING), '/b/'), 256), 1, "
+            "CAST(2 * (1 + pmod(xxhash64(value, 'b length'), 4L)) AS INT))) AS `b`",
         ),
         (
             "b BOOLEAN",
@@ -145,7 +150,8 @@ def test_rate_gives_its_time_and_its_counter_under_the_names_of_the_columns() ->
 
 def test_a_table_that_stays_has_what_a_batch_reads_of_it_beside_its_rows() -> None:
     endless = table(
-        "CREATE TABLE IF NOT EXISTS c.d.g (a INT NOT NULL, PRIMARY KEY (a) NOT ENFORCED) COMMENT 'x' WITH ('connector' = 'datagen')"
+        "CREATE TABLE IF NOT EXISTS c.d.g (a INT NOT NULL, PRIMARY KEY (a) NOT ENFORCED) COMMENT 'x' WITH "
+        "('connector' = 'datagen')"
     )
     bounded = table("CREATE TABLE g (a INT) WITH ('connector' = 'datagen', 'number-of-rows' = '2')")
 
@@ -163,22 +169,36 @@ def test_a_table_that_stays_has_what_a_batch_reads_of_it_beside_its_rows() -> No
 
 
 def test_a_sink_is_a_view_that_cannot_be_read() -> None:
-    found = table("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print', 'print-identifier' = 'x')")
+    found = table(
+        "CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print', 'print-identifier' = 'x')"
+    )
 
     reason = "raise_error('Table p: connector \\'print\\' takes rows and gives none; read another table.')"
     assert (found.connector, found.unbounded) == ("print", None)
     assert found.spark_sql == (
-        "CREATE TEMPORARY VIEW `p` AS SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `b` FROM VALUES (1) WHERE "
-        f"CAST({reason} AS BOOLEAN)"
+        "CREATE TEMPORARY VIEW `p` AS SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `b` FROM "
+        f"VALUES (1) WHERE CAST({reason} AS BOOLEAN)"
     )
 
 
 @pytest.mark.parametrize(
     ("sql", "error", "message"),
     [
-        (datagen("a INT", fields__a__min="x"), DefinitionInvalid, "'fields.a.min' is 'x'; expected a whole number"),
-        (datagen("a INT", fields__a__min="5", fields__a__max="4"), DefinitionInvalid, "expected a number from 5 on"),
-        (datagen("a TINYINT", fields__a__max="128"), DefinitionInvalid, "expected a number that TINYINT can hold"),
+        (
+            datagen("a INT", fields__a__min="x"),
+            DefinitionInvalid,
+            "'fields.a.min' is 'x'; expected a whole number",
+        ),
+        (
+            datagen("a INT", fields__a__min="5", fields__a__max="4"),
+            DefinitionInvalid,
+            "expected a number from 5 on",
+        ),
+        (
+            datagen("a TINYINT", fields__a__max="128"),
+            DefinitionInvalid,
+            "expected a number that TINYINT can hold",
+        ),
         (datagen("a INT", fields__b__min="5"), DefinitionInvalid, "is of a column b; there are a"),
         (
             datagen("a INT", row_per_second="5"),
@@ -192,7 +212,11 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         ),
         (datagen("a INT", number_of_rows="all"), DefinitionInvalid, "'number-of-rows' is 'all'"),
         (datagen("a INT", fields__a__kind="line"), DefinitionInvalid, "expected random or sequence"),
-        (datagen("a INT", fields__a__kind="sequence"), DefinitionInvalid, "a sequence needs 'fields.a.start'"),
+        (
+            datagen("a INT", fields__a__kind="sequence"),
+            DefinitionInvalid,
+            "a sequence needs 'fields.a.start'",
+        ),
         (
             datagen("a DATE", fields__a__kind="sequence", fields__a__start="1", fields__a__end="2"),
             Unsupported,
@@ -200,8 +224,16 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         ),
         (datagen("a STRING", fields__a__length="0"), DefinitionInvalid, "from 1 to 100000"),
         (datagen("a INT", fields__a__null_rate="2"), DefinitionInvalid, "a number from 0 to 1"),
-        (datagen("a TIMESTAMP(3)", fields__a__max_past="soon"), DefinitionInvalid, "a duration such as 10 min"),
-        (datagen("a ARRAY<INT>"), Unsupported, "column a: connector 'datagen' has no values of type ARRAY<INT>"),
+        (
+            datagen("a TIMESTAMP(3)", fields__a__max_past="soon"),
+            DefinitionInvalid,
+            "a duration such as 10 min",
+        ),
+        (
+            datagen("a ARRAY<INT>"),
+            Unsupported,
+            "column a: connector 'datagen' has no values of type ARRAY<INT>",
+        ),
         ("CREATE TEMPORARY TABLE g WITH ('connector' = 'datagen')", DefinitionInvalid, "needs columns"),
         (
             "CREATE TEMPORARY TABLE g (a INT) WITH ('connector' = 'rate')",
@@ -227,13 +259,18 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         (
             "CREATE TEMPORARY TABLE g WITH ('connector' = 'print') AS SELECT 1 AS a",
             Unsupported,
-            r"which stores no rows; write CREATE TEMPORARY TABLE g \(column type, …\) WITH \('connector' = 'print', …\) without "
+            r"which stores no rows; write CREATE TEMPORARY TABLE g \(column type, …\) WITH "
+            r"\('connector' = 'print', …\) without "
             "AS, then INSERT INTO g and the query in streaming mode.",
         ),
         (
-            "CREATE TABLE d.g WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json') AS SELECT 1 AS a",
+            (
+                "CREATE TABLE d.g WITH ('connector' = 'kafka', 'topic' = 't', 'format' = 'json') AS "
+                "SELECT 1 AS a"
+            ),
             Unsupported,
-            r"which has its rows in a topic; write CREATE TABLE d.g \(column type, …\) WITH \('connector' = 'kafka', …\) without "
+            r"which has its rows in a topic; write CREATE TABLE d.g \(column type, …\) WITH "
+            r"\('connector' = 'kafka', …\) without "
             "AS, then INSERT INTO d.g and the query.",
         ),
         (
@@ -241,9 +278,21 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
             Unsupported,
             "leave PARTITIONED BY out",
         ),
-        (datagen("a INT, WATERMARK FOR a AS a"), DefinitionInvalid, "WATERMARK FOR a needs a column of type TIMESTAMP"),
-        (datagen("a INT, WATERMARK FOR b AS b"), DefinitionInvalid, "WATERMARK FOR b, which is no column of it"),
-        (datagen("a INT, WATERMARK FOR a AS a + 1"), Unsupported, "write WATERMARK FOR column AS column - INTERVAL"),
+        (
+            datagen("a INT, WATERMARK FOR a AS a"),
+            DefinitionInvalid,
+            "WATERMARK FOR a needs a column of type TIMESTAMP",
+        ),
+        (
+            datagen("a INT, WATERMARK FOR b AS b"),
+            DefinitionInvalid,
+            "WATERMARK FOR b, which is no column of it",
+        ),
+        (
+            datagen("a INT, WATERMARK FOR a AS a + 1"),
+            Unsupported,
+            "write WATERMARK FOR column AS column - INTERVAL",
+        ),
         (
             "CREATE TEMPORARY TABLE t (a INT, p AS PROCTIME()) WITH ('connector' = 'csv', 'path' = '/x')",
             Unsupported,

@@ -29,7 +29,9 @@ class World:
     def __init__(self) -> None:
         clock = FakeClock(NOW)
         self.engine = FakeStatementEngine({VIEW: NO_ROWS})
-        self.services = wire_statements(statement_ports(self.engine, FakeTableCommands(), FakeRuns(clock), clock))
+        self.services = wire_statements(
+            statement_ports(self.engine, FakeTableCommands(), FakeRuns(clock), clock)
+        )
         self.session = Session("s", name=None, defaults={}, properties={}, opened_at=NOW)
 
     def run(self, text: str, properties: Mapping[str, str] | None = None) -> Operation:
@@ -57,7 +59,9 @@ def below(cls: type) -> set[type]:
 
 
 def is_fact(cls: type) -> bool:
-    """Whether it is the class of a statement: a dataclass with slots has replaced another class of its name."""
+    """Whether it is the class of a statement: a dataclass with slots has replaced another
+    class of its name.
+    """
     return dataclasses.is_dataclass(cls) and getattr(sys.modules[cls.__module__], cls.__name__) is cls
 
 

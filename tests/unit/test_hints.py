@@ -23,7 +23,9 @@ BLANKS = " " * len(HINT)
         ("SELECT '😀' -- it's\nFROM ", "c.d", "\nWHERE 1 = 1"),
     ],
 )
-def test_options_after_the_name_of_a_table_become_blanks_and_a_hint(before: str, name: str, after: str) -> None:
+def test_options_after_the_name_of_a_table_become_blanks_and_a_hint(
+    before: str, name: str, after: str
+) -> None:
     text = without_hints(f"{before}{name} {HINT}{after}")
 
     assert text.text == f"{before}{name} {BLANKS}{after}"
@@ -72,7 +74,9 @@ def test_what_is_no_hint_of_a_table_stays(sql: str) -> None:
     ],
 )
 def test_options_elsewhere_are_refused_at_their_place(sql: str, column: int) -> None:
-    with pytest.raises(SqlSyntaxError, match="directly after the name of a table, before its alias") as refused:
+    with pytest.raises(
+        SqlSyntaxError, match="directly after the name of a table, before its alias"
+    ) as refused:
         without_hints(sql)
 
     assert (refused.value.facts["line"], refused.value.facts["column"]) == (1, column)
@@ -96,7 +100,7 @@ def test_a_hint_that_cannot_be_read_is_refused_at_its_place(hint: str, words: st
     assert (refused.value.facts["line"], refused.value.facts["column"]) == (1, column)
 
 
-# ------------------------------------------------------------------------------------------------------------- statements
+# ------------------------------------------------------------------------------------------------- statements
 
 
 def test_a_statement_has_its_text_without_hints_and_as_it_was_written() -> None:
@@ -120,8 +124,8 @@ def test_a_query_of_a_materialized_table_has_no_hints() -> None:
         (
             "SELECT 1 FROM a.t /*+ OPTIONS('scan.startup.mode' = 'latest') */",
             Unsupported,
-            "Table a.t: option 'scan.startup.mode' is not supported in OPTIONS; there is 'streaming' only. Leave it out, or "
-            "give the option to the table itself, in CREATE TABLE … WITH.",
+            "Table a.t: option 'scan.startup.mode' is not supported in OPTIONS; there is 'streaming' only. "
+            "Leave it out, or give the option to the table itself, in CREATE TABLE … WITH.",
         ),
         (
             "SELECT 1 FROM t /*+ OPTIONS('streaming' = 'no') */",
@@ -131,7 +135,10 @@ def test_a_query_of_a_materialized_table_has_no_hints() -> None:
         (
             f"CREATE TEMPORARY VIEW v AS SELECT 1 FROM t {HINT}",
             Unsupported,
-            "Table t: a view does not keep OPTIONS; write them after the name of the view in the statement that reads it.",
+            (
+                "Table t: a view does not keep OPTIONS; "
+                "write them after the name of the view in the statement that reads it."
+            ),
         ),
     ],
 )

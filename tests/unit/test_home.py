@@ -117,5 +117,6 @@ def test_a_home_whose_lock_cannot_be_opened_is_refused_by_name(tmp_path: Path) -
 
     assert stopped.exit_code == 1
     assert (
-        stopped.stderr == f"Error: Home folder {tmp_path} cannot be used: Is a directory; choose another with --home.\n"
+        stopped.stderr
+        == f"Error: Home folder {tmp_path} cannot be used: Is a directory; choose another with --home.\n"
     )

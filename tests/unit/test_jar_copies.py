@@ -36,7 +36,9 @@ def test_a_copy_stays_as_it_is_when_its_jar_is_replaced(folder: Path, jar: Path)
     assert copies(folder) == [b"first", b"second"]
 
 
-def test_a_copy_is_removed_when_no_job_needs_it_and_no_session_of_the_process_has_it(folder: Path, jar: Path) -> None:
+def test_a_copy_is_removed_when_no_job_needs_it_and_no_session_of_the_process_has_it(
+    folder: Path, jar: Path
+) -> None:
     before = JarCopies(folder)
     copy = before.add(str(jar))
     before.keep([copy], "one")

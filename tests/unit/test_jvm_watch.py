@@ -14,7 +14,9 @@ def watch_of(pulses: Sequence[Pulse | None]) -> JvmWatch:
 
 
 def pulses(*shares: float | None, every_s: float = EVERY_S) -> list[Pulse | None]:
-    """Return the pulses of a JVM that leaves its collectors these shares of each time between two looks; None: no answer."""
+    """Return the pulses of a JVM that leaves its collectors these shares of each time between two looks;
+    None: no answer.
+    """
     found: list[Pulse | None] = [Pulse(ran_s=100.0, collected_s=1.0)]
     ran_s, collected_s = 100.0, 1.0
     for share in shares:
@@ -65,7 +67,8 @@ def test_a_jvm_that_only_collects_garbage_for_a_minute_is_useless_and_said_to_ha
     said = watch.trouble
 
     assert said == (
-        "Spark has no memory left and only collected garbage for 30 s; after 60 s its JVM is ended and started again."
+        "Spark has no memory left and only collected garbage for 30 s; "
+        "after 60 s its JVM is ended and started again."
     )
     assert [*stalled, *looks(watch, 7)].index(True) == 20 + 12
     assert watch.out_of_memory

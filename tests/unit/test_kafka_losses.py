@@ -8,8 +8,8 @@ from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 
 GONE = (
-    "Some data may have been lost because they are not available in Kafka any more;\ntopic was processed.\nReason: Partition a-0 "
-    "offset was changed from 3 to 1.\nThis could be either 1) a user error"
+    "Some data may have been lost because they are not available in Kafka any more;\ntopic was processed.\n"
+    "Reason: Partition a-0 offset was changed from 3 to 1.\nThis could be either 1) a user error"
 )
 UNREADABLE = "[MALFORMED_RECORD_IN_PARSING.WITHOUT_SUGGESTION] Malformed records are detected"
 
@@ -27,9 +27,9 @@ def table() -> TopicTable:
 
 def test_records_that_are_gone_are_named_with_their_offsets_and_the_way_out(table: TopicTable) -> None:
     assert loss_of([table], ["a task failed", GONE]) == (
-        "Records of k (topic a) that the stream has not read are gone: Partition a-0 offset was changed from 3 to 1. Run the "
-        "INSERT again to begin with those that are there; 'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on "
-        "without them."
+        "Records of k (topic a) that the stream has not read are gone: Partition a-0 offset "
+        "was changed from 3 to 1. Run the INSERT again to begin with those that are there; "
+        "'failOnDataLoss' = 'false' in WITH (…) of the table lets a job go on without them."
     )
 
 

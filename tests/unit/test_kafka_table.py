@@ -12,7 +12,9 @@ ADDRESS = {"connector": "kafka", "topic": "ships", "properties.bootstrap.servers
 
 
 def statement(columns: str = "id BIGINT", **options: str | None) -> str:
-    """Return a CREATE; of the names of *options* `__` stands for a dot and `_` for a hyphen, and None leaves one out."""
+    """Return a CREATE; of the names of *options* `__` stands for a dot and `_` for a hyphen,
+    and None leaves one out.
+    """
     changed = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     texts = {key: value for key, value in {**ADDRESS, **changed}.items() if value is not None}
     pairs = ", ".join(f"'{key}' = '{value}'" for key, value in texts.items())
@@ -46,14 +48,15 @@ def test_a_table_of_json_reads_its_columns_and_writes_them() -> None:
             start={"startingOffsets": "earliest"},
             condition="value IS NOT NULL",
             parsed=(
-                "from_json(CAST(value AS STRING), '`id` BIGINT, `name` STRING', map('mode', 'FAILFAST')) AS `__value`",
+                "from_json(CAST(value AS STRING), '`id` BIGINT, `name` STRING', "
+                "map('mode', 'FAILFAST')) AS `__value`",
             ),
             items=("`__value`.`id` AS `id`", "`__value`.`name` AS `name`"),
             written=("id", "name"),
             record=(
-                "to_json(named_struct('id', CAST(`id` AS BIGINT), 'name', CAST(`name` AS VARCHAR(9))), map('timeZone', 'UTC', "
-                "'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS\\'Z\\'', 'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', "
-                "'ignoreNullFields', 'false')) AS value",
+                "to_json(named_struct('id', CAST(`id` AS BIGINT), 'name', CAST(`name` AS VARCHAR(9))), "
+                "map('timeZone', 'UTC', 'timestampFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS\\'Z\\'', "
+                "'timestampNTZFormat', 'yyyy-MM-dd HH:mm:ss.SSSSSS', 'ignoreNullFields', 'false')) AS value",
             ),
         ),
     )
@@ -62,7 +65,8 @@ def test_a_table_of_json_reads_its_columns_and_writes_them() -> None:
 
 def test_keys_metadata_and_computed_columns_are_read_beside_the_value() -> None:
     found = table(
-        "id BIGINT, name STRING, place BIGINT METADATA FROM 'offset' VIRTUAL, notes MAP<STRING, BYTES> METADATA FROM 'headers', "
+        "id BIGINT, name STRING, place BIGINT METADATA "
+        "FROM 'offset' VIRTUAL, notes MAP<STRING, BYTES> METADATA FROM 'headers', "
         "twice AS id * 2, at AS to_timestamp(name), WATERMARK FOR at AS at - INTERVAL '5' SECOND",
         format=None,
         value__format="csv",
@@ -144,7 +148,9 @@ def test_a_bounded_table_ends() -> None:
     ends = [
         topic(scan__bounded__mode="latest-offset").end,
         topic(scan__bounded__mode="timestamp", scan__bounded__timestamp_millis="9").end,
-        topic(scan__bounded__mode="specific-offsets", scan__bounded__specific_offsets="partition:0,offset:5").end,
+        topic(
+            scan__bounded__mode="specific-offsets", scan__bounded__specific_offsets="partition:0,offset:5"
+        ).end,
         topic(scan__bounded__mode="unbounded").end,
     ]
 
@@ -158,7 +164,10 @@ def test_a_bounded_table_ends() -> None:
 
 def test_properties_go_to_the_client_and_a_group_becomes_a_prefix() -> None:
     found = topic(
-        topic="a; b", properties__group__id="g", properties__security__protocol="SSL", maxOffsetsPerTrigger="9"
+        topic="a; b",
+        properties__group__id="g",
+        properties__security__protocol="SSL",
+        maxOffsetsPerTrigger="9",
     )
 
     assert found.topics == {"subscribe": "a,b"}
@@ -182,7 +191,8 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
 
     assert found.written == ()
     assert (
-        "column at: Spark cannot write the metadata 'timestamp' of a record; declare the column as" in found.not_written
+        "column at: Spark cannot write the metadata 'timestamp' of a record; declare the column as"
+        in found.not_written
     )
 
 
@@ -210,8 +220,9 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
         (
             statement(scan__startup__mode="group-offsets"),
             Unsupported,
-            "because a job keeps its offsets in its checkpoint and not in Kafka; use 'earliest-offset', 'latest-offset', "
-            "'timestamp', or 'specific-offsets' with the offsets of the group in 'scan.startup.specific-offsets'.",
+            "because a job keeps its offsets in its checkpoint and not in Kafka; "
+            "use 'earliest-offset', 'latest-offset', 'timestamp', or 'specific-offsets' with the offsets of "
+            "the group in 'scan.startup.specific-offsets'.",
         ),
         (
             statement(scan__startup__mode="timestamp"),
@@ -233,11 +244,23 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
             Unsupported,
             "Spark writes records to Kafka at least once",
         ),
-        (statement(sink__parallelism="2"), Unsupported, "option 'sink.parallelism' is not supported; leave it out"),
+        (
+            statement(sink__parallelism="2"),
+            Unsupported,
+            "option 'sink.parallelism' is not supported; leave it out",
+        ),
         (statement(properties__key__deserializer="x"), Unsupported, "because Spark sets it itself"),
         (statement(key__format="json"), DefinitionInvalid, "'key.format' and 'key.fields' go together"),
-        (statement(key__format="json", key__fields="x"), DefinitionInvalid, "names x, which is no column of it"),
-        (statement("id BIGINT, v STRING", format="raw"), Unsupported, "format 'raw' of the value needs one column"),
+        (
+            statement(key__format="json", key__fields="x"),
+            DefinitionInvalid,
+            "names x, which is no column of it",
+        ),
+        (
+            statement("id BIGINT, v STRING", format="raw"),
+            Unsupported,
+            "format 'raw' of the value needs one column",
+        ),
         (
             statement(json__zone="x"),
             DefinitionInvalid,
@@ -269,11 +292,13 @@ def test_what_a_table_cannot_have_is_refused_by_name(sql: str, error: type[MtErr
 
 def test_a_table_that_stays_has_its_columns_as_they_are_written_and_a_query_over_its_records() -> None:
     columns = (
-        "id INT NOT NULL, day AS CAST(at AS DATE), at TIMESTAMP(3) METADATA FROM 'timestamp' VIRTUAL COMMENT 'when', "
-        "now AS PROCTIME()"
+        "id INT NOT NULL, day AS CAST(at AS DATE), at TIMESTAMP(3) METADATA "
+        "FROM 'timestamp' VIRTUAL COMMENT 'when', now AS PROCTIME()"
     )
     found = parse(
-        statement(columns, scan__startup__mode="latest-offset").replace("TEMPORARY TABLE k", "TABLE IF NOT EXISTS d.k")
+        statement(columns, scan__startup__mode="latest-offset").replace(
+            "TEMPORARY TABLE k", "TABLE IF NOT EXISTS d.k"
+        )
     )
 
     assert isinstance(found, CreateConnectorTable)
@@ -287,22 +312,24 @@ def test_a_table_that_stays_has_its_columns_as_they_are_written_and_a_query_over
     assert found.options == {**ADDRESS, "scan.startup.mode": "latest-offset"}
     assert found.kafka is not None
     assert found.kafka.rows("`r`") == (
-        "SELECT * FROM (SELECT `id`, (CAST(at AS DATE)) AS `day`, `at`, (current_timestamp()) AS `now` FROM (SELECT "
-        "`__value`.`id` AS `id`, CAST(timestamp AS TIMESTAMP_NTZ) AS `at` FROM (SELECT *, from_json(CAST(value AS STRING), "
-        "'`id` INT', map('mode', 'FAILFAST')) AS `__value` FROM `r` WHERE value IS NOT NULL))) WHERE false"
+        "SELECT * FROM (SELECT `id`, (CAST(at AS DATE)) AS `day`, `at`, (current_timestamp()) AS `now` "
+        "FROM (SELECT `__value`.`id` AS `id`, CAST(timestamp AS TIMESTAMP_NTZ) AS `at` "
+        "FROM (SELECT *, from_json(CAST(value AS STRING), '`id` INT', map('mode', 'FAILFAST')) AS `__value` "
+        "FROM `r` WHERE value IS NOT NULL))) WHERE false"
     )
 
 
 def test_the_records_of_a_table_that_stays_have_the_columns_and_options_of_sparks_reader() -> None:
     record = (
-        "`key` BINARY, `value` BINARY, `topic` STRING, `partition` INT, `offset` BIGINT, `timestamp` TIMESTAMP, "
-        "`timestampType` INT"
+        "`key` BINARY, `value` BINARY, `topic` STRING, `partition` INT, `offset` BIGINT, "
+        "`timestamp` TIMESTAMP, `timestampType` INT"
     )
     plain = topic(scan__bounded__mode="latest-offset", properties__group__id="g")
     with_headers = topic("id INT, h MAP<STRING, BYTES> METADATA FROM 'headers'")
 
     assert plain.records("`r`") == (
-        f"CREATE TABLE `r` ({record}) USING kafka OPTIONS ('kafka.bootstrap.servers' = 'h:9092', 'subscribe' = 'ships', "
+        f"CREATE TABLE `r` ({record}) "
+        "USING kafka OPTIONS ('kafka.bootstrap.servers' = 'h:9092', 'subscribe' = 'ships', "
         "'groupIdPrefix' = 'g', 'startingOffsets' = 'earliest', 'endingOffsets' = 'latest')"
     )
     assert f"({record}, `headers` ARRAY<STRUCT<key: STRING, value: BINARY>>)" in with_headers.records("`r`")

@@ -96,7 +96,9 @@ def test_what_a_reader_begins_with_names_a_type_of_its_row() -> None:
         for kind in KINDS
         for words in kind.readers
         if kind.type
-        not in {ReadStatement(f"{words} {rest} x").type for rest in ("", "TABLE", "MATERIALIZED TABLE", "TABLES")}
+        not in {
+            ReadStatement(f"{words} {rest} x").type for rest in ("", "TABLE", "MATERIALIZED TABLE", "TABLES")
+        }
     ]
 
     assert strangers == []
@@ -107,7 +109,13 @@ def test_rows_of_one_type_have_the_same_traits() -> None:
 
 
 @pytest.mark.parametrize(
-    "verb", ["INSERT INTO t SELECT 1", "DELETE FROM t WHERE a = 1", "UPDATE t SET a = 1", "CREATE TABLE t AS SELECT 1"]
+    "verb",
+    [
+        "INSERT INTO t SELECT 1",
+        "DELETE FROM t WHERE a = 1",
+        "UPDATE t SET a = 1",
+        "CREATE TABLE t AS SELECT 1",
+    ],
 )
 def test_what_changes_data_runs_a_job_and_needs_no_session(verb: str) -> None:
     assert ReadStatement(verb).traits == {Trait.CHANGE, Trait.JOB, Trait.ALONE}

@@ -1,4 +1,6 @@
-"""What was found of versions of a table is found again for the same versions, columns and JVM, while it is one of the last."""
+"""What was found of versions of a table is found again for the same versions, columns and JVM,
+while it is one of the last.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,13 @@ def test_what_was_kept_is_found_by_table_columns_and_snapshots() -> None:
     known.keep("rows", session, ORDERS, "1", "2")
 
     assert known.of(session, ORDERS, "1", "2") == "rows"
-    others = [(CUSTOMERS, "1", "2"), ((ORDERS[0], 1), "1", "2"), (ORDERS, "2", "1"), (ORDERS, "1", "3"), (ORDERS, "1")]
+    others = [
+        (CUSTOMERS, "1", "2"),
+        ((ORDERS[0], 1), "1", "2"),
+        (ORDERS, "2", "1"),
+        (ORDERS, "1", "3"),
+        (ORDERS, "1"),
+    ]
     assert [known.of(session, *other) for other in others] == [None] * 5
 
 

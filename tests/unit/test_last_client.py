@@ -53,8 +53,9 @@ class Ending:
 def client_process(home: Path) -> Iterator[subprocess.Popen[str]]:
     """Have a process present at the gateway of *home* until it is killed."""
     code = (
-        "import signal, sys, threading; from pathlib import Path; from mt_core.terminal.presence import Presence;"
-        "presence = Presence(Path(sys.argv[1])); print(presence.share(0, threading.Event()), flush=True); signal.pause()"
+        "import signal, sys, threading; from pathlib import Path; "
+        "from mt_core.terminal.presence import Presence;presence = Presence(Path(sys.argv[1])); "
+        "print(presence.share(0, threading.Event()), flush=True); signal.pause()"
     )
     with subprocess.Popen([sys.executable, "-c", code, home], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
@@ -155,7 +156,9 @@ def test_a_home_in_which_nothing_can_be_locked_is_named_with_the_way_out(tmp_pat
         ("SELECT", JobStatus.RUNNING, ""),
     ],
 )
-def test_jobs_that_change_data_need_the_gateway_and_queries_do_not(kind: str, status: JobStatus, work: str) -> None:
+def test_jobs_that_change_data_need_the_gateway_and_queries_do_not(
+    kind: str, status: JobStatus, work: str
+) -> None:
     registry = MemoryRegistry(FakeClock(NOW))
     in_transaction(registry, lambda tx: tx.jobs.insert(a_job(kind=kind, status=status)))
 
@@ -173,7 +176,10 @@ def test_activated_tables_and_refreshes_under_way_need_the_gateway_and_suspended
 
     in_transaction(registry, fill)
 
-    assert in_transaction(registry, remaining_work) == "2 materialized tables are ACTIVATED, 1 refresh is under way"
+    assert (
+        in_transaction(registry, remaining_work)
+        == "2 materialized tables are ACTIVATED, 1 refresh is under way"
+    )
 
 
 def test_a_gateway_behind_a_socket_takes_the_scheduler_in_its_process_only(tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from mt_core.spark.functions.late_declarations import AGAIN_S, LateDeclarations
 
 DECLARED = PythonDeclaration(python="3.11", form=PythonForm.VALUE, name="f")
 GOOD, BAD, HANGING = (
-    CreatedFunction(name=name, language=FunctionLanguage.PYTHON, body="users.f") for name in ("good", "bad", "hanging")
+    CreatedFunction(name=name, language=FunctionLanguage.PYTHON, body="users.f")
+    for name in ("good", "bad", "hanging")
 )
 
 
@@ -48,7 +49,11 @@ def test_one_that_fails_is_tried_again_after_a_while_and_says_why_meanwhile() ->
     world.now_s = AGAIN_S
     world.late.read([BAD], world.read)
 
-    assert (before, world.reads.count("bad"), world.kept) == (["bad", "good"], 2, [replace(GOOD, declared=DECLARED)])
+    assert (before, world.reads.count("bad"), world.kept) == (
+        ["bad", "good"],
+        2,
+        [replace(GOOD, declared=DECLARED)],
+    )
     assert "ends the process that loads it" in str(world.late.reason(BAD))
 
 
@@ -71,5 +76,7 @@ def test_one_that_hangs_holds_up_neither_the_others_nor_a_statement_for_long() -
     world.late.read([HANGING, GOOD], world.read, patience_s=0.5)
 
     assert [each.name for each in world.kept] == ["good"]
-    assert "is being loaded for the first time since the gateway was upgraded" in str(world.late.reason(HANGING))
+    assert "is being loaded for the first time since the gateway was upgraded" in str(
+        world.late.reason(HANGING)
+    )
     world.end.set()

@@ -23,8 +23,12 @@ def third_party(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     sys.modules.pop("sundial_scheduler", None)
 
 
-def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, points: str, module: str = "") -> None:
-    """Install the package *name*, with entry *points* in our group and the text of a module rival_scheduler."""
+def install(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, *, name: str, points: str, module: str = ""
+) -> None:
+    """Install the package *name*, with entry *points* in our group and the text of a module
+    rival_scheduler.
+    """
     metadata = folder / f"{name.replace('-', '_')}-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.4\nName: {name}\nVersion: 1.0\n")
@@ -45,7 +49,9 @@ def test_a_third_party_scheduler_is_found_and_works() -> None:
     handler = scheduler.create_refresh_workflow(workflow())
 
     assert (handler.scheduler, handler.workflow_id) == ("sundial", TABLE)
-    assert scheduler.describe_refresh_workflows([handler]) == {TABLE: WorkflowDescription(state=WorkflowState.ACTIVE)}
+    assert scheduler.describe_refresh_workflows([handler]) == {
+        TABLE: WorkflowDescription(state=WorkflowState.ACTIVE)
+    }
 
 
 @pytest.mark.usefixtures("third_party")
@@ -92,7 +98,11 @@ def test_a_plug_in_that_cannot_be_imported_is_named_with_the_cause(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     install(
-        tmp_path, monkeypatch, name="freshtable-rival", points="rival = rival_scheduler", module="import absent_library"
+        tmp_path,
+        monkeypatch,
+        name="freshtable-rival",
+        points="rival = rival_scheduler",
+        module="import absent_library",
     )
 
     with pytest.raises(
@@ -108,5 +118,7 @@ def test_a_plug_in_without_the_scheduler_it_promises_is_refused(
 ) -> None:
     install(tmp_path, monkeypatch, name="freshtable-rival", points="rival = rival_scheduler")
 
-    with pytest.raises(PluginError, match="rival_scheduler offers 0 workflow schedulers named 'rival', not one"):
+    with pytest.raises(
+        PluginError, match="rival_scheduler offers 0 workflow schedulers named 'rival', not one"
+    ):
         load_scheduler("rival")

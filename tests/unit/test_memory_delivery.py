@@ -133,7 +133,10 @@ class TestAnswers(DeliveryWorkbench):
         )
         self.pass_by(FIRST_RETRY)
 
-        assert [tick.body["dynamicOptions"] for tick in self.gateway.ticks] == [{"format": "orc"}, {"format": "avro"}]
+        assert [tick.body["dynamicOptions"] for tick in self.gateway.ticks] == [
+            {"format": "orc"},
+            {"format": "avro"},
+        ]
 
     def test_an_identifier_is_encoded_as_one_part_of_the_path(self) -> None:
         self.create(identifier="lake.`a/b c`.`ü%2F?`")
@@ -227,9 +230,12 @@ class TestSlowGateway(DeliveryWorkbench):
 
 
 @pytest.mark.parametrize(
-    ("attempt", "shortest", "longest"), [(1, 1, 2), (2, 2, 4), (3, 4, 8), (4, 8, 16), (5, 15, 30), (1000, 15, 30)]
+    ("attempt", "shortest", "longest"),
+    [(1, 1, 2), (2, 2, 4), (3, 4, 8), (4, 8, 16), (5, 15, 30), (1000, 15, 30)],
 )
-def test_the_pause_between_attempts_doubles_up_to_half_a_minute(attempt: int, shortest: int, longest: int) -> None:
+def test_the_pause_between_attempts_doubles_up_to_half_a_minute(
+    attempt: int, shortest: int, longest: int
+) -> None:
     delays = [retry_delay_s(attempt) for _ in range(200)]
 
     assert shortest <= min(delays) < max(delays) <= longest
@@ -266,7 +272,9 @@ class TestClocks(DeliveryWorkbench):
         self.pass_by(2 * MINUTE)
 
         assert [tick.schedule_time[:10] for tick in self.gateway.ticks if tick.table_id == TABLE]
-        assert {tick.schedule_time[:10] for tick in self.gateway.ticks if tick.table_id == TABLE} == {"2024-01-03"}
+        assert {tick.schedule_time[:10] for tick in self.gateway.ticks if tick.table_id == TABLE} == {
+            "2024-01-03"
+        }
 
     def test_a_clock_that_jumped_years_ahead_and_was_put_back_ticks_at_the_next_point(self) -> None:
         self.create()

@@ -8,7 +8,16 @@ import pytest
 
 from mt_core.errors import DefinitionInvalid, RegistryError, WorkflowError
 from mt_core.testing.fake_clock import FakeClock
-from mt_core.testing.scheduler_workbench import ABSENT, MINUTE, OTHER, START, TABLE, SchedulerWorkbench, every, workflow
+from mt_core.testing.scheduler_workbench import (
+    ABSENT,
+    MINUTE,
+    OTHER,
+    START,
+    TABLE,
+    SchedulerWorkbench,
+    every,
+    workflow,
+)
 from mt_core.workflow.definitions import WorkflowDefinition
 from mt_core.workflow.handlers import RefreshHandler
 from mt_core.workflow.operations import (
@@ -88,13 +97,21 @@ class MemoryWorkbench(SchedulerWorkbench):
 class TestOperations(MemoryWorkbench):
     def test_a_created_workflow_is_stored(self) -> None:
         handler = self.create(
-            init_config={"a": "1"}, execution_config={"b": "2"}, dynamic_options={"c": "3"}, paused=True, token=7
+            init_config={"a": "1"},
+            execution_config={"b": "2"},
+            dynamic_options={"c": "3"},
+            paused=True,
+            token=7,
         )
 
         assert handler == HANDLER
         assert self.definitions.all() == [
             stored(
-                init_config={"a": "1"}, execution_config={"b": "2"}, dynamic_options={"c": "3"}, paused=True, token=7
+                init_config={"a": "1"},
+                execution_config={"b": "2"},
+                dynamic_options={"c": "3"},
+                paused=True,
+                token=7,
             )
         ]
 
@@ -164,12 +181,16 @@ class TestOperations(MemoryWorkbench):
         assert self.describe(HANDLER) == before
 
     @pytest.mark.parametrize("operation", OPERATIONS)
-    def test_an_operation_that_cannot_be_stored_changes_nothing(self, operation: ModifyRefreshWorkflow) -> None:
+    def test_an_operation_that_cannot_be_stored_changes_nothing(
+        self, operation: ModifyRefreshWorkflow
+    ) -> None:
         self.create()
         before = self.describe(HANDLER)
         self.definitions.failure = RegistryError("The registry cannot be reached.")
 
-        with pytest.raises(WorkflowError, match=f"{TABLE} cannot be .*: The registry cannot be reached") as caught:
+        with pytest.raises(
+            WorkflowError, match=f"{TABLE} cannot be .*: The registry cannot be reached"
+        ) as caught:
             self.scheduler.modify_refresh_workflow(operation)
 
         self.definitions.failure = None
@@ -211,7 +232,9 @@ class TestOperations(MemoryWorkbench):
         self.create(paused=True)
         self.move_clock(timedelta(minutes=5))
         began = replace(every(1, "MINUTE"), since=self.clock.now())
-        self.scheduler.modify_refresh_workflow(ModifyRefreshWorkflowSchedule(handler=HANDLER, schedule=began, token=1))
+        self.scheduler.modify_refresh_workflow(
+            ModifyRefreshWorkflowSchedule(handler=HANDLER, schedule=began, token=1)
+        )
 
         self.scheduler.modify_refresh_workflow(ResumeRefreshWorkflow(handler=HANDLER, token=2))
         self.settle()
@@ -284,7 +307,9 @@ class TestRestart(MemoryWorkbench):
 
     def test_a_definition_that_cannot_be_scheduled_does_not_stop_the_others(self) -> None:
         self.create()
-        self.definitions.put(stored(workflow_id=ABSENT, schedule=replace(every(1, "MINUTE"), zone="Mars/Olympus")))
+        self.definitions.put(
+            stored(workflow_id=ABSENT, schedule=replace(every(1, "MINUTE"), zone="Mars/Olympus"))
+        )
 
         self.restart(away=timedelta(0))
 
@@ -326,7 +351,9 @@ class TestOpening(MemoryWorkbench):
     def test_an_option_that_is_not_a_number_is_named(self, key: str, text: str) -> None:
         scheduler = MemoryScheduler()
 
-        with pytest.raises(WorkflowError, match=rf"workflow-scheduler\.memory\.{key} is '{text}'; set a whole number"):
+        with pytest.raises(
+            WorkflowError, match=rf"workflow-scheduler\.memory\.{key} is '{text}'; set a whole number"
+        ):
             scheduler.open(replace(self.context, options={key: text}))
 
     def test_a_registry_that_cannot_be_read_is_the_cause(self) -> None:

@@ -69,7 +69,9 @@ class Modules:
         path = self.folder / "users.py"
         path.write_text(text)
         file = FunctionFile(kind=FileKind.FILE, uri=str(path))
-        function = CreatedFunction(name="own", language=FunctionLanguage.PYTHON, body=f"users.{name}", files=(file,))
+        function = CreatedFunction(
+            name="own", language=FunctionLanguage.PYTHON, body=f"users.{name}", files=(file,)
+        )
         return self.files.kept(function, lambda *_: None)
 
     def read(self, text: str, name: str = "f", check: Check = no_check) -> PythonDeclaration:
@@ -95,9 +97,12 @@ def modules(tmp_path: Path) -> Modules:
         ("import os\nos.kill(os.getpid(), 9)", "signal SIGKILL"),
     ],
 )
-def test_a_module_that_ends_its_process_is_refused_with_how_it_did(modules: Modules, text: str, how: str) -> None:
+def test_a_module_that_ends_its_process_is_refused_with_how_it_did(
+    modules: Modules, text: str, how: str
+) -> None:
     assert modules.refused(text) == (
-        f"Function own: module users ends the process that loads it ({how}); a module must only define what it has."
+        f"Function own: module users ends the process that loads it ({how}); "
+        "a module must only define what it has."
     )
 
 
@@ -105,11 +110,14 @@ def test_a_module_that_never_ends_its_import_is_refused_after_the_limit(tmp_path
     modules = Modules(tmp_path, limit_s=0.1)
 
     assert modules.refused("while True:\n    pass") == (
-        "Function own: module users has not been loaded after 0 s; a module must not wait, nor work for long, when it is imported."
+        "Function own: module users has not been loaded after 0 s; "
+        "a module must not wait, nor work for long, when it is imported."
     )
 
 
-def test_a_cancelled_statement_ends_the_process_and_those_that_it_started(modules: Modules, tmp_path: Path) -> None:
+def test_a_cancelled_statement_ends_the_process_and_those_that_it_started(
+    modules: Modules, tmp_path: Path
+) -> None:
     begun = tmp_path / "begun"
     text = (
         "import os, subprocess, sys, time\n"
@@ -188,7 +196,9 @@ def test_what_a_module_does_besides_changes_no_answer(modules: Modules, text: st
     assert modules.read(text + VALUE).returns == "BIGINT"
 
 
-@pytest.mark.parametrize("answer", ["no json", "[]", '{"found": {"g": {}}}', '{"found": {"f": {"python": 3}}}'])
+@pytest.mark.parametrize(
+    "answer", ["no json", "[]", '{"found": {"g": {}}}', '{"found": {"f": {"python": 3}}}']
+)
 def test_an_answer_that_a_module_forges_is_data_that_is_checked(modules: Modules, answer: str) -> None:
     text = f"import os, sys\nos.write(int(sys.argv[1]), {answer!r}.encode() + b'\\n')\nos._exit(0)\n"
 
@@ -197,7 +207,10 @@ def test_an_answer_that_a_module_forges_is_data_that_is_checked(modules: Modules
 
 def test_functions_of_one_file_are_read_once(modules: Modules, tmp_path: Path) -> None:
     loads = tmp_path / "loads"
-    text = f"open({str(loads)!r}, 'a').write('x')\n{VALUE}\n\nclass Rows:\n    def eval(self):\n        yield (1,)\n"
+    text = (
+        f"open({str(loads)!r}, 'a').write('x')\n{VALUE}\n\nclass Rows:\n    def eval(self):\n"
+        "        yield (1,)\n"
+    )
 
     found = modules.read(text), modules.read(text, "Rows")
 
@@ -208,10 +221,23 @@ def test_functions_of_one_file_are_read_once(modules: Modules, tmp_path: Path) -
 
 def test_objects_of_pyspark_declare_their_kind_and_type_without_a_jvm(modules: Modules) -> None:
     text = PYTHON.format(factor=3)
-    names = ("marked", "doubled", "middle", "tripled", "Letters", "Plain", "Named", "several", "scaled", "joined")
+    names = (
+        "marked",
+        "doubled",
+        "middle",
+        "tripled",
+        "Letters",
+        "Plain",
+        "Named",
+        "several",
+        "scaled",
+        "joined",
+    )
     found = {name: modules.read(text, name) for name in names}
 
-    assert {name: (each.form.value, each.is_made, each.eval_type, each.returns) for name, each in found.items()} == {
+    assert {
+        name: (each.form.value, each.is_made, each.eval_type, each.returns) for name, each in found.items()
+    } == {
         "marked": ("VALUE", True, 100, "string"),
         "doubled": ("VALUE", True, 200, "bigint"),
         "middle": ("VALUE", True, 202, "double"),
@@ -235,10 +261,10 @@ def test_objects_of_pyspark_declare_their_kind_and_type_without_a_jvm(modules: M
 
 def test_a_type_of_spark_is_declared_as_it_is_and_one_that_is_a_class_is_refused(modules: Modules) -> None:
     text = (
-        "from pyspark.sql.functions import udf\nfrom pyspark.sql.types import ArrayType, IntegerType, UserDefinedType\n\n\n"
-        "class Vector(UserDefinedType):\n    @classmethod\n    def sqlType(cls):\n        return IntegerType()\n\n"
-        "    @classmethod\n    def module(cls):\n        return 'users'\n\n\n"
-        "@udf(ArrayType(IntegerType(), containsNull=False))\ndef f(x):\n    return [x]\n\n\n"
+        "from pyspark.sql.functions import udf\nfrom pyspark.sql.types import ArrayType, IntegerType, "
+        "UserDefinedType\n\n\nclass Vector(UserDefinedType):\n    @classmethod\n    def sqlType(cls):\n"
+        "        return IntegerType()\n\n    @classmethod\n    def module(cls):\n        return 'users'\n"
+        "\n\n@udf(ArrayType(IntegerType(), containsNull=False))\ndef f(x):\n    return [x]\n\n\n"
         "@udf(ArrayType(Vector()))\ndef g(x):\n    return [x]\n"
     )
 
@@ -247,7 +273,9 @@ def test_a_type_of_spark_is_declared_as_it_is_and_one_that_is_a_class_is_refused
         modules.read(text, "g")
 
 
-def test_an_installed_module_is_read_for_each_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_installed_module_is_read_for_each_function(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     package = tmp_path / "installed"
     package.mkdir()
     module = package / "only_in_a_child.py"

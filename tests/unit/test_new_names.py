@@ -9,7 +9,9 @@ from mt_core.model.new_names import check_new_name
 from tests.support.manager_world import DAILY, ManagerWorld
 
 BAD = ["../../esc", "a/b", "/", "..", ".", "a\\b", "a\nb", "a\tb", "a\x00b", "\x7f", "a\u2028b"]
-MATERIALIZED = "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"
+MATERIALIZED = (
+    "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"
+)
 
 
 @pytest.mark.parametrize("part", BAD)
@@ -18,11 +20,15 @@ def test_a_name_that_leaves_its_folder_is_refused_in_every_place(part: str, plac
     name = ["lake", "a", "b", "c"]
     name[place] = part
 
-    with pytest.raises(DefinitionInvalid, match=r"a slash, a backslash or a control character, or be \. or \.\."):
+    with pytest.raises(
+        DefinitionInvalid, match=r"a slash, a backslash or a control character, or be \. or \.\."
+    ):
         check_new_name(name)
 
 
-@pytest.mark.parametrize("part", ["a", "Äpfel", "a b", ".hidden", "a..b", "...", "a-b", "x%2fy", "{{ x }}", "`", "表"])
+@pytest.mark.parametrize(
+    "part", ["a", "Äpfel", "a b", ".hidden", "a..b", "...", "a-b", "x%2fy", "{{ x }}", "`", "表"]
+)
 def test_any_other_name_is_accepted(part: str) -> None:
     check_new_name(("lake", part, part))
 

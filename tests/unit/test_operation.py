@@ -6,7 +6,15 @@ from itertools import product
 import pytest
 
 from mt_core.base.rowset import RowSet
-from mt_core.errors import Canceled, EngineError, IllegalStatus, MtError, QueryFailed, RequestInvalid, StatementTimedOut
+from mt_core.errors import (
+    Canceled,
+    EngineError,
+    IllegalStatus,
+    MtError,
+    QueryFailed,
+    RequestInvalid,
+    StatementTimedOut,
+)
 from mt_core.sessions.operations.operation import (
     TERMINAL,
     TRANSITIONS,
@@ -107,7 +115,9 @@ def test_work_does_not_begin_on_an_operation_that_was_cancelled() -> None:
 
 def test_cancel_stops_the_work_and_a_second_cancel_is_refused() -> None:
     operation, stopped = operation_in(OperationStatus.RUNNING), list[str]()
-    operation.begin(Work(kind=OperationKind.REFRESH, message="refreshing", stop=lambda: stopped.append("run")))
+    operation.begin(
+        Work(kind=OperationKind.REFRESH, message="refreshing", stop=lambda: stopped.append("run"))
+    )
 
     operation.cancel()
     with pytest.raises(IllegalStatus, match="is CANCELED and cannot become CANCELED"):
@@ -116,7 +126,9 @@ def test_cancel_stops_the_work_and_a_second_cancel_is_refused() -> None:
     assert (operation.status, stopped) == (OperationStatus.CANCELED, ["run"])
 
 
-@pytest.mark.parametrize(("kind", "stopped_at_close"), [(OperationKind.SPARK, ["job"]), (OperationKind.REFRESH, [])])
+@pytest.mark.parametrize(
+    ("kind", "stopped_at_close"), [(OperationKind.SPARK, ["job"]), (OperationKind.REFRESH, [])]
+)
 def test_close_stops_a_query_but_never_a_refresh(kind: OperationKind, stopped_at_close: list[str]) -> None:
     operation, stopped = operation_in(OperationStatus.RUNNING), list[str]()
     operation.begin(Work(kind=kind, message="running", stop=lambda: stopped.append("job")))
@@ -157,8 +169,12 @@ def test_a_page_can_be_fetched_again_until_the_next_but_one() -> None:
     assert pages == [first, first, second, second, end, second, end, end]
 
 
-@pytest.mark.parametrize(("fetched", "token", "expected"), [([], 1, "0"), ([0], 5, "1 or 0"), ([0, 1], 0, "2 or 1")])
-def test_a_token_out_of_turn_is_refused_naming_the_expected_ones(fetched: list[int], token: int, expected: str) -> None:
+@pytest.mark.parametrize(
+    ("fetched", "token", "expected"), [([], 1, "0"), ([0], 5, "1 or 0"), ([0, 1], 0, "2 or 1")]
+)
+def test_a_token_out_of_turn_is_refused_naming_the_expected_ones(
+    fetched: list[int], token: int, expected: str
+) -> None:
     cursor = ResultPages(RowSet(columns=(), rows=[[1], [2], [3]]), page_size=2)
     for earlier in fetched:
         cursor.fetch(earlier)
@@ -202,7 +218,12 @@ def test_a_query_that_goes_on_while_its_rows_are_read_can_be_late() -> None:
 
     operation.time_out(late)
 
-    assert (operation.status, operation.error, rows.stopped, rows.closed) == (OperationStatus.TIMEOUT, late, True, True)
+    assert (operation.status, operation.error, rows.stopped, rows.closed) == (
+        OperationStatus.TIMEOUT,
+        late,
+        True,
+        True,
+    )
 
 
 def test_a_query_that_has_ended_is_not_late() -> None:
@@ -228,7 +249,12 @@ def test_a_page_that_is_not_there_yet_is_empty_and_the_next_token_goes_on_behind
     empty = Page(rows=[], last=False)
     assert first == [Page(rows=[[1], [2]], last=False), Page(rows=[[3]], last=False), empty, empty]
     assert waited is False
-    assert second == [empty, Page(rows=[[4], [5]], last=False), Page(rows=[], last=True), Page(rows=[], last=True)]
+    assert second == [
+        empty,
+        Page(rows=[[4], [5]], last=False),
+        Page(rows=[], last=True),
+        Page(rows=[], last=True),
+    ]
 
 
 def test_a_failure_is_told_again_and_again_behind_the_rows_that_came_before_it() -> None:
@@ -261,7 +287,9 @@ def test_rows_are_released_when_no_token_leads_to_them_any_more() -> None:
 def test_a_page_has_the_size_it_was_first_asked_for_with() -> None:
     cursor = ResultPages(RowSet(columns=(), rows=[[n] for n in range(6)]), page_size=2)
 
-    sizes = [len(cursor.fetch(token, size).rows) for token, size in ((0, 3), (0, 1), (1, None), (2, 9), (3, 9))]
+    sizes = [
+        len(cursor.fetch(token, size).rows) for token, size in ((0, 3), (0, 1), (1, None), (2, 9), (3, 9))
+    ]
 
     assert sizes == [3, 3, 2, 1, 0]
 

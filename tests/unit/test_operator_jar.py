@@ -85,14 +85,18 @@ def test_a_gateway_does_not_start_where_its_classes_cannot_be_compiled(
         operator_jar(without_jdk, sources)
 
 
-def test_a_gateway_does_not_start_where_its_classes_cannot_be_kept(sources: Path, environ: dict[str, str]) -> None:
+def test_a_gateway_does_not_start_where_its_classes_cannot_be_kept(
+    sources: Path, environ: dict[str, str]
+) -> None:
     Path(environ["XDG_CACHE_HOME"]).write_text("not a folder")
 
     with pytest.raises(ConfigError, match="The classes that a gateway needs in Spark were not compiled: "):
         operator_jar(environ, sources)
 
 
-def test_an_installed_wheel_has_its_jar_beside_its_modules(without_jdk: dict[str, str], tmp_path: Path) -> None:
+def test_an_installed_wheel_has_its_jar_beside_its_modules(
+    without_jdk: dict[str, str], tmp_path: Path
+) -> None:
     packaged, absent = tmp_path / "freshtable-operators.jar", tmp_path / "absent"
 
     with pytest.raises(ConfigError, match=r"freshtable-operators\.jar is missing.*install the wheel again"):

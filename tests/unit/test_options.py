@@ -33,12 +33,15 @@ from mt_core.base.options import (
         ("1 fortnight", None),
     ],
 )
-def test_a_duration_is_a_number_and_a_unit_of_at_most_a_century(text: str, duration: timedelta | None) -> None:
+def test_a_duration_is_a_number_and_a_unit_of_at_most_a_century(
+    text: str, duration: timedelta | None
+) -> None:
     assert duration_of(text) == duration
 
 
 @pytest.mark.parametrize(
-    ("text", "size"), [("17", 17), ("1 b", 1), ("64 mb", 64 * 2**20), ("2G", 2**31), ("1 pb", None), ("-1", None)]
+    ("text", "size"),
+    [("17", 17), ("1 b", 1), ("64 mb", 64 * 2**20), ("2G", 2**31), ("1 pb", None), ("-1", None)],
 )
 def test_a_size_is_a_number_of_bytes_with_or_without_a_unit(text: str, size: int | None) -> None:
     assert bytes_of(text) == size

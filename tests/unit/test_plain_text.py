@@ -35,8 +35,16 @@ TEXT = {"type": "VARCHAR", "nullable": True, "length": 10}
             {"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 3},
             "2024-01-02 03:04:05.120",
         ),
-        ("2024-01-02T03:04:05", {"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 0}, "2024-01-02 03:04:05"),
-        ("2024-01-02T03:04:05Z", {"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "precision": 3}, "2024-01-02 03:04:05.000"),
+        (
+            "2024-01-02T03:04:05",
+            {"type": "TIMESTAMP_WITHOUT_TIME_ZONE", "precision": 0},
+            "2024-01-02 03:04:05",
+        ),
+        (
+            "2024-01-02T03:04:05Z",
+            {"type": "TIMESTAMP_WITH_LOCAL_TIME_ZONE", "precision": 3},
+            "2024-01-02 03:04:05.000",
+        ),
         (93784500, {"type": "INTERVAL_DAY_TIME"}, "+1 02:03:04.500"),
         (-14, {"type": "INTERVAL_YEAR_MONTH"}, "-1-02"),
         ([1, 2, None], {"type": "ARRAY", "elementType": INTEGER}, "[1, 2, NULL]"),

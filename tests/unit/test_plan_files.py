@@ -23,7 +23,9 @@ from tests.support.fake_plans import FakePlans
 @pytest.fixture
 def stored(tmp_path: Path) -> StoredPlans:
     # Its Spark never starts: these URIs need none.
-    settings = DriverSettings(catalog_url="jdbc:sqlite:file:/none", warehouse="", jars_dir=tmp_path, log_dir=tmp_path)
+    settings = DriverSettings(
+        catalog_url="jdbc:sqlite:file:/none", warehouse="", jars_dir=tmp_path, log_dir=tmp_path
+    )
     return StoredPlans(SparkDriver(settings), tmp_path / "sessions")
 
 
@@ -70,7 +72,14 @@ def test_a_relative_path_is_one_of_its_session_alone(files: PlanFiles) -> None:
 
 @pytest.mark.parametrize(
     "uri",
-    ["../evil.json", "../other/plan.json", "a/../../evil.json", "..", "file:../evil.json", "file:%2e%2e/evil.json"],
+    [
+        "../evil.json",
+        "../other/plan.json",
+        "a/../../evil.json",
+        "..",
+        "file:../evil.json",
+        "file:%2e%2e/evil.json",
+    ],
 )
 def test_a_relative_path_that_leaves_the_folder_of_its_session_is_refused(
     files: PlanFiles, uri: str, tmp_path: Path
@@ -106,7 +115,9 @@ def test_a_link_out_of_the_folder_of_a_session_is_not_followed(stored: StoredPla
         stored.write("s", "out/evil.json", "text", replace=True)
 
 
-def test_the_files_of_a_session_end_with_it_and_all_with_the_next_process(stored: StoredPlans, tmp_path: Path) -> None:
+def test_the_files_of_a_session_end_with_it_and_all_with_the_next_process(
+    stored: StoredPlans, tmp_path: Path
+) -> None:
     for session in ("mine", "other"):
         stored.write(session, "plan.json", "text", replace=False)
 
@@ -120,7 +131,9 @@ def test_the_files_of_a_session_end_with_it_and_all_with_the_next_process(stored
 def test_no_part_of_a_file_is_left_when_it_cannot_be_written(stored: StoredPlans, tmp_path: Path) -> None:
     name = f"{'x' * 230}.json"
 
-    with pytest.raises(EngineError, match=r"Plan .*/x+\.json cannot be read or written: File name too long\."):
+    with pytest.raises(
+        EngineError, match=r"Plan .*/x+\.json cannot be read or written: File name too long\."
+    ):
         stored.write("s", str(tmp_path / name), "text", replace=True)
 
     assert list(tmp_path.iterdir()) == []
@@ -139,7 +152,9 @@ def test_a_folder_is_no_plan(stored: StoredPlans, tmp_path: Path, uri: str) -> N
         lambda: stored.read("s", uri),
         lambda: stored.write("s", uri, "text", replace=True),
     ):
-        with pytest.raises(DefinitionInvalid, match=r"Plan .* is a folder; name a file in it, such as .*plan\.json"):
+        with pytest.raises(
+            DefinitionInvalid, match=r"Plan .* is a folder; name a file in it, such as .*plan\.json"
+        ):
             work()
 
     assert sorted(tmp_path.rglob("*")) == before
@@ -173,7 +188,8 @@ def test_a_plan_below_a_file_is_refused_with_the_file(stored: StoredPlans, tmp_p
 
 def test_google_is_asked_for_half_a_minute_unless_the_uri_says_for_how_long() -> None:
     assert [
-        limited(uri) for uri in ("gs://a/b", "gs://a/b?scheme=http", "gs://a/b?retry_limit_seconds=5", "s3://a/b")
+        limited(uri)
+        for uri in ("gs://a/b", "gs://a/b?scheme=http", "gs://a/b?retry_limit_seconds=5", "s3://a/b")
     ] == [
         "gs://a/b?retry_limit_seconds=30",
         "gs://a/b?scheme=http&retry_limit_seconds=30",
@@ -234,7 +250,9 @@ def test_a_plan_in_an_object_store_is_written_as_a_whole_and_read(
 
 
 def test_an_object_without_a_bucket_is_refused_with_its_uri(stored: StoredPlans) -> None:
-    with pytest.raises(EngineError, match=r"Plan s3:bucket/plan\.json cannot be read or written: Missing bucket name"):
+    with pytest.raises(
+        EngineError, match=r"Plan s3:bucket/plan\.json cannot be read or written: Missing bucket name"
+    ):
         stored.read("s", "s3:bucket/plan.json")
 
 

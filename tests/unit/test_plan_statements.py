@@ -20,7 +20,10 @@ INSERT = "INSERT INTO t SELECT 1"
             CompilePlan(uri="s3://b/p", start=42, if_not_exists=True),
         ),
         (f"COMPILE AND EXECUTE PLAN 'p' FOR {INSERT}", CompilePlan(uri="p", start=33, execute=True)),
-        ("COMPILE PLAN 'p' FOR WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a", CompilePlan(uri="p", start=21)),
+        (
+            "COMPILE PLAN 'p' FOR WITH a AS (SELECT 1) INSERT INTO t SELECT * FROM a",
+            CompilePlan(uri="p", start=21),
+        ),
         ("COMPILE PLAN 'p' FOR STATEMENT SET BEGIN END;", CompilePlan(uri="p", start=21)),
         ("EXECUTE PLAN 'p';", ExecutePlan(uri="p")),
         ("EXPLAIN PLAN 'p'", ExplainPlan(uri="p")),
@@ -42,7 +45,11 @@ def test_a_statement_about_a_plan_is_read(text: str, expected: object) -> None:
         ("EXECUTE PLAN p", "expected the path or URI of a plan in quotes", 14),
         ("EXECUTE PLAN 'p' NOW", "expected the end of the statement", 18),
         ("COMPILE PLAN 'p' FOR", "expected INSERT or STATEMENT SET BEGIN", 21),
-        ("COMPILE PLAN 'p' FOR EXECUTE STATEMENT SET BEGIN END", "expected INSERT or STATEMENT SET BEGIN", 22),
+        (
+            "COMPILE PLAN 'p' FOR EXECUTE STATEMENT SET BEGIN END",
+            "expected INSERT or STATEMENT SET BEGIN",
+            22,
+        ),
         (f"COMPILE AND EXECUTE PLAN 'p' IF NOT EXISTS FOR {INSERT}", "expected FOR", 30),
         ("EXPLAIN PLAN 'p' x", "expected the end of the statement", 18),
     ],
@@ -55,9 +62,13 @@ def test_what_does_not_fit_is_named_with_its_place(text: str, reason: str, colum
     assert refused.value.column == column
 
 
-@pytest.mark.parametrize("word", ["SELECT 1", "CREATE TABLE t AS SELECT 1", "UPDATE t SET a = 1", "DELETE FROM t"])
+@pytest.mark.parametrize(
+    "word", ["SELECT 1", "CREATE TABLE t AS SELECT 1", "UPDATE t SET a = 1", "DELETE FROM t"]
+)
 def test_what_cannot_be_compiled_names_what_can(word: str) -> None:
-    with pytest.raises(Unsupported, match=r"cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET"):
+    with pytest.raises(
+        Unsupported, match=r"cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET"
+    ):
         parse(f"COMPILE PLAN 'p' FOR {word}")
 
 
@@ -67,7 +78,9 @@ def test_a_plan_without_a_path_is_refused() -> None:
 
 
 def test_the_statement_keeps_its_places_and_its_hints() -> None:
-    read = ReadStatement("COMPILE PLAN 'p'\nFOR INSERT INTO t SELECT * FROM s /*+ OPTIONS('streaming' = 'false') */;")
+    read = ReadStatement(
+        "COMPILE PLAN 'p'\nFOR INSERT INTO t SELECT * FROM s /*+ OPTIONS('streaming' = 'false') */;"
+    )
     fact = read.fact
     assert isinstance(fact, CompilePlan)
 

@@ -9,7 +9,10 @@ import pytest
 
 from tests.support.other_process import as_a_user, environment_refusal
 
-_GATEWAY = "from mt_core.app.process_memory import close_process_memory\nCLOSE\nprint('waits', flush=True)\ninput()\n"
+_GATEWAY = (
+    "from mt_core.app.process_memory import close_process_memory\nCLOSE\n"
+    "print('waits', flush=True)\ninput()\n"
+)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has this")

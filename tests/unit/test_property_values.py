@@ -24,18 +24,36 @@ from mt_core.sessions.properties.property_values import (
         ("table.plan.force-recompile", "always", "true or false"),
         ("table.plan.compile.catalog-objects", "ALL_ENFORCED", "all or schema or identifier"),
         ("table.plan.restore.catalog-objects", "SCHEMA", "all or all_enforced or identifier"),
-        ("table.local-time-zone", "Mars/Base", "an IANA name such as Europe/Berlin, or an offset such as GMT+08:00"),
+        (
+            "table.local-time-zone",
+            "Mars/Base",
+            "an IANA name such as Europe/Berlin, or an offset such as GMT+08:00",
+        ),
         ("table.local-time-zone", "GMT+19", "an IANA name"),
         ("table.local-time-zone", "", "an IANA name"),
-        ("table.exec.state.ttl", "banana", "a duration such as 30 min, 10 s or 500 ms, at least 1 ms, or 0 for ever"),
-        ("table.exec.state.ttl", "-1 h", "a duration such as 30 min, 10 s or 500 ms, at least 1 ms, or 0 for ever"),
-        ("table.exec.state.ttl", "10 µs", "a duration such as 30 min, 10 s or 500 ms, at least 1 ms, or 0 for ever"),
+        (
+            "table.exec.state.ttl",
+            "banana",
+            "a duration such as 30 min, 10 s or 500 ms, at least 1 ms, or 0 for ever",
+        ),
+        (
+            "table.exec.state.ttl",
+            "-1 h",
+            "a duration such as 30 min, 10 s or 500 ms, at least 1 ms, or 0 for ever",
+        ),
+        (
+            "table.exec.state.ttl",
+            "10 µs",
+            "a duration such as 30 min, 10 s or 500 ms, at least 1 ms, or 0 for ever",
+        ),
         ("table.exec.sink.upsert-materialize", "always", "auto, none, force"),
         ("materialized-table.refresh-mode.freshness-threshold", "-1 s", "a duration"),
         ("materialized-table.default-freshness.full", "500 ms", "at least 1 s"),
     ],
 )
-def test_a_value_that_cannot_be_right_is_refused_with_what_is_expected(key: str, value: str, expected: str) -> None:
+def test_a_value_that_cannot_be_right_is_refused_with_what_is_expected(
+    key: str, value: str, expected: str
+) -> None:
     with pytest.raises(RequestInvalid) as refusal:
         check_property(key, value)
 
@@ -52,7 +70,8 @@ def test_a_value_that_cannot_be_right_is_refused_with_what_is_expected(key: str,
         ("table.dml-sync", "true"),
         ("table.local-time-zone", "Europe/Berlin"),
         ("table.local-time-zone", "GMT-03:00"),
-        # Clients open sessions with their whole configuration: what only the gateway understands, or nobody, comes along.
+        # Clients open sessions with their whole configuration: what only the gateway understands,
+        # or nobody, comes along.
         ("table.exec.source.idle-timeout", "banana"),
         ("table.exec.state.tll", "1 h"),
         ("table.exec.state.ttl", "0"),
@@ -137,7 +156,9 @@ def test_set_of_an_unknown_property_of_the_gateway_is_refused() -> None:
     ],
 )
 def test_set_of_a_setting_of_the_whole_gateway_is_refused_as_it_would_change_nothing(key: str) -> None:
-    with pytest.raises(RequestInvalid, match=f"{key} is a setting of the whole gateway, not of a session; give it to"):
+    with pytest.raises(
+        RequestInvalid, match=f"{key} is a setting of the whole gateway, not of a session; give it to"
+    ):
         check_set(key, "10")
 
 

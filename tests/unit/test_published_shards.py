@@ -32,7 +32,9 @@ def workflow(name: str, amount: int, unit: str, *, paused: bool = False) -> dict
         token=3,
     )
     url = f"http://gateway/v3/workflows/airflow/{definition.workflow_id}"
-    return workflow_json(definition, text=f"CREATE MATERIALIZED TABLE {identifier} AS SELECT 1", details_url=url)
+    return workflow_json(
+        definition, text=f"CREATE MATERIALIZED TABLE {identifier} AS SELECT 1", details_url=url
+    )
 
 
 def shard() -> dict[str, Any]:
@@ -62,12 +64,21 @@ def test_a_served_shard_is_golden() -> None:
 def test_a_cron_is_served_as_version_3_which_older_packages_refuse_by_its_number() -> None:
     schedule = Schedule(cron=Cron("0 6 * * MON-FRI"), zone="Europe/Berlin", since=SINCE)
     definition = WorkflowDefinition(
-        workflow_id="w", identifier="lake.sales.daily", description="", schedule=schedule, name="mt__lake.sales.daily"
+        workflow_id="w",
+        identifier="lake.sales.daily",
+        description="",
+        schedule=schedule,
+        name="mt__lake.sales.daily",
     )
 
     body = workflow_json(definition)
 
-    assert body["schedule"] == {"version": 3, "kind": "cron", "cron": "0 6 * * MON-FRI", "zone": "Europe/Berlin"}
+    assert body["schedule"] == {
+        "version": 3,
+        "kind": "cron",
+        "cron": "0 6 * * MON-FRI",
+        "zone": "Europe/Berlin",
+    }
     # Packages that read a freshness find that there is none, and go on to the version.
     assert (body["freshness"], body["since"]) == (None, SINCE.isoformat())
     assert WorkflowDefinition.from_json(definition.to_json()) == definition

@@ -9,7 +9,8 @@ from tests.support.fake_statements import FakeStatementEngine
 
 
 @pytest.mark.parametrize(
-    "statement", ["SHOW CATALOGS", "-- all\nshow catalogs like 'l%';", "SET 'a' = 'b'", "SET", "RESET", "SHOW JARS"]
+    "statement",
+    ["SHOW CATALOGS", "-- all\nshow catalogs like 'l%';", "SET 'a' = 'b'", "SET", "RESET", "SHOW JARS"],
 )
 def test_what_the_gateway_knows_itself_is_quick(statement: str) -> None:
     assert is_quick(ReadStatement(statement), FakeStatementEngine())
@@ -28,7 +29,9 @@ def test_a_long_text_is_not_read_to_find_out() -> None:
 
 
 @pytest.mark.parametrize(("statement", "quick"), [("SHOW CATALOGS", False), ("SET 'a' = 'b'", True)])
-def test_only_what_needs_no_spark_is_quick_while_spark_starts_or_after_it_failed(statement: str, quick: bool) -> None:
+def test_only_what_needs_no_spark_is_quick_while_spark_starts_or_after_it_failed(
+    statement: str, quick: bool
+) -> None:
     starting, failed = FakeStatementEngine(), FakeStatementEngine()
     starting.ready.clear()
     failed.failure = EngineUnavailable("Spark cannot start.")

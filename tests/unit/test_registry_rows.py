@@ -42,7 +42,10 @@ TABLE = MaterializedTable(
     table_id="0b6f7a52-9a0e-4f5e-9f0e-3f1f5f6f7a01",
     identifier=TableIdentifier("lake", ("sales", "eu"), "daily"),
     definition=TableDefinition(
-        columns=(Column(name="ds", type="string"), Column(name="n", type="bigint", nullable=False, comment="how many")),
+        columns=(
+            Column(name="ds", type="string"),
+            Column(name="n", type="bigint", nullable=False, comment="how many"),
+        ),
         original_query="SELECT ds, count(*) AS n FROM orders GROUP BY ds",
         expanded_query="SELECT `ds`, count(*) AS `n` FROM `lake`.`sales`.`orders` GROUP BY `ds`",
         freshness=Freshness(1, "DAY"),
@@ -138,7 +141,13 @@ DEFINITION = WorkflowDefinition(
 
 CATALOG = CreatedCatalog(name="archive", options={"type": "iceberg", "token": "t"}, comment="old orders")
 GATEWAY = GatewayLease(
-    owner="h/7/x", lease_until=NOON, url="http://127.0.0.1:8083", host="h", machine="boot/pid:[1]", pid=7, started="99"
+    owner="h/7/x",
+    lease_until=NOON,
+    url="http://127.0.0.1:8083",
+    host="h",
+    machine="boot/pid:[1]",
+    pid=7,
+    started="99",
 )
 
 JOB = Job(
@@ -261,7 +270,9 @@ def test_why_a_table_was_suspended_is_stored_with_what_failed() -> None:
 def test_what_began_the_scheduler_s_own_run_is_stored_and_unknown_of_runs_of_earlier_releases() -> None:
     row = rows.row_of(RUN)
 
-    assert rows.fact_of(RefreshRun, rows.row_of(replace(RUN, trigger="backfill"))) == replace(RUN, trigger="backfill")
+    assert rows.fact_of(RefreshRun, rows.row_of(replace(RUN, trigger="backfill"))) == replace(
+        RUN, trigger="backfill"
+    )
     assert "trigger" not in json.loads(row["body"])
     assert rows.fact_of(RefreshRun, row).trigger is None
 
@@ -336,23 +347,31 @@ def test_a_row_with_more_than_this_release_knows_is_refused_with_the_way_out(kin
     row = rows.row_of(fact)
     newer = row | {"body": json.dumps(json.loads(row["body"]) | {"from_the_future": 1})}
 
-    with pytest.raises(RegistryError, match=r"has from_the_future, which this release does not know; use the release"):
+    with pytest.raises(
+        RegistryError, match=r"has from_the_future, which this release does not know; use the release"
+    ):
         rows.fact_of(type(fact), newer)
 
 
 def test_a_body_of_another_version_is_refused_by_name() -> None:
     row = rows.row_of(RUN) | {"body": '{"version": 2}'}
 
-    with pytest.raises(RegistryError, match=f"refresh {RUN.run_id} has version 2, this release reads version 1"):
+    with pytest.raises(
+        RegistryError, match=f"refresh {RUN.run_id} has version 2, this release reads version 1"
+    ):
         rows.fact_of(RefreshRun, row)
 
 
 def test_a_function_in_python_of_an_earlier_or_a_later_release_is_read_without_its_declaration() -> None:
     body = (
-        '{"version": 1, "language": "PYTHON", "body": "scores.score", "kind": "SCALAR", "returns": "INT", "files": []'
+        '{"version": 1, "language": "PYTHON", "body": "scores.score", "kind": '
+        '"SCALAR", "returns": "INT", "files": []'
     )
     earlier = {"name": "score", "body": body + "}"}
-    later = {"name": "score", "body": body + ', "declared": {"python": "3.20", "form": "VALUE", "colour": "red"}}'}
+    later = {
+        "name": "score",
+        "body": body + ', "declared": {"python": "3.20", "form": "VALUE", "colour": "red"}}',
+    }
 
     assert rows.fact_of(CreatedFunction, earlier) == rows.fact_of(CreatedFunction, later)
     assert rows.fact_of(CreatedFunction, earlier).declared is None

@@ -24,7 +24,11 @@ def _scope(path: str, method: str = "GET") -> dict[str, Any]:
 
 ROUTES = VersionRoutes(
     {
-        "/v1": [_route("/info", "info of v1"), _route("/s/{one}", "shown"), _route("/s/{one}", "closed", "DELETE")],
+        "/v1": [
+            _route("/info", "info of v1"),
+            _route("/s/{one}", "shown"),
+            _route("/s/{one}", "closed", "DELETE"),
+        ],
         "/v3": [_route("/s/{name:path}/refresh", "refreshed"), _route("/s/{one}/refresh/{two}", "fetched")],
         "": [_route("/info", "info of the default"), _route("/v1x/info", "no version")],
     },
@@ -54,7 +58,9 @@ def _found(path: str, method: str = "GET") -> tuple[Match, str | None, dict[str,
         ("/v3/s/7/refresh/0", "fetched", {"one": "7", "two": "0"}),
     ],
 )
-def test_a_path_leads_to_the_endpoint_of_its_version(path: str, name: str, parameters: dict[str, str]) -> None:
+def test_a_path_leads_to_the_endpoint_of_its_version(
+    path: str, name: str, parameters: dict[str, str]
+) -> None:
     match, found, given, _ = _found(path)
 
     assert (match, found, given) == (Match.FULL, name, parameters)
@@ -62,7 +68,19 @@ def test_a_path_leads_to_the_endpoint_of_its_version(path: str, name: str, param
 
 @pytest.mark.parametrize(
     "path",
-    ["/", "//", "/v1", "/v1/", "/v1/infos/", "/v1/s/", "/v1/s/7/8", "/v3/info", "/v4/info", "/s/7", "/v1/v1/info"],
+    [
+        "/",
+        "//",
+        "/v1",
+        "/v1/",
+        "/v1/infos/",
+        "/v1/s/",
+        "/v1/s/7/8",
+        "/v3/info",
+        "/v4/info",
+        "/s/7",
+        "/v1/v1/info",
+    ],
 )
 def test_any_other_path_leads_nowhere(path: str) -> None:
     assert _found(path)[:2] == (Match.NONE, None)

@@ -33,7 +33,9 @@ class World:
         self.scheduler, self.clock = AskedScheduler(), FakeClock(NOON)
         self.watch = SchedulerWatch(self.scheduler, self.clock)
 
-    def trouble(self, answer: SchedulerHealth | Exception | None, *, after: timedelta = timedelta(0)) -> str | None:
+    def trouble(
+        self, answer: SchedulerHealth | Exception | None, *, after: timedelta = timedelta(0)
+    ) -> str | None:
         """Return what is said after another look."""
         self.clock.advance(after)
         self.scheduler.answer = answer
@@ -86,7 +88,9 @@ def test_a_question_that_is_not_answered_in_time_counts_as_ill() -> None:
         world.trouble(ZeroDivisionError(), after=timedelta(seconds=1))
 
     assert soon == ""
-    assert str(world.watch.trouble()).startswith("fake is UNHEALTHY since 2026-03-01 12:00:00 UTC: it has not answered")
+    assert str(world.watch.trouble()).startswith(
+        "fake is UNHEALTHY since 2026-03-01 12:00:00 UTC: it has not answered"
+    )
     assert world.trouble(SchedulerHealth()) == ""
 
 
@@ -105,7 +109,14 @@ def test_only_a_change_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
 
     with caplog.at_level(logging.INFO):
-        for answer in (SchedulerHealth(), WorkflowError("gone"), WorkflowError("gone"), SchedulerHealth(), None):
+        for answer in (
+            SchedulerHealth(),
+            WorkflowError("gone"),
+            WorkflowError("gone"),
+            SchedulerHealth(),
+            None,
+        ):
             world.trouble(answer)
 
-    assert [record.action for record in caplog.records] == ["scheduler_ill", "scheduler_well"]  # type: ignore[attr-defined]
+    actions = [record.action for record in caplog.records]  # type: ignore[attr-defined]
+    assert actions == ["scheduler_ill", "scheduler_well"]

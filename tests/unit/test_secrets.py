@@ -24,7 +24,16 @@ SECRETS = [
     *product(("access", "account", "private", "api", "shared", "encryption"), ("key",)),
     *[
         (word,)
-        for word in ("password", "passwd", "passphrase", "pwd", "secret", "token", "credential", "authorization")
+        for word in (
+            "password",
+            "passwd",
+            "passphrase",
+            "pwd",
+            "secret",
+            "token",
+            "credential",
+            "authorization",
+        )
     ],
     *[
         ("secret", "access", "key"),
@@ -56,8 +65,14 @@ def test_a_secret_is_hidden_however_its_key_is_spelt(prefix, words, spelling, ca
     assert masked({key: "hunter2"}) == {key: "***"}
 
 
-@given(prefix=prefixes, word=st.sampled_from(["account.key", "sas-token", "access-key", "credential"]), suffix=suffixes)
-def test_a_secret_is_hidden_when_its_key_names_an_account_behind_it(prefix: str, word: str, suffix: str) -> None:
+@given(
+    prefix=prefixes,
+    word=st.sampled_from(["account.key", "sas-token", "access-key", "credential"]),
+    suffix=suffixes,
+)
+def test_a_secret_is_hidden_when_its_key_names_an_account_behind_it(
+    prefix: str, word: str, suffix: str
+) -> None:
     assert is_secret(prefix + word + suffix)
 
 
@@ -91,7 +106,12 @@ def test_an_option_about_a_secret_or_with_a_name_like_one_is_shown(key: str) -> 
 def test_secrets_are_ordered_by_key_and_one_that_is_empty_is_shown_as_such() -> None:
     shown = masked({"b.password": "x", "a": "1", "fs.s3a.access.key": "y", "apiToken": ""})
 
-    assert list(shown.items()) == [("a", "1"), ("apiToken", ""), ("b.password", "***"), ("fs.s3a.access.key", "***")]
+    assert list(shown.items()) == [
+        ("a", "1"),
+        ("apiToken", ""),
+        ("b.password", "***"),
+        ("fs.s3a.access.key", "***"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -112,7 +132,9 @@ def test_a_text_is_shown_without_the_passwords_in_it(text: str, shown: str) -> N
 
 
 def test_a_text_that_quotes_a_secret_property_is_shown_without_it() -> None:
-    text = redacted("Login of alice with hunter2 failed, hunter22 too", {"db.passwd": "hunter2", "db.user": "alice"})
+    text = redacted(
+        "Login of alice with hunter2 failed, hunter22 too", {"db.passwd": "hunter2", "db.user": "alice"}
+    )
 
     assert text == "Login of alice with *** failed, hunter22 too"
 

@@ -56,7 +56,8 @@ def test_whoever_stops_a_gateway_waits_longer_than_it_takes() -> None:
     assert compose["services"]["gateway"]["stop_grace_period"] == "2m"
     assert STOP_WITHIN_S < 120 <= cli.STOP_WAIT_S
     assert all(
-        text in page for text in ("TimeoutStopSec=120", "docker stop --time 120", f"{STOP_WITHIN_S:.0f} at the most")
+        text in page
+        for text in ("TimeoutStopSec=120", "docker stop --time 120", f"{STOP_WITHIN_S:.0f} at the most")
     )
 
 
@@ -104,15 +105,24 @@ class SlowEnds:
 def test_all_that_publishes_has_one_time_to_finish(monkeypatch: pytest.MonkeyPatch) -> None:
     world, ends = ManagerWorld(), SlowEnds(monkeypatch)
 
-    gateway.drain(continuous.ContinuousWorkers(world.services, count=1), refresh.Workers(world.services, count=2))
+    gateway.drain(
+        continuous.ContinuousWorkers(world.services, count=1), refresh.Workers(world.services, count=2)
+    )
 
     assert ends.now_s == gateway.DRAIN_S
 
 
 def test_a_pass_that_asks_the_scheduler_while_the_gateway_stops_finds_it_open() -> None:
-    scheduler, begun, released, answers = MemoryScheduler(), threading.Event(), threading.Event(), list[object]()
+    scheduler, begun, released, answers = (
+        MemoryScheduler(),
+        threading.Event(),
+        threading.Event(),
+        list[object](),
+    )
     definitions = MemoryRegistry(FakeClock(NOW)).definitions
-    scheduler.open(SchedulerContext(gateway_url="http://gw", clock=FakeClock(NOW), definitions=definitions, options={}))
+    scheduler.open(
+        SchedulerContext(gateway_url="http://gw", clock=FakeClock(NOW), definitions=definitions, options={})
+    )
 
     def ask() -> None:
         begun.set()

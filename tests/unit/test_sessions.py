@@ -31,7 +31,11 @@ def engine() -> FakeStatementEngine:
 @pytest.fixture
 def sessions(engine: FakeStatementEngine, clock: FakeClock) -> SessionManager:
     return SessionManager(
-        engine=engine, clock=clock, defaults={"zone": "UTC"}, idle_timeout=timedelta(minutes=10), max_sessions=2
+        engine=engine,
+        clock=clock,
+        defaults={"zone": "UTC"},
+        idle_timeout=timedelta(minutes=10),
+        max_sessions=2,
     )
 
 
@@ -53,7 +57,9 @@ def test_properties_lie_over_the_defaults_and_only_they_go_to_the_engine(session
     assert context.properties == {"zone": "Europe/Rome", "any.key": "2"}
 
 
-def test_reset_of_one_key_or_of_all_goes_back_to_what_the_session_was_opened_with(sessions: SessionManager) -> None:
+def test_reset_of_one_key_or_of_all_goes_back_to_what_the_session_was_opened_with(
+    sessions: SessionManager,
+) -> None:
     opened = {"zone": "Europe/Rome", "a": "1"}
     session = sessions.open(properties=opened)
     session.overrides = {"zone": "Asia/Tokyo", "a": "2", "b": "2", "execution.runtime-mode": "streaming"}
@@ -69,7 +75,9 @@ def test_reset_of_one_key_or_of_all_goes_back_to_what_the_session_was_opened_wit
     assert session.context().properties == opened
 
 
-def test_the_view_of_a_session_has_its_state_at_one_moment(sessions: SessionManager, clock: FakeClock) -> None:
+def test_the_view_of_a_session_has_its_state_at_one_moment(
+    sessions: SessionManager, clock: FakeClock
+) -> None:
     session = sessions.open("mine", {"zone": "Europe/Rome"})
     clock.advance(timedelta(minutes=1))
     sessions.get(session.handle).jars = ("/jars/a.jar",)
@@ -137,10 +145,14 @@ def test_close_all_leaves_no_session(sessions: SessionManager, engine: FakeState
     assert (len(sessions), engine.closed_sessions) == (0, handles)
 
 
-def test_a_session_expires_with_its_query_when_no_client_uses_it(sessions: SessionManager, clock: FakeClock) -> None:
+def test_a_session_expires_with_its_query_when_no_client_uses_it(
+    sessions: SessionManager, clock: FakeClock
+) -> None:
     used, left = sessions.open(), sessions.open()
     query, stopped = begin(left), list[str]()
-    query.begin(Work(kind=OperationKind.SPARK, message="running", job_id="j", stop=lambda: stopped.append("j")))
+    query.begin(
+        Work(kind=OperationKind.SPARK, message="running", job_id="j", stop=lambda: stopped.append("j"))
+    )
     clock.advance(timedelta(seconds=599))
     sessions.get(used.handle)
     before = sessions.expire_idle()
@@ -205,7 +217,9 @@ def test_a_refresh_that_a_statement_waits_for_does_not_keep_its_session(
     sessions: SessionManager, clock: FakeClock
 ) -> None:
     session = sessions.open()
-    begin(session, sql="REFRESH MATERIALIZED TABLE t").begin(Work(kind=OperationKind.REFRESH, message="refreshing"))
+    begin(session, sql="REFRESH MATERIALIZED TABLE t").begin(
+        Work(kind=OperationKind.REFRESH, message="refreshing")
+    )
     clock.advance(timedelta(minutes=10))
 
     assert sessions.expire_idle() == [session.handle]

@@ -17,4 +17,6 @@ def test_a_target_is_read_as_it_was_stored(keys: tuple[str, ...]) -> None:
 def test_a_target_of_an_earlier_release_has_no_key() -> None:
     body = {"table": ["totals"], "connector": "jdbc", "stored_name": "`totals`"}
 
-    assert SinkTarget.from_json(body) == SinkTarget(table=("totals",), connector="jdbc", stored_name="`totals`")
+    assert SinkTarget.from_json(body) == SinkTarget(
+        table=("totals",), connector="jdbc", stored_name="`totals`"
+    )

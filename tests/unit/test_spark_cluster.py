@@ -51,6 +51,8 @@ def test_a_cluster_is_never_lost_with_a_limit_of_zero() -> None:
     assert not any(lost for _, lost in looks(watch, 9))
 
 
-@pytest.mark.parametrize(("master", "cluster"), [("local[*]", False), ("spark://h:7077", True), ("yarn", True)])
+@pytest.mark.parametrize(
+    ("master", "cluster"), [("local[*]", False), ("spark://h:7077", True), ("yarn", True)]
+)
 def test_a_local_spark_is_no_cluster(master: str, cluster: bool) -> None:
     assert is_cluster(master) is cluster

@@ -45,7 +45,9 @@ def test_an_error_of_memory_of_one_statement_does_not_end_the_jvm_of_all(tmp_pat
 
 
 def test_the_users_settings_win_and_java_options_are_joined(tmp_path: Path) -> None:
-    conf = spark_conf(settings(tmp_path, **{"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-Xss4m"}))
+    conf = spark_conf(
+        settings(tmp_path, **{"spark.driver.memory": "8g", "spark.driver.extraJavaOptions": "-Xss4m"})
+    )
 
     assert conf["spark.driver.memory"] == "8g"
     assert conf["spark.sql.session.timeZone"] == "Europe/Berlin"
@@ -122,7 +124,9 @@ def test_a_silent_connection_of_the_catalog_is_given_up_unless_its_url_says_othe
 
 
 @pytest.mark.parametrize("master", ["local[*]", "local", "local[4,2]", "yarn", "k8s://https://h:6443"])
-def test_the_ports_of_spark_ask_for_a_secret_that_spark_makes_where_it_can(tmp_path: Path, master: str) -> None:
+def test_the_ports_of_spark_ask_for_a_secret_that_spark_makes_where_it_can(
+    tmp_path: Path, master: str
+) -> None:
     wanted = settings(tmp_path, **{"spark.master": master})
 
     check_authentication(wanted)
@@ -133,7 +137,9 @@ def test_the_ports_of_spark_ask_for_a_secret_that_spark_makes_where_it_can(tmp_p
 
 
 @pytest.mark.parametrize("master", ["spark://h:7077", "local-cluster[2,1,1024]"])
-def test_a_cluster_without_a_secret_is_refused_unless_a_setting_allows_it_by_name(tmp_path: Path, master: str) -> None:
+def test_a_cluster_without_a_secret_is_refused_unless_a_setting_allows_it_by_name(
+    tmp_path: Path, master: str
+) -> None:
     bare = settings(tmp_path, **{"spark.master": master})
     with_secret = replace(bare, spark_conf={**bare.spark_conf, "spark.authenticate.secret": "hush"})
     allowed = replace(bare, allow_unauthenticated=True)
@@ -144,9 +150,10 @@ def test_a_cluster_without_a_secret_is_refused_unless_a_setting_allows_it_by_nam
     check_authentication(allowed)
 
     assert refused.value.message == (
-        f"The ports of Spark on {master} would ask for no secret, and whoever reaches them can run code as the gateway's user: set "
-        "spark.authenticate.secret to the secret of its master and workers, and spark.network.crypto.enabled to true on all of "
-        "them, or set sql-gateway.engine.allow-unauthenticated to true if none but those who may do that reach them."
+        f"The ports of Spark on {master} would ask for no secret, and whoever reaches them can run code "
+        "as the gateway's user: set spark.authenticate.secret to the secret of its master and workers, "
+        "and spark.network.crypto.enabled to true on all of them, or set "
+        "sql-gateway.engine.allow-unauthenticated to true if none but those who may do that reach them."
     )
     assert refused.value.facts == {"key": "spark.authenticate"}
     assert [spark_conf(each)["spark.authenticate"] for each in (with_secret, allowed)] == ["true", "false"]
@@ -157,7 +164,9 @@ def test_a_cluster_without_a_secret_is_refused_unless_a_setting_allows_it_by_nam
 def test_authentication_without_a_secret_of_the_cluster_is_refused(tmp_path: Path, allowed: bool) -> None:
     conf = {"spark.master": "spark://h:7077", "spark.authenticate": "true"}
 
-    with pytest.raises(ConfigError, match=r"spark\.authenticate is true, and spark\.authenticate\.secret is not set"):
+    with pytest.raises(
+        ConfigError, match=r"spark\.authenticate is true, and spark\.authenticate\.secret is not set"
+    ):
         check_authentication(replace(settings(tmp_path, **conf), allow_unauthenticated=allowed))
 
 
@@ -168,13 +177,17 @@ def test_authentication_that_is_turned_off_is_refused_too_unless_a_setting_allow
     conf = {"spark.master": master, "spark.authenticate": "false", "spark.authenticate.secret": "hush"}
     off = settings(tmp_path, **conf)
 
-    with pytest.raises(ConfigError, match=r"leave spark\.authenticate at true, or set sql-gateway\.engine\.allow"):
+    with pytest.raises(
+        ConfigError, match=r"leave spark\.authenticate at true, or set sql-gateway\.engine\.allow"
+    ):
         check_authentication(off)
     check_authentication(replace(off, allow_unauthenticated=True))
 
 
 def test_no_secret_is_on_the_command_line_of_the_jvm(tmp_path: Path) -> None:
-    conf = spark_conf(settings(tmp_path, **{"spark.hadoop.fs.s3a.secret.key": "hush", "spark.jars.repositories": "r"}))
+    conf = spark_conf(
+        settings(tmp_path, **{"spark.hadoop.fs.s3a.secret.key": "hush", "spark.jars.repositories": "r"})
+    )
 
     launched = launch_conf(conf)
 

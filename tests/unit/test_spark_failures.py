@@ -31,15 +31,20 @@ def test_a_message_loses_plan_statement_and_java() -> None:
 def test_an_exception_of_a_function_that_spark_called_is_said_without_its_traceback() -> None:
     traceback = (
         "An exception was raised by the Python Proxy. Return Message: Traceback (most recent call last):\n"
-        '  File "/opt/py4j/clientserver.py", line 617, in _call_proxy\n    return getattr(self.pool[obj_id], method)(*params)\n'
+        '  File "/opt/py4j/clientserver.py", line 617, in _call_proxy\n'
+        "    return getattr(self.pool[obj_id], method)(*params)\n"
         "Py4JJavaError: An error occurred while calling o1.x.\n\n"
-        "The above exception was the direct cause of the following exception:\n\nTraceback (most recent call last):\n"
+        "The above exception was the direct cause of the following exception:\n\n"
+        "Traceback (most recent call last):\n"
         '  File "/opt/mt_core/spark/streams/selects.py", line 151, in _take\n    raise\n'
         "mt_core.errors.QueryFailed: [ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003\n"
     )
 
     error = error_of(
-        [thrown("[STREAM_FAILED] Query ended: " + traceback), thrown(traceback, java_class="py4j.Py4JException")]
+        [
+            thrown("[STREAM_FAILED] Query ended: " + traceback),
+            thrown(traceback, java_class="py4j.Py4JException"),
+        ]
     )
 
     assert plain_message(traceback) == "[ARITHMETIC_OVERFLOW] long overflow. SQLSTATE: 22003"
@@ -79,17 +84,22 @@ def test_a_view_that_reads_itself_is_named_as_a_reason_for_a_stack_that_overflow
             "Column a b has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING).",
         ),
         (
-            "- Invalid type for v: variant is not supported until v3\n- Invalid type for n: unknown is not supported until v3",
-            "Column n has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING). Iceberg stores column v "
-            "(variant) from version 3 of its format on; create the table with the property 'format-version' = '3', or CAST the "
-            "column, for example to STRING.",
+            (
+                "- Invalid type for v: variant is not supported until v3\n"
+                "- Invalid type for n: unknown is not supported until v3"
+            ),
+            "Column n has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING). "
+            "Iceberg stores column v (variant) from version 3 of its format on; create the table with the "
+            "property 'format-version' = '3', or CAST the column, for example to STRING.",
         ),
     ],
 )
 def test_a_type_that_the_format_of_a_table_does_not_have_is_named_with_its_column_and_the_way_out(
     columns: str, message: str
 ) -> None:
-    error = error_of([thrown(f"Invalid schema for v2:\n{columns}", java_class="java.lang.IllegalStateException")])
+    error = error_of(
+        [thrown(f"Invalid schema for v2:\n{columns}", java_class="java.lang.IllegalStateException")]
+    )
 
     assert isinstance(error, QueryFailed)
     assert str(error) == message
@@ -134,7 +144,10 @@ def test_what_a_condition_was_caused_by_is_told_too() -> None:
 @pytest.mark.parametrize(
     ("chain", "kind"),
     [
-        ([thrown("awaitResult"), thrown("[SPARK_JOB_CANCELLED] Job 1 cancelled", "SPARK_JOB_CANCELLED")], Canceled),
+        (
+            [thrown("awaitResult"), thrown("[SPARK_JOB_CANCELLED] Job 1 cancelled", "SPARK_JOB_CANCELLED")],
+            Canceled,
+        ),
         ([thrown("Cannot call methods on a stopped SparkContext.", java_class="x")], EngineUnavailable),
         ([thrown("Job 3 cancelled because SparkContext was shut down")], EngineUnavailable),
         ([thrown("Job aborted due to stage failure")], QueryFailed),
@@ -163,7 +176,13 @@ def test_a_function_that_the_catalog_cannot_keep_is_refused_with_the_ways_out() 
 
 def test_a_batch_query_of_rows_without_end_is_refused_with_the_way_out() -> None:
     error = error_of(
-        [thrown("Queries with streaming sources must be executed with writeStream.start();\nrate", None, ANALYSIS)]
+        [
+            thrown(
+                "Queries with streaming sources must be executed with writeStream.start();\nrate",
+                None,
+                ANALYSIS,
+            )
+        ]
     )
 
     assert isinstance(error, QueryFailed)

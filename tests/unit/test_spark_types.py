@@ -16,7 +16,9 @@ from mt_core.spark.results.json_text import json_rows, writer
 from mt_core.spark.results.json_values import ARROW_CASTS, JSON_CASTS, casts, encoder
 from mt_core.spark.results.types import logical_type, result_columns
 
-POINT = spark.StructType([spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.StringType())])
+POINT = spark.StructType(
+    [spark.StructField("x", spark.IntegerType()), spark.StructField("y", spark.StringType())]
+)
 
 
 def moments(*texts: str | None) -> pa.Array:
@@ -44,7 +46,9 @@ def moments(*texts: str | None) -> pa.Array:
         ),
     ],
 )
-def test_a_spark_type_has_one_logical_type(data_type: spark.DataType, root: str, extras: dict[str, Any]) -> None:
+def test_a_spark_type_has_one_logical_type(
+    data_type: spark.DataType, root: str, extras: dict[str, Any]
+) -> None:
     found = logical_type(data_type, nullable=False)
 
     assert found == LogicalType(root=root, nullable=False, extras=extras)
@@ -95,7 +99,11 @@ def test_result_columns_keep_name_nullability_and_comment() -> None:
         ),
         (spark.StringType(), pa.array(["", None, "ü"]), ["", None, "ü"]),
         (spark.BinaryType(), pa.array([b"\n\xff", None, b""]), ["Cv8=", None, ""]),
-        (spark.DateType(), pa.array([date(2024, 2, 29), None, date(1, 1, 1)]), ["2024-02-29", None, "0001-01-01"]),
+        (
+            spark.DateType(),
+            pa.array([date(2024, 2, 29), None, date(1, 1, 1)]),
+            ["2024-02-29", None, "0001-01-01"],
+        ),
         (
             spark.TimestampNTZType(),
             moments("2024-01-02 03:04:00", None, "9999-12-31 23:59:59.999999"),
@@ -111,7 +119,11 @@ def test_result_columns_keep_name_nullability_and_comment() -> None:
             pa.array([time(1, 2, 30), None, time(0, 0, 0, 500)], pa.time64("ns")),
             ["01:02:30", None, "00:00:00.0005"],
         ),
-        (spark.DayTimeIntervalType(), pa.array([timedelta(seconds=1.5), None], pa.duration("us")), [1500, None]),
+        (
+            spark.DayTimeIntervalType(),
+            pa.array([timedelta(seconds=1.5), None], pa.duration("us")),
+            [1500, None],
+        ),
         (spark.NullType(), pa.nulls(2), [None, None]),
         (
             POINT,
@@ -120,7 +132,9 @@ def test_result_columns_keep_name_nullability_and_comment() -> None:
         ),
     ],
 )
-def test_values_are_encoded_as_flink_does(data_type: spark.DataType, array: pa.Array, values: list[Any]) -> None:
+def test_values_are_encoded_as_flink_does(
+    data_type: spark.DataType, array: pa.Array, values: list[Any]
+) -> None:
     encode = encoder(data_type, "c")
 
     assert encode(array) == values
@@ -133,7 +147,9 @@ def test_values_are_encoded_as_flink_does(data_type: spark.DataType, array: pa.A
     "text", ['quote " here', "back\\slash", "tab\t", "line\n", "nul\x00", "\x1f", "\x7f", "\u2028", "😀", ""]
 )
 def test_a_text_is_escaped_in_json_rows_as_json_wants_it(text: str) -> None:
-    rows = json_rows([pa.array([text, None, "plain"])], [writer(spark.StringType(), encoder(spark.StringType(), "c"))])
+    rows = json_rows(
+        [pa.array([text, None, "plain"])], [writer(spark.StringType(), encoder(spark.StringType(), "c"))]
+    )
 
     assert [row["fields"] for row in json.loads(rows)] == [[text], [None], ["plain"]]
 
@@ -175,7 +191,9 @@ def test_a_slice_of_nested_values_is_encoded_like_the_whole() -> None:
 def test_keys_of_a_map_become_texts(key_type: spark.DataType, keys: pa.Array, texts: list[str]) -> None:
     array = pa.MapArray.from_arrays(pa.array([0, 2], pa.int32()), keys, pa.array(["a", "b"]))
 
-    assert encoder(spark.MapType(key_type, spark.StringType()), "c")(array) == [dict(zip(texts, "ab", strict=True))]
+    assert encoder(spark.MapType(key_type, spark.StringType()), "c")(array) == [
+        dict(zip(texts, "ab", strict=True))
+    ]
 
 
 def test_a_map_with_nested_keys_has_no_form_in_json() -> None:

@@ -100,7 +100,8 @@ def test_a_page_is_as_large_as_fits_but_never_empty(filled: Fill, tmp_path: Path
 
     cut = spool.fitting(0, 500, 2 * size)
     found = [
-        spool.fitting(0, count, limit) for count, limit in ((50, size), (200, 3 * size), (500, 1), (5000, 99 * size))
+        spool.fitting(0, count, limit)
+        for count, limit in ((50, size), (200, 3 * size), (500, 1), (5000, 99 * size))
     ]
 
     assert (ROWS < cut < 3 * ROWS, found) == (True, [50, 200, 1, 1000])
@@ -127,7 +128,8 @@ def test_rows_that_cannot_be_written_are_an_error_that_says_where(filled: Fill, 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_spool_whose_disk_is_full_can_be_closed(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(module.tempfile, "TemporaryFile", lambda **_options: Path("/dev/full").open("wb"))  # noqa: SIM115
+    full = Path("/dev/full")
+    monkeypatch.setattr(module.tempfile, "TemporaryFile", lambda **_options: full.open("wb"))
     spool = Spools(tmp_path / "results", max_memory=0).new(SCHEMA)
     with pytest.raises(EngineError, match="No space left on device"):
         spool.append(batch(0))

@@ -1,4 +1,6 @@
-"""States of users' processors: each policy as a plain model of it, with timers that remove what has expired."""
+"""States of users' processors: each policy as a plain model of it, with timers
+that remove what has expired.
+"""
 
 from __future__ import annotations
 
@@ -34,9 +36,11 @@ COMMANDS = st.one_of(
     st.tuples(st.just("map"), st.just("get"), st.sampled_from("ab")),
     st.sampled_from([("value", "get"), ("list", "get"), ("map", "items")]),
 )
-# How far the time of the batches and the watermark move, how the row stands to the watermark, and what it does.
+# How far the time of the batches and the watermark move, how the row stands to the watermark,
+# and what it does.
 STEPS = st.lists(
-    st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(-5, 9), st.lists(COMMANDS, max_size=3)), max_size=30
+    st.tuples(st.integers(0, 9), st.integers(0, 9), st.integers(-5, 9), st.lists(COMMANDS, max_size=3)),
+    max_size=30,
 )
 
 
@@ -59,7 +63,9 @@ def at(now: int) -> Moment:
     steps=STEPS,
 )
 def test_states_are_as_a_plain_model_says_and_nothing_expired_stays(
-    policies: dict[str, TtlPolicy], time: TtlTimeCharacteristic, steps: Sequence[tuple[int, int, int, list[Command]]]
+    policies: dict[str, TtlPolicy],
+    time: TtlTimeCharacteristic,
+    steps: Sequence[tuple[int, int, int, list[Command]]],
 ) -> None:
     key, model = FakeKey(StateCommands(policies), time), StateModel(policies)
     processing = watermark = 0
@@ -89,7 +95,8 @@ def test_the_timer_of_the_example_of_flip_24_moves_from_16_to_31(time: TtlTimeCh
 
 
 @pytest.mark.parametrize(
-    ("update", "after_read", "after_write"), [(CREATE, 10, 10), (READ, 15, 10), (WRITE, 10, 15), (READ_WRITE, 15, 15)]
+    ("update", "after_read", "after_write"),
+    [(CREATE, 10, 10), (READ, 15, 10), (WRITE, 10, 15), (READ_WRITE, 15, 15)],
 )
 @pytest.mark.parametrize("time", TtlTimeCharacteristic)
 def test_each_policy_expires_when_it_says(
@@ -153,7 +160,9 @@ def test_a_changed_policy_holds_for_the_entries_that_are_there(
     key.feed(at(0), UPDATE)
 
     key.start(same(policy), PROCESSING)
-    seen = {now: key.feed(Moment(processing=now, watermark=1000 + now, row=1000 + now), GET) for now in expected}
+    seen = {
+        now: key.feed(Moment(processing=now, watermark=1000 + now, row=1000 + now), GET) for now in expected
+    }
 
     assert seen == {now: [[value]] for now, value in expected.items()}
 

@@ -40,7 +40,7 @@ from mt_core.sql.statements import (
 ALTER = "ALTER MATERIALIZED TABLE t"
 
 
-# ------------------------------------------------------------------------------------------------------------ all but SET
+# ------------------------------------------------------------------------------------------------ all but SET
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,10 @@ ALTER = "ALTER MATERIALIZED TABLE t"
         (f"{ALTER} SUSPEND", SuspendTable(name=("t",))),
         ("alter materialized table c.`d.e`.`t``x` suspend ;", SuspendTable(name=("c", "d.e", "t`x"))),
         (f"{ALTER} RESUME", ResumeTable(name=("t",))),
-        (f"{ALTER} RESUME WITH ('a' = 'b', \"c\"='d')", ResumeTable(name=("t",), options={"a": "b", "c": "d"})),
+        (
+            f"{ALTER} RESUME WITH ('a' = 'b', \"c\"='d')",
+            ResumeTable(name=("t",), options={"a": "b", "c": "d"}),
+        ),
         (f"{ALTER} RESUME WITH ()", ResumeTable(name=("t",))),
         (f"{ALTER} REFRESH", RefreshTable(name=("t",))),
         (
@@ -64,7 +67,10 @@ ALTER = "ALTER MATERIALIZED TABLE t"
             f"{ALTER} SET SCHEDULE CRON '0 6 * * *' AT TIME ZONE 'Europe/Rome'",
             SetSchedule(name=("t",), cron=Cron("0 6 * * *"), zone="Europe/Rome"),
         ),
-        (f"{ALTER} SET FRESHNESS = INTERVAL '2' DAYS", SetFreshness(name=("t",), freshness=Freshness(2, "DAY"))),
+        (
+            f"{ALTER} SET FRESHNESS = INTERVAL '2' DAYS",
+            SetFreshness(name=("t",), freshness=Freshness(2, "DAY")),
+        ),
         (f"{ALTER} AS SELECT 1", AlterQuery(name=("t",), query="SELECT 1", query_line=1, query_column=31)),
         ("DROP MATERIALIZED TABLE t", DropTable(name=("t",))),
         ("DROP MATERIALIZED TABLE IF EXISTS a.t;", DropTable(name=("a", "t"), if_exists=True)),
@@ -98,7 +104,9 @@ ALTER = "ALTER MATERIALIZED TABLE t"
         (
             "EXPLAIN CREATE MATERIALIZED TABLE t AS SELECT 1",
             ExplainCreate(
-                statement=CreateMaterializedTable(name=("t",), query="SELECT 1", query_line=1, query_column=40)
+                statement=CreateMaterializedTable(
+                    name=("t",), query="SELECT 1", query_line=1, query_column=40
+                )
             ),
         ),
         (
@@ -184,8 +192,8 @@ def test_the_rest_is_for_spark(sql: str) -> None:
             "CREATE MATERIALIZED TABLE a.`b c` FRESHNESS = INTERVAL '1' HOUR AS SELECT 1 AS x",
         ),
         (
-            "CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS v (a, b) TBLPROPERTIES ('k' = 'as') COMMENT 'it''s' "
-            "PARTITIONED BY (a) SCHEDULE EVERY 1 HOUR AS WITH c AS (SELECT 1) SELECT * FROM c;",
+            "CREATE OR REPLACE MATERIALIZED VIEW IF NOT EXISTS v (a, b) TBLPROPERTIES ('k' = 'as') COMMENT "
+            "'it''s' PARTITIONED BY (a) SCHEDULE EVERY 1 HOUR AS WITH c AS (SELECT 1) SELECT * FROM c;",
             "CREATE OR ALTER MATERIALIZED TABLE v (a, b) COMMENT 'it''s' PARTITIONED BY (a) "
             "FRESHNESS = INTERVAL '1' HOUR AS WITH c AS (SELECT 1) SELECT * FROM c",
         ),
@@ -215,7 +223,12 @@ def test_what_other_systems_call_a_materialized_table_is_answered_with_the_state
 
 @pytest.mark.parametrize(
     "sql",
-    ["CREATE MATERIALIZED VIEW", "CREATE DYNAMIC TABLE t", "REFRESH MATERIALIZED VIEW", "CREATE DYNAMIC TABLE t ("],
+    [
+        "CREATE MATERIALIZED VIEW",
+        "CREATE DYNAMIC TABLE t",
+        "REFRESH MATERIALIZED VIEW",
+        "CREATE DYNAMIC TABLE t (",
+    ],
 )
 def test_a_part_of_such_a_statement_is_refused_too(sql: str) -> None:
     with pytest.raises((Unsupported, SqlSyntaxError)):
@@ -239,7 +252,12 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         (f"{ALTER} RESUME WITH (a = 'b')", 'Encountered "a"; expected an option key in quotes', 1, 41),
         (f"{ALTER} RESUME WITH ('a' 'b')", "Encountered \"'b'\"; expected =", 1, 45),
         (f"{ALTER} RESUME WITH ('a' = b)", "expected the value of option 'a' in quotes", 1, 47),
-        (f"{ALTER} RESUME WITH ('a' = 'b' 'c')", "Encountered \"'c'\"; expected , or \\) after the options", 1, 51),
+        (
+            f"{ALTER} RESUME WITH ('a' = 'b' 'c')",
+            "Encountered \"'c'\"; expected , or \\) after the options",
+            1,
+            51,
+        ),
         (f"{ALTER} RESUME WITH ('a' = 'b'", 'Encountered "<EOF>"; expected , or \\)', 1, 50),
         (f"{ALTER} RESUME WITH ('a' = 'b', 'a' = 'c')", "option 'a' is given twice", 1, 52),
         (f"{ALTER} REFRESH PARTITION ()", "expected a partition column", 1, 47),
@@ -264,7 +282,12 @@ def test_any_text_is_read_or_refused(sql: str) -> None:
         ("SHOW REFRESHES LIMIT 1.5", "expected a whole number of rows", 1, 22),
         ("SHOW REFRESHES LIMIT x", "expected a whole number of rows", 1, 22),
         ("SHOW CREATE OR ALTER TABLE t", "expected MATERIALIZED", 1, 22),
-        ("VERIFY MATERIALIZED TABLE t SAMPLE 101", 'Encountered "101"; expected a percentage greater than 0', 1, 36),
+        (
+            "VERIFY MATERIALIZED TABLE t SAMPLE 101",
+            'Encountered "101"; expected a percentage greater than 0',
+            1,
+            36,
+        ),
         ("EXPLAIN REFRESH", 'Encountered "<EOF>"; expected the name', 1, 16),
         ("DESCRIBE MATERIALIZED TABLE t", "DESCRIBE MATERIALIZED TABLE does not exist", 1, 10),
         (f"{ALTER} SUSPEND 'x", 'Encountered "<EOF>": unterminated string', 1, 36),
@@ -290,8 +313,14 @@ def test_a_mistake_is_named_with_its_place(sql: str, reason: str, line: int, col
         (f"{ALTER} MODIFY (a INT)", "MODIFY is not supported"),
         (f"{ALTER} DROP a", "DROP of a part is not supported"),
         ("CREATE OR REPLACE MATERIALIZED TABLE t AS SELECT 1", "use CREATE OR ALTER MATERIALIZED TABLE"),
-        ("CREATE TEMPORARY MATERIALIZED TABLE t AS SELECT 1", "TEMPORARY MATERIALIZED TABLE is not supported"),
-        ("CREATE OR REPLACE TEMPORARY MATERIALIZED TABLE t AS SELECT 1", "TEMPORARY MATERIALIZED TABLE is not"),
+        (
+            "CREATE TEMPORARY MATERIALIZED TABLE t AS SELECT 1",
+            "TEMPORARY MATERIALIZED TABLE is not supported",
+        ),
+        (
+            "CREATE OR REPLACE TEMPORARY MATERIALIZED TABLE t AS SELECT 1",
+            "TEMPORARY MATERIALIZED TABLE is not",
+        ),
         ("DROP TEMPORARY MATERIALIZED TABLE t", "TEMPORARY MATERIALIZED TABLE is not supported"),
     ],
 )
@@ -300,7 +329,7 @@ def test_what_is_known_and_refused_names_the_way_out(sql: str, reason: str) -> N
         parse(sql)
 
 
-# ----------------------------------------------------------------------------------------------------------- SET, RESET
+# ------------------------------------------------------------------------------------------------- SET, RESET
 
 
 @pytest.mark.parametrize(
@@ -318,7 +347,10 @@ def test_what_is_known_and_refused_names_the_way_out(sql: str, reason: str) -> N
         ("SET a.b", SetProperty(key="a.b")),
         ("SET 'a b'", SetProperty(key="a b")),
         ("SET time = 1", SetProperty(key="time", value="1")),
-        ("SET table.local-time-zone = Europe/Berlin", SetProperty(key="table.local-time-zone", value="Europe/Berlin")),
+        (
+            "SET table.local-time-zone = Europe/Berlin",
+            SetProperty(key="table.local-time-zone", value="Europe/Berlin"),
+        ),
         ("RESET", ResetProperty()),
         ("RESET 'a.b'", ResetProperty(key="a.b")),
         ("RESET a.b-c;", ResetProperty(key="a.b-c")),
@@ -349,7 +381,7 @@ def test_other_forms_of_set_are_for_spark(sql: str) -> None:
     assert parse(sql) is None
 
 
-# --------------------------------------------------------------------------------------------------------------- CREATE
+# ----------------------------------------------------------------------------------------------------- CREATE
 
 
 def create(text: str) -> CreateMaterializedTable:
@@ -420,7 +452,9 @@ def test_a_create_with_nothing_but_a_query() -> None:
 def test_transforms_are_written_as_spark_and_iceberg_write_them(
     written: str, kind: str, column: str, width: int | None
 ) -> None:
-    statement = create(f"CREATE MATERIALIZED TABLE t PARTITIONED BY (days, {written}, identity(ds)) AS SELECT 1")
+    statement = create(
+        f"CREATE MATERIALIZED TABLE t PARTITIONED BY (days, {written}, identity(ds)) AS SELECT 1"
+    )
 
     assert statement.partition_keys == ("days", "ds")
     assert statement.transforms == (Transform(kind=TransformKind(kind), column=column, width=width),)
@@ -431,10 +465,15 @@ def test_transforms_are_written_as_spark_and_iceberg_write_them(
     [
         (
             "rand()",
-            'Encountered "rand"; expected a column, or one of Iceberg\'s transforms: years(c), months(c), days(c), hours(c), '
-            "bucket(n, c), truncate(n, c); anything else is computed in the query, and given a name there with AS",
+            'Encountered "rand"; expected a column, or one of Iceberg\'s transforms: '
+            "years(c), months(c), days(c), hours(c), "
+            "bucket(n, c), truncate(n, c); anything else is computed in the query, "
+            "and given a name there with AS",
         ),
-        ("days(e.ts)", 'Encountered "."; days takes a whole column; give the field a name in the query with AS'),
+        (
+            "days(e.ts)",
+            'Encountered "."; days takes a whole column; give the field a name in the query with AS',
+        ),
         ("days(1)", 'Encountered "1"; expected the column of days'),
         ("days(a, b)", 'Encountered "b"; expected )'),
         ("bucket(id)", 'Encountered ")"; bucket takes a column and a number, such as bucket(16, id)'),
@@ -523,13 +562,31 @@ def test_a_freshness_that_does_not_fit_is_refused_with_what_does_not(interval: s
 @pytest.mark.parametrize(
     ("rest", "reason"),
     [
-        ("", 'Encountered "<EOF>"; expected COMMENT, PARTITIONED, WITH, FRESHNESS, SCHEDULE, REFRESH_MODE or AS'),
-        ("USING parquet AS SELECT 1", 'Encountered "USING"; expected COMMENT, .*the clauses are, in this order'),
+        (
+            "",
+            (
+                'Encountered "<EOF>"; expected COMMENT, PARTITIONED, WITH, '
+                "FRESHNESS, SCHEDULE, REFRESH_MODE or AS"
+            ),
+        ),
+        (
+            "USING parquet AS SELECT 1",
+            'Encountered "USING"; expected COMMENT, .*the clauses are, in this order',
+        ),
         ("COMMENT 'a' COMMENT 'b' AS SELECT 1", "COMMENT is given twice"),
-        ("WITH ('a'='b') COMMENT 'c' AS SELECT 1", "COMMENT cannot come after WITH; the clauses are, in this order"),
+        (
+            "WITH ('a'='b') COMMENT 'c' AS SELECT 1",
+            "COMMENT cannot come after WITH; the clauses are, in this order",
+        ),
         ("WITH ('a'='b') PARTITIONED BY (a) AS SELECT 1", "PARTITIONED cannot come after WITH"),
-        ("REFRESH_MODE = FULL FRESHNESS = INTERVAL '1' DAY AS SELECT 1", "FRESHNESS cannot come after REFRESH_MODE"),
-        ("FRESHNESS = INTERVAL '1' DAY START_MODE = FROM_NOW AS SELECT 1", "START_MODE cannot come after FRESHNESS"),
+        (
+            "REFRESH_MODE = FULL FRESHNESS = INTERVAL '1' DAY AS SELECT 1",
+            "FRESHNESS cannot come after REFRESH_MODE",
+        ),
+        (
+            "FRESHNESS = INTERVAL '1' DAY START_MODE = FROM_NOW AS SELECT 1",
+            "START_MODE cannot come after FRESHNESS",
+        ),
         ("REFRESH_MODE = FULL USING x AS SELECT 1", 'Encountered "USING"; expected AS; '),
         ("COMMENT c AS SELECT 1", "expected the comment in quotes"),
         ("PARTITIONED (a) AS SELECT 1", "expected BY"),
@@ -541,7 +598,10 @@ def test_a_freshness_that_does_not_fit_is_refused_with_what_does_not(interval: s
         ("FRESHNESS INTERVAL '1' DAY AS SELECT 1", "expected ="),
         ("FRESHNESS = '1' DAY AS SELECT 1", "only interval FRESHNESS is supported"),
         ("FRESHNESS = 5 AS SELECT 1", "only interval FRESHNESS is supported"),
-        ("FRESHNESS = INTERVAL '1' DAY SCHEDULE CRON '0 6 * * *' AS SELECT 1", "FRESHNESS or SCHEDULE CRON, not both"),
+        (
+            "FRESHNESS = INTERVAL '1' DAY SCHEDULE CRON '0 6 * * *' AS SELECT 1",
+            "FRESHNESS or SCHEDULE CRON, not both",
+        ),
         ("SCHEDULE EVERY 1 HOUR AS SELECT 1", "expected CRON; an interval is FRESHNESS = INTERVAL 'n' unit"),
         ("SCHEDULE CRON AS SELECT 1", 'Encountered "AS"; expected a cron expression in quotes'),
         ("SCHEDULE CRON '0 6 * * *' AT TIME ZONE AS SELECT 1", "expected a time zone in quotes"),
@@ -576,7 +636,9 @@ def test_a_table_may_be_called_if() -> None:
 
 
 def test_columns_may_be_called_like_constraints() -> None:
-    columns = create("CREATE MATERIALIZED TABLE t (watermark INT, primary INT, constraint STRING) AS SELECT 1").columns
+    columns = create(
+        "CREATE MATERIALIZED TABLE t (watermark INT, primary INT, constraint STRING) AS SELECT 1"
+    ).columns
 
     assert columns == (
         ColumnSpec(name="watermark", type="INT"),
@@ -605,7 +667,7 @@ def test_a_clause_that_is_not_supported_names_the_way_out(rest: str, reason: str
         parse(f"CREATE MATERIALIZED TABLE t {rest} AS SELECT 1")
 
 
-# ---------------------------------------------------------------------------------------------------------------- names
+# ------------------------------------------------------------------------------------------------------ names
 
 
 @pytest.mark.parametrize(
@@ -623,7 +685,12 @@ def test_a_name_is_completed_from_the_session(name: Name, expected: TableIdentif
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [("t", ("t",)), ("c.d.t", ("c", "d", "t")), ("`c`.`d.e`.`t``x`", ("c", "d.e", "t`x")), (" a . b ", ("a", "b"))],
+    [
+        ("t", ("t",)),
+        ("c.d.t", ("c", "d", "t")),
+        ("`c`.`d.e`.`t``x`", ("c", "d.e", "t`x")),
+        (" a . b ", ("a", "b")),
+    ],
 )
 def test_a_name_that_stands_alone_is_read(text: str, expected: Name) -> None:
     assert parse_name(text) == expected

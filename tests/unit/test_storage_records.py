@@ -63,9 +63,16 @@ def test_a_snapshot_counts_rows_that_files_and_delete_files_removed() -> None:
         "removed-position-deletes": "1",
     }
 
-    snapshot = Snapshot.of("42", {**SUMMARY, **counts, "freshtable.strategy": "keys", "freshtable.bytes-read": "4096"})
+    snapshot = Snapshot.of(
+        "42", {**SUMMARY, **counts, "freshtable.strategy": "keys", "freshtable.bytes-read": "4096"}
+    )
 
-    assert (snapshot.strategy, snapshot.added_rows, snapshot.deleted_rows, snapshot.bytes_read) == ("keys", 9, 7, 4096)
+    assert (snapshot.strategy, snapshot.added_rows, snapshot.deleted_rows, snapshot.bytes_read) == (
+        "keys",
+        9,
+        7,
+        4096,
+    )
 
 
 def test_a_snapshot_does_not_count_rows_that_it_says_it_copied() -> None:

@@ -19,7 +19,8 @@ def reporting(*batches: tuple[int, int, list[Any]]) -> StreamingQuery:
         {
             "batchId": number,
             "numInputRows": rows,
-            # Spark says every ten seconds too that it has no rows for the batch to come, with what it said of the last one.
+            # Spark says every ten seconds too that it has no rows for the batch to come,
+            # with what it said of the last one.
             "durationMs": {"triggerExecution": 5} | ({"addBatch": 2} if rows else {}),
             "sources": [{"endOffset": offset} for offset in offsets],
             "stateOperators": [
@@ -81,7 +82,7 @@ def test_a_source_without_an_offset_has_not_been_read() -> None:
     assert position.offsets == json.dumps([READ, None])
 
 
-def test_a_position_has_what_operators_keep_after_the_last_batch_and_what_was_removed_and_expired_in_all() -> None:
+def test_a_position_has_what_operators_keep_after_the_last_batch_and_what_was_removed_and_expired() -> None:
     position = Position()
 
     position.advance(reporting((1, 3, [READ]), (2, 4, [READ])), 2)

@@ -260,7 +260,10 @@ def test_a_changelog_has_the_kind_of_each_row_in_all_forms_but_no_column_of_it()
     assert table.column_names == ["at", "n", ROW_KIND]
     assert table.column(2).to_pylist() == [0, 1, 2, 3, 0]
     assert table.schema.metadata[b"freshtable.row-kind"] == b"__row_kind"
-    assert [column["name"] for column in json.loads(table.schema.metadata[b"freshtable.columns"])] == ["at", "n"]
+    assert [column["name"] for column in json.loads(table.schema.metadata[b"freshtable.columns"])] == [
+        "at",
+        "n",
+    ]
     assert (form.json([]), form.kinds([])) == (b"[]", [])
 
 

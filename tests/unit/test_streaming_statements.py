@@ -219,7 +219,9 @@ def test_a_property_that_cannot_be_used_is_refused_when_it_is_set(key: str, valu
         check_set(key, value)
 
 
-@pytest.mark.parametrize(("text", "interval_ms"), [("3000", 3000), ("3s", 3000), ("2 min", 120_000), ("", 1000)])
+@pytest.mark.parametrize(
+    ("text", "interval_ms"), [("3000", 3000), ("3s", 3000), ("2 min", 120_000), ("", 1000)]
+)
 def test_an_interval_is_written_as_in_flink(text: str, interval_ms: int) -> None:
     check_set("execution.checkpointing.interval", text)
 

@@ -49,7 +49,7 @@ def _creations(engine: FakeStatementEngine, store: JobStore | None = None) -> Ta
     return TableCreations(engine, store or _store(), engine_timeout_s=1.0)
 
 
-# --------------------------------------------------------------------------------------------------------------- columns
+# ---------------------------------------------------------------------------------------------------- columns
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,9 @@ def _creations(engine: FakeStatementEngine, store: JobStore | None = None) -> Ta
     [
         pytest.param("b, a", "`b`, `a`", id="names alone give another order"),
         pytest.param("B, a", "`b` AS `B`, `a`", id="a name is written as the list has it"),
-        pytest.param("c DATE", "CAST(NULL AS date) AS `c`, `a`, `b`", id="a new column comes first and is NULL"),
+        pytest.param(
+            "c DATE", "CAST(NULL AS date) AS `c`, `a`, `b`", id="a new column comes first and is NULL"
+        ),
         pytest.param("a BIGINT", "CAST(`a` AS bigint) AS `a`, `b`", id="a type overrides that of the query"),
         pytest.param(
             "b STRING, c INT, a BIGINT",
@@ -70,13 +72,17 @@ def test_a_list_of_columns_and_a_query_give_the_columns_of_a_table(columns: str,
     engine = FakeStatementEngine()
     engine.columns_of_queries["SELECT 1 AS a, 'x' AS b"] = [A, B]
 
-    [text] = in_spark(ReadStatement(f"CREATE TABLE t ({columns}) AS SELECT 1 AS a, 'x' AS b"), engine, CONTEXT)
+    [text] = in_spark(
+        ReadStatement(f"CREATE TABLE t ({columns}) AS SELECT 1 AS a, 'x' AS b"), engine, CONTEXT
+    )
 
     assert text.lower() == f"CREATE TABLE `t` AS SELECT {items} FROM (SELECT 1 AS a, 'x' AS b\n)".lower()
 
 
 def test_names_that_are_not_those_of_the_query_are_refused() -> None:
-    with pytest.raises(DefinitionInvalid, match=r"Table t: the list names a, c, but the columns of the query are a, b"):
+    with pytest.raises(
+        DefinitionInvalid, match=r"Table t: the list names a, c, but the columns of the query are a, b"
+    ):
         select_list("t", [ColumnSpec(name="a"), ColumnSpec(name="c")], [A, B])
 
 
@@ -107,7 +113,7 @@ def test_sparks_own_forms_are_left_to_spark() -> None:
     assert [in_spark(ReadStatement(text), engine, CONTEXT) for text in texts] == [(text,) for text in texts]
 
 
-# ----------------------------------------------------------------------------------------------------------- reservations
+# ----------------------------------------------------------------------------------------------- reservations
 
 
 def test_a_reservation_survives_its_json() -> None:
@@ -198,7 +204,9 @@ def test_a_table_that_was_created_is_not_settled() -> None:
     assert engine.settled == []
 
 
-@pytest.mark.parametrize("error", [QueryFailed("Division by zero."), Canceled("The statement was cancelled.")])
+@pytest.mark.parametrize(
+    "error", [QueryFailed("Division by zero."), Canceled("The statement was cancelled.")]
+)
 def test_what_a_failed_or_canceled_job_wrote_is_removed_before_its_statement_ends(error: Exception) -> None:
     engine = FakeStatementEngine({SQL: error})
 
@@ -249,6 +257,9 @@ def test_a_second_job_for_one_table_is_refused_naming_the_first() -> None:
         hold.release()
 
     assert first.result() == NO_ROWS
-    assert str(refusal.value) == "Table lake.default.t is being created by job first; wait for it, or STOP JOB 'first'."
+    assert (
+        str(refusal.value)
+        == "Table lake.default.t is being created by job first; wait for it, or STOP JOB 'first'."
+    )
     assert engine.published == {TABLE: "first"}
     assert engine.settled == []

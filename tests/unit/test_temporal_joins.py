@@ -21,9 +21,9 @@ def test_a_temporal_join_is_refused_by_name_with_the_way_out(table: str, column:
         check_temporal_joins(JOIN.format(f"{table} for system_time /* of */ AS OF {column}"))
 
     assert refused.value.message == (
-        f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the version of a table at the time of "
-        f"each row. Join the table as it stands at each batch: {table} /*+ OPTIONS('streaming' = 'false') */ in place of FOR "
-        "SYSTEM_TIME AS OF."
+        f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the "
+        "version of a table at the time of each row. Join the table as it stands at each batch: "
+        f"{table} /*+ OPTIONS('streaming' = 'false') */ in place of FOR SYSTEM_TIME AS OF."
     )
 
 
@@ -42,7 +42,12 @@ def test_a_table_at_a_time_that_is_no_column_passes(time: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["SELECT 'FOR SYSTEM_TIME AS OF o.p'", "SELECT system_time FROM t", "SELECT 1 -- FOR SYSTEM_TIME AS OF o.p"]
+    "text",
+    [
+        "SELECT 'FOR SYSTEM_TIME AS OF o.p'",
+        "SELECT system_time FROM t",
+        "SELECT 1 -- FOR SYSTEM_TIME AS OF o.p",
+    ],
 )
 def test_the_words_of_a_temporal_join_elsewhere_pass(text: str) -> None:
     check_temporal_joins(text)

@@ -9,8 +9,8 @@ from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.spark.connectors.files.folders import FileFolder, temporary_folders
 
 CITIES = (
-    "CREATE TEMPORARY TABLE Cities (name STRING, land STRING) PARTITIONED BY (land) "
-    "WITH ('connector' = 'filesystem', 'format' = 'csv', 'path' = '/data/cities/', 'csv.field-delimiter' = ';')"
+    "CREATE TEMPORARY TABLE Cities (name STRING, land STRING) PARTITIONED BY (land) WITH ('connector' = "
+    "'filesystem', 'format' = 'csv', 'path' = '/data/cities/', 'csv.field-delimiter' = ';')"
 )
 
 
@@ -19,7 +19,9 @@ CITIES = (
     [
         TemporaryFiles(),
         TemporaryFiles(watermark=Watermark(column="at", delay="5 SECOND")),
-        TemporaryFiles(watermark=Watermark(column="a t", delay="0 SECOND"), partition_keys=("a,b", 'c"', "d")),
+        TemporaryFiles(
+            watermark=Watermark(column="a t", delay="0 SECOND"), partition_keys=("a,b", 'c"', "d")
+        ),
     ],
 )
 def test_the_options_of_a_view_keep_what_streams_need(files: TemporaryFiles) -> None:

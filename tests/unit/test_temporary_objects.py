@@ -20,7 +20,9 @@ TABLE = "CREATE TEMPORARY TABLE g (n INT) WITH ('connector' = 'datagen')"
 FUNCTION = "CREATE TEMPORARY FUNCTION a AS 'x'"
 
 
-def state(*relations: str, functions: tuple[str, ...] = (), namespace: Namespace = ("default",)) -> SessionState:
+def state(
+    *relations: str, functions: tuple[str, ...] = (), namespace: Namespace = ("default",)
+) -> SessionState:
     return SessionState(
         catalog="lake",
         namespace=namespace,
@@ -98,7 +100,9 @@ def test_names_are_looked_up_where_they_were() -> None:
 def test_a_batch_insert_into_a_sink_of_streams_is_refused_with_the_way_out() -> None:
     objects = made(A, "CREATE TEMPORARY TABLE G (n INT) WITH ('connector' = 'print')", FUNCTION)
 
-    with pytest.raises(Unsupported, match=r"Table g: connector 'print' takes the rows of a stream.*= 'streaming'"):
+    with pytest.raises(
+        Unsupported, match=r"Table g: connector 'print' takes the rows of a stream.*= 'streaming'"
+    ):
         check_writable(objects, "g")
     for target in ("a", "lake.g", "h"):
         check_writable(objects, target)
@@ -126,10 +130,18 @@ def test_other_statements_concern_no_temporary_object(sql: str) -> None:
     [
         ((), None),
         (
-            ("USE lake.other", "CREATE TEMPORARY VIEW v AS SELECT 1", "ALTER VIEW V AS SELECT 2", "USE lake.default"),
+            (
+                "USE lake.other",
+                "CREATE TEMPORARY VIEW v AS SELECT 1",
+                "ALTER VIEW V AS SELECT 2",
+                "USE lake.default",
+            ),
             None,
         ),
-        (("CREATE OR REPLACE TEMP FUNCTION f() RETURNS INT RETURN 1", "CREATE TEMPORARY TABLE t (n INT)"), None),
+        (
+            ("CREATE OR REPLACE TEMP FUNCTION f() RETURNS INT RETURN 1", "CREATE TEMPORARY TABLE t (n INT)"),
+            None,
+        ),
         (("CREATE TEMPORARY VIEW v AS SELECT 1", "ALTER VIEW w AS SELECT 1"), 1),
         (("CREATE VIEW v AS SELECT 1",), 0),
         (("CREATE GLOBAL TEMPORARY VIEW v AS SELECT 1",), 0),

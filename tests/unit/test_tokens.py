@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mt_core.base import tokens
-from mt_core.base.tokens import MOST_NESTED, Statement, Token, TokenKind, check_nesting, split_statements, tokenize
+from mt_core.base.tokens import (
+    MOST_NESTED,
+    Statement,
+    Token,
+    TokenKind,
+    check_nesting,
+    split_statements,
+    tokenize,
+)
 from mt_core.errors import SqlSyntaxError
 
 T = TypeVar("T")
@@ -43,7 +51,7 @@ def or_error(attempt: Callable[[], T]) -> T | str:
         return error.message
 
 
-# --------------------------------------------------------------------------------------------------------------- tokens
+# ----------------------------------------------------------------------------------------------------- tokens
 
 
 @pytest.mark.parametrize(
@@ -200,7 +208,7 @@ def test_any_text_survives_being_quoted(text: str) -> None:
     assert [token.value for token in tokenize(f"{string} {identifier}")] == [text, text]
 
 
-# ----------------------------------------------------------------------------------------------------------- statements
+# ------------------------------------------------------------------------------------------------- statements
 
 
 @pytest.mark.parametrize(
@@ -220,7 +228,9 @@ def test_any_text_survives_being_quoted(text: str) -> None:
         ("create f as $$ a; b $$; select 2", ["create f as $$ a; b $$", "select 2"]),
     ],
 )
-def test_statements_end_at_semicolons_outside_of_quotes_and_comments(script: str, expected: list[str]) -> None:
+def test_statements_end_at_semicolons_outside_of_quotes_and_comments(
+    script: str, expected: list[str]
+) -> None:
     assert statements(script) == expected
 
 
@@ -256,7 +266,10 @@ def test_semicolons_in_a_block_do_not_end_it(block: str) -> None:
 @pytest.mark.parametrize(
     ("script", "expected"),
     [
-        ("BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;", ["BEGIN STATEMENT SET", "INSERT INTO a SELECT 1", "END"]),
+        (
+            "BEGIN STATEMENT SET; INSERT INTO a SELECT 1; END;",
+            ["BEGIN STATEMENT SET", "INSERT INTO a SELECT 1", "END"],
+        ),
         ("SELECT begin; SELECT 2", ["SELECT begin", "SELECT 2"]),
         ("SELECT CASE WHEN a THEN 1 END; SELECT 2", ["SELECT CASE WHEN a THEN 1 END", "SELECT 2"]),
         ("SELECT case; SELECT 2", ["SELECT case", "SELECT 2"]),
@@ -315,7 +328,7 @@ def test_no_group_has_a_possessive_quantifier_which_python_3_11_2_matches_wrongl
     assert not re.findall(r"\)[*+?]\+", source)
 
 
-# -------------------------------------------------------------------------------------------------------------- nesting
+# ---------------------------------------------------------------------------------------------------- nesting
 
 NESTED: dict[str, Callable[[int], str]] = {
     "brackets": lambda depth: "SELECT " + "(" * depth + "1" + ")" * depth,
@@ -326,27 +339,39 @@ NESTED: dict[str, Callable[[int], str]] = {
     "CASE": lambda depth: "SELECT " + "case\nwhen a then " * depth + "1" + " end" * depth,
     "CASE of a value": lambda depth: "SELECT " + "CASE a WHEN 1 THEN 2 ELSE " * depth + "1" + " END" * depth,
     "types": lambda depth: "SELECT CAST(a AS " + "array<" * (depth - 1) + "INT" + ">" * (depth - 1) + ")",
-    "STRUCT": lambda depth: "SELECT CAST(a AS " + "STRUCT <x: " * (depth - 1) + "INT" + ">" * (depth - 1) + ")",
+    "STRUCT": lambda depth: (
+        "SELECT CAST(a AS " + "STRUCT <x: " * (depth - 1) + "INT" + ">" * (depth - 1) + ")"
+    ),
     "types with comments": lambda depth: (
         "SELECT CAST(a AS " + "ARRAY/**/<" * (depth - 1) + "INT" + ">" * (depth - 1) + ")"
     ),
     "a column end": lambda depth: "SELECT " + "CASE WHEN end > 1 THEN " * depth + "1" + " END" * depth,
-    "CASE of a column end": lambda depth: "SELECT " + "CASE /* CASE */ end WHEN 1 THEN " * depth + "1" + " END" * depth,
+    "CASE of a column end": lambda depth: (
+        "SELECT " + "CASE /* CASE */ end WHEN 1 THEN " * depth + "1" + " END" * depth
+    ),
     "CASE of a sum": lambda depth: "SELECT " + "CASE end + 1 WHEN 1 THEN " * depth + "1" + " END" * depth,
     "an alias end": lambda depth: (
         "SELECT " + "CASE WHEN a IN (SELECT 1 end) THEN " * (depth - 1) + "1" + " END" * (depth - 1)
     ),
-    "a column end after >": lambda depth: "SELECT " + "CASE WHEN 1 >-- (\n end THEN " * depth + "1" + " END" * depth,
-    "a column end of a table": lambda depth: "SELECT " + "CASE WHEN t.end THEN " * depth + "1" + " END" * depth,
+    "a column end after >": lambda depth: (
+        "SELECT " + "CASE WHEN 1 >-- (\n end THEN " * depth + "1" + " END" * depth
+    ),
+    "a column end of a table": lambda depth: (
+        "SELECT " + "CASE WHEN t.end THEN " * depth + "1" + " END" * depth
+    ),
     "CASE of a negation": lambda depth: "SELECT " + "CASE NOT a WHEN 1 THEN " * depth + "1" + " END" * depth,
     "CASE of a parameter": lambda depth: "SELECT " + "CASE :p WHEN 1 THEN " * depth + "1" + " END" * depth,
     "minus": lambda depth: "SELECT " + "- " * depth + "1",
     "tilde": lambda depth: "SELECT " + "~" * depth + "1",
     "NOT": lambda depth: "SELECT " + "NOT " * depth + "true",
-    "signs in brackets": lambda depth: "SELECT " + "(" * (depth // 2) + "-~" * (depth // 4) + "1" + ")" * (depth // 2),
+    "signs in brackets": lambda depth: (
+        "SELECT " + "(" * (depth // 2) + "-~" * (depth // 4) + "1" + ")" * (depth // 2)
+    ),
     "never closed": lambda depth: "SELECT " + "(" * depth + "1",
     "blocks": lambda depth: "BEGIN " * depth + "SELECT 1; " + "END; " * (depth - 1) + "END",
-    "CASE in a block": lambda depth: "BEGIN SELECT " + "CASE WHEN a THEN " * depth + "1" + " END" * depth + "; END",
+    "CASE in a block": lambda depth: (
+        "BEGIN SELECT " + "CASE WHEN a THEN " * depth + "1" + " END" * depth + "; END"
+    ),
 }
 
 
@@ -371,9 +396,9 @@ def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_a
         check_nesting("-- (((\nSELECT\n  " + "(" * 20_000 + "1" + ")" * 20_000)
 
     assert str(refused.value) == (
-        "SQL parse failed. The statement nests 20000 levels of brackets, blocks, CASE, types or signs; 500 are the most. Name the "
-        "inner parts in WITH … AS (…) or in views, and write a chain of CASE … ELSE CASE as one CASE with several WHEN. "
-        "(line 3, column 503)"
+        "SQL parse failed. The statement nests 20000 levels of brackets, blocks, CASE, types or signs; "
+        "500 are the most. Name the inner parts in WITH … AS (…) or in views, and write a chain of CASE … "
+        "ELSE CASE as one CASE with several WHEN. (line 3, column 503)"
     )
     assert refused.value.facts == {"line": 3, "column": 503, "depth": 20_000, "limit": 500}
 
@@ -386,7 +411,8 @@ def test_a_statement_that_nests_too_deeply_is_refused_with_its_depth_the_place_a
         f"a IN ({', '.join(map(str, range(10_000)))})",
         f"* FROM VALUES {', '.join(f'({number}, -{number}, f(g(h({number}))))' for number in range(10_000))}",
         " UNION ALL SELECT ".join(["(1)"] * 2_000),
-        "* FROM t " + " ".join(f"JOIN (SELECT 1 AS k) AS t{number} ON a.k = t{number}.k" for number in range(2_000)),
+        "* FROM t "
+        + " ".join(f"JOIN (SELECT 1 AS k) AS t{number} ON a.k = t{number}.k" for number in range(2_000)),
         ", ".join(["CASE WHEN a THEN CASE b WHEN 1 THEN 2 END END AS end"] * 2_000),
         ", ".join(["case, t.case, case + 1 AS case"] * 200),
         ", ".join(["CASE WHEN end > 1 AND t.end < 2 THEN end ELSE end END AS end"] * 1_000),
@@ -452,7 +478,9 @@ PIECES = [
     "(1,2)",
 ]
 LEVELS = st.lists(
-    st.sampled_from([*PIECES, "CASE WHEN", "MAP <", "- ", "NOT", "END IF", "-- (\n", "/* ( */", "/* /* ( */ ( */"]),
+    st.sampled_from(
+        [*PIECES, "CASE WHEN", "MAP <", "- ", "NOT", "END IF", "-- (\n", "/* ( */", "/* /* ( */ ( */"]
+    ),
     max_size=40,
 )
 
@@ -474,14 +502,17 @@ def test_levels_are_counted_as_tokens_say(pieces: list[str], most: int) -> None:
 def deepest_of(sql: str) -> int:
     """Count the levels of *sql* token by token."""
     opened, signs, deepest, before = {"(": 0, "CASE": 0, "<": 0}, 0, 0, ""
-    # The CASE words that are open in each bracket, and whether the last token that is no comment asks for an operand.
+    # The CASE words that are open in each bracket, and whether the last token that is no comment asks
+    # for an operand.
     cases, is_operand_next = [0], False
     tokens = list(tokenize(sql))
     for place, token in enumerate(tokens):
         following = tokens[place + 1] if place + 1 < len(tokens) else None
         # A comment within a comment is no gap to the search for a compared column.
         after = (
-            each.text for each in tokens[place + 1 :] if each.kind is not TokenKind.COMMENT or "/* /*" in each.text
+            each.text
+            for each in tokens[place + 1 :]
+            if each.kind is not TokenKind.COMMENT or "/* /*" in each.text
         )
         compared = next(islice(after, 1, None), "")
         word = token.keyword or (token.text if token.kind is TokenKind.SYMBOL else "")
@@ -509,7 +540,9 @@ def deepest_of(sql: str) -> int:
         if token.kind not in {TokenKind.COMMENT, TokenKind.HINT}:
             is_name = before == "." and token.keyword
             is_operand_next = (
-                not is_name and not ends_type and (word in OPERATORS or word in {"CASE", "WHEN", "NOT", "SELECT"})
+                not is_name
+                and not ends_type
+                and (word in OPERATORS or word in {"CASE", "WHEN", "NOT", "SELECT"})
             )
         before = word
     return deepest

@@ -1,4 +1,6 @@
-"""The topics that a streaming job writes: of temporary tables by its own statements, of others by the registry."""
+"""The topics that a streaming job writes: of temporary tables by its own statements,
+of others by the registry.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,11 @@ def topic() -> KafkaTopic:
 
 def kept(**changes: object) -> ConnectorTable:
     table = ConnectorTable(
-        name="`lake`.`default`.`ships`", columns=("`id` INT",), clauses="", connector="kafka", spark_name="`s`.`c`.`x`"
+        name="`lake`.`default`.`ships`",
+        columns=("`id` INT",),
+        clauses="",
+        connector="kafka",
+        spark_name="`s`.`c`.`x`",
     )
     return replace(table, topic=topic(), **changes)  # type: ignore[arg-type]
 

@@ -1,4 +1,6 @@
-"""Tables over a topic of Kafka whose records set and delete rows: what Spark reads and writes, and what is refused."""
+"""Tables over a topic of Kafka whose records set and delete rows: what Spark reads and writes,
+and what is refused.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ COLUMNS = "city STRING, n BIGINT, PRIMARY KEY (city) NOT ENFORCED"
 
 
 def statement(columns: str = COLUMNS, **options: str | None) -> str:
-    """Return a CREATE; of the names of *options* `__` stands for a dot and `_` for a hyphen, and None leaves one out."""
+    """Return a CREATE; of the names of *options* `__` stands for a dot and `_` for a hyphen,
+    and None leaves one out.
+    """
     changed = {key.replace("__", ".").replace("_", "-"): value for key, value in options.items()}
     texts = {key: value for key, value in {**OPTIONS, **changed}.items() if value is not None}
     pairs = ", ".join(f"'{key}' = '{value}'" for key, value in texts.items())
@@ -67,10 +71,11 @@ def test_a_batch_reads_the_last_record_of_each_key_that_has_a_value() -> None:
     )
 
     assert found.rows("`r`") == (
-        "SELECT CAST(key AS STRING) AS `k`, CAST(value AS STRING) AS `v` FROM (SELECT * FROM (SELECT last.* FROM (SELECT "
-        "max_by(__last, struct(__last.timestamp, __last.partition)) AS last FROM (SELECT `k`, max_by(__record, __record.offset) AS "
-        "__last FROM (SELECT __record, CAST(key AS STRING) AS `k`, CAST(value AS STRING) AS `v` "
-        "FROM (SELECT *, struct(*) AS __record FROM `r` WHERE key IS NOT NULL AND (value IS NULL OR value IS NOT NULL))) "
+        "SELECT CAST(key AS STRING) AS `k`, CAST(value AS STRING) AS `v` FROM (SELECT * FROM (SELECT last.* "
+        "FROM (SELECT max_by(__last, struct(__last.timestamp, __last.partition)) AS last "
+        "FROM (SELECT `k`, max_by(__record, __record.offset) AS __last FROM (SELECT __record, "
+        "CAST(key AS STRING) AS `k`, CAST(value AS STRING) AS `v` FROM (SELECT *, struct(*) AS __record "
+        "FROM `r` WHERE key IS NOT NULL AND (value IS NULL OR value IS NOT NULL))) "
         "GROUP BY `k`, __record.partition) GROUP BY `k`)) WHERE value IS NOT NULL)"
     )
 
@@ -108,7 +113,11 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
             DefinitionInvalid,
             r"needs a PRIMARY KEY \(…\) NOT ENFORCED, the columns of which",
         ),
-        (statement("PRIMARY KEY (city) NOT ENFORCED"), DefinitionInvalid, "PRIMARY KEY names city, which is no column"),
+        (
+            statement("PRIMARY KEY (city) NOT ENFORCED"),
+            DefinitionInvalid,
+            "PRIMARY KEY names city, which is no column",
+        ),
         (
             statement("n INT, city AS CAST(n AS STRING), PRIMARY KEY (city) NOT ENFORCED"),
             DefinitionInvalid,
@@ -117,7 +126,10 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
         (
             statement("n INT, p INT METADATA FROM 'partition' VIRTUAL, PRIMARY KEY (p) NOT ENFORCED"),
             DefinitionInvalid,
-            "column p of the PRIMARY KEY is computed, or metadata, and so in the key of no record; name some of n",
+            (
+                "column p of the PRIMARY KEY is computed, or metadata, and so in the key of no "
+                "record; name some of n"
+            ),
         ),
         (
             statement("m MAP<STRING, INT>, PRIMARY KEY (m) NOT ENFORCED"),
@@ -134,8 +146,16 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
             DefinitionInvalid,
             "leaves no column for the value of a record",
         ),
-        (statement(key__format=None), DefinitionInvalid, "connector 'upsert-kafka' needs the option 'key.format'"),
-        (statement(value__format=None), DefinitionInvalid, "connector 'upsert-kafka' needs the option 'value.format'"),
+        (
+            statement(key__format=None),
+            DefinitionInvalid,
+            "connector 'upsert-kafka' needs the option 'key.format'",
+        ),
+        (
+            statement(value__format=None),
+            DefinitionInvalid,
+            "connector 'upsert-kafka' needs the option 'value.format'",
+        ),
         (
             statement(format="json"),
             Unsupported,
@@ -151,15 +171,27 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
             Unsupported,
             "'scan.startup.mode' is not supported; leave it out",
         ),
-        (statement(properties__auto__offset__reset="latest"), Unsupported, "the topic is read from its first record"),
+        (
+            statement(properties__auto__offset__reset="latest"),
+            Unsupported,
+            "the topic is read from its first record",
+        ),
         (
             statement(topic="a;b"),
             Unsupported,
             "'upsert-kafka' is of one topic, because the records of several have no order",
         ),
-        (statement(topic=None, topic_pattern="t.*"), Unsupported, "'topic-pattern' is not supported; name one topic"),
+        (
+            statement(topic=None, topic_pattern="t.*"),
+            Unsupported,
+            "'topic-pattern' is not supported; name one topic",
+        ),
         (statement(topic=None), DefinitionInvalid, "'upsert-kafka' needs one of the options 'topic'"),
-        (statement(sink__parallelism="2"), Unsupported, "option 'sink.parallelism' is not supported; leave it out"),
+        (
+            statement(sink__parallelism="2"),
+            Unsupported,
+            "option 'sink.parallelism' is not supported; leave it out",
+        ),
         (
             statement(sink__buffer_flush__interval="1s"),
             Unsupported,
@@ -175,11 +207,17 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
             DefinitionInvalid,
             "has no option 'value-fields-include'; .*value.fields-include",
         ),
-        (statement(json__ignore_parse_errors="true"), DefinitionInvalid, "has no option 'json.ignore-parse-errors'"),
+        (
+            statement(json__ignore_parse_errors="true"),
+            DefinitionInvalid,
+            "has no option 'json.ignore-parse-errors'",
+        ),
         (statement(value__format="avro"), Unsupported, "value format 'avro' is not supported"),
         (statement(value__format="raw"), Unsupported, "format 'raw' of the value needs one column"),
     ],
 )
-def test_what_a_table_of_upserts_cannot_have_is_refused_by_name(sql: str, error: type[MtError], message: str) -> None:
+def test_what_a_table_of_upserts_cannot_have_is_refused_by_name(
+    sql: str, error: type[MtError], message: str
+) -> None:
     with pytest.raises(error, match=message):
         parse(sql)

@@ -11,7 +11,11 @@ def table(
     kind: str, *, columns: tuple[str, ...] = ("id", "day", "n"), keys: tuple[str, ...] = ("id", "day")
 ) -> KeyedTable:
     return KeyedTable(
-        url=f"jdbc:{kind}://host/base", name="shop.sales", columns=columns, keys=keys, quoted=lambda name: f'"{name}"'
+        url=f"jdbc:{kind}://host/base",
+        name="shop.sales",
+        columns=columns,
+        keys=keys,
+        quoted=lambda name: f'"{name}"',
     )
 
 
@@ -20,17 +24,20 @@ def table(
     [
         (
             "postgresql",
-            'INSERT INTO shop.sales ("id", "day", "n") VALUES (?, ?, ?) ON CONFLICT ("id", "day") DO UPDATE SET '
-            '"n" = EXCLUDED."n"',
+            'INSERT INTO shop.sales ("id", "day", "n") VALUES (?, ?, ?) ON CONFLICT ("id", "day") DO UPDATE '
+            'SET "n" = EXCLUDED."n"',
         ),
         (
             "SQLite",
-            'INSERT INTO shop.sales ("id", "day", "n") VALUES (?, ?, ?) ON CONFLICT ("id", "day") DO UPDATE SET '
-            '"n" = EXCLUDED."n"',
+            'INSERT INTO shop.sales ("id", "day", "n") VALUES (?, ?, ?) ON CONFLICT ("id", "day") DO UPDATE '
+            'SET "n" = EXCLUDED."n"',
         ),
         (
             "mysql",
-            'INSERT INTO shop.sales ("id", "day", "n") VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE "n" = VALUES("n")',
+            (
+                'INSERT INTO shop.sales ("id", "day", "n") '
+                'VALUES (?, ?, ?) ON DUPLICATE KEY UPDATE "n" = VALUES("n")'
+            ),
         ),
         ("h2", 'MERGE INTO shop.sales ("id", "day", "n") KEY ("id", "day") VALUES (?, ?, ?)'),
         ("oracle", 'INSERT INTO shop.sales ("id", "day", "n") VALUES (?, ?, ?)'),
@@ -48,7 +55,10 @@ def test_a_row_replaces_the_one_with_its_key_in_the_words_of_its_database(kind: 
 
 @pytest.mark.parametrize(
     ("kind", "ending"),
-    [("postgresql", 'ON CONFLICT ("id") DO NOTHING'), ("mariadb", 'ON DUPLICATE KEY UPDATE "id" = VALUES("id")')],
+    [
+        ("postgresql", 'ON CONFLICT ("id") DO NOTHING'),
+        ("mariadb", 'ON DUPLICATE KEY UPDATE "id" = VALUES("id")'),
+    ],
 )
 def test_a_row_of_a_key_alone_stays_as_it_is(kind: str, ending: str) -> None:
     keyed = table(kind, columns=("id",), keys=("id",))

@@ -1,4 +1,6 @@
-"""Modules that users bring: two versions of one name meet in a process, and import each other as they are written."""
+"""Modules that users bring: two versions of one name meet in a process, and import each other
+as they are written.
+"""
 
 from __future__ import annotations
 
@@ -110,11 +112,19 @@ def test_a_traceback_shows_the_lines_of_the_version_that_failed(world: World) ->
         lines.append((frame.filename.replace(str(path), "PATH"), frame.lineno, frame.line))
 
     version = sha256(path.read_bytes()).hexdigest()[:8]
-    assert lines == [("PATH", 2, "raise ValueError('one')"), (f"PATH (version {version})", 2, "raise KeyError('two')")]
+    assert lines == [
+        ("PATH", 2, "raise ValueError('one')"),
+        (f"PATH (version {version})", 2, "raise KeyError('two')"),
+    ]
 
 
-def test_modules_of_an_archive_import_each_other_in_every_way_also_while_a_function_runs(world: World) -> None:
-    one, other = module_archive(world.folder / "one.zip", "!"), module_archive(world.folder / "other.whl", "?")
+def test_modules_of_an_archive_import_each_other_in_every_way_also_while_a_function_runs(
+    world: World,
+) -> None:
+    one, other = (
+        module_archive(world.folder / "one.zip", "!"),
+        module_archive(world.folder / "other.whl", "?"),
+    )
 
     shout, ask = world.code("shop.words.shout", one), world.code("shop.words.shout", other)
 
@@ -133,11 +143,16 @@ def test_a_file_imports_another_file_and_an_archive_of_the_same_function(world: 
 
 def test_a_module_is_compiled_with_no_feature_of_python_that_it_does_not_import(world: World) -> None:
     plain = world.write("plain.py", "def f(n: int) -> int:\n    return n\n")
-    postponed = world.write("postponed.py", "from __future__ import annotations\ndef f(n: int) -> int:\n    return n\n")
+    postponed = world.write(
+        "postponed.py", "from __future__ import annotations\ndef f(n: int) -> int:\n    return n\n"
+    )
 
     functions = world.code("plain.f", plain), world.code("postponed.f", postponed)
 
-    assert [each.__annotations__ for each in functions] == [{"n": int, "return": int}, {"n": "int", "return": "int"}]
+    assert [each.__annotations__ for each in functions] == [
+        {"n": int, "return": int},
+        {"n": "int", "return": "int"},
+    ]
 
 
 def test_a_module_of_the_gateway_is_not_hidden_by_one_of_a_user(world: World) -> None:
@@ -151,7 +166,10 @@ def test_a_module_of_the_gateway_is_not_hidden_by_one_of_a_user(world: World) ->
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("import nothing_of_that_name", "ModuleNotFoundError: No module named 'nothing_of_that_name' (PATH, line 1)."),
+        (
+            "import nothing_of_that_name",
+            "ModuleNotFoundError: No module named 'nothing_of_that_name' (PATH, line 1).",
+        ),
         ("def f(:\n    pass", "SyntaxError: invalid syntax (PATH, line 1)."),
         ("import sys\nsys.exit(3)", "SystemExit: 3 (PATH, line 2)."),
         ("class Own(Exception): pass\nraise Own('no')", "Own: no (PATH, line 2)."),
@@ -166,7 +184,10 @@ def test_a_module_that_cannot_be_loaded_is_refused_with_its_error_and_its_line(
     with pytest.raises(DefinitionInvalid) as raised:
         world.read("users.f", path)
 
-    assert raised.value.message == f"Function f: module users cannot be loaded: {reason.replace('PATH', str(path))}"
+    assert (
+        raised.value.message
+        == f"Function f: module users cannot be loaded: {reason.replace('PATH', str(path))}"
+    )
 
 
 def test_a_file_that_has_no_such_module_is_refused_with_what_it_has(world: World) -> None:
@@ -208,13 +229,16 @@ def test_a_worker_without_freshtable_gets_the_function_from_the_files_that_spark
     )
     command = cloudpickle.dumps(SentFunction(kept, DECLARED))  # type: ignore[no-untyped-call]
     worker = (
-        "import pickle, sys; sys.modules['mt_core'] = None\n"
-        "from pyspark import SparkFiles; SparkFiles._root_directory, SparkFiles._is_running_on_worker = sys.argv[1], True\n"
+        "import pickle, sys; sys.modules['mt_core'] = None\nfrom pyspark import SparkFiles; "
+        "SparkFiles._root_directory, SparkFiles._is_running_on_worker = sys.argv[1], True\n"
         "print(pickle.loads(sys.stdin.buffer.read())('a'))"
     )
 
     answer = subprocess.run(
-        [sys.executable, "-c", worker, str(world.folder / "kept")], input=command, capture_output=True, check=False
+        [sys.executable, "-c", worker, str(world.folder / "kept")],
+        input=command,
+        capture_output=True,
+        check=False,
     )
 
     assert (answer.stdout, answer.stderr) == (b"a!\n", b"")
@@ -275,7 +299,9 @@ def test_a_content_that_is_no_hash_names_no_file_outside_of_the_kept_ones(world:
 def test_a_file_with_another_content_than_the_statement_names_is_refused(world: World) -> None:
     path = world.write("users.py", "one")
 
-    with pytest.raises(DefinitionInvalid, match=r"users\.py has another content than 1111, which the function needs"):
+    with pytest.raises(
+        DefinitionInvalid, match=r"users\.py has another content than 1111, which the function needs"
+    ):
         world.kept(FunctionFile(kind=FileKind.FILE, uri=str(path), content="1111"))
 
     assert list((world.folder / "kept").iterdir()) == []

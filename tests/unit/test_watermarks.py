@@ -69,5 +69,7 @@ def operator(time: str, below: Node) -> Node:
         (Node("Union", operator("ProcessingTime", TIMED), SOURCE), False),
     ],
 )
-def test_a_watermark_ends_at_an_operator_whose_timers_run_in_processing_time(plan: Node, reached: bool) -> None:
+def test_a_watermark_ends_at_an_operator_whose_timers_run_in_processing_time(
+    plan: Node, reached: bool
+) -> None:
     assert is_reached(plan) is reached

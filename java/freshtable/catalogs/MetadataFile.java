@@ -13,9 +13,10 @@ import org.apache.iceberg.view.ViewMetadataParser;
 /**
  * The metadata file of a table or a view, which is read whole before Iceberg parses it.
  *
- * <p>A file that was cut off is never whole again, so it is refused at the first read. Other failures, such as those of a store or of a
- * checksum, may pass: Iceberg reads again after 0.1 and 0.4 seconds, and the third failure is the last. A file without a failure
- * that a thread reads for the third time within seconds is parsed here first, because that is what Iceberg does after it could not.
+ * <p>A file that was cut off is never whole again, so it is refused at the first read. Other failures,
+ * such as those of a store or of a checksum, may pass: Iceberg reads again after 0.1 and 0.4 seconds, and the
+ * third failure is the last. A file without a failure that a thread reads for the third time within seconds
+ * is parsed here first, because that is what Iceberg does after it could not.
  */
 final class MetadataFile implements InputFile {
   private static final int READS = 3;
@@ -53,7 +54,8 @@ final class MetadataFile implements InputFile {
       throw cause;
     } catch (IOException | RuntimeException cause) {
       if (reads < READS) {
-        throw cause instanceof RuntimeException failure ? failure : new UncheckedIOException((IOException) cause);
+        throw cause instanceof RuntimeException failure
+            ? failure : new UncheckedIOException((IOException) cause);
       }
       throw unreadable(cause.getMessage(), cause);
     }
@@ -97,7 +99,8 @@ final class MetadataFile implements InputFile {
 
   private NotFoundException unreadable(String reason, Throwable cause) {
     String text =
-        "The metadata file %s of a table or view cannot be read: %s. Restore the file; or drop the table, and create it again or"
+        "The metadata file %s of a table or view cannot be read: %s. Restore the file; or drop the table, "
+        + "and create it again or"
             + " register it at an older metadata file of that folder";
     return new NotFoundException(cause, text, location(), reason);
   }

@@ -11,12 +11,14 @@ import java.util.function.Function;
 import org.apache.iceberg.HasTableOperations;
 
 /**
- * Reads one text of each of several objects, such as the current version of a table, apart from each other and within a limit of time.
+ * Reads one text of each of several objects, such as the current version of a table,
+ * apart from each other and within a limit of time.
  *
- * <p>A thread of ours reads one object after the other, which costs no more than a loop in the thread of the caller. Where it stays with
- * one of them, more threads go on with the rest: twice as many each time that none is done within a wait. A caller does not wait for the
- * last ones. They are unfinished until a later call has their texts, and no second thread reads them before: a store or a
- * database that hangs holds one thread for each object there.
+ * <p>A thread of ours reads one object after the other, which costs no more than a loop in the thread of the
+ * caller. Where it stays with one of them, more threads go on with the rest: twice as many each time that
+ * none is done within a wait. A caller does not wait for the last ones. They are unfinished until a later
+ * call has their texts, and no second thread reads them before: a store or a database that hangs holds one
+ * thread for each object there.
  */
 public final class LimitedReads {
   private static final int MOST_THREADS = 64;
@@ -125,13 +127,16 @@ public final class LimitedReads {
   }
 
   /**
-   * Returns for each object its text and null, or null and why it has none, or twice null while it is not read.
+   * Returns for each object its text and null, or null and why it has none, or twice null
+   * while it is not read.
    *
-   * <p>Of one that has not been read after so many milliseconds the reason says so, and its thread is interrupted, which ends the
-   * pauses between the attempts of a library. A *fresh* text is one that was read after the call began: an unfinished read of an
-   * earlier call is waited for, and its object is read again. Otherwise the text of that read is the answer.
+   * <p>Of one that has not been read after so many milliseconds the reason says so, and its thread is
+   * interrupted, which ends the pauses between the attempts of a library. A *fresh* text is one that was read
+   * after the call began: an unfinished read of an earlier call is waited for, and its object is read again.
+   * Otherwise the text of that read is the answer.
    */
-  public List<String[]> of(List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
+  public List<String[]> of(
+      List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
       throws InterruptedException {
     List<Read> all = new ArrayList<>(objects.size());
     List<Read> begun = new ArrayList<>(objects.size());

@@ -13,8 +13,8 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The rows by which some Parquet files differ from those that were written in their place, where the writer kept the order of the
- * rows: compared in this process, without the job that would read all of them.
+ * The rows by which some Parquet files differ from those that were written in their place, where the writer
+ * kept the order of the rows: compared in this process, without the job that would read all of them.
  */
 public final class ChangedRows {
   /** Rows up to which others are looked for that are the same again. */
@@ -29,16 +29,20 @@ public final class ChangedRows {
   }
 
   /**
-   * Returns rows that make the rows of the first files of a table those of the second ones: the last column, of the
-   * given name, has -1 for a row that goes and 1 for one that comes.
+   * Returns rows that make the rows of the first files of a table those of the second ones:
+   * the last column, of the given name, has -1 for a row that goes and 1 for one that comes.
    *
-   * <p>Null if a file cannot be read, or stores a column in a way of its own, or more than {@code most} rows would go and come.
+   * <p>Null if a file cannot be read, or stores a column in a way of its own,
+   * or more than {@code most} rows would go and come.
    */
-  public static Rows of(Table table, List<OpenedFile> before, List<OpenedFile> after, String sign, int most) throws IOException {
+  public static Rows of(Table table, List<OpenedFile> before, List<OpenedFile> after, String sign, int most)
+      throws IOException {
     StructType columns = SparkSchemaUtil.convert(table.schema());
     WholeFiles whole = new WholeFiles(columns, OpenedFiles.ids(table, columns));
-    List<List<HeldColumn>> sides = ReadingThreads.all(List.of(() -> held(whole, before), () -> held(whole, after)));
-    ChangedRows changed = new ChangedRows(columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), most);
+    List<List<HeldColumn>> sides =
+        ReadingThreads.all(List.of(() -> held(whole, before), () -> held(whole, after)));
+    ChangedRows changed = new ChangedRows(
+        columns.add(new StructField(sign, DataTypes.IntegerType, false, Metadata.empty())), most);
     return sides != null && changed.compare(sides.get(0), sides.get(1)) ? changed.rows : null;
   }
 
@@ -50,7 +54,8 @@ public final class ChangedRows {
     return whole.read(files, (file, stored, batches) -> add(file, stored, batches, held)) ? held : null;
   }
 
-  private static void add(OpenedFile file, List<StoredColumn> stored, ReadBatches batches, List<HeldColumn> held) {
+  private static void add(
+      OpenedFile file, List<StoredColumn> stored, ReadBatches batches, List<HeldColumn> held) {
     boolean[] deleted = new boolean[batches.size()];
     for (int row = 0; row < deleted.length; row++) {
       deleted[row] = file.isDeleted(batches.place(row));
@@ -61,8 +66,8 @@ public final class ChangedRows {
   }
 
   /**
-   * Goes through both in their order. Of rows that are not the same, both are passed over up to the next ones that are, or those of one
-   * side; if there are none near, that of the side with more rows left, or both.
+   * Goes through both in their order. Of rows that are not the same, both are passed over up to the next ones
+   * that are, or those of one side; if there are none near, that of the side with more rows left, or both.
    */
   private boolean compare(List<HeldColumn> before, List<HeldColumn> after) {
     int old = 0;

@@ -20,8 +20,8 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The places of deleted rows that files of position deletes have: each is read once for all files with such rows, and those of small
- * ones, which never change, are kept for the next lookups.
+ * The places of deleted rows that files of position deletes have: each is read once for all files
+ * with such rows, and those of small ones, which never change, are kept for the next lookups.
  */
 final class DeletedPlaces {
   private static final StructType COLUMNS =
@@ -30,9 +30,14 @@ final class DeletedPlaces {
   private static final int[] IDS = {Integer.MAX_VALUE - 101, Integer.MAX_VALUE - 102};
   /** Places of a file up to which they are kept. */
   private static final int MOST_OF_FILE = 100_000;
-  /** What is kept of all files, in eight bytes as a place takes them: the file goes that was not used for the longest. */
+  /**
+   * What is kept of all files, in eight bytes as a place takes them:
+   * the file goes that was not used for the longest.
+   */
   private static final int MOST_KEPT = 1_000_000;
-  /** What a file takes, and each file to which it applies, beside the places: few places each are mostly that. */
+  /**
+   * What a file takes, and each file to which it applies, beside the places: few places each are mostly that.
+   */
   private static final int EACH_FILE = 50;
   private static final long[] NONE = {};
   private static final Map<String, Map<UTF8String, long[]>> KEPT = new LinkedHashMap<>(16, 0.75f, true);
@@ -61,7 +66,8 @@ final class DeletedPlaces {
     }
     for (DeleteFile each : deletes) {
       applied
-          .computeIfAbsent(each.location(), place -> new Applied(new OpenedFile(io.newInputFile(each)), new HashMap<>()))
+          .computeIfAbsent(each.location(),
+              place -> new Applied(new OpenedFile(io.newInputFile(each)), new HashMap<>()))
           .files()
           .put(UTF8String.fromString(location), file);
     }
@@ -103,8 +109,12 @@ final class DeletedPlaces {
     return true;
   }
 
-  /** Returns the places in a file of deletes, by the locations of files of data: of all of them, or of those given if it has many. */
-  private static Map<UTF8String, long[]> read(OpenedFile deletes, Map<UTF8String, OpenedFile> files) throws IOException {
+  /**
+   * Returns the places in a file of deletes, by the locations of files of data:
+   * of all of them, or of those given if it has many.
+   */
+  private static Map<UTF8String, long[]> read(OpenedFile deletes, Map<UTF8String, OpenedFile> files)
+      throws IOException {
     ParquetReadOptions options = OpenedFile.options().build();
     ParquetMetadata footer = deletes.footer(options);
     MessageType schema = footer.getFileMetaData().getSchema();
@@ -116,7 +126,8 @@ final class DeletedPlaces {
     try (ParquetFileReader reader = deletes.reader(footer, options)) {
       reader.setRequestedSchema(ReadBatches.schema(schema, stored));
       boolean all = reader.getRecordCount() <= MOST_OF_FILE;
-      try (ReadBatches batches = new ReadBatches(schema, stored, reader::readNextRowGroup, reader.getRecordCount())) {
+      try (ReadBatches batches = new ReadBatches(
+          schema, stored, reader::readNextRowGroup, reader.getRecordCount())) {
         while (batches.next()) {
           for (int row = 0; row < batches.size(); row++) {
             UTF8String location = batches.column(0).getUTF8String(row);

@@ -30,11 +30,11 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Looks rows up in Parquet files by values of their columns, in this process: for few values a job of Spark's takes several times as
- * long to plan and to start as to read.
+ * Looks rows up in Parquet files by values of their columns, in this process:
+ * for few values a job of Spark's takes several times as long to plan and to start as to read.
  *
- * <p>The columns that are looked up are read first, of the pages that may have one of the values, and the others where there are rows.
- * What is read of most of a file more than once is held in memory.
+ * <p>The columns that are looked up are read first, of the pages that may have one of the values,
+ * and the others where there are rows. What is read of most of a file more than once is held in memory.
  */
 public final class FoundRows {
   private final StructType columns;
@@ -54,19 +54,23 @@ public final class FoundRows {
   }
 
   /**
-   * Returns the rows in files of a table of which each of the first columns has one of the values that the same column of
-   * {@code values} has; they may be more where values cannot be compared here.
+   * Returns the rows in files of a table of which each of the first columns has one of the values
+   * that the same column of {@code values} has; they may be more where values cannot be compared here.
    *
-   * <p>Two columns follow the given ones: where the row's file is, and the row's place in it. Null if a file cannot be
-   * read, or stores a column in a way of its own, more rows than {@code mostRead} had to be read, or more than {@code most} were found.
+   * <p>Two columns follow the given ones: where the row's file is, and the row's place in it. Null if a file
+   * cannot be read, or stores a column in a way of its own, more rows than {@code mostRead} had to be read,
+   * or more than {@code most} were found.
    */
-  public static Rows of(Table table, List<OpenedFile> files, StructType columns, Rows values, int most, long mostRead)
+  public static Rows of(
+      Table table, List<OpenedFile> files, StructType columns, Rows values, int most, long mostRead)
       throws IOException {
-    FoundRows lookup = new FoundRows(columns, OpenedFiles.ids(table, columns), WantedValues.all(values), most, mostRead);
+    FoundRows lookup = new FoundRows(columns,
+        OpenedFiles.ids(table, columns), WantedValues.all(values), most, mostRead);
     List<List<Object[]>> rows =
         ReadingThreads.all(
             IntStream.range(0, files.size())
-                .<ReadingThreads.Reading<List<Object[]>>>mapToObj(number -> () -> lookup.in(files.get(number)))
+                .<ReadingThreads.Reading<List<Object[]>>>mapToObj(
+                    number -> () -> lookup.in(files.get(number)))
                 .toList());
     if (rows == null) {
       return null;
@@ -119,7 +123,10 @@ public final class FoundRows {
     return rows;
   }
 
-  /** Returns the rows that are found among those of a file of which all columns are held; null if they are too many. */
+  /**
+   * Returns the rows that are found among those of a file of which all columns are held;
+   * null if they are too many.
+   */
   private List<Object[]> found(List<HeldColumn> held, OpenedFile file) {
     UTF8String location = UTF8String.fromString(file.location());
     boolean[] tells = new boolean[keys];
@@ -163,7 +170,8 @@ public final class FoundRows {
       }
     }
     ParquetReadOptions.Builder options = OpenedFile.options();
-    return condition == null ? options.build() : options.withRecordFilter(FilterCompat.get(condition)).build();
+    return condition == null
+        ? options.build() : options.withRecordFilter(FilterCompat.get(condition)).build();
   }
 
   /** Adds the rows of a batch that are found, with their keys and places. */
@@ -195,7 +203,8 @@ public final class FoundRows {
   }
 
   /** Reads the other columns of rows that were found. */
-  private void complete(OpenedFile file, ParquetMetadata footer, List<StoredColumn> others, List<Object[]> rows)
+  private void complete(
+      OpenedFile file, ParquetMetadata footer, List<StoredColumn> others, List<Object[]> rows)
       throws IOException {
     long[] places = rows.stream().mapToLong(row -> (Long) row[ids.length + 1]).toArray();
     MessageType schema = footer.getFileMetaData().getSchema();
@@ -214,14 +223,16 @@ public final class FoundRows {
       }
       Iterator<Integer> group = groups.iterator();
       Iterator<RowRanges> range = ranges.iterator();
-      ReadBatches.Groups pages = () -> group.hasNext() ? reader.readFilteredRowGroup(group.next(), range.next()) : null;
+      ReadBatches.Groups pages = () -> group.hasNext()
+          ? reader.readFilteredRowGroup(group.next(), range.next()) : null;
       try (ReadBatches batches = new ReadBatches(schema, others, pages, count)) {
         complete(others, batches, places, rows);
       }
     }
   }
 
-  private void complete(List<StoredColumn> others, ReadBatches batches, long[] places, List<Object[]> rows) throws IOException {
+  private void complete(List<StoredColumn> others, ReadBatches batches, long[] places, List<Object[]> rows)
+      throws IOException {
     int next = 0;
     while (next < places.length && batches.next()) {
       for (int row = 0; row < batches.size() && next < places.length; row++) {
@@ -236,7 +247,8 @@ public final class FoundRows {
   }
 
   /** Returns the rows of a row group in the pages of a column that have some of the places. */
-  private static RowRanges chosen(ParquetFileReader reader, BlockMetaData block, StoredColumn column, long[] places)
+  private static RowRanges chosen(
+      ParquetFileReader reader, BlockMetaData block, StoredColumn column, long[] places)
       throws IOException {
     long before = block.getRowIndexOffset();
     if (!isAny(places, before, before + block.getRowCount() - 1)) {
@@ -253,7 +265,8 @@ public final class FoundRows {
         IntStream.range(0, pages.getPageCount())
             .filter(
                 page ->
-                    isAny(places, before + pages.getFirstRowIndex(page), before + pages.getLastRowIndex(page, block.getRowCount())));
+                    isAny(places, before + pages.getFirstRowIndex(page),
+                        before + pages.getLastRowIndex(page, block.getRowCount())));
     return RowRanges.create(block.getRowCount(), some.iterator(), pages);
   }
 

@@ -75,7 +75,8 @@ final class HeldColumn {
     if (nothing || other.nulls.get(otherRow)) {
       return nothing == other.nulls.get(otherRow);
     }
-    return column.isFixed() ? bits[row] == other.bits[otherRow] : objects[row].equals(other.objects[otherRow]);
+    return column.isFixed() ? bits[row] == other.bits[otherRow]
+        : objects[row].equals(other.objects[otherRow]);
   }
 
   /** Returns a value as one of Spark's internal rows has it. */

@@ -16,13 +16,17 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Columns of Parquet files that are looked up again and again, in memory: what a file of a table holds never changes.
+ * Columns of Parquet files that are looked up again and again, in memory:
+ * what a file of a table holds never changes.
  *
- * <p>Where a lookup has to read most of a file, it is held from the second one on, while lookups ask for it every few minutes. The JVM
- * takes the memory back when it needs it.
+ * <p>Where a lookup has to read most of a file, it is held from the second one on,
+ * while lookups ask for it every few minutes. The JVM takes the memory back when it needs it.
  */
 final class HeldColumns {
-  /** Values, of eight bytes each, that are held at most: no column goes for another one that is asked for as often. */
+  /**
+   * Values, of eight bytes each, that are held at most: no column goes for another one that is asked
+   * for as often.
+   */
   private static final long MOST = 8L * 1024 * 1024;
   /** Columns that are known to have been asked for, and how long they are known after that. */
   private static final int MOST_COLUMNS = 10_000;
@@ -33,7 +37,9 @@ final class HeldColumns {
   /** A column of a file, by its id, as values of a type. */
   private record Key(String location, int id, DataType type) {}
 
-  /** A column, when it was asked for, and the number of its values; that of one that is only known is none. */
+  /**
+   * A column, when it was asked for, and the number of its values; that of one that is only known is none.
+   */
   private static final class Held {
     private SoftReference<HeldColumn> column = new SoftReference<>(null);
     private long asked = System.nanoTime();
@@ -42,7 +48,10 @@ final class HeldColumns {
 
   private HeldColumns() {}
 
-  /** Returns columns of a file with the values of all its rows, also of deleted ones; null unless all are held. */
+  /**
+   * Returns columns of a file with the values of all its rows, also of deleted ones;
+   * null unless all are held.
+   */
   static synchronized List<HeldColumn> of(OpenedFile file, int[] ids, StructType columns) {
     List<HeldColumn> all = new ArrayList<>();
     for (Key key : keys(file, ids, columns)) {
@@ -58,10 +67,12 @@ final class HeldColumns {
   }
 
   /**
-   * Returns whether columns of a file with {@code rows} rows are to be held: they were asked for before, each of their values is as
-   * long as a number, and there is room for them beside those that are held. The room is theirs from then on.
+   * Returns whether columns of a file with {@code rows} rows are to be held: they were asked for before,
+   * each of their values is as long as a number, and there is room for them beside those that are held.
+   * The room is theirs from then on.
    */
-  static synchronized boolean areDue(OpenedFile file, int[] ids, StructType columns, List<StoredColumn> stored, long rows) {
+  static synchronized boolean areDue(
+      OpenedFile file, int[] ids, StructType columns, List<StoredColumn> stored, long rows) {
     if (rows == 0 || !stored.stream().allMatch(StoredColumn::isFixed)) {
       return false;
     }
@@ -81,7 +92,8 @@ final class HeldColumns {
   }
 
   /** Reads columns of a file, holds them, and returns them as {@link #of} does. */
-  static List<HeldColumn> read(OpenedFile file, ParquetMetadata footer, int[] ids, StructType columns, List<StoredColumn> stored)
+  static List<HeldColumn> read(
+      OpenedFile file, ParquetMetadata footer, int[] ids, StructType columns, List<StoredColumn> stored)
       throws IOException {
     ParquetReadOptions options = OpenedFile.options().build();
     MessageType schema = footer.getFileMetaData().getSchema();
@@ -119,7 +131,10 @@ final class HeldColumns {
     held.asked = System.nanoTime();
   }
 
-  /** Forgets the columns that no lookup has asked for lately; the first ones are those that were not for the longest. */
+  /**
+   * Forgets the columns that no lookup has asked for lately;
+   * the first ones are those that were not for the longest.
+   */
   private static void forget() {
     Iterator<Held> all = HELD.values().iterator();
     while (all.hasNext()) {

@@ -12,7 +12,10 @@ import org.apache.parquet.io.DelegatingSeekableInputStream;
 import org.apache.parquet.io.InputFile;
 import org.apache.parquet.io.SeekableInputStream;
 
-/** A Parquet file of an Iceberg table, and the places of its rows that are deleted: it takes them from Iceberg's index of deletes. */
+/**
+ * A Parquet file of an Iceberg table, and the places of its rows that are deleted:
+ * it takes them from Iceberg's index of deletes.
+ */
 public final class OpenedFile implements InputFile, LongConsumer {
   private static final Configuration CONFIGURATION = new Configuration();
 

@@ -41,7 +41,8 @@ public final class OpenedFiles {
     if (!(table.encryption() instanceof PlaintextEncryptionManager)) {
       return null;
     }
-    OpenedFiles opened = new OpenedFiles(EncryptingFileIO.combine(table.io(), table.encryption()), mostDeleteFiles);
+    OpenedFiles opened = new OpenedFiles(EncryptingFileIO.combine(table.io(), table.encryption()),
+        mostDeleteFiles);
     List<OpenedFile> files = new ArrayList<>();
     for (FileScanTask task : tasks) {
       OpenedFile file = opened.file(task);
@@ -57,8 +58,10 @@ public final class OpenedFiles {
   static int[] ids(Table table, StructType columns) {
     Map<String, Integer> ids =
         table.schema().columns().stream()
-            .collect(Collectors.toMap(each -> each.name().toLowerCase(Locale.ROOT), Types.NestedField::fieldId, (first, last) -> last));
-    return Arrays.stream(columns.fieldNames()).mapToInt(name -> ids.get(name.toLowerCase(Locale.ROOT))).toArray();
+            .collect(Collectors.toMap(each -> each.name().toLowerCase(Locale.ROOT),
+                Types.NestedField::fieldId, (first, last) -> last));
+    return Arrays.stream(columns.fieldNames())
+        .mapToInt(name -> ids.get(name.toLowerCase(Locale.ROOT))).toArray();
   }
 
   private OpenedFile file(FileScanTask task) {

@@ -13,13 +13,17 @@ import org.apache.spark.sql.execution.datasources.parquet.VectorizedParquetRecor
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
-/** The rows of chosen pages of a Parquet file, a batch at a time, by Spark's own reader of columns, and their places in the file. */
+/**
+ * The rows of chosen pages of a Parquet file, a batch at a time, by Spark's own reader of columns,
+ * and their places in the file.
+ */
 final class ReadBatches implements AutoCloseable {
   private static final int MOST_ROWS = 4096;
   private static final Class<VectorizedParquetRecordReader> READER = VectorizedParquetRecordReader.class;
   /** An interface that only classes in Spark's own package can name. */
   private static final String GROUPS =
-      "org.apache.spark.sql.execution.datasources.parquet.SpecificParquetRecordReaderBase$ParquetRowGroupReader";
+      "org.apache.spark.sql.execution.datasources.parquet."
+          + "SpecificParquetRecordReaderBase$ParquetRowGroupReader";
 
   private final VectorizedParquetRecordReader reader = new VectorizedParquetRecordReader(false, MOST_ROWS);
   private final ColumnarBatch batch;
@@ -40,7 +44,8 @@ final class ReadBatches implements AutoCloseable {
       Class<?> type = Class.forName(GROUPS, true, spark);
       Object given =
           Proxy.newProxyInstance(
-              spark, new Class<?>[] {type}, (proxy, method, none) -> method.getName().equals("close") ? null : begun(groups));
+              spark, new Class<?>[] {type},
+              (proxy, method, none) -> method.getName().equals("close") ? null : begun(groups));
       READER.getMethod("initialize", MessageType.class, MessageType.class, type, int.class)
           .invoke(reader, file, schema(file, columns), given, Math.toIntExact(rows));
       batch = reader.resultBatch();

@@ -11,13 +11,17 @@ import java.util.concurrent.TimeUnit;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The threads that read files, for all refreshes: those of the common pool are few, and for work that waits for nothing. */
+/**
+ * The threads that read files, for all refreshes: those of the common pool are few,
+ * and for work that waits for nothing.
+ */
 final class ReadingThreads {
   private static final Logger LOG = LoggerFactory.getLogger(ReadingThreads.class);
   /** Files that are read at a time: twice as many as there are cores, since some wait for their storage. */
   private static final int MOST = Math.min(16, Math.max(4, 2 * Runtime.getRuntime().availableProcessors()));
   private static final ThreadPoolExecutor THREADS =
-      new ThreadPoolExecutor(MOST, MOST, 60, TimeUnit.SECONDS, new LinkedBlockingQueue<>(), ReadingThreads::thread);
+      new ThreadPoolExecutor(MOST, MOST, 60, TimeUnit.SECONDS,
+          new LinkedBlockingQueue<>(), ReadingThreads::thread);
 
   static {
     THREADS.allowCoreThreadTimeOut(true);
@@ -61,7 +65,8 @@ final class ReadingThreads {
     try {
       return work.read();
     } catch (IOException | RuntimeException cause) {
-      // Parquet and Spark's reader of columns say of most files that they cannot read, in errors of many classes.
+      // Parquet and Spark's reader of columns say of most files that they cannot read,
+      // in errors of many classes.
       LOG.warn("A file is left to a job of Spark's: {}", cause.toString());
       return null;
     }

@@ -31,7 +31,10 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** A column of a Parquet file, by the id that Iceberg gave it, whose values are read as Spark has them in its rows. */
+/**
+ * A column of a Parquet file, by the id that Iceberg gave it, whose values are read
+ * as Spark has them in its rows.
+ */
 final class StoredColumn {
   /** Digits of a decimal that a long holds. */
   private static final int MOST_DIGITS = 18;
@@ -46,7 +49,10 @@ final class StoredColumn {
     this.descriptor = descriptor;
   }
 
-  /** Returns the column of a file; null if it has none with the id, or stores it in another way than Iceberg does now. */
+  /**
+   * Returns the column of a file; null if it has none with the id, or stores it in another way
+   * than Iceberg does now.
+   */
   static StoredColumn of(MessageType file, int id, DataType type) {
     for (Type field : file.getFields()) {
       if (field.getId() != null && field.getId().intValue() == id) {
@@ -62,7 +68,9 @@ final class StoredColumn {
     return null;
   }
 
-  /** Returns the columns of a file with the ids; null if it has not all of them as Iceberg stores them now. */
+  /**
+   * Returns the columns of a file with the ids; null if it has not all of them as Iceberg stores them now.
+   */
   static List<StoredColumn> all(MessageType file, int[] ids, StructType columns) {
     List<StoredColumn> all = new ArrayList<>();
     for (int column = 0; column < ids.length; column++) {
@@ -94,7 +102,8 @@ final class StoredColumn {
 
   /** Returns whether a value is as long as a number, and {@link #bits} gives it; else it is an object. */
   boolean isFixed() {
-    return !(isText() || type instanceof BinaryType || type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS);
+    return !(isText() || type instanceof BinaryType
+        || type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS);
   }
 
   boolean isText() {
@@ -162,7 +171,8 @@ final class StoredColumn {
     if (type instanceof IntegerType || type instanceof LongType) {
       int width = type instanceof IntegerType ? 32 : 64;
       return name == (width == 32 ? PrimitiveTypeName.INT32 : PrimitiveTypeName.INT64)
-          && (as == null || as instanceof IntLogicalTypeAnnotation number && number.isSigned() && number.getBitWidth() == width);
+          && (as == null || as instanceof IntLogicalTypeAnnotation number
+              && number.isSigned() && number.getBitWidth() == width);
     }
     if (type instanceof TimestampType || type instanceof TimestampNTZType) {
       return name == PrimitiveTypeName.INT64

@@ -59,7 +59,8 @@ final class WantedValues {
         if (decimal.precision() <= Decimal.MAX_LONG_DIGITS()) {
           add(value.toUnscaledLong());
         }
-      } else if (type instanceof LongType || type instanceof TimestampType || type instanceof TimestampNTZType) {
+      } else if (type instanceof LongType || type instanceof TimestampType
+          || type instanceof TimestampNTZType) {
         add(row.getLong(column));
       }
     }
@@ -83,7 +84,10 @@ final class WantedValues {
     return column.isNull(row) ? nothing : has(column.bits(row));
   }
 
-  /** Returns a condition that the rows of a file meet which have one of the values, by which pages are left out; else null. */
+  /**
+   * Returns a condition that the rows of a file meet which have one of the values,
+   * by which pages are left out; else null.
+   */
   FilterPredicate condition(StoredColumn column) {
     if (nothing || column.type() instanceof DecimalType) {
       return null;

@@ -8,8 +8,9 @@ import org.apache.spark.util.TaskCompletionListener;
 /**
  * An object of a user's class for each task.
  *
- * <p>Users may keep in its fields what a call needs: Spark gives each task of a job an object of its own. So does this class where tasks share
- * an expression, as those of a plan that is kept do, and for threads beside any task.
+ * <p>Users may keep in its fields what a call needs: Spark gives each task of a job an object of its own.
+ * So does this class where tasks share an expression, as those of a plan that is kept do, and for
+ * threads beside any task.
  */
 final class OfTask<T> implements Serializable {
   private static final long serialVersionUID = 1;

@@ -14,7 +14,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Makes the expression of a call of a function in Python: its arguments as the types that the parameters have. */
+/**
+ * Makes the expression of a call of a function in Python: its arguments as the types
+ * that the parameters have.
+ */
 final class PythonCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final UserDefinedPythonFunction function;

@@ -13,7 +13,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Makes the expression of a call of a scalar function: its arguments as the types that the function takes. */
+/**
+ * Makes the expression of a call of a scalar function: its arguments as the types that the function takes.
+ */
 final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final ScalarFunction function;
@@ -22,7 +24,8 @@ final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final boolean deterministic;
 
   ScalarCall(
-      String name, ScalarFunction function, DataType returned, List<List<DataType>> signatures, boolean deterministic) {
+      String name, ScalarFunction function, DataType returned,
+      List<List<DataType>> signatures, boolean deterministic) {
     this.name = name;
     this.function = function;
     this.returned = returned;
@@ -53,7 +56,9 @@ final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
         QueryCompilationErrors.wrongNumArgsError$default$6()));
   }
 
-  /** Throws Spark's error as it is: Spark's analyzer expects it, although no method of a function declares it. */
+  /**
+   * Throws Spark's error as it is: Spark's analyzer expects it, although no method of a function declares it.
+   */
   @SuppressWarnings("unchecked")
   private static <E extends Throwable> E unchecked(Throwable error) throws E {
     throw (E) error;
@@ -71,14 +76,16 @@ final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
     List<Expression> converted = new ArrayList<>();
     for (int index = 0; index < types.size(); index++) {
       Expression argument = arguments.apply(index);
-      converted.add(types.get(index) == null ? argument : Cast$.MODULE$.apply(argument, types.get(index), true));
+      converted.add(types.get(index) == null
+          ? argument : Cast$.MODULE$.apply(argument, types.get(index), true));
     }
     Seq<Expression> children = CollectionConverters.asScala(converted).toSeq();
     return new ScalaUDF(
         scalaFunction(types.size()),
         returned,
         children,
-        CollectionConverters.asScala(List.<Option<org.apache.spark.sql.catalyst.encoders.ExpressionEncoder<?>>>of())
+        CollectionConverters.asScala(
+            List.<Option<org.apache.spark.sql.catalyst.encoders.ExpressionEncoder<?>>>of())
             .toSeq(),
         Option.empty(),
         Option.apply(name),

@@ -17,7 +17,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Makes the expression of a call of a typed aggregate: its one argument as the type that the aggregate takes. */
+/**
+ * Makes the expression of a call of a typed aggregate: its one argument as the type that the aggregate takes.
+ */
 final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final TypedAggregate aggregate;
@@ -27,11 +29,13 @@ final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final boolean deterministic;
 
   @SuppressWarnings("unchecked")
-  TypedCall(String name, TypedAggregate aggregate, DataType input, Class<?> inputClass, boolean deterministic) {
+  TypedCall(
+      String name, TypedAggregate aggregate, DataType input, Class<?> inputClass, boolean deterministic) {
     this.name = name;
     this.aggregate = aggregate;
     this.input = input;
-    this.inputEncoder = (ExpressionEncoder<Object>) ExpressionEncoder.apply(JavaTypeInference.encoderFor(inputClass));
+    this.inputEncoder = (ExpressionEncoder<Object>) ExpressionEncoder.apply(
+        JavaTypeInference.encoderFor(inputClass));
     this.bufferEncoder = encoder(aggregate.bufferEncoder());
     this.deterministic = deterministic;
   }
@@ -64,11 +68,15 @@ final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
     return encoder(aggregate.bufferEncoder()).clsTag().runtimeClass();
   }
 
-  /** Returns the type of the input that the class declares, null for one that Java does not see, such as Scala's Long. */
+  /**
+   * Returns the type of the input that the class declares, null for one that Java does not see,
+   * such as Scala's Long.
+   */
   static Type input(Class<?> type) {
     for (Class<?> each = type; each != null; each = each.getSuperclass()) {
       Type parent = each.getGenericSuperclass();
-      if (parent instanceof ParameterizedType && ((ParameterizedType) parent).getRawType() == Aggregator.class) {
+      if (parent instanceof ParameterizedType
+          && ((ParameterizedType) parent).getRawType() == Aggregator.class) {
         return ((ParameterizedType) parent).getActualTypeArguments()[0];
       }
     }

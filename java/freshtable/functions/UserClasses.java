@@ -15,7 +15,10 @@ final class UserClasses {
 
   private UserClasses() {}
 
-  /** Returns the class, from jars that Spark was given as files; without jars, from those that were added to Spark. */
+  /**
+   * Returns the class, from jars that Spark was given as files;
+   * without jars, from those that were added to Spark.
+   */
   static Class<?> load(List<String> jars, String className) throws ClassNotFoundException {
     ClassLoader loader = jars.isEmpty()
         ? Thread.currentThread().getContextClassLoader()

@@ -39,7 +39,10 @@ public final class UserFunctions {
 
   private UserFunctions() {}
 
-  /** Returns `scalar type`, `aggregate type`, or `refused` and why; the type is empty if the class does not say it. */
+  /**
+   * Returns `scalar type`, `aggregate type`, or `refused` and why;
+   * the type is empty if the class does not say it.
+   */
   public static String kindOf(String[] jars, String className) throws ReflectiveOperationException {
     Object target = UserClasses.instance(List.of(jars), className);
     if (target instanceof UserDefinedAggregateFunction) {
@@ -50,13 +53,15 @@ public final class UserFunctions {
     }
     for (Class<?> each = target.getClass(); each != null; each = each.getSuperclass()) {
       if (each.getName().startsWith(HIVE)) {
-        return "refused a function of Hive, which Spark calls only with Hive's own catalog; implement one of Spark's UDF0 "
+        return "refused a function of Hive, which Spark calls only with Hive's own catalog; "
+            + "implement one of Spark's UDF0 "
             + "to UDF22 in its place.";
       }
     }
     List<ParameterizedType> interfaces = scalarInterfaces(target.getClass());
     if (interfaces.isEmpty() && arities(target.getClass()).isEmpty()) {
-      return "refused no function of Spark's: it implements none of org.apache.spark.sql.api.java.UDF0 to UDF22, and "
+      return "refused no function of Spark's: it implements none of org.apache.spark.sql.api.java.UDF0 "
+          + "to UDF22, and "
           + "extends neither UserDefinedAggregateFunction nor Aggregator.";
     }
     DataType returned = null;
@@ -67,9 +72,13 @@ public final class UserFunctions {
     return "scalar " + (returned == null ? "" : returned.sql());
   }
 
-  /** Returns what makes an expression of each call; `parameters` is null for those that the class itself declares. */
+  /**
+   * Returns what makes an expression of each call; `parameters` is null for those
+   * that the class itself declares.
+   */
   public static Function1<Seq<Expression>, Expression> builder(
-      String name, String[] jars, String className, DataType returned, StructType parameters, boolean deterministic)
+      String name, String[] jars, String className,
+      DataType returned, StructType parameters, boolean deterministic)
       throws ReflectiveOperationException {
     List<String> files = List.of(jars);
     Class<?> type = UserClasses.load(files, className);
@@ -97,8 +106,10 @@ public final class UserFunctions {
     TypedAggregate aggregate = new TypedAggregate(jars, type.getName());
     Class<?> buffer = TypedCall.buffer(aggregate);
     if (!jars.isEmpty() && buffer.getClassLoader() == type.getClassLoader()) {
-      throw new IllegalArgumentException("Function " + name + ": the buffer of " + type.getName() + " is of " + buffer
-          + " of its own jar, which Spark does not find; keep numbers, text, bytes or tuples of them in the buffer, or extend "
+      throw new IllegalArgumentException(
+          "Function " + name + ": the buffer of " + type.getName() + " is of " + buffer
+          + " of its own jar, which Spark does not find; keep numbers, text, bytes or tuples of them in the "
+          + "buffer, or extend "
           + "UserDefinedAggregateFunction.");
     }
     Type declared = TypedCall.input(type);
@@ -109,15 +120,21 @@ public final class UserFunctions {
         declared = each.getValue().equals(input) ? each.getKey() : declared;
       }
     }
-    if (input == null || declared == null || !input.equals(TYPES.get(declared)) || (parameters != null && parameters.size() != 1)) {
+    if (input == null || declared == null || !input.equals(TYPES.get(declared))
+        || (parameters != null && parameters.size() != 1)) {
       throw new IllegalArgumentException("Function " + name + ": Aggregator " + type.getName() + " takes "
-          + (declared == null ? "something" : declared.getTypeName()) + ", not one number, text, date or bytes; write its one "
-          + "parameter with such a type, such as " + name + "(x BIGINT), or extend UserDefinedAggregateFunction.");
+          + (declared == null ? "something" : declared.getTypeName())
+          + ", not one number, text, date or bytes; write its one "
+          + "parameter with such a type, such as "
+          + name + "(x BIGINT), or extend UserDefinedAggregateFunction.");
     }
     return new TypedCall(name, aggregate, input, (Class<?>) declared, deterministic);
   }
 
-  /** Returns what makes an expression of each call of a function in Python; parameters of the type VOID take any argument. */
+  /**
+   * Returns what makes an expression of each call of a function in Python;
+   * parameters of the type VOID take any argument.
+   */
   public static Function1<Seq<Expression>, Expression> python(
       String name, UserDefinedPythonFunction function, StructType parameters, int least, int most) {
     return new PythonCall(name, function, parameters, least, most);

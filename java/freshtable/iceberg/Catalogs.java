@@ -16,7 +16,10 @@ public final class Catalogs {
 
   private Catalogs() {}
 
-  /** Returns Iceberg's own catalog behind one of Spark's; null unless it replaces the metadata of a table by compare-and-set. */
+  /**
+   * Returns Iceberg's own catalog behind one of Spark's; null unless it replaces the metadata of a table
+   * by compare-and-set.
+   */
   public static Catalog of(CatalogManager manager, String name) {
     Object plugin;
     try {

@@ -8,7 +8,10 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 
-/** Commands of Spark's that write a table: Iceberg takes the summary of a snapshot from the thread that commits it. */
+/**
+ * Commands of Spark's that write a table: Iceberg takes the summary of a snapshot from the thread
+ * that commits it.
+ */
 public final class Commands {
   private static final ObjectMapper JSON = new ObjectMapper();
 

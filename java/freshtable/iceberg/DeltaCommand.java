@@ -7,7 +7,10 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
-/** Spark's command that deletes rows of a table by file and position and inserts others: those of any query with its columns. */
+/**
+ * Spark's command that deletes rows of a table by file and position and inserts others:
+ * those of any query with its columns.
+ */
 public final class DeltaCommand {
   private final SparkSession session;
   private final WriteDelta command;
@@ -19,7 +22,8 @@ public final class DeltaCommand {
 
   /** Returns the command of a MERGE with a table that deletes rows by their places. */
   public static DeltaCommand of(SparkSession session, String merge) throws Exception {
-    LogicalPlan plan = session.sessionState().analyzer().execute(session.sessionState().sqlParser().parsePlan(merge));
+    LogicalPlan plan = session.sessionState()
+        .analyzer().execute(session.sessionState().sqlParser().parsePlan(merge));
     if (plan instanceof WriteDelta command) {
       return new DeltaCommand(session, command);
     }

@@ -13,8 +13,8 @@ import org.apache.iceberg.TableScan;
 import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
 
 /**
- * Manifests that the calling thread reads: of few it takes less time than Iceberg's threads take to begin, and a thread that waits for
- * others sees up to 10 ms later that they are done.
+ * Manifests that the calling thread reads: of few it takes less time than Iceberg's threads take to begin,
+ * and a thread that waits for others sees up to 10 ms later that they are done.
  */
 public final class Manifests {
   /** Manifests up to which the calling thread reads them. */
@@ -24,7 +24,8 @@ public final class Manifests {
   private Manifests() {}
 
   /**
-   * Carries out a change of a table that has all its files: its snapshot is the next one of a branch, with a summary from a JSON object.
+   * Carries out a change of a table that has all its files: its snapshot is the next one of a branch,
+   * with a summary from a JSON object.
    *
    * <p>Returns the snapshot without committing it if the change is held, else null.
    */
@@ -58,6 +59,7 @@ public final class Manifests {
     Map<String, String> summary = snapshot == null ? Map.of() : snapshot.summary();
     String kept = summary.get("manifests-kept");
     String created = summary.get("manifests-created");
-    return kept != null && created != null && Stream.of(kept, created).mapToLong(Long::parseLong).sum() <= MOST;
+    return kept != null && created != null
+        && Stream.of(kept, created).mapToLong(Long::parseLong).sum() <= MOST;
   }
 }

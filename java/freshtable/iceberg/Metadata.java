@@ -21,7 +21,10 @@ public final class Metadata {
 
   private Metadata() {}
 
-  /** Returns location, properties, branches but main, names of columns, and the main snapshot, null without one. */
+  /**
+   * Returns location, properties, branches but main, names of columns, and the main snapshot,
+   * null without one.
+   */
   public static String facts(TableMetadata metadata) throws JsonProcessingException {
     Map<String, String> branches = new HashMap<>();
     metadata.refs().forEach(
@@ -43,7 +46,8 @@ public final class Metadata {
   }
 
   /** Returns *base* with a change; *held* is the snapshot to publish that *base* does not have, or null. */
-  public static TableMetadata changed(TableMetadata base, Snapshot held, String json) throws JsonProcessingException {
+  public static TableMetadata changed(TableMetadata base, Snapshot held, String json)
+      throws JsonProcessingException {
     JsonNode change = JSON.readTree(json);
     TableMetadata.Builder builder = TableMetadata.buildFrom(base);
     if (held != null) {
@@ -53,14 +57,16 @@ public final class Metadata {
     Long main = before == null ? null : before.snapshotId();
     if (change.hasNonNull("publish")) {
       main = Long.parseLong(change.get("publish").asText());
-      builder.setRef(MAIN, (before == null ? SnapshotRef.branchBuilder(main) : SnapshotRef.builderFrom(before, main)).build());
+      builder.setRef(MAIN,
+          (before == null ? SnapshotRef.branchBuilder(main) : SnapshotRef.builderFrom(before, main)).build());
     }
     if (change.hasNonNull("branch")) {
       builder.setRef(change.get("branch").asText(), SnapshotRef.branchBuilder(main).build());
     }
     change.get("drop").forEach(name -> builder.removeRef(name.asText()));
     Map<String, String> properties = new HashMap<>();
-    change.get("properties").properties().forEach(each -> properties.put(each.getKey(), each.getValue().asText()));
+    change.get("properties").properties()
+        .forEach(each -> properties.put(each.getKey(), each.getValue().asText()));
     builder.setProperties(properties);
     Set<String> removed = new HashSet<>();
     change.get("removed").forEach(key -> removed.add(key.asText()));

@@ -44,8 +44,8 @@ public final class ScanTasks {
   /**
    * Returns the tasks that read what a table has at a snapshot within bounds, a JSON array.
    *
-   * <p>Each bound has the name of a column, its type in Iceberg's words, and the lowest and the highest of its values, which may be NULL
-   * too; it does not count where the table has another type.
+   * <p>Each bound has the name of a column, its type in Iceberg's words, and the lowest
+   * and the highest of its values, which may be NULL too; it does not count where the table has another type.
    */
   public static List<FileScanTask> within(Table table, long snapshot, String bounds) throws IOException {
     TableScan scan = Manifests.scan(table, snapshot).caseSensitive(false);
@@ -60,7 +60,8 @@ public final class ScanTasks {
   }
 
   private static Expression within(String column, Object low, Object high) {
-    Expression between = Expressions.and(Expressions.greaterThanOrEqual(column, low), Expressions.lessThanOrEqual(column, high));
+    Expression between = Expressions.and(Expressions.greaterThanOrEqual(column, low),
+        Expressions.lessThanOrEqual(column, high));
     return Expressions.or(Expressions.isNull(column), between);
   }
 
@@ -69,7 +70,8 @@ public final class ScanTasks {
   }
 
   /** Returns some of the tasks, by their places in a JSON array. */
-  public static List<FileScanTask> chosen(List<FileScanTask> tasks, String places) throws JsonProcessingException {
+  public static List<FileScanTask> chosen(List<FileScanTask> tasks, String places)
+      throws JsonProcessingException {
     return new ArrayList<>(Arrays.stream(JSON.readValue(places, int[].class)).mapToObj(tasks::get).toList());
   }
 
@@ -106,8 +108,12 @@ public final class ScanTasks {
     return Arrays.asList(file.location(), file.contentOffset(), file.recordCount(), equality);
   }
 
-  /** Returns the rows that tasks, of which there is at least one, read of a table: some columns, which may be metadata, null: all. */
-  public static SourceRows rows(SparkSession session, Table table, List<FileScanTask> tasks, StructType columns) {
+  /**
+   * Returns the rows that tasks, of which there is at least one, read of a table:
+   * some columns, which may be metadata, null: all.
+   */
+  public static SourceRows rows(
+      SparkSession session, Table table, List<FileScanTask> tasks, StructType columns) {
     String name = staged(table, tasks);
     try {
       // Of a table with row lineage, the readers would give its columns as well.

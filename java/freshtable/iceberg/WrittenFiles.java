@@ -40,17 +40,24 @@ import org.apache.spark.sql.types.StructType;
  */
 public final class WrittenFiles {
   private static final List<String> FORMATS = List.of("write.format.default");
-  private static final List<String> DELETE_FORMATS = List.of("write.delete.format.default", "write.format.default");
+  private static final List<String> DELETE_FORMATS =
+      List.of("write.delete.format.default", "write.format.default");
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private WrittenFiles() {}
 
-  /** Returns what a writer knows of a table as JSON: its schema and its partitions, as Iceberg writes both. */
+  /**
+   * Returns what a writer knows of a table as JSON: its schema and its partitions, as Iceberg writes both.
+   */
   public static String facts(Table table) {
-    return "{\"schema\": %s, \"spec\": %s}".formatted(SchemaParser.toJson(table.schema()), PartitionSpecParser.toJson(table.spec()));
+    return "{\"schema\": %s, \"spec\": %s}".formatted(
+        SchemaParser.toJson(table.schema()), PartitionSpecParser.toJson(table.spec()));
   }
 
-  /** Returns whether the columns of a table have the names and types of a struct, as Spark's text of it has them. */
+  /**
+   * Returns whether the columns of a table have the names and types of a struct,
+   * as Spark's text of it has them.
+   */
   public static boolean stores(Table table, String struct) {
     return SparkSchemaUtil.convert(table.schema()).catalogString().equals(struct);
   }
@@ -61,7 +68,8 @@ public final class WrittenFiles {
   }
 
   /** Returns the rows without those at some places, a JSON array. */
-  public static List<InternalRow> without(List<InternalRow> rows, String places) throws JsonProcessingException {
+  public static List<InternalRow> without(List<InternalRow> rows, String places)
+      throws JsonProcessingException {
     List<InternalRow> stay = new ArrayList<>(rows);
     for (int place : JSON.readValue(places, int[].class)) {
       stay.set(place, null);
@@ -76,7 +84,8 @@ public final class WrittenFiles {
   }
 
   /** Writes the values of some columns, a JSON array, with which rows of a partition are deleted. */
-  public static DeleteFile equalityDeletes(Table table, List<InternalRow> rows, String columns, String partition)
+  public static DeleteFile equalityDeletes(
+      Table table, List<InternalRow> rows, String columns, String partition)
       throws IOException {
     String[] names = JSON.readValue(columns, String[].class);
     Schema schema = table.schema().select(Arrays.asList(names));
@@ -85,7 +94,8 @@ public final class WrittenFiles {
     StructLike values = values(table, partition);
     EncryptedOutputFile file = file(table, format, values);
     return written(
-            with(FormatModelRegistry.<InternalRow, StructType>equalityDeleteWriteBuilder(format, InternalRow.class, file), table, values)
+            with(FormatModelRegistry.<InternalRow, StructType>equalityDeleteWriteBuilder(
+                format, InternalRow.class, file), table, values)
                 .metricsConfig(MetricsConfig.forTable(table))
                 .schema(schema)
                 .engineSchema(SparkSchemaUtil.convert(schema))
@@ -100,7 +110,8 @@ public final class WrittenFiles {
   public static DeleteFile positionDeletes(Table table, List<InternalRow> places) throws IOException {
     // The rows of such a file are those of a file of data.
     ContentFile<?> file =
-        data(table, places, DeleteSchemaUtil.pathPosSchema(), MetricsConfig.forPositionDelete(table), DELETE_FORMATS, "[]");
+        data(table, places, DeleteSchemaUtil.pathPosSchema(),
+            MetricsConfig.forPositionDelete(table), DELETE_FORMATS, "[]");
     return FileMetadata.deleteFileBuilder(table.spec())
         .ofPositionDeletes()
         .withPath(file.location())
@@ -119,13 +130,15 @@ public final class WrittenFiles {
   }
 
   private static DataFile data(
-      Table table, List<InternalRow> rows, Schema schema, MetricsConfig metrics, List<String> formats, String partition)
+      Table table, List<InternalRow> rows, Schema schema,
+      MetricsConfig metrics, List<String> formats, String partition)
       throws IOException {
     FileFormat format = format(table, formats);
     StructLike values = values(table, partition);
     EncryptedOutputFile file = file(table, format, values);
     DataWriter<InternalRow> writer =
-        with(FormatModelRegistry.<InternalRow, StructType>dataWriteBuilder(format, InternalRow.class, file), table, values)
+        with(FormatModelRegistry.<InternalRow, StructType>dataWriteBuilder(format, InternalRow.class, file),
+            table, values)
             .metricsConfig(metrics)
             .schema(schema)
             .engineSchema(SparkSchemaUtil.convert(schema))
@@ -148,7 +161,8 @@ public final class WrittenFiles {
 
   private static FileFormat format(Table table, List<String> properties) {
     Map<String, String> given = table.properties();
-    return FileFormat.fromString(properties.stream().filter(given::containsKey).map(given::get).findFirst().orElse("parquet"));
+    return FileFormat.fromString(properties.stream()
+        .filter(given::containsKey).map(given::get).findFirst().orElse("parquet"));
   }
 
   private static EncryptedOutputFile file(Table table, FileFormat format, StructLike partition) {
@@ -159,7 +173,10 @@ public final class WrittenFiles {
         .newOutputFile(table.spec(), partition);
   }
 
-  /** Returns Iceberg's form of the values of a partition, which is that of a file in it; null without partitions. */
+  /**
+   * Returns Iceberg's form of the values of a partition, which is that of a file in it;
+   * null without partitions.
+   */
   private static StructLike values(Table table, String partition) throws JsonProcessingException {
     String[] values = JSON.readValue(partition, String[].class);
     return values.length == 0

@@ -24,8 +24,8 @@ import scala.reflect.ClassTag;
 /**
  * A relation of one part whose rows each run of a plan is given.
  *
- * <p>Spark plans it as it does any RDD: of one without rows the optimizer would leave out all that reads it. As all rows are in one
- * part, aggregates, windows and sorts over it need no exchange.
+ * <p>Spark plans it as it does any RDD: of one without rows the optimizer would leave out all that reads it.
+ * As all rows are in one part, aggregates, windows and sorts over it need no exchange.
  */
 public final class InlineLeaf extends RDD<InternalRow> {
   private static final long serialVersionUID = 1;
@@ -34,12 +34,14 @@ public final class InlineLeaf extends RDD<InternalRow> {
   private record OnlyPart(int index) implements Partition {}
 
   private InlineLeaf(SparkSession session) {
-    super(session.sparkContext(), CollectionConverters.asScala(List.<Dependency<?>>of()).toSeq(), ClassTag.apply(InternalRow.class));
+    super(session.sparkContext(), CollectionConverters.asScala(List.<Dependency<?>>of()).toSeq(),
+        ClassTag.apply(InternalRow.class));
   }
 
   /** Returns a relation with some columns, over a leaf of its own. */
   public static Dataset<Row> relation(SparkSession session, StructType columns) {
-    List<Attribute> attributes = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
+    List<Attribute> attributes =
+        new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
     LogicalRDD relation =
         new LogicalRDD(
             CollectionConverters.asScala(attributes).toSeq(),

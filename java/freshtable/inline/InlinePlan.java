@@ -41,20 +41,24 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A physical plan over {@link InlineLeaf leaves} that is made once and run again for each change, in the calling thread.
+ * A physical plan over {@link InlineLeaf leaves} that is made once and run again for each change,
+ * in the calling thread.
  *
- * <p>To plan a query, to make its code and to start its job takes Spark some hundred milliseconds; to run a plan over a hundred rows
- * takes it one or two. So the plan is kept. Its {@link SparkPlan#execute} gives the same RDD each time, whose only part a task reads any
- * number of times; the code of its stages is compiled once. What makes that right:
+ * <p>To plan a query, to make its code and to start its job takes Spark some hundred milliseconds; to run a
+ * plan over a hundred rows takes it one or two. So the plan is kept. Its {@link SparkPlan#execute} gives the
+ * same RDD each time, whose only part a task reads any number of times; the code of its stages is compiled
+ * once. What makes that right:
  *
  * <ul>
- *   <li><b>One part.</b> All rows of a leaf are in one part. Where several come together, Spark exchanges rows, so that those of a
- *       key are in one part; with one part, that holds by itself, and each exchange becomes a {@link CoalesceExec}.
- *   <li><b>No job.</b> A plan is refused that starts one as it runs: a subquery that is still one in the physical plan, an exchange
- *       that is not known here, a batch of Python's by Arrow.
- *   <li><b>Nothing of one run is in the plan.</b> The optimizer writes the current time into it, a random function has its seed, a scan
- *       of a table has its snapshot: such plans are refused. The code of a join with a broadcast depends on the rows of it (whether keys
- *       are unique, whether there is any), so stages with one run without code.
+ *   <li><b>One part.</b> All rows of a leaf are in one part. Where several come together, Spark exchanges
+ *       rows, so that those of a key are in one part; with one part, that holds by itself, and each exchange
+ *       becomes a {@link CoalesceExec}.
+ *   <li><b>No job.</b> A plan is refused that starts one as it runs: a subquery that is still one
+ *       in the physical plan, an exchange that is not known here, a batch of Python's by Arrow.
+ *   <li><b>Nothing of one run is in the plan.</b> The optimizer writes the current time into it, a random
+ *       function has its seed, a scan of a table has its snapshot: such plans are refused. The code of a join
+ *       with a broadcast depends on the rows of it (whether keys are unique, whether there is any), so stages
+ *       with one run without code.
  * </ul>
  *
  * <p>A plan runs once at a time: its leaves have the rows of the run, and its expressions may have a state.
@@ -140,15 +144,20 @@ public final class InlinePlan {
     return made;
   }
 
-  /** Runs a join without rows; returns why this release of Spark runs no plan, and then refuses all. Null if it does. */
+  /**
+   * Runs a join without rows; returns why this release of Spark runs no plan, and then refuses all.
+   * Null if it does.
+   */
   public static String probe(SparkSession session) {
     try {
       StructType columns = new StructType().add("a", "int");
       Dataset<Row> some = InlineLeaf.relation(session, columns);
       Dataset<Row> others = InlineLeaf.relation(session, columns);
-      // The first code that a JVM compiles decides how much of it is kept, by the settings of the session that is active.
+      // The first code that a JVM compiles decides how much of it is kept, by the settings of the session
+      // that is active.
       Rows none = session.withActive(() -> new Rows(columns));
-      of(some.join(functions.broadcast(others), "a")).run(Map.of(InlineLeaf.of(some), none, InlineLeaf.of(others), none), 0, 0);
+      of(some.join(functions.broadcast(others), "a"))
+          .run(Map.of(InlineLeaf.of(some), none, InlineLeaf.of(others), none), 0, 0);
     } catch (NotNow busy) {
       // Others run them.
     } catch (Exception | LinkageError cause) {
@@ -157,7 +166,10 @@ public final class InlinePlan {
     return unusable;
   }
 
-  /** Plans as Spark does a subquery: without adaptive execution, which runs jobs, and with no exchange used twice. */
+  /**
+   * Plans as Spark does a subquery: without adaptive execution, which runs jobs,
+   * and with no exchange used twice.
+   */
   private static SparkPlan planned(SparkSession session, LogicalPlan analyzed) {
     QueryExecution execution =
         new QueryExecution(
@@ -210,7 +222,9 @@ public final class InlinePlan {
     return expression.getClass().getName().startsWith("org.apache.spark.sql.hive.");
   }
 
-  /** Refuses what exchanges rows without a node that says so: no stage has written what the task would read. */
+  /**
+   * Refuses what exchanges rows without a node that says so: no stage has written what the task would read.
+   */
   private static void checkNarrow(RDD<?> rdd) {
     for (Dependency<?> each : CollectionConverters.asJava(rdd.dependencies())) {
       if (each instanceof ShuffleDependency) {
@@ -220,14 +234,19 @@ public final class InlinePlan {
     }
   }
 
-  /** Returns whether a leaf has rows of its own that the next run could not have, or that nobody has counted. */
+  /**
+   * Returns whether a leaf has rows of its own that the next run could not have, or that nobody has counted.
+   */
   private static boolean isForeignLeaf(SparkPlan plan) {
     boolean ours = plan instanceof RDDScanExec scan && (RDD<?>) scan.rdd() instanceof InlineLeaf;
     boolean fixed = plan instanceof LocalTableScanExec || plan instanceof OneRowRelationExec;
     return plan.children().isEmpty() && !ours && !fixed;
   }
 
-  /** Returns whether a plan takes a Python that is not here: Arrow's batches, and on a cluster that of the executors. */
+  /**
+   * Returns whether a plan takes a Python that is not here: Arrow's batches, and on a cluster
+   * that of the executors.
+   */
   private static boolean isPython(SparkPlan plan, boolean local) {
     Class<?> type = plan.getClass();
     boolean rowByRow = plan instanceof BatchEvalPythonExec && local;
@@ -268,7 +287,8 @@ public final class InlinePlan {
    * @throws TooMuch if it gives more than {@code mostRows} rows or {@code mostBytes}
    * @throws NotNow if its task gets no turn or no memory
    */
-  public Rows run(Map<InlineLeaf, Iterable<InternalRow>> given, int mostRows, long mostBytes) throws Exception {
+  public Rows run(Map<InlineLeaf, Iterable<InternalRow>> given, int mostRows, long mostBytes)
+      throws Exception {
     try {
       return InlineTask.run(ofThread(), lock, context -> drained(context, given, mostRows, mostBytes));
     } catch (SparkOutOfMemoryError cause) {
@@ -284,7 +304,8 @@ public final class InlinePlan {
     return properties;
   }
 
-  private Rows drained(TaskContext context, Map<InlineLeaf, Iterable<InternalRow>> given, int mostRows, long mostBytes) {
+  private Rows drained(
+      TaskContext context, Map<InlineLeaf, Iterable<InternalRow>> given, int mostRows, long mostBytes) {
     given.forEach(InlineLeaf::give);
     try {
       return drained(context, mostRows, mostBytes);
@@ -307,7 +328,10 @@ public final class InlinePlan {
     return result;
   }
 
-  /** All rows are in one part: what exchanges rows only brings parts together, and a broadcast is a value of this process. */
+  /**
+   * All rows are in one part: what exchanges rows only brings parts together,
+   * and a broadcast is a value of this process.
+   */
   private static final class Together extends AbstractPartialFunction<SparkPlan, SparkPlan> {
     private static final long serialVersionUID = 1;
 

@@ -19,19 +19,24 @@ import scala.Option;
 /**
  * A task of Spark's in the calling thread.
  *
- * <p>A job of Spark's takes 100 to 300 ms whatever it does: its scheduler hands tasks to executors, waits for them, and tells its
- * listeners. What a task itself needs is less: a {@link TaskContext} of the thread, by which operators find their settings and their
- * memory, and a place among the owners of blocks. {@link #run} gives work these, and takes them back as Spark's executor does: memory
- * that the work holds, locks on blocks, readers that are to be closed when a task ends. The work competes for memory with the tasks of
- * jobs by the same rule, and spills as they do.
+ * <p>A job of Spark's takes 100 to 300 ms whatever it does: its scheduler hands tasks to executors,
+ * waits for them, and tells its listeners. What a task itself needs is less: a {@link TaskContext} of the
+ * thread, by which operators find their settings and their memory, and a place among the owners of blocks.
+ * {@link #run} gives work these, and takes them back as Spark's executor does: memory that the work holds,
+ * locks on blocks, readers that are to be closed when a task ends. The work competes for memory with the
+ * tasks of jobs by the same rule, and spills as they do.
  *
  * <p>This is the only class that uses what Spark's core keeps to itself.
  */
 final class InlineTask {
-  /** Far from the ids of Spark's tasks, which are positive, and from those that it gives to what is no task: -1 and -1024. */
+  /**
+   * Far from the ids of Spark's tasks, which are positive, and from those that it gives to what is no task:
+   * -1 and -1024.
+   */
   private static final AtomicLong LAST_ID = new AtomicLong(Long.MIN_VALUE);
   /** Half of the cores, so that inline tasks leave jobs theirs. */
-  private static final Semaphore TURNS = new Semaphore(Math.max(1, Runtime.getRuntime().availableProcessors() / 2), true);
+  private static final Semaphore TURNS =
+      new Semaphore(Math.max(1, Runtime.getRuntime().availableProcessors() / 2), true);
   private static final int LONGEST_WAIT_S = 5;
   private static final int ONE_PART = 1;
   private static final int NO_STAGE = -1;
@@ -44,8 +49,8 @@ final class InlineTask {
   private InlineTask() {}
 
   /**
-   * Runs work as a task, under a lock; {@code settings} are those of the session, as with a task of a thread {@code SQLConf.get} reads no
-   * others.
+   * Runs work as a task, under a lock; {@code settings} are those of the session,
+   * as with a task of a thread {@code SQLConf.get} reads no others.
    *
    * @throws InlinePlan.NotNow if others have the lock, or all turns, for as long as a task waits
    * @throws IllegalStateException in a thread that runs a task already
@@ -85,7 +90,8 @@ final class InlineTask {
     }
   }
 
-  private static <T> T inTurn(TaskContextImpl context, TaskMemoryManager memory, Work<T> work) throws Exception {
+  private static <T> T inTurn(TaskContextImpl context, TaskMemoryManager memory, Work<T> work)
+      throws Exception {
     context.killTaskIfInterrupted();
     SparkEnv.get().blockManager().registerTask(context.taskAttemptId());
     InputFileBlockHolder.initialize();

@@ -7,7 +7,10 @@ import java.util.Map;
 import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContextImpl;
 
-/** The inline tasks by the tag of the job that they work for: Spark's scheduler, which cancels and counts others, has none of them. */
+/**
+ * The inline tasks by the tag of the job that they work for: Spark's scheduler,
+ * which cancels and counts others, has none of them.
+ */
 public final class InlineTasks {
   private static final String TAGS = "spark.job.tags";
   private static final String CANCELLED = "the job was cancelled";
@@ -58,8 +61,10 @@ public final class InlineTasks {
 
   private static OfJob of(TaskContext context) {
     String tags = String.valueOf(context.getLocalProperty(TAGS));
-    // Of the tags of a thread of a stream, the others are Spark's own: that of the session, and one for each of its queries.
-    return of(Arrays.stream(tags.split(",")).filter(tag -> !tag.startsWith("spark-session-")).findFirst().orElse(""));
+    // Of the tags of a thread of a stream, the others are Spark's own:
+    // that of the session, and one for each of its queries.
+    return of(Arrays.stream(tags.split(","))
+        .filter(tag -> !tag.startsWith("spark-session-")).findFirst().orElse(""));
   }
 
   private static OfJob of(String tag) {
@@ -77,7 +82,10 @@ public final class InlineTasks {
         });
   }
 
-  /** Returns how many tasks of a job have ended, how many it has had, and how many rows they have read of tables, as JSON. */
+  /**
+   * Returns how many tasks of a job have ended, how many it has had, and how many rows they have read
+   * of tables, as JSON.
+   */
   public static synchronized String counts(String tag) {
     OfJob job = JOBS.getOrDefault(tag, new OfJob());
     return String.format("[%d, %d, %d]", job.ended, job.ended + job.running.size(), job.rowsRead);

@@ -51,7 +51,8 @@ public final class Rows implements Iterable<InternalRow> {
     try (BufferAllocator allocator = allocator("read");
         ArrowStreamReader reader = new ArrowStreamReader(new ByteArrayInputStream(stream), allocator)) {
       VectorSchemaRoot root = reader.getVectorSchemaRoot();
-      ColumnVector[] vectors = root.getFieldVectors().stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
+      ColumnVector[] vectors = root.getFieldVectors()
+          .stream().map(ArrowColumnVector::new).toArray(ColumnVector[]::new);
       ColumnarBatchRow row = new ColumnarBatchRow(vectors);
       while (reader.loadNextBatch()) {
         for (row.rowId = 0; row.rowId < root.getRowCount(); row.rowId++) {
@@ -106,15 +107,18 @@ public final class Rows implements Iterable<InternalRow> {
 
   /** Returns the rows as a relation of Spark's. */
   public LocalRelation relation() {
-    List<Attribute> attributes = new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
+    List<Attribute> attributes =
+        new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
     return new LocalRelation(
-        CollectionConverters.asScala(attributes).toSeq(), CollectionConverters.asScala(rows).toSeq(), false, Option.empty());
+        CollectionConverters.asScala(attributes).toSeq(),
+        CollectionConverters.asScala(rows).toSeq(), false, Option.empty());
   }
 
   /** Returns the rows as a stream of Arrow's in base 64: of bytes, Python decodes each by itself. */
   public String arrow() throws IOException {
     try (BufferAllocator allocator = allocator("written");
-        VectorSchemaRoot root = VectorSchemaRoot.create(ArrowUtils.toArrowSchema(columns, "UTC", true, false), allocator)) {
+        VectorSchemaRoot root = VectorSchemaRoot.create(
+            ArrowUtils.toArrowSchema(columns, "UTC", true, false), allocator)) {
       ArrowWriter arrow = ArrowWriter.create(root);
       rows.forEach(arrow::write);
       arrow.finish();

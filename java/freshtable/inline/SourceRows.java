@@ -26,11 +26,12 @@ import org.apache.spark.util.TaskCompletionListener;
 /**
  * The rows that the readers of a table give, one reader after the other, in the thread that takes them.
  *
- * <p>They are the readers that the tasks of a job have: what Spark reads of a table, with its deletes and its renamed columns, is read
- * here.
+ * <p>They are the readers that the tasks of a job have: what Spark reads of a table,
+ * with its deletes and its renamed columns, is read here.
  */
 public final class SourceRows implements Iterable<InternalRow> {
-  private static final Map<String, String> WHOLE_FILES = Map.of("split-size", String.valueOf(Integer.MAX_VALUE));
+  private static final Map<String, String> WHOLE_FILES =
+      Map.of("split-size", String.valueOf(Integer.MAX_VALUE));
   private final StructType columns;
   private final InputPartition[] parts;
   private final PartitionReaderFactory readers;
@@ -42,7 +43,10 @@ public final class SourceRows implements Iterable<InternalRow> {
     this.readers = batch.createReaderFactory();
   }
 
-  /** Plans a scan of some columns of a table, which may be metadata; what the scan reads may be gone once this returns. */
+  /**
+   * Plans a scan of some columns of a table, which may be metadata;
+   * what the scan reads may be gone once this returns.
+   */
   public static SourceRows of(SparkSession session, SupportsRead table, StructType columns) {
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(WHOLE_FILES);
     return session.withActive(

@@ -8,7 +8,8 @@ import org.apache.spark.sql.jdbc.JdbcDialects;
 /**
  * Lets Spark know that a table is not there, which it has to before it creates one.
  *
- * <p>It asks for a row, and reads from the SQLSTATE of the error whether there is no table; SQLite's errors have none.
+ * <p>It asks for a row, and reads from the SQLSTATE of the error whether there is no table;
+ * SQLite's errors have none.
  */
 public final class SqliteDialect extends JdbcDialect {
   private static final long serialVersionUID = 1L;

@@ -41,7 +41,8 @@ public final class AddedRanks extends Ranks {
   void open(KeyTimer keyTimer) {
     state =
         new ExpiringRows<>(
-            getHandle(), kept.name(), Encoders.LONG(), UnaryOperator.identity(), List.of(shape.columns()), times, keyTimer);
+            getHandle(), kept.name(), Encoders.LONG(),
+            UnaryOperator.identity(), List.of(shape.columns()), times, keyTimer);
   }
 
   @Override

@@ -23,9 +23,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction2;
 
 /**
- * The code of aggregate functions of Spark: it changes, stores and evaluates buffers, a row of them for each group.
+ * The code of aggregate functions of Spark: it changes, stores and evaluates buffers,
+ * a row of them for each group.
  *
- * <p>Spark's own iterator compiles it, so that each function does what it does in a batch; we only decide when.
+ * <p>Spark's own iterator compiles it, so that each function does what it does in a batch;
+ * we only decide when.
  */
 final class AggregateCode {
   private static final UnsafeRow NO_KEY = new UnsafeRow(0);
@@ -39,11 +41,12 @@ final class AggregateCode {
   private final AggregationIterator merging;
 
   /**
-   * {@code stored} are the attributes of rows that are merged, in which the buffers of these {@code functions} begin at {@code
-   * offset}; the {@code results} are computed from those of the functions.
+   * {@code stored} are the attributes of rows that are merged, in which the buffers of these
+   * {@code functions} begin at {@code offset}; the {@code results} are computed from those of the functions.
    */
   AggregateCode(
-      List<Attribute> inputs, List<AggregateExpression> functions, List<NamedExpression> results, List<Attribute> stored,
+      List<Attribute> inputs, List<AggregateExpression> functions,
+      List<NamedExpression> results, List<Attribute> stored,
       int offset) {
     types = KeyedRows.seq(types(functions));
     updating = compiled(inputs, in(Partial$.MODULE$, functions), List.of(), 0);
@@ -60,7 +63,9 @@ final class AggregateCode {
   /** Returns the attributes under which those functions read what they have stored. */
   static List<Attribute> stored(List<AggregateExpression> functions) {
     List<Attribute> columns = new ArrayList<>();
-    functions.forEach(each -> columns.addAll(CollectionConverters.asJava(each.aggregateFunction().inputAggBufferAttributes())));
+    functions.forEach(
+        each -> columns.addAll(CollectionConverters.asJava(
+            each.aggregateFunction().inputAggBufferAttributes())));
     return columns;
   }
 
@@ -91,7 +96,10 @@ final class AggregateCode {
     return merging.generateOutput().apply(NO_KEY, buffers);
   }
 
-  /** Returns what is stored, in a row that the next call uses again; of the buffers nothing but clear() may follow. */
+  /**
+   * Returns what is stored, in a row that the next call uses again;
+   * of the buffers nothing but clear() may follow.
+   */
   UnsafeRow stored(InternalRow buffers) {
     return updating.generateOutput().apply(NO_KEY, buffers);
   }
@@ -106,15 +114,18 @@ final class AggregateCode {
 
   /** Returns Spark's iterator, over no rows: only its code is used. */
   private static AggregationIterator compiled(
-      List<Attribute> inputs, List<AggregateExpression> functions, List<NamedExpression> results, int offset) {
+      List<Attribute> inputs, List<AggregateExpression> functions,
+      List<NamedExpression> results, int offset) {
     return new SortBasedAggregationIterator(
         0, KeyedRows.<NamedExpression>seq(List.of()), KeyedRows.<Attribute>seq(inputs),
         scala.collection.Iterator$.MODULE$.<InternalRow>empty(), KeyedRows.seq(functions),
-        KeyedRows.<Attribute>seq(functions.stream().map(AggregateExpression::resultAttribute).toList()), offset,
+        KeyedRows.<Attribute>seq(functions.stream().map(AggregateExpression::resultAttribute).toList()),
+        offset,
         KeyedRows.<NamedExpression>seq(results), new Projections(), new SQLMetric("sum", 0L));
   }
 
-  private static final class Projections extends AbstractFunction2<Seq<Expression>, Seq<Attribute>, MutableProjection> {
+  private static final class Projections
+      extends AbstractFunction2<Seq<Expression>, Seq<Attribute>, MutableProjection> {
     @Override
     public MutableProjection apply(Seq<Expression> expressions, Seq<Attribute> inputs) {
       return MutableProjection$.MODULE$.create(expressions, inputs);

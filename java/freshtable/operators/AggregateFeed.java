@@ -10,10 +10,11 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * Aggregate functions that see the same rows: each row of a group, or those which a map with their counts lets through.
+ * Aggregate functions that see the same rows: each row of a group, or those which a map
+ * with their counts lets through.
  *
- * <p>A map is kept for DISTINCT, and for functions that cannot take back a row of an updating input: if one is taken out, they are
- * computed again from the map.
+ * <p>A map is kept for DISTINCT, and for functions that cannot take back a row of an updating input:
+ * if one is taken out, they are computed again from the map.
  */
 final class AggregateFeed implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -42,7 +43,8 @@ final class AggregateFeed implements Serializable {
 
   /** {@code columns} are those of the map, and {@code filter} says which rows it takes; null for all. */
   AggregateFeed(
-      List<Attribute> inputs, List<AggregateExpression> functions, List<NamedExpression> results, List<Attribute> columns,
+      List<Attribute> inputs, List<AggregateExpression> functions,
+      List<NamedExpression> results, List<Attribute> columns,
       Attribute filter, Counting counting) {
     this.inputs = inputs.toArray(Attribute[]::new);
     this.functions = functions.toArray(AggregateExpression[]::new);
@@ -96,7 +98,10 @@ final class AggregateFeed implements Serializable {
     return false;
   }
 
-  /** Returns the code of the functions; in rows of {@code stored} columns their buffers begin at {@code offset}. */
+  /**
+   * Returns the code of the functions; in rows of {@code stored} columns their buffers begin
+   * at {@code offset}.
+   */
   AggregateCode compiled(List<Attribute> stored, int offset) {
     return new AggregateCode(List.of(inputs), functions(), results(), stored, offset);
   }

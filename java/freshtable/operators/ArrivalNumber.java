@@ -10,9 +10,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
 /**
- * Numbers the rows of a batch in the order in which they were read: a batch that is repeated numbers them alike.
+ * Numbers the rows of a batch in the order in which they were read:
+ * a batch that is repeated numbers them alike.
  *
- * <p>A shuffle does not keep the order of rows of different tasks. Spark refuses its own monotonically_increasing_id() in streams.
+ * <p>A shuffle does not keep the order of rows of different tasks.
+ * Spark refuses its own monotonically_increasing_id() in streams.
  */
 final class ArrivalNumber extends AbstractFunction0<Object> implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -26,7 +28,8 @@ final class ArrivalNumber extends AbstractFunction0<Object> implements Serializa
   /** Returns the expression: a LONG, of which a later row of a task has a greater one. */
   static Expression expression() {
     return new ScalaUDF(
-        new ArrivalNumber(), DataTypes.LongType, none(), none(), scala.Option.empty(), scala.Option.apply("arrival"), false,
+        new ArrivalNumber(), DataTypes.LongType,
+        none(), none(), scala.Option.empty(), scala.Option.apply("arrival"), false,
         false);
   }
 

@@ -15,10 +15,11 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 
 /**
- * Top-n of changes: all rows are kept that have come and were not taken back, as another one may come in the place of each.
+ * Top-n of changes: all rows are kept that have come and were not taken back,
+ * as another one may come in the place of each.
  *
- * <p>Rows that are equal stand together in the ranking. One that is taken back and is not there, since it has expired, changes
- * nothing.
+ * <p>Rows that are equal stand together in the ranking. One that is taken back and is not there,
+ * since it has expired, changes nothing.
  */
 public final class ChangedRanks extends Ranks {
   private static final long serialVersionUID = 1L;
@@ -32,7 +33,8 @@ public final class ChangedRanks extends Ranks {
   /**
    * Returns a changelog of the ranked rows of each of the {@code keys}.
    *
-   * <p>Its columns are those of {@code child}, whose last one is the kind; before the kind the INT {@code number}, unless it is null.
+   * <p>Its columns are those of {@code child}, whose last one is the kind;
+   * before the kind the INT {@code number}, unless it is null.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, Ranking ranking, Attribute number, KeptState kept) {
@@ -46,7 +48,8 @@ public final class ChangedRanks extends Ranks {
   void open(KeyTimer keyTimer) {
     state =
         new ExpiringRows<>(
-            getHandle(), kept.name(), shape.encoder(), InternalRow::copy, List.of(DataTypes.LongType, DataTypes.LongType),
+            getHandle(), kept.name(), shape.encoder(),
+            InternalRow::copy, List.of(DataTypes.LongType, DataTypes.LongType),
             times, keyTimer);
   }
 
@@ -120,7 +123,8 @@ public final class ChangedRanks extends Ranks {
     if (present.count > 0) {
       times.forget();
       times.came(present.row);
-      state.put(present.row, new GenericInternalRow(new Object[] {present.count, present.arrival}), present.time);
+      state.put(present.row, new GenericInternalRow(new Object[] {present.count, present.arrival}),
+          present.time);
     } else {
       all.remove(present.row);
       state.remove(present.row);

@@ -41,7 +41,8 @@ public final class Changelogs {
   public static LogicalPlan added(LogicalPlan plan) {
     Expression kind = new Literal(RowKind.INSERT, DataTypes.ByteType);
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(plan.output()));
-    columns.add(new Alias(kind, KIND, NamedExpression.newExprId(), seq(List.of()), scala.Option.empty(), seq(List.of())));
+    columns.add(new Alias(kind, KIND, NamedExpression.newExprId(),
+        seq(List.of()), scala.Option.empty(), seq(List.of())));
     return new Project(seq(columns), plan);
   }
 

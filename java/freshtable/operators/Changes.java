@@ -26,7 +26,8 @@ final class Changes {
   /**
    * Returns how {@code after}, the rows of a ranking, is made of {@code before}.
    *
-   * <p>{@code number} is that of the first row if rows have their numbers; else null, and rows are the same at each place.
+   * <p>{@code number} is that of the first row if rows have their numbers;
+   * else null, and rows are the same at each place.
    */
   static Iterator<InternalRow> between(List<UnsafeRow> before, List<UnsafeRow> after, Integer number) {
     Changes changes = new Changes();
@@ -43,7 +44,10 @@ final class Changes {
     return changes.rows();
   }
 
-  /** Says that {@code after} stands in the place of {@code before}; null is no row. Nothing is said of equal rows. */
+  /**
+   * Says that {@code after} stands in the place of {@code before}; null is no row.
+   * Nothing is said of equal rows.
+   */
   void replace(UnsafeRow before, UnsafeRow after, Object... more) {
     if (before != null && before.equals(after)) {
       return;

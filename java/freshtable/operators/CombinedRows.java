@@ -14,9 +14,13 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/** Aggregates the rows of a task by group before the shuffle: of each group there is one row then, with the stored buffers. */
+/**
+ * Aggregates the rows of a task by group before the shuffle: of each group there is one row then,
+ * with the stored buffers.
+ */
 final class CombinedRows
-    extends AbstractFunction1<scala.collection.Iterator<Object>, scala.collection.Iterator<Object>> implements Serializable {
+    extends AbstractFunction1<scala.collection.Iterator<Object>,
+    scala.collection.Iterator<Object>> implements Serializable {
   private static final long serialVersionUID = 1L;
   // Of more groups a task gives what it has, and begins again: a group may then have several rows.
   private static final int GROUPS = 100_000;
@@ -40,7 +44,8 @@ final class CombinedRows
   private final class Groups implements Iterator<Object> {
     private final AggregateCode code = feed.compiled(AggregateCode.stored(feed.functions()), 0);
     private final UnsafeProjection key =
-        UnsafeProjection.create(KeyedRows.<Expression>seq(List.of(keys)), KeyedRows.<Attribute>seq(List.of(inputs)));
+        UnsafeProjection.create(KeyedRows.<Expression>seq(List.of(keys)),
+            KeyedRows.<Attribute>seq(List.of(inputs)));
     private final JoinedRow given = new JoinedRow();
     private final Map<UnsafeRow, InternalRow> groups = new HashMap<>();
     private final scala.collection.Iterator<Object> rows;

@@ -11,7 +11,10 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/** The map of a feed: how often each row of a group is there, and what its functions see of a batch of changes. */
+/**
+ * The map of a feed: how often each row of a group is there, and what its functions see
+ * of a batch of changes.
+ */
 final class CountedRows {
   private static final InternalRow ADDED = new GenericInternalRow(new Object[] {true});
   private static final InternalRow TAKEN = new GenericInternalRow(new Object[] {false});
@@ -76,7 +79,8 @@ final class CountedRows {
     // Of a row whose count has expired there is nothing to take.
     long before = counted == null ? 0 : counted.getLong(0), after = Math.max(0, before + change);
     if (after > 0 && change != 0) {
-      counts.put(row, new GenericInternalRow(new Object[] {after}), counted == null ? null : counts.time(counted));
+      counts.put(row, new GenericInternalRow(new Object[] {after}),
+          counted == null ? null : counts.time(counted));
     } else if (before > 0 && change != 0) {
       counts.remove(row);
     }

@@ -11,9 +11,10 @@ import org.apache.spark.sql.types.TimestampType;
 /**
  * When the entries of a state are modified and expire by a policy, at the key at hand.
  *
- * <p>An access comes at the time of the batch or, in event time, at that of the rows: the last one of them, and the first one for a
- * creation that no later access moves. An entry is stored with both times, so that any policy can be applied to it. Which of the two
- * times they are in is the lowest bit of the first: of an entry in the other one the time begins when its key comes.
+ * <p>An access comes at the time of the batch or, in event time, at that of the rows: the last one of them,
+ * and the first one for a creation that no later access moves. An entry is stored with both times, so
+ * that any policy can be applied to it. Which of the two times they are in is the lowest bit of the first:
+ * of an entry in the other one the time begins when its key comes.
  */
 final class EntryTimes {
   /** The columns that are stored with an entry. */
@@ -96,7 +97,10 @@ final class EntryTimes {
     return policy.byReads() ? accessed(time) : time;
   }
 
-  /** Returns the time of an entry once it was written, {@code before} null for a new one; null if it has expired already. */
+  /**
+   * Returns the time of an entry once it was written, {@code before} null for a new one;
+   * null if it has expired already.
+   */
   EntryTime written(EntryTime before) {
     if (before != null) {
       return policy.byWrites() ? accessed(before) : before;

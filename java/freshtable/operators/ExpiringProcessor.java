@@ -18,7 +18,8 @@ abstract class ExpiringProcessor extends StatefulProcessor<InternalRow, Internal
   abstract void expire(TimerValues now);
 
   @Override
-  public final Iterator<InternalRow> handleExpiredTimer(InternalRow key, TimerValues now, ExpiredTimerInfo timer) {
+  public final Iterator<InternalRow> handleExpiredTimer(
+      InternalRow key, TimerValues now, ExpiredTimerInfo timer) {
     expire(now);
     return Changes.none();
   }

@@ -14,8 +14,9 @@ import org.apache.spark.sql.types.DataTypes;
 /**
  * A state of one row a key, which expires by a policy.
  *
- * <p>When that is stands in the row itself, so that a write is one write; Spark's own TTL moves an entry in an index as well. The row
- * also has the time of the key's timer. Nothing waits for a row that is kept for ever.
+ * <p>When that is stands in the row itself, so that a write is one write; Spark's own TTL moves
+ * an entry in an index as well. The row also has the time of the key's timer. Nothing waits for a
+ * row that is kept for ever.
  */
 final class ExpiringRow {
   private final ValueState<InternalRow> state;
@@ -29,7 +30,8 @@ final class ExpiringRow {
   /** That of the row of the key at hand; null if there is none. */
   private EntryTime time;
 
-  ExpiringRow(StatefulProcessorHandle handle, String name, List<DataType> types, EntryTimes times, KeyTimer timer) {
+  ExpiringRow(
+      StatefulProcessorHandle handle, String name, List<DataType> types, EntryTimes times, KeyTimer timer) {
     this.types = types.toArray(DataType[]::new);
     this.times = times;
     this.timer = timer;

@@ -18,7 +18,8 @@ import scala.collection.Iterator;
 /**
  * A state of several entries a key, each of which expires by a policy: a map.
  *
- * <p>When that is stands in the entry, as in an {@link ExpiringRow}, and the key has one timer for all of them.
+ * <p>When that is stands in the entry, as in an {@link ExpiringRow}, and the key has one timer
+ * for all of them.
  */
 final class ExpiringRows<K> {
   private final MapState<K, InternalRow> state;
@@ -30,7 +31,8 @@ final class ExpiringRows<K> {
 
   /** {@code copied} gives what stays of a key of an entry when the next one is read. */
   ExpiringRows(
-      StatefulProcessorHandle handle, String name, Encoder<K> keys, UnaryOperator<K> copied, List<DataType> types,
+      StatefulProcessorHandle handle, String name,
+      Encoder<K> keys, UnaryOperator<K> copied, List<DataType> types,
       EntryTimes times, KeyTimer timer) {
     this.copied = copied;
     this.types = types.toArray(DataType[]::new);
@@ -61,7 +63,10 @@ final class ExpiringRows<K> {
     return row;
   }
 
-  /** Gives each entry, with columns of ours at its end, and notes that it was read; removes those that have expired. */
+  /**
+   * Gives each entry, with columns of ours at its end, and notes that it was read;
+   * removes those that have expired.
+   */
   void forEach(BiConsumer<K, InternalRow> found) {
     List<K> gone = new ArrayList<>();
     Iterator<Tuple2<K, InternalRow>> entries = state.iterator();
@@ -100,7 +105,10 @@ final class ExpiringRows<K> {
     state.clear();
   }
 
-  /** Removes what has expired of the key at hand; returns when the next entry expires in the time of the timers, or NEVER. */
+  /**
+   * Removes what has expired of the key at hand; returns when the next entry expires in the time
+   * of the timers, or NEVER.
+   */
   long removeExpired() {
     List<K> gone = new ArrayList<>();
     long next = TtlPolicy.NEVER;

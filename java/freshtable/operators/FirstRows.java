@@ -9,7 +9,10 @@ import org.apache.spark.sql.types.DataType;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Deduplication: of each key the row that comes first passes, and none after it until the state of the key has expired. */
+/**
+ * Deduplication: of each key the row that comes first passes, and none after it until the state
+ * of the key has expired.
+ */
 public final class FirstRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
 

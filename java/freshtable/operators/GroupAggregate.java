@@ -42,7 +42,8 @@ final class GroupAggregate extends ExpiringProcessor {
    * @param keyed whether the rows that are given begin with the key
    * @param updates whether they end with their kind
    */
-  record Form(boolean combined, int adds, int eventTime, boolean keyed, boolean updates) implements java.io.Serializable {}
+  record Form(boolean combined, int adds, int eventTime, boolean keyed, boolean updates)
+      implements java.io.Serializable {}
 
   GroupAggregate(List<AggregateFeed> feeds, List<Attribute> inputs, Form form, KeptState kept) {
     this.feeds = feeds.toArray(AggregateFeed[]::new);
@@ -76,7 +77,8 @@ final class GroupAggregate extends ExpiringProcessor {
       if (feed.hasMap()) {
         ExpiringRows<InternalRow> counts =
             new ExpiringRows<>(
-                handle, "groupAggregateRows" + each, KeyedRows.stateEncoder(feed.mapTypes()), InternalRow::copy,
+                handle, "groupAggregateRows" + each, KeyedRows.stateEncoder(feed.mapTypes()),
+                InternalRow::copy,
                 List.of(DataTypes.LongType), times, timer);
         maps[each] = new CountedRows(feed, counts, List.of(inputs), form.adds());
       }
@@ -195,7 +197,8 @@ final class GroupAggregate extends ExpiringProcessor {
     if (Arrays.equals(before, after)) {
       return Changes.none();
     }
-    List<InternalRow> changes = List.of(row(key, before, RowKind.UPDATE_BEFORE), row(key, after, RowKind.UPDATE_AFTER));
+    List<InternalRow> changes =
+        List.of(row(key, before, RowKind.UPDATE_BEFORE), row(key, after, RowKind.UPDATE_AFTER));
     return CollectionConverters.asScala(changes.iterator());
   }
 

@@ -37,7 +37,8 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The plan of a GROUP BY: its arguments are computed below the operator, what its SELECT makes of the results above it.
+ * The plan of a GROUP BY: its arguments are computed below the operator,
+ * what its SELECT makes of the results above it.
  *
  * <p>Spark sees both, and gives them the time of the batch and the like.
  */
@@ -49,7 +50,8 @@ public final class GroupAggregatePlan {
   private final Attribute adds;
 
   private record Draft(
-      List<Attribute> columns, Attribute filter, AggregateFeed.Counting counting, List<AggregateExpression> functions,
+      List<Attribute> columns, Attribute filter,
+      AggregateFeed.Counting counting, List<AggregateExpression> functions,
       List<NamedExpression> results) {}
 
   private GroupAggregatePlan(Attribute kind) {
@@ -87,12 +89,14 @@ public final class GroupAggregatePlan {
     boolean updates = kind != null || !functions.isEmpty();
     LogicalPlan operator = plan.over(split._4(), keys, output, updates, kept);
     if (updates) {
-      above.add((NamedExpression) CollectionConverters.asJava(operator.output()).get(operator.output().size() - 1));
+      above.add((NamedExpression) CollectionConverters.asJava(operator.output())
+          .get(operator.output().size() - 1));
     }
     return new Project(KeyedRows.seq(above), operator);
   }
 
-  private LogicalPlan over(LogicalPlan child, List<Attribute> keys, List<Attribute> output, boolean updates, KeptState kept) {
+  private LogicalPlan over(
+      LogicalPlan child, List<Attribute> keys, List<Attribute> output, boolean updates, KeptState kept) {
     LogicalPlan rows = new Project(KeyedRows.<NamedExpression>seq(computed), child);
     List<Attribute> inputs = CollectionConverters.asJava(rows.output());
     List<AggregateFeed> feeds = feeds(inputs);
@@ -122,7 +126,8 @@ public final class GroupAggregatePlan {
     }
     LogicalPlan operator =
         KeyedRows.transformedUnconverted(
-            given, List.<Expression>copyOf(by), columns, stored, new GroupAggregate(feeds, inputs, form, kept));
+            given, List.<Expression>copyOf(by), columns,
+            stored, new GroupAggregate(feeds, inputs, form, kept));
     return stored.equals(output) ? operator : new Project(KeyedRows.seq(whole), operator);
   }
 
@@ -146,7 +151,8 @@ public final class GroupAggregatePlan {
       if (adds != null) {
         seen.add(adds);
       }
-      feeds.add(new AggregateFeed(seen, map.functions(), map.results(), map.columns(), map.filter(), map.counting()));
+      feeds.add(new AggregateFeed(seen, map.functions(),
+          map.results(), map.columns(), map.filter(), map.counting()));
     }
     return feeds;
   }
@@ -154,7 +160,8 @@ public final class GroupAggregatePlan {
   private static LogicalPlan combined(LogicalPlan rows, AggregateFeed feed, List<Attribute> keys) {
     List<Attribute> inputs = CollectionConverters.asJava(rows.output());
     CreateNamedStruct row = KeyedRows.struct(inputs);
-    LogicalPlan packed = new Project(KeyedRows.<NamedExpression>seq(List.of(KeyedRows.alias(row, "row"))), rows);
+    LogicalPlan packed =
+        new Project(KeyedRows.<NamedExpression>seq(List.of(KeyedRows.alias(row, "row"))), rows);
     List<Attribute> output = new ArrayList<>();
     for (Attribute each : AggregateCode.stored(feed.functions())) {
       output.add(column("buffer" + output.size(), each.dataType(), true));
@@ -171,9 +178,12 @@ public final class GroupAggregatePlan {
   private void add(AggregateExpression each) {
     boolean once = EliminateDistinct$.MODULE$.isDuplicateAgnostic(each.aggregateFunction());
     boolean distinct = each.isDistinct() && !once;
-    AggregateFunction function = (AggregateFunction) each.aggregateFunction().mapChildren(Mapped.by(child -> below(child, distinct)));
-    Attribute filter = each.filter().isEmpty() ? null : computed(each.filter().get(), "filter" + computed.size());
-    SignedAggregate signed = adds == null ? null : SignedAggregate.of(function(function, distinct ? null : filter), adds);
+    AggregateFunction function = (AggregateFunction) each.aggregateFunction()
+        .mapChildren(Mapped.by(child -> below(child, distinct)));
+    Attribute filter = each.filter().isEmpty()
+        ? null : computed(each.filter().get(), "filter" + computed.size());
+    SignedAggregate signed = adds == null
+        ? null : SignedAggregate.of(function(function, distinct ? null : filter), adds);
     boolean again = adds != null && signed == null;
     if (!distinct && !again) {
       put(functions, results, function(function, filter), signed, each);
@@ -188,13 +198,15 @@ public final class GroupAggregatePlan {
   }
 
   private static void put(
-      List<AggregateExpression> functions, List<NamedExpression> results, AggregateExpression plain, SignedAggregate signed,
+      List<AggregateExpression> functions, List<NamedExpression> results,
+      AggregateExpression plain, SignedAggregate signed,
       AggregateExpression of) {
     functions.addAll(signed == null ? List.of(plain) : signed.functions());
     Expression result = signed == null ? plain.resultAttribute() : signed.result();
     Attribute name = of.resultAttribute();
     results.add(
-        new Alias(result, name.name(), name.exprId(), name.qualifier(), Option.empty(), KeyedRows.<String>seq(List.of())));
+        new Alias(result, name.name(), name.exprId(),
+            name.qualifier(), Option.empty(), KeyedRows.<String>seq(List.of())));
   }
 
   private Draft map(AggregateFunction function, Attribute filter, AggregateFeed.Counting counting) {
@@ -211,7 +223,8 @@ public final class GroupAggregatePlan {
     List<Object> key = new ArrayList<>(columns.stream().map(Attribute::exprId).toList());
     key.add(filter == null ? "" : filter.exprId());
     key.add(counting);
-    return maps.computeIfAbsent(key, new_ -> new Draft(columns, filter, counting, new ArrayList<>(), new ArrayList<>()));
+    return maps.computeIfAbsent(key,
+        new_ -> new Draft(columns, filter, counting, new ArrayList<>(), new ArrayList<>()));
   }
 
   /** Returns an argument as the operator has it: a column, unless it is a constant at all times. */
@@ -225,7 +238,10 @@ public final class GroupAggregatePlan {
     return computed(distinct ? KeyedRows.normalized(argument) : argument, "argument" + computed.size());
   }
 
-  /** Returns whether values of a {@code type} can be keys: whether they have an order, or are maps of what has one. */
+  /**
+   * Returns whether values of a {@code type} can be keys: whether they have an order,
+   * or are maps of what has one.
+   */
   public static boolean isKey(DataType type) {
     if (type instanceof MapType map) {
       return isKey(map.keyType()) && isKey(map.valueType());
@@ -263,11 +279,13 @@ public final class GroupAggregatePlan {
   /** Returns the form of the Aggregate whose functions can be run. */
   private static Aggregate executable(Aggregate aggregate) {
     List<Expression> grouping = new ArrayList<>();
-    CollectionConverters.asJava(aggregate.groupingExpressions()).forEach(each -> grouping.add(executable(each)));
+    CollectionConverters.asJava(aggregate.groupingExpressions())
+        .forEach(each -> grouping.add(executable(each)));
     List<NamedExpression> selected = new ArrayList<>();
     CollectionConverters.asJava(aggregate.aggregateExpressions())
         .forEach(each -> selected.add((NamedExpression) executable((Expression) each)));
-    return new Aggregate(KeyedRows.seq(grouping), KeyedRows.seq(selected), aggregate.child(), aggregate.hint());
+    return new Aggregate(KeyedRows.seq(grouping),
+        KeyedRows.seq(selected), aggregate.child(), aggregate.hint());
   }
 
   private static Expression executable(Expression expression) {
@@ -279,6 +297,7 @@ public final class GroupAggregatePlan {
 
   private static Attribute column(String name, DataType type, boolean nullable) {
     return new AttributeReference(
-        name, type, nullable, Metadata.empty(), NamedExpression.newExprId(), KeyedRows.<String>seq(List.of()));
+        name, type, nullable, Metadata.empty(), NamedExpression.newExprId(),
+        KeyedRows.<String>seq(List.of()));
   }
 }

@@ -12,7 +12,10 @@ public final class IntervalJoin {
 
   private IntervalJoin() {}
 
-  /** Returns whether Spark removes the rows of both sides from its state, by the watermark, when no more can match them. */
+  /**
+   * Returns whether Spark removes the rows of both sides from its state, by the watermark,
+   * when no more can match them.
+   */
   public static boolean isBounded(Join join) {
     return StreamingJoinHelper.isWatermarkInJoinKeys(join)
         || (isBounded(join, join.left(), join.right()) && isBounded(join, join.right(), join.left()));
@@ -20,6 +23,7 @@ public final class IntervalJoin {
 
   private static boolean isBounded(Join join, LogicalPlan side, LogicalPlan other) {
     AttributeSet rows = side.outputSet(), times = other.outputSet();
-    return StreamingJoinHelper.getStateValueWatermark(rows, times, join.condition(), new Some<>(ANY_WATERMARK)).isDefined();
+    return StreamingJoinHelper.getStateValueWatermark(
+        rows, times, join.condition(), new Some<>(ANY_WATERMARK)).isDefined();
   }
 }

@@ -23,17 +23,20 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 
 /**
- * Changes of a table of JDBC, carried out in one transaction: Spark itself only inserts, in a transaction for each of its tasks.
+ * Changes of a table of JDBC, carried out in one transaction: Spark itself only inserts,
+ * in a transaction for each of its tasks.
  */
 public final class JdbcChanges {
   private JdbcChanges() {}
 
   /**
-   * Runs each statement once for each row of its dataset, whose columns are its parameters in their order; all or nothing.
+   * Runs each statement once for each row of its dataset, whose columns are its parameters in their order;
+   * all or nothing.
    *
    * <p>The options are those of the table. The rows come through the driver one partition after the other.
    */
-  public static void run(Map<String, String> options, List<String> statements, List<Dataset<Row>> rows) throws SQLException {
+  public static void run(Map<String, String> options, List<String> statements, List<Dataset<Row>> rows)
+      throws SQLException {
     JdbcOptionsInWrite written = new JdbcOptionsInWrite(scalaMap(options));
     JdbcDialect dialect = JdbcDialects.get(written.url());
     try (Connection connection = connection(dialect, written)) {
@@ -51,7 +54,8 @@ public final class JdbcChanges {
   }
 
   private static void runEach(
-      Connection connection, String text, Dataset<Row> rows, JdbcDialect dialect, int batchSize) throws SQLException {
+      Connection connection, String text, Dataset<Row> rows, JdbcDialect dialect, int batchSize)
+      throws SQLException {
     StructField[] columns = rows.schema().fields();
     int[] nullTypes = new int[columns.length];
     for (int column = 0; column < columns.length; column++) {
@@ -73,7 +77,8 @@ public final class JdbcChanges {
     }
   }
 
-  private static void set(PreparedStatement statement, Row row, int[] nullTypes, JdbcDialect dialect) throws SQLException {
+  private static void set(PreparedStatement statement, Row row, int[] nullTypes, JdbcDialect dialect)
+      throws SQLException {
     for (int column = 0; column < nullTypes.length; column++) {
       Object value = row.get(column);
       int place = column + 1;
@@ -92,7 +97,8 @@ public final class JdbcChanges {
       } else if (value instanceof Boolean || value instanceof Number) {
         statement.setObject(place, value);
       } else {
-        throw new SQLException("A value of " + value.getClass().getName() + " cannot be written to a table of JDBC with a key.");
+        throw new SQLException("A value of " + value.getClass().getName()
+            + " cannot be written to a table of JDBC with a key.");
       }
     }
   }
@@ -101,7 +107,8 @@ public final class JdbcChanges {
     return value instanceof java.util.Date || value instanceof java.time.temporal.Temporal;
   }
 
-  private static void setTime(PreparedStatement statement, int place, Object value, JdbcDialect dialect) throws SQLException {
+  private static void setTime(PreparedStatement statement, int place, Object value, JdbcDialect dialect)
+      throws SQLException {
     if (value instanceof LocalDate day) {
       statement.setDate(place, Date.valueOf(day));
     } else if (value instanceof LocalDateTime time) {
@@ -113,7 +120,8 @@ public final class JdbcChanges {
     } else if (value instanceof Timestamp time) {
       statement.setTimestamp(place, time);
     } else {
-      throw new SQLException("A value of " + value.getClass().getName() + " cannot be written to a table of JDBC with a key.");
+      throw new SQLException("A value of " + value.getClass().getName()
+          + " cannot be written to a table of JDBC with a key.");
     }
   }
 

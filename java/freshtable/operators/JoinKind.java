@@ -11,7 +11,10 @@ enum JoinKind {
 
   /** Whether the join gives pairs; else it gives rows of the left side. */
   final boolean pairs;
-  /** Whether it gives rows of the left side by themselves, as long as they match none of the right one; a semi join if they match. */
+  /**
+   * Whether it gives rows of the left side by themselves, as long as they match none of the right one;
+   * a semi join if they match.
+   */
   final boolean left;
   /** Whether it does so with rows of the right side. */
   final boolean right;
@@ -27,7 +30,10 @@ enum JoinKind {
     return sql.equals("CROSS") ? INNER : valueOf(sql.replace(' ', '_'));
   }
 
-  /** Returns whether a row that matches {@code matches} others is given by itself, if the join gives rows of its side at all. */
+  /**
+   * Returns whether a row that matches {@code matches} others is given by itself,
+   * if the join gives rows of its side at all.
+   */
   boolean givesAlone(long matches) {
     return (matches > 0) == (this == LEFT_SEMI);
   }

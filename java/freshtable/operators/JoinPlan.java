@@ -32,7 +32,10 @@ import scala.runtime.AbstractPartialFunction;
 
 /** The plan of a regular join: both inputs as the rows of one, by the columns that must be equal. */
 final class JoinPlan {
-  /** Where the rows that the operator takes have their side, the row of the left one or of the right one, and their kind. */
+  /**
+   * Where the rows that the operator takes have their side, the row of the left one or of the right one,
+   * and their kind.
+   */
   static final int SIDE = 0;
   static final int ROWS = 1;
   static final int KIND = 3;
@@ -58,7 +61,8 @@ final class JoinPlan {
     keys =
         equal.isEmpty()
             ? List.of(none, none)
-            : List.of(CollectionConverters.asJava(equal.get()._2()), CollectionConverters.asJava(equal.get()._3()));
+            : List.of(CollectionConverters.asJava(equal.get()._2()),
+                CollectionConverters.asJava(equal.get()._3()));
     condition = (equal.isEmpty() ? join.condition() : equal.get()._4()).getOrElse(() -> null);
   }
 
@@ -81,7 +85,8 @@ final class JoinPlan {
     }
     LogicalPlan union = new Union(KeyedRows.seq(List.of(rows(0), rows(1))), false, false);
     List<Attribute> taken = CollectionConverters.asJava(union.output());
-    List<Expression> keys = taken.subList(KIND + 1, taken.size()).stream().map(KeyedRows::normalized).toList();
+    List<Expression> keys = taken.subList(KIND + 1, taken.size())
+        .stream().map(KeyedRows::normalized).toList();
     JoinSide left = side(0, new KeptState("leftState", policies.get(0)));
     JoinSide right = side(1, new KeptState("rightState", policies.get(1)));
     return KeyedRows.transformedUnconverted(
@@ -97,7 +102,10 @@ final class JoinPlan {
     return side == 0 ? join.left() : join.right();
   }
 
-  /** Returns the rows of a side in the form that both have; without those that cannot match, if the join does not give them. */
+  /**
+   * Returns the rows of a side in the form that both have; without those that cannot match,
+   * if the join does not give them.
+   */
   private LogicalPlan rows(int side) {
     List<NamedExpression> rows = new ArrayList<>();
     rows.add(KeyedRows.alias(Literal$.MODULE$.apply((byte) side), "side"));
@@ -115,7 +123,8 @@ final class JoinPlan {
     }
     boolean givesUnmatched = (side == 0 ? kind.left : kind.right) && kind.givesAlone(0);
     LogicalPlan input = input(side);
-    return new Project(KeyedRows.seq(rows), givesUnmatched || complete == null ? input : new Filter(complete, input));
+    return new Project(KeyedRows.seq(rows),
+        givesUnmatched || complete == null ? input : new Filter(complete, input));
   }
 
   /** Returns the row of a side, its columns named by position: names are in the schema of the state. */
@@ -128,15 +137,20 @@ final class JoinPlan {
     return new CreateNamedStruct(KeyedRows.seq(parts));
   }
 
-  /** Returns the condition over a pair of rows, in the form in which it can be evaluated: no rule of Spark's sees it any more. */
+  /**
+   * Returns the condition over a pair of rows, in the form in which it can be evaluated:
+   * no rule of Spark's sees it any more.
+   */
   private Expression bound(Expression found) {
     List<Attribute> pair = new ArrayList<>(columns.get(0));
     pair.addAll(columns.get(1));
-    LogicalPlan relation = new LocalRelation(KeyedRows.seq(pair), KeyedRows.seq(List.of()), false, Option.empty());
+    LogicalPlan relation = new LocalRelation(
+        KeyedRows.seq(pair), KeyedRows.seq(List.of()), false, Option.empty());
     LogicalPlan plan = RewriteWithExpression.apply(ReplaceExpressions.apply(new Filter(found, relation)));
     Map<ExprId, Expression> computed = new HashMap<>();
     Expression whole = null;
-    for (LogicalPlan node = plan; node != relation && !node.children().isEmpty(); node = node.children().head()) {
+    for (LogicalPlan node = plan; node != relation && !node.children().isEmpty();
+        node = node.children().head()) {
       if (node instanceof Filter) {
         whole = ((Filter) node).condition();
       } else if (whole != null) {
@@ -157,7 +171,8 @@ final class JoinPlan {
             new AbstractPartialFunction<Expression, Expression>() {
               @Override
               public boolean isDefinedAt(Expression each) {
-                return each instanceof AttributeReference && values.containsKey(((AttributeReference) each).exprId());
+                return each instanceof AttributeReference
+                    && values.containsKey(((AttributeReference) each).exprId());
               }
 
               @Override

@@ -9,7 +9,10 @@ import org.apache.spark.sql.catalyst.expressions.GenericInternalRow;
 import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/** What a batch changes in the rows that a join has given of a key: a row that comes and goes within the batch is none. */
+/**
+ * What a batch changes in the rows that a join has given of a key:
+ * a row that comes and goes within the batch is none.
+ */
 final class JoinResult {
   private static final InternalRow[] KINDS = new InternalRow[4];
 
@@ -35,7 +38,10 @@ final class JoinResult {
     this.changes = combined ? new LinkedHashMap<>() : null;
   }
 
-  /** The form of the rows: whether they have the columns of both sides, NULL for a side without a row, and whether their kind. */
+  /**
+   * The form of the rows: whether they have the columns of both sides, NULL for a side without a row,
+   * and whether their kind.
+   */
   record JoinRows(InternalRow noLeft, InternalRow noRight, boolean pairs, boolean kinds) {
     static JoinRows of(int left, int right, boolean pairs, boolean kinds) {
       return new JoinRows(
@@ -50,7 +56,10 @@ final class JoinResult {
     boolean update;
   }
 
-  /** Adds the row of {@code left} and {@code right}, of which one may be null, that many times; takes it back if negative. */
+  /**
+   * Adds the row of {@code left} and {@code right}, of which one may be null, that many times;
+   * takes it back if negative.
+   */
   void change(UnsafeRow left, UnsafeRow right, long count, boolean update) {
     if (changes == null) {
       give(left, right, count, update);
@@ -64,8 +73,10 @@ final class JoinResult {
   /** Returns the rows, those that are taken back first. */
   List<InternalRow> rows() {
     if (changes != null) {
-      changes.forEach((row, change) -> give(row.left(), row.right(), Math.min(change.count, 0), change.update));
-      changes.forEach((row, change) -> give(row.left(), row.right(), Math.max(change.count, 0), change.update));
+      changes.forEach((row, change) ->
+          give(row.left(), row.right(), Math.min(change.count, 0), change.update));
+      changes.forEach((row, change) ->
+          give(row.left(), row.right(), Math.max(change.count, 0), change.update));
     }
     return rows;
   }
@@ -76,7 +87,8 @@ final class JoinResult {
     }
     InternalRow row = row(left, right);
     if (kinds) {
-      byte added = update ? RowKind.UPDATE_AFTER : RowKind.INSERT, taken = update ? RowKind.UPDATE_BEFORE : RowKind.DELETE;
+      byte added = update ? RowKind.UPDATE_AFTER : RowKind.INSERT,
+          taken = update ? RowKind.UPDATE_BEFORE : RowKind.DELETE;
       row = new JoinedRow(row, KINDS[count > 0 ? added : taken]);
     }
     for (long given = Math.abs(count); given > 0; given--) {

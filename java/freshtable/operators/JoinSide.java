@@ -14,9 +14,11 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * One input of a join: the rows of the key at hand with their number, and how many rows of the other input each one matches.
+ * One input of a join: the rows of the key at hand with their number, and how many rows of the other
+ * input each one matches.
  *
- * <p>Numbers of matches are kept, and not counted: a row of the other input that has expired was matched all the same.
+ * <p>Numbers of matches are kept, and not counted: a row of the other input that has expired
+ * was matched all the same.
  */
 final class JoinSide implements Serializable {
   private static final long serialVersionUID = 1L;

@@ -5,9 +5,11 @@ import org.apache.spark.sql.streaming.TimeMode;
 import scala.collection.Iterator;
 
 /**
- * The one timer of a key, which removes what has expired: it stands at an expiry, and is registered anew when it runs.
+ * The one timer of a key, which removes what has expired: it stands at an expiry,
+ * and is registered anew when it runs.
  *
- * <p>It runs in the time of the processor. What expires in the other time is removed when its key comes again.
+ * <p>It runs in the time of the processor. What expires in the other time is removed
+ * when its key comes again.
  */
 final class KeyTimer {
   private static final long UNKNOWN = -1;
@@ -45,7 +47,9 @@ final class KeyTimer {
     return inEventTime;
   }
 
-  /** Says that the store has an entry which expires in that time of the timers: a timer is due then or before. */
+  /**
+   * Says that the store has an entry which expires in that time of the timers: a timer is due then or before.
+   */
   void covers(long expires) {
     covered = Math.min(covered, expires);
   }

@@ -37,16 +37,18 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The rows of a plan, by key: what an operator with state of its own takes and gives.
  *
- * <p>Keys and rows are Spark's internal ones. Rows of the public API would be converted column by column, which costs more than
- * the operator itself, and its classes for dates and times do not hold every value.
+ * <p>Keys and rows are Spark's internal ones. Rows of the public API would be converted column by column,
+ * which costs more than the operator itself, and its classes for dates and times do not hold every value.
  */
 final class KeyedRows {
   private KeyedRows() {}
 
   /**
-   * Returns a plan with the columns {@code output}, by name and id, whose rows are those that the processor gives.
+   * Returns a plan with the columns {@code output}, by name and id, whose rows are those
+   * that the processor gives.
    *
-   * <p>The processor takes rows with the columns of {@code child}, those of one key in a batch at once, in no order.
+   * <p>The processor takes rows with the columns of {@code child}, those of one key in a batch at once,
+   * in no order.
    */
   static LogicalPlan transformed(
       LogicalPlan child, List<Expression> keys, List<Attribute> output,
@@ -56,7 +58,10 @@ final class KeyedRows {
     return transformed(child, normalized, columns, UnaryOperator.identity(), output, processor);
   }
 
-  /** Returns the same for a processor that takes {@code columns} of the child alone, in an UnconvertedRow, by normalized keys. */
+  /**
+   * Returns the same for a processor that takes {@code columns} of the child alone, in an UnconvertedRow,
+   * by normalized keys.
+   */
   static LogicalPlan transformedUnconverted(
       LogicalPlan child, List<Expression> keys, List<Attribute> columns, List<Attribute> output,
       ExpiringProcessor processor) {
@@ -64,7 +69,8 @@ final class KeyedRows {
   }
 
   private static LogicalPlan transformed(
-      LogicalPlan child, List<Expression> keys, List<Attribute> columns, UnaryOperator<Expression> row, List<Attribute> output,
+      LogicalPlan child, List<Expression> keys,
+      List<Attribute> columns, UnaryOperator<Expression> row, List<Attribute> output,
       ExpiringProcessor processor) {
     List<NamedExpression> shuffled = new ArrayList<>();
     List<Attribute> dataColumns = new ArrayList<>(), keyColumns = new ArrayList<>();
@@ -86,12 +92,14 @@ final class KeyedRows {
     Attribute given = attribute("row", type);
     LogicalPlan planned =
         TransformWithState$.MODULE$.apply(
-            seq(keyColumns), seq(dataColumns), publicly(processor), processor.timers(), OutputMode.Append(), keyed,
+            seq(keyColumns), seq(dataColumns), publicly(processor),
+            processor.timers(), OutputMode.Append(), keyed,
             rowEncoder(key.dataType()), rowEncoder(data.dataType()), rowEncoder(type));
     TransformWithState plan = (TransformWithState) ((SerializeFromObject) planned).child();
     LogicalPlan transformed =
         plan.copy(
-            key, row.apply(data), plan.groupingAttributes(), plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
+            key, row.apply(data), plan.groupingAttributes(),
+            plan.dataAttributes(), plan.statefulProcessor(), plan.timeMode(),
             plan.outputMode(), internalEncoder(key.dataType()), given, plan.child(), plan.hasInitialState(),
             plan.initialStateGroupingAttrs(), plan.initialStateDataAttrs(), plan.initialStateDeserializer(),
             plan.initialState());
@@ -99,16 +107,18 @@ final class KeyedRows {
   }
 
   /**
-   * Returns a column for a processor: Spark would leave out rows that are late by it if timers run in event time, also those that
-   * take back what was given.
+   * Returns a column for a processor: Spark would leave out rows that are late by it if timers run in event
+   * time, also those that take back what was given.
    */
   private static NamedExpression withoutWatermark(NamedExpression column) {
     if (!column.metadata().contains(EntryTimes.WATERMARK)) {
       return column;
     }
-    Metadata plain = new MetadataBuilder().withMetadata(column.metadata()).remove(EntryTimes.WATERMARK).build();
+    Metadata plain = new MetadataBuilder().withMetadata(column.metadata())
+        .remove(EntryTimes.WATERMARK).build();
     return new Alias(
-        column.toAttribute(), column.name(), NamedExpression.newExprId(), seq(List.of()), new Some<>(plain), seq(List.of()));
+        column.toAttribute(), column.name(), NamedExpression.newExprId(),
+        seq(List.of()), new Some<>(plain), seq(List.of()));
   }
 
   /** Returns the rows of {@code child} with a further column, the last: their ArrivalNumber. */
@@ -119,8 +129,9 @@ final class KeyedRows {
   }
 
   /**
-   * Returns how rows of columns with those {@code types} lie in the state: as what Spark writes and reads without a class of its
-   * own, under names that no user has given. They are PackedRows if it has no form for a type.
+   * Returns how rows of columns with those {@code types} lie in the state: as what Spark writes and
+   * reads without a class of its own, under names that no user has given. They are PackedRows if it
+   * has no form for a type.
    */
   static Encoder<InternalRow> stateEncoder(List<DataType> types) {
     StructType type = new StructType();
@@ -131,7 +142,10 @@ final class KeyedRows {
     return kept.isPacked() ? structEncoder(kept) : internally(internalEncoder(type));
   }
 
-  /** Returns how rows of a {@code type} lie in the state, each as one column: an UnconvertedRow when it is read. */
+  /**
+   * Returns how rows of a {@code type} lie in the state, each as one column:
+   * an UnconvertedRow when it is read.
+   */
   static Encoder<InternalRow> structEncoder(StructType type) {
     return structEncoder(StateType.of(type));
   }
@@ -149,12 +163,16 @@ final class KeyedRows {
       Attribute column = columns.get(position);
       Expression field = new GetStructField(row, position, new Some<>(column.name()));
       fields.add(
-          new Alias(field, column.name(), column.exprId(), column.qualifier(), new Some<>(column.metadata()), seq(List.of())));
+          new Alias(field, column.name(), column.exprId(),
+              column.qualifier(), new Some<>(column.metadata()), seq(List.of())));
     }
     return fields;
   }
 
-  /** Returns one value for all that SQL takes as equal: 0.0 and -0.0, each NaN, and maps that differ in the order of entries. */
+  /**
+   * Returns one value for all that SQL takes as equal: 0.0 and -0.0, each NaN,
+   * and maps that differ in the order of entries.
+   */
   static Expression normalized(Expression key) {
     Expression sorted =
         InsertMapSortExpression$.MODULE$.mapTypeExistsRecursively(key)
@@ -187,12 +205,15 @@ final class KeyedRows {
     List<Expression> written = new ArrayList<>(), read = new ArrayList<>();
     for (int position = 0; position < type.size(); position++) {
       Expression name = Literal$.MODULE$.apply(type.apply(position).name());
-      written.addAll(List.of(name, new GetStructField(new BoundReference(0, type, false), position, scala.Option.empty())));
+      written.addAll(
+          List.of(name, new GetStructField(new BoundReference(0, type, false),
+              position, scala.Option.empty())));
       read.addAll(List.of(name, new BoundReference(position, type.apply(position).dataType(), true)));
     }
     ExpressionEncoder<?> internal =
         new ExpressionEncoder<>(
-            rowEncoder(type).encoder(), new CreateNamedStruct(seq(written)), new CreateNamedStruct(seq(read)));
+            rowEncoder(type).encoder(), new CreateNamedStruct(seq(written)),
+            new CreateNamedStruct(seq(read)));
     return (ExpressionEncoder<Object>) internal;
   }
 
@@ -207,11 +228,13 @@ final class KeyedRows {
   }
 
   static Attribute attribute(String name, StructType type) {
-    return new AttributeReference(name, type, false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
+    return new AttributeReference(name, type,
+        false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
   }
 
   static Alias alias(Expression value, String name) {
-    return new Alias(value, name, NamedExpression.newExprId(), seq(List.of()), scala.Option.empty(), seq(List.of()));
+    return new Alias(value, name, NamedExpression.newExprId(),
+        seq(List.of()), scala.Option.empty(), seq(List.of()));
   }
 
   static <T> Seq<T> seq(List<? extends T> items) {

@@ -14,12 +14,15 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * The first rows of each task, which reads the others as well and gives none of them, but for the latest one in event time.
+ * The first rows of each task, which reads the others as well and gives none of them,
+ * but for the latest one in event time.
  *
- * <p>Spark's own limit reads no further: an operator below it would not store its state, nor would the watermark see the rows.
+ * <p>Spark's own limit reads no further: an operator below it would not store its state,
+ * nor would the watermark see the rows.
  */
 final class LeadingRows
-    extends AbstractFunction1<scala.collection.Iterator<Object>, scala.collection.Iterator<Object>> implements Serializable {
+    extends AbstractFunction1<scala.collection.Iterator<Object>,
+    scala.collection.Iterator<Object>> implements Serializable {
   private static final long serialVersionUID = 1L;
 
   private final int most;
@@ -30,7 +33,10 @@ final class LeadingRows
     this.eventTime = eventTime;
   }
 
-  /** Returns a plan of at most as many rows of a task; {@code eventTime} is the column whose latest row passes too, or negative. */
+  /**
+   * Returns a plan of at most as many rows of a task; {@code eventTime} is the column whose latest row
+   * passes too, or negative.
+   */
   static LogicalPlan of(LogicalPlan child, int most, int eventTime) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     NamedExpression row = KeyedRows.alias(KeyedRows.struct(columns), "row");

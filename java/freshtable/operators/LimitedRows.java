@@ -12,7 +12,10 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** The rows that come first, of rows that are only added: as many pass as fit, after those that are left out, and none after them. */
+/**
+ * The rows that come first, of rows that are only added: as many pass as fit, after those that are left out,
+ * and none after them.
+ */
 public final class LimitedRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
 
@@ -25,13 +28,18 @@ public final class LimitedRows extends RowKeeper {
     this.last = last;
   }
 
-  /** Returns a plan of the rows of each of the {@code keys} with the numbers {@code first} to {@code last}, from 1 on. */
-  public static LogicalPlan of(LogicalPlan child, List<Expression> keys, int first, int last, KeptState kept) {
+  /**
+   * Returns a plan of the rows of each of the {@code keys} with the numbers {@code first} to {@code last},
+   * from 1 on.
+   */
+  public static LogicalPlan of(
+      LogicalPlan child, List<Expression> keys, int first, int last, KeptState kept) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     int eventTime = EntryTimes.column(columns);
     // Of each task more would be sent to one in vain; what does not fit is read all the same.
     boolean leads = last < Integer.MAX_VALUE && keys.stream().allMatch(Expression::foldable);
-    LogicalPlan leading = leads ? LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1) : child;
+    LogicalPlan leading = leads
+        ? LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1) : child;
     return KeyedRows.transformed(leading, keys, columns, new LimitedRows(first, last, kept, eventTime));
   }
 

@@ -18,7 +18,8 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Lookup join of rows that change: what a row was joined with is kept, so that just that is taken back, whatever the table has then.
+ * Lookup join of rows that change: what a row was joined with is kept, so that just that is taken back,
+ * whatever the table has then.
  *
  * <p>The key is a whole row of the stream. Of equal rows any one is taken back.
  */
@@ -40,9 +41,11 @@ public final class LookupJoin extends RowKeeper {
   private record Added(byte kind, List<byte[]> results) {}
 
   /**
-   * Returns the plan of the join of a stream with a table: its columns, and the kind of the row as the last one.
+   * Returns the plan of the join of a stream with a table: its columns, and the kind of the row
+   * as the last one.
    *
-   * @param stream which of the inputs is the stream, 0 the left one and 1 the right one; its last column is the kind of the row
+   * @param stream which of the inputs is the stream, 0 the left one and 1 the right one;
+   *     its last column is the kind of the row
    */
   public static LogicalPlan of(Join join, int stream, KeptState kept) {
     return new LookupPlan(join, stream).of(kept);
@@ -63,7 +66,8 @@ public final class LookupJoin extends RowKeeper {
       times.came(row);
       byte kind = row.getByte(LookupPlan.KIND);
       if (RowKind.adds(kind)) {
-        add(row, added.computeIfAbsent(row.getLong(LookupPlan.ARRIVAL), each -> new Added(kind, new ArrayList<>())));
+        add(row, added.computeIfAbsent(row.getLong(LookupPlan.ARRIVAL),
+            each -> new Added(kind, new ArrayList<>())));
       } else {
         gone++;
         taken = kind;

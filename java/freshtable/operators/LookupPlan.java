@@ -24,12 +24,16 @@ import scala.Some;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The plan of a lookup join: Spark joins the rows that come, and gives those that go, and those that match none, by themselves.
+ * The plan of a lookup join: Spark joins the rows that come, and gives those that go,
+ * and those that match none, by themselves.
  *
  * <p>So the operator sees each row of the stream, whatever kind of join it is.
  */
 final class LookupPlan {
-  /** Where the rows that the operator takes have the number and the kind of the row of the stream, and what it is joined with. */
+  /**
+   * Where the rows that the operator takes have the number and the kind of the row of the stream,
+   * and what it is joined with.
+   */
   static final int ARRIVAL = 0;
   static final int KIND = 1;
   static final int RESULT = 2;
@@ -58,13 +62,15 @@ final class LookupPlan {
     LogicalPlan looked = new Project(KeyedRows.seq(table), input(1 - stream));
     LogicalPlan joined =
         new Join(
-            stream == 0 ? rows : looked, stream == 0 ? looked : rows, stream == 0 ? LeftOuter$.MODULE$ : RightOuter$.MODULE$,
+            stream == 0 ? rows : looked, stream == 0 ? looked : rows,
+            stream == 0 ? LeftOuter$.MODULE$ : RightOuter$.MODULE$,
             new Some<>(condition()), join.hint());
     List<Attribute> output = new ArrayList<>(CollectionConverters.asJava(join.output()));
     output.removeIf(column -> column.exprId().equals(kind.exprId()));
     CreateNamedStruct row = KeyedRows.struct(output);
     PackedRow result = new PackedRow(row.dataType().asNullable());
-    List<NamedExpression> taken = new ArrayList<>(List.of(arrival, kind, KeyedRows.alias(given(marked, result.packed(row)), "result")));
+    List<NamedExpression> taken =
+        new ArrayList<>(List.of(arrival, kind, KeyedRows.alias(given(marked, result.packed(row)), "result")));
     int eventTime = EntryTimes.column(columns);
     if (eventTime >= 0) {
       taken.add(columns.get(eventTime));

@@ -28,7 +28,8 @@ final class RankOrder implements Comparator<RankedRow> {
     if (compared != 0) {
       return compared;
     }
-    return ranking.latestFirst() ? Long.compare(rightArrival, leftArrival) : Long.compare(leftArrival, rightArrival);
+    return ranking.latestFirst()
+        ? Long.compare(rightArrival, leftArrival) : Long.compare(leftArrival, rightArrival);
   }
 
   /** Returns those of the rows, in order, that have the numbers from 1 to the last of the ranking. */
@@ -45,7 +46,10 @@ final class RankOrder implements Comparator<RankedRow> {
     return found;
   }
 
-  /** Returns the contents, each as often as it is there, of the {@code leading} rows that have the numbers of the ranking. */
+  /**
+   * Returns the contents, each as often as it is there, of the {@code leading} rows
+   * that have the numbers of the ranking.
+   */
   List<UnsafeRow> ranked(List<RankedRow> leading) {
     List<UnsafeRow> found = new ArrayList<>();
     long number = 0;
@@ -60,7 +64,9 @@ final class RankOrder implements Comparator<RankedRow> {
     return found;
   }
 
-  /** Returns as many rows as there are numbers, the first ones, in no order: each is there once or more often. */
+  /**
+   * Returns as many rows as there are numbers, the first ones, in no order: each is there once or more often.
+   */
   private Collection<RankedRow> first(Collection<RankedRow> rows) {
     if (rows.size() <= ranking.last()) {
       return rows;

@@ -2,7 +2,10 @@ package freshtable.operators;
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/** A row that is there {@code count} times, which is negative if more are taken back than come, and when it arrived. */
+/**
+ * A row that is there {@code count} times, which is negative if more are taken back than come,
+ * and when it arrived.
+ */
 final class RankedRow {
   final UnsafeRow row;
   long count;

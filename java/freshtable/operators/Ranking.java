@@ -16,13 +16,14 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Which rows of a key an operator gives: those with the numbers {@code first} to {@code last}, from 1 on, in the order of the
- * columns {@code order}.
+ * Which rows of a key an operator gives: those with the numbers {@code first} to {@code last}, from 1 on,
+ * in the order of the columns {@code order}.
  *
- * <p>Of rows that are equal in it, or of all rows if it has no columns, the one that arrived first comes first, or, with
- * {@code latestFirst}, the one that arrived last.
+ * <p>Of rows that are equal in it, or of all rows if it has no columns, the one that arrived first comes
+ * first, or, with {@code latestFirst}, the one that arrived last.
  */
-public record Ranking(List<SortOrder> order, boolean latestFirst, int first, int last) implements Serializable {
+public record Ranking(
+    List<SortOrder> order, boolean latestFirst, int first, int last) implements Serializable {
 
   /** Returns the ranking of rows that lie as those of {@code child}, of which the order has columns alone. */
   Ranking bound(LogicalPlan child) {

@@ -9,7 +9,10 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import scala.collection.Iterator;
 
-/** Top-n: of each key the rows with some of the first numbers in a ranking. What is kept for it depends on the input. */
+/**
+ * Top-n: of each key the rows with some of the first numbers in a ranking.
+ * What is kept for it depends on the input.
+ */
 abstract class Ranks extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
@@ -23,7 +26,10 @@ abstract class Ranks extends ExpiringProcessor {
   transient RankOrder order;
   private transient KeyTimer timer;
 
-  /** {@code ranking} is bound to the rows; {@code numbered} says whether those that are given have their number. */
+  /**
+   * {@code ranking} is bound to the rows; {@code numbered} says whether those that are given
+   * have their number.
+   */
   Ranks(RowShape shape, Ranking ranking, boolean numbered, KeptState kept) {
     this.shape = shape;
     this.ranking = ranking;
@@ -42,7 +48,8 @@ abstract class Ranks extends ExpiringProcessor {
   }
 
   @Override
-  public final Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
+  public final Iterator<InternalRow> handleInputRows(
+      InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
     timer.begin();
     times.begin(now);
     return changed(rows);

@@ -19,8 +19,8 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * Regular join: each row of one input with the rows of the other that it matches, whenever they come.
  *
- * <p>The rows of a batch are taken in an order of our own, in which the result does not depend on theirs: first what either side
- * takes out, then what it adds. A row that expires takes nothing back that was given.
+ * <p>The rows of a batch are taken in an order of our own, in which the result does not depend on theirs:
+ * first what either side takes out, then what it adds. A row that expires takes nothing back that was given.
  */
 public final class RegularJoin extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
@@ -48,9 +48,11 @@ public final class RegularJoin extends ExpiringProcessor {
   }
 
   /**
-   * Returns the plan of a join of two streams: its columns, and the kind of the row as a last one if it takes rows back.
+   * Returns the plan of a join of two streams: its columns, and the kind of the row as a last one
+   * if it takes rows back.
    *
-   * @param kinds which of the inputs, the left one and the right one, have the kind of the row as their last column
+   * @param kinds which of the inputs, the left one and the right one, have the kind of the row
+   *     as their last column
    * @param policies those by which rows of the inputs expire
    */
   public static LogicalPlan of(Join join, List<Boolean> kinds, List<TtlPolicy> policies) {
@@ -189,7 +191,9 @@ public final class RegularJoin extends ExpiringProcessor {
     }
   }
 
-  /** Changes the number of rows that an {@code entry} of a side matches, and so whether it is given by itself. */
+  /**
+   * Changes the number of rows that an {@code entry} of a side matches, and so whether it is given by itself.
+   */
   private void changeMatches(int side, JoinSide.Entry entry, long count, JoinResult result) {
     if (!alone[side] || count == 0) {
       return;
@@ -202,8 +206,11 @@ public final class RegularJoin extends ExpiringProcessor {
     }
   }
 
-  /** Gives a row of a side by itself that many times, if the join does so with rows that match so many others. */
-  private void changeAlone(int side, UnsafeRow row, long found, long count, boolean update, JoinResult result) {
+  /**
+   * Gives a row of a side by itself that many times, if the join does so with rows that match so many others.
+   */
+  private void changeAlone(
+      int side, UnsafeRow row, long found, long count, boolean update, JoinResult result) {
     if (alone[side] && kind.givesAlone(found)) {
       give(side, row, count, update && !kind.pairs, result);
     }

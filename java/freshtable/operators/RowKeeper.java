@@ -31,7 +31,8 @@ abstract class RowKeeper extends ExpiringProcessor {
   }
 
   @Override
-  public final Iterator<InternalRow> handleInputRows(InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
+  public final Iterator<InternalRow> handleInputRows(
+      InternalRow key, Iterator<InternalRow> rows, TimerValues now) {
     times.begin(now);
     return changed(rows);
   }

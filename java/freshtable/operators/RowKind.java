@@ -1,6 +1,9 @@
 package freshtable.operators;
 
-/** How a row changes the result before it: the codes are those of Flink's RowKind, in the last column of the rows of a changelog. */
+/**
+ * How a row changes the result before it: the codes are those of Flink's RowKind,
+ * in the last column of the rows of a changelog.
+ */
 final class RowKind {
   static final byte INSERT = 0;
   static final byte UPDATE_BEFORE = 1;

@@ -12,13 +12,17 @@ import org.apache.spark.sql.types.DataType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * How numbered rows lie: the columns of their content, the kind if they are changes, and the number of their arrival.
+ * How numbered rows lie: the columns of their content, the kind if they are changes,
+ * and the number of their arrival.
  *
  * @param eventTime the column that has their event time; negative if none does
  */
 record RowShape(DataType[] columns, boolean changes, int eventTime) implements Serializable {
 
-  /** Returns the shape of the rows of {@code child}, whose last column is the kind of change if they have one, once numbered. */
+  /**
+   * Returns the shape of the rows of {@code child}, whose last column is the kind of change if they have one,
+   * once numbered.
+   */
   static RowShape of(LogicalPlan child, boolean changes) {
     List<Attribute> output = CollectionConverters.asJava(child.output());
     int width = output.size() - (changes ? 1 : 0);
@@ -29,9 +33,13 @@ record RowShape(DataType[] columns, boolean changes, int eventTime) implements S
     return new RowShape(columns, changes, EntryTimes.column(output.subList(0, width)));
   }
 
-  /** Returns the columns of a changelog of these rows of {@code child}, with the further column {@code number} unless it is null. */
+  /**
+   * Returns the columns of a changelog of these rows of {@code child}, with the further column {@code number}
+   * unless it is null.
+   */
   List<Attribute> output(LogicalPlan child, Attribute number) {
-    List<Attribute> output = new ArrayList<>(CollectionConverters.asJava(child.output()).subList(0, columns.length));
+    List<Attribute> output = new ArrayList<>(
+        CollectionConverters.asJava(child.output()).subList(0, columns.length));
     if (number != null) {
       output.add(number);
     }
@@ -39,7 +47,10 @@ record RowShape(DataType[] columns, boolean changes, int eventTime) implements S
     return output;
   }
 
-  /** Returns what gives the content of a row, without kind and number, in a form of which equal bytes are equal rows. */
+  /**
+   * Returns what gives the content of a row, without kind and number, in a form of which equal
+   * bytes are equal rows.
+   */
   UnsafeProjection content() {
     return UnsafeProjection.create(columns);
   }

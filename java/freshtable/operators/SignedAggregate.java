@@ -54,7 +54,8 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
       return new Summing(sum.dataType(), sum.evalContext().evalMode(), adds, filter).of(sum.child());
     }
     if (function.aggregateFunction() instanceof Average average && isPlain(average.evalMode())) {
-      SignedAggregate sum = new Summing(average.sumDataType(), average.evalMode(), adds, filter).of(average.child());
+      SignedAggregate sum = new Summing(average.sumDataType(), average.evalMode(), adds, filter)
+          .of(average.child());
       AggregateExpression rows = counted(List.of(average.child()), adds, filter);
       List<AggregateExpression> functions = new ArrayList<>(sum.functions());
       functions.add(rows);
@@ -94,12 +95,15 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
   /** NaN and the infinities are counted: no subtraction takes one of them out of a sum. */
   private static SignedAggregate floatingSum(Expression number, Attribute adds, Option<Expression> filter) {
     Expression value = cast(number, DataTypes.DoubleType);
-    Literal most = Literal$.MODULE$.apply(Double.POSITIVE_INFINITY), least = Literal$.MODULE$.apply(Double.NEGATIVE_INFINITY);
-    Expression isMost = new EqualTo(value, most), isLeast = new EqualTo(value, least), isNone = new IsNaN(value);
+    Literal most = Literal$.MODULE$.apply(Double.POSITIVE_INFINITY),
+        least = Literal$.MODULE$.apply(Double.NEGATIVE_INFINITY);
+    Expression isMost = new EqualTo(value, most),
+        isLeast = new EqualTo(value, least), isNone = new IsNaN(value);
     Expression finite = new If(new Or(isNone, new Or(isMost, isLeast)), Literal$.MODULE$.apply(0.0), value);
     AggregateExpression sum = summed(signed(finite, adds), filter);
     AggregateExpression nones = countedIf(isNone, adds, filter);
-    AggregateExpression greatest = countedIf(isMost, adds, filter), smallest = countedIf(isLeast, adds, filter);
+    AggregateExpression greatest = countedIf(isMost, adds, filter),
+        smallest = countedIf(isLeast, adds, filter);
     Expression none = new Or(isPositive(nones), new And(isPositive(greatest), isPositive(smallest)));
     Expression infinite = new If(isPositive(smallest), least, sum.resultAttribute());
     Expression result =
@@ -107,7 +111,8 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
     return new SignedAggregate(List.of(sum, nones, greatest, smallest), result);
   }
 
-  private static AggregateExpression counted(List<Expression> values, Attribute adds, Option<Expression> filter) {
+  private static AggregateExpression counted(
+      List<Expression> values, Attribute adds, Option<Expression> filter) {
     Expression all = null;
     for (Expression value : values) {
       if (value.nullable()) {
@@ -118,13 +123,15 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
     return summed(all == null ? one : new If(all, one, Literal$.MODULE$.apply(0L)), filter);
   }
 
-  private static AggregateExpression countedIf(Expression condition, Attribute adds, Option<Expression> filter) {
+  private static AggregateExpression countedIf(
+      Expression condition, Attribute adds, Option<Expression> filter) {
     Literal zero = Literal$.MODULE$.apply(0L);
     return summed(new If(condition, signed(Literal$.MODULE$.apply(1L), adds), zero), filter);
   }
 
   private static AggregateExpression summed(Expression value, Option<Expression> filter) {
-    return new AggregateExpression(new Sum(value), Partial$.MODULE$, false, filter, NamedExpression.newExprId());
+    return new AggregateExpression(new Sum(value),
+        Partial$.MODULE$, false, filter, NamedExpression.newExprId());
   }
 
   private static Expression signed(Expression value, Attribute adds) {
@@ -136,7 +143,8 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
   }
 
   private static Expression orZero(AggregateExpression rows) {
-    return new Coalesce(KeyedRows.<Expression>seq(List.of(rows.resultAttribute(), Literal$.MODULE$.apply(0L))));
+    return new Coalesce(
+        KeyedRows.<Expression>seq(List.of(rows.resultAttribute(), Literal$.MODULE$.apply(0L))));
   }
 
   private static Expression cast(Expression value, DataType type) {

@@ -10,10 +10,12 @@ import org.apache.spark.sql.types.DataType;
 import scala.collection.Iterator;
 
 /**
- * The one row of each key that stands first in a ranking, of rows that are only added: deduplication, and a rank of 1.
+ * The one row of each key that stands first in a ranking, of rows that are only added:
+ * deduplication, and a rank of 1.
  *
- * <p>Of upserts, the last row of a key says what it does to the one that is kept: it takes its place, or removes it. So upserts
- * become a changelog of whole rows; a row that removes may have values in the columns of its key alone.
+ * <p>Of upserts, the last row of a key says what it does to the one that is kept: it takes its place,
+ * or removes it. So upserts become a changelog of whole rows; a row that removes may have values in the
+ * columns of its key alone.
  */
 public final class SingleRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
@@ -35,7 +37,10 @@ public final class SingleRows extends RowKeeper {
     return of(child, keys, ranking, kept, RowShape.of(child, false));
   }
 
-  /** Returns a changelog of rows of which each, by the kind in its last column, sets or removes the row of its key. */
+  /**
+   * Returns a changelog of rows of which each, by the kind in its last column,
+   * sets or removes the row of its key.
+   */
   public static LogicalPlan normalized(LogicalPlan child, List<Expression> keys, KeptState kept) {
     return of(child, keys, new Ranking(List.of(), true, 1, 1), kept, RowShape.of(child, true));
   }

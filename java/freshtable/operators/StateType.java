@@ -15,8 +15,8 @@ import scala.Some;
 import scala.util.Try;
 
 /**
- * A type of rows, and how these lie in a state: as they are, or as PackedRows if the schema that Spark keeps of a state has no form
- * for the type.
+ * A type of rows, and how these lie in a state: as they are, or as PackedRows if the schema
+ * that Spark keeps of a state has no form for the type.
  *
  * <p>It has none for VARIANT, for intervals, and for a MAP whose keys are no texts.
  */
@@ -27,7 +27,8 @@ final class StateType {
 
   private StateType(StructType type) {
     this.type = type;
-    packed = Try.apply(() -> SchemaConverters.toAvroTypeWithDefaults(type)).isFailure() ? new PackedRow(type) : null;
+    packed = Try.apply(() -> SchemaConverters.toAvroTypeWithDefaults(type)).isFailure()
+        ? new PackedRow(type) : null;
   }
 
   static StateType of(StructType type) {
@@ -57,7 +58,9 @@ final class StateType {
     return packed == null ? row : packed.packed(row);
   }
 
-  /** Returns the expression of the InternalRow for what lies in the state, an expression of {@code stored}. */
+  /**
+   * Returns the expression of the InternalRow for what lies in the state, an expression of {@code stored}.
+   */
   Expression read(Expression stored) {
     return UnconvertedRow.expression(packed == null ? stored : packed.unpacked(stored));
   }
@@ -78,6 +81,7 @@ final class StateType {
       return key;
     }
     Expression value = new GetStructField(packed.unpacked(stored), 0, Option.empty());
-    return new Alias(value, key.name(), key.exprId(), key.qualifier(), new Some<>(key.metadata()), KeyedRows.seq(List.of()));
+    return new Alias(value, key.name(), key.exprId(),
+        key.qualifier(), new Some<>(key.metadata()), KeyedRows.seq(List.of()));
   }
 }

@@ -4,10 +4,11 @@ import java.io.Serializable;
 import org.apache.spark.sql.streaming.TimeMode;
 
 /**
- * When an entry of a state is gone: {@code ttlMillis} after it was created, or after the last access that the policy names, in
- * event time or in processing time.
+ * When an entry of a state is gone: {@code ttlMillis} after it was created, or after the last access
+ * that the policy names, in event time or in processing time.
  */
-public record TtlPolicy(long ttlMillis, boolean byReads, boolean byWrites, boolean inEventTime) implements Serializable {
+public record TtlPolicy(
+    long ttlMillis, boolean byReads, boolean byWrites, boolean inEventTime) implements Serializable {
   /** The expiry of what is kept for ever. */
   static final long NEVER = Long.MAX_VALUE;
 

@@ -9,7 +9,8 @@ import org.apache.spark.sql.types.ObjectType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A row that Spark gives as it lies in its buffer, structs inside it as well: it holds until the next one comes.
+ * A row that Spark gives as it lies in its buffer, structs inside it as well:
+ * it holds until the next one comes.
  *
  * <p>Of any other struct Spark copies each column into an object of its own first.
  */
@@ -24,7 +25,8 @@ public final class UnconvertedRow {
   /** Returns the expression of an object that is the row which {@code struct} gives. */
   static Expression expression(Expression struct) {
     return new StaticInvoke(
-        UnconvertedRow.class, new ObjectType(InternalRow.class), "of", CollectionConverters.asScala(List.of(struct)).toSeq(),
+        UnconvertedRow.class, new ObjectType(InternalRow.class),
+        "of", CollectionConverters.asScala(List.of(struct)).toSeq(),
         CollectionConverters.<AbstractDataType>asScala(List.of()).toSeq(), true, true, true,
         scala.Option.empty());
   }

@@ -23,7 +23,8 @@ import org.apache.spark.sql.types.LongType;
 import scala.math.BigDecimal$;
 
 /**
- * Sums of numbers as large as their type allows, in two halves: what one row adds too much another one takes out again.
+ * Sums of numbers as large as their type allows, in two halves:
+ * what one row adds too much another one takes out again.
  *
  * <p>A sum in its own type fails, or stays NULL for ever, where it is too large between two rows of a batch.
  */
@@ -39,7 +40,8 @@ public final class WideSum {
 
   /** Returns whether a sum of values of that {@code type} has to be in two halves. */
   static boolean isNeeded(DataType type) {
-    return type instanceof LongType || type instanceof DecimalType decimal && decimal.precision() > ROOMY_PRECISION;
+    return type instanceof LongType || type instanceof DecimalType decimal
+        && decimal.precision() > ROOMY_PRECISION;
   }
 
   /** Returns the higher half of a {@code value}, which may be negative. */
@@ -58,11 +60,15 @@ public final class WideSum {
     return call(DataTypes.LongType, "lowOf", value);
   }
 
-  /** Returns the sum of that {@code type} whose halves are the sums of the halves; one that it cannot hold is as in {@code mode}. */
+  /**
+   * Returns the sum of that {@code type} whose halves are the sums of the halves;
+   * one that it cannot hold is as in {@code mode}.
+   */
   static Expression whole(Expression high, Expression low, DataType type, scala.Enumeration.Value mode) {
     Expression fails = Literal$.MODULE$.apply(mode.equals(EvalMode.ANSI()));
     if (type instanceof DecimalType decimal) {
-      Expression precision = Literal$.MODULE$.apply(decimal.precision()), scale = Literal$.MODULE$.apply(decimal.scale());
+      Expression precision = Literal$.MODULE$.apply(decimal.precision()),
+          scale = Literal$.MODULE$.apply(decimal.scale());
       return call(type, "wholeOf", high, low, precision, scale, fails);
     }
     if (type instanceof DoubleType) {
@@ -92,8 +98,10 @@ public final class WideSum {
 
   /** Returns a sum of DECIMALs; one that is too large is an error, or NULL. */
   public static Decimal wholeOf(Decimal high, long low, int precision, int scale, boolean fails) {
-    BigInteger unscaled = high.toJavaBigDecimal().unscaledValue().multiply(DECIMAL_LOW).add(BigInteger.valueOf(low));
-    Decimal whole = Decimal.apply(BigDecimal$.MODULE$.javaBigDecimal2bigDecimal(new BigDecimal(unscaled, scale)));
+    BigInteger unscaled = high.toJavaBigDecimal()
+        .unscaledValue().multiply(DECIMAL_LOW).add(BigInteger.valueOf(low));
+    Decimal whole = Decimal.apply(
+        BigDecimal$.MODULE$.javaBigDecimal2bigDecimal(new BigDecimal(unscaled, scale)));
     return whole.toPrecision(precision, scale, Decimal.ROUND_HALF_UP(), !fails, null);
   }
 
@@ -107,7 +115,8 @@ public final class WideSum {
 
   private static Expression call(DataType type, String method, Expression... arguments) {
     return new StaticInvoke(
-        WideSum.class, type, method, KeyedRows.<Expression>seq(List.of(arguments)), KeyedRows.<AbstractDataType>seq(List.of()),
+        WideSum.class, type, method, KeyedRows.<Expression>seq(List.of(arguments)),
+        KeyedRows.<AbstractDataType>seq(List.of()),
         true, true, true, scala.Option.empty());
   }
 }

@@ -12,8 +12,8 @@ import scala.runtime.AbstractPartialFunction;
 /**
  * Writes {@code a IN (…)} with a long list as several with short ones, joined by OR, which means the same.
  *
- * <p>Spark's {@code toJSON()} looks up each child of an expression among all of its children: of a list of 8,000 literals it takes
- * seconds, of twice as many four times as long.
+ * <p>Spark's {@code toJSON()} looks up each child of an expression among all of its children:
+ * of a list of 8,000 literals it takes seconds, of twice as many four times as long.
  */
 public final class ShortLists extends AbstractPartialFunction<Expression, Expression> {
   private static final int MOST = 64;

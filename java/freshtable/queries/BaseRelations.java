@@ -47,8 +47,8 @@ public final class BaseRelations {
   }
 
   /**
-   * Returns a JSON array: the {@code name} of each relation, null for one without a name; of a table of Iceberg's, the names of its
-   * {@code columns} by the ids of their attributes in the plan.
+   * Returns a JSON array: the {@code name} of each relation, null for one without a name;
+   * of a table of Iceberg's, the names of its {@code columns} by the ids of their attributes in the plan.
    */
   public String facts() {
     return facts.toString();
@@ -59,7 +59,10 @@ public final class BaseRelations {
     return tables;
   }
 
-  /** Returns the names of the identifier fields of the table of Iceberg's that a query gives as it is, as a JSON array. */
+  /**
+   * Returns the names of the identifier fields of the table of Iceberg's that a query gives as it is,
+   * as a JSON array.
+   */
   public static String identifierFields(Dataset<?> query) throws JsonProcessingException {
     LogicalPlan plan = query.queryExecution().analyzed();
     LogicalPlan relation = plan instanceof SubqueryAlias alias ? alias.child() : plan;
@@ -109,7 +112,8 @@ public final class BaseRelations {
     if (table instanceof SparkTable iceberg) {
       tables.set(tables.size() - 1, iceberg.table());
       ObjectNode columns = relation.putObject("columns");
-      CollectionConverters.asJava(output).forEach(each -> columns.put(Long.toString(each.exprId().id()), each.name()));
+      CollectionConverters.asJava(output)
+          .forEach(each -> columns.put(Long.toString(each.exprId().id()), each.name()));
     }
   }
 

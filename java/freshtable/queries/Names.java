@@ -24,7 +24,10 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What the names of a session stand for: a name is a JSON array of its parts, the first of which is a catalog. */
+/**
+ * What the names of a session stand for: a name is a JSON array of its parts,
+ * the first of which is a catalog.
+ */
 public final class Names {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final String SESSION_CATALOG = "spark_catalog";
@@ -51,10 +54,14 @@ public final class Names {
   /** Returns a temporary view as JSON, null for the name of anything else, and for a view without a query. */
   public static String temporaryView(SparkSession session, String name) throws JsonProcessingException {
     Option<TemporaryViewRelation> view = session.sessionState().catalog().getRawTempView(name);
-    return view.isDefined() && view.get().tableMeta().viewText().isDefined() ? facts(view.get().tableMeta()) : null;
+    return view.isDefined() && view.get().tableMeta().viewText().isDefined()
+        ? facts(view.get().tableMeta()) : null;
   }
 
-  /** Returns the names of the tables and views of a namespace, and of the temporary views if its catalog has views, as JSON. */
+  /**
+   * Returns the names of the tables and views of a namespace, and of the temporary views
+   * if its catalog has views, as JSON.
+   */
   public static String relations(SparkSession session, String namespace) throws Exception {
     String[] parts = JSON.readValue(namespace, String[].class);
     String[] levels = Arrays.copyOfRange(parts, 1, parts.length);
@@ -82,7 +89,8 @@ public final class Names {
   /** Returns whether a function is built in, or temporary. */
   public static boolean isBuiltIn(SparkSession session, String name) {
     SessionCatalog functions = session.sessionState().catalog();
-    return functions.lookupBuiltinOrTempFunction(name).isDefined() || functions.lookupBuiltinOrTempTableFunction(name).isDefined();
+    return functions.lookupBuiltinOrTempFunction(name).isDefined()
+        || functions.lookupBuiltinOrTempTableFunction(name).isDefined();
   }
 
   /** Returns what Spark's own catalog says of a function, null if it does not have the function. */

@@ -57,8 +57,9 @@ public final class QueryNames {
   }
 
   /**
-   * Returns {@code relations} with their positions, {@code functions}, the number of clauses {@code with}, and whether IDENTIFIER() hides
-   * names; else {@code command} is true, or {@code stream} is the name of a relation that is read as a stream.
+   * Returns {@code relations} with their positions, {@code functions}, the number of clauses {@code with},
+   * and whether IDENTIFIER() hides names; else {@code command} is true, or {@code stream} is the name of a
+   * relation that is read as a stream.
    */
   public static String of(LogicalPlan plan) {
     QueryNames query = new QueryNames();

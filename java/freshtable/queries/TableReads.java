@@ -12,7 +12,10 @@ import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.Table;
 import org.apache.iceberg.TableUtil;
 
-/** What tables have now, read of each apart from the others; an answer is the JSON of what {@code LimitedReads} returns. */
+/**
+ * What tables have now, read of each apart from the others;
+ * an answer is the JSON of what {@code LimitedReads} returns.
+ */
 public final class TableReads {
   private static final LimitedReads READS = new LimitedReads();
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -22,7 +25,8 @@ public final class TableReads {
   /** Reads where the current metadata of tables is. */
   public static String locations(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(
-        tables, table -> ((HasTableOperations) table).operations().refresh().metadataFileLocation(), waitMs, limitMs, false);
+        tables, table -> ((HasTableOperations) table).operations().refresh().metadataFileLocation(),
+        waitMs, limitMs, false);
   }
 
   /** Brings tables to their current metadata. */
@@ -38,13 +42,17 @@ public final class TableReads {
         false);
   }
 
-  /** Brings tables to their current metadata and reads their uuid, the id of their schema and their snapshot: a fresh text. */
+  /**
+   * Brings tables to their current metadata and reads their uuid, the id of their schema and their snapshot:
+   * a fresh text.
+   */
   public static String versions(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(tables, table -> version((Table) table), waitMs, limitMs, true);
   }
 
   /** Reads a text of each object by a function. */
-  public static String of(List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
+  public static String of(
+      List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
       throws InterruptedException, JsonProcessingException {
     return JSON.writeValueAsString(READS.of(objects, function, waitMs, limitMs, fresh));
   }
@@ -55,13 +63,18 @@ public final class TableReads {
     return snapshot == null ? "" : Long.toString(snapshot.snapshotId());
   }
 
-  /** Returns the snapshot of a branch or tag, as of the last refresh of its table; without one the place of the table's metadata. */
+  /**
+   * Returns the snapshot of a branch or tag, as of the last refresh of its table;
+   * without one the place of the table's metadata.
+   */
   public static String moving(Table table, String reference) {
     SnapshotRef found = reference == null ? null : table.refs().get(reference);
     return found == null ? TableUtil.metadataFileLocation(table) : Long.toString(found.snapshotId());
   }
 
-  /** Returns a snapshot of a table in the form in which Iceberg stores it, null if the table does not have it. */
+  /**
+   * Returns a snapshot of a table in the form in which Iceberg stores it, null if the table does not have it.
+   */
   public static String stored(Table table, long id) {
     Snapshot snapshot = table.snapshot(id);
     return snapshot == null ? null : SnapshotParser.toJson(snapshot);
@@ -71,6 +84,7 @@ public final class TableReads {
     table.refresh();
     Snapshot snapshot = table.currentSnapshot();
     String text = snapshot == null ? "null" : SnapshotParser.toJson(snapshot);
-    return "{\"uuid\": \"%s\", \"schema\": %s, \"snapshot\": %s}".formatted(table.uuid(), table.schema().schemaId(), text);
+    return "{\"uuid\": \"%s\", \"schema\": %s, \"snapshot\": %s}".formatted(
+        table.uuid(), table.schema().schemaId(), text);
   }
 }

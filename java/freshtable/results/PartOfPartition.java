@@ -6,8 +6,8 @@ import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.function.Function2;
 
 /**
- * The next messages of each partition of a result, as many as have so many bytes, at least one. A mark of one byte ends them: whether
- * the partition has more. No message of Arrow's is as short.
+ * The next messages of each partition of a result, as many as have so many bytes, at least one.
+ * A mark of one byte ends them: whether the partition has more. No message of Arrow's is as short.
  */
 public final class PartOfPartition implements Function2<Integer, Iterator<byte[]>, Iterator<byte[]>> {
   private static final long serialVersionUID = 1L;
@@ -26,8 +26,12 @@ public final class PartOfPartition implements Function2<Integer, Iterator<byte[]
     this.most = most;
   }
 
-  /** Returns parts of all partitions, the first ones but of {@code begun}, of which so many messages have been received before. */
-  public static JavaRDD<byte[]> of(JavaRDD<byte[]> partitions, int begun, long messages, long bytes, long most) {
+  /**
+   * Returns parts of all partitions, the first ones but of {@code begun}, of which so many messages have
+   * been received before.
+   */
+  public static JavaRDD<byte[]> of(
+      JavaRDD<byte[]> partitions, int begun, long messages, long bytes, long most) {
     return partitions.mapPartitionsWithIndex(new PartOfPartition(begun, messages, bytes, most), true);
   }
 
@@ -48,7 +52,8 @@ public final class PartOfPartition implements Function2<Integer, Iterator<byte[]
     }
     if (skipped != bytes) {
       throw new IllegalStateException(
-          "Files of the query were changed while its result was fetched: its rows are others than before. Repeat the statement.");
+          "Files of the query were changed while its result was fetched: its rows are others than before. "
+          + "Repeat the statement.");
     }
   }
 

@@ -25,10 +25,16 @@ import org.apache.spark.sql.execution.datasources.v2.FileScan;
 import scala.collection.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Which results may come in parts: those whose partitions give the same rows in the same order when they are computed again. */
+/**
+ * Which results may come in parts: those whose partitions give the same rows in the same order
+ * when they are computed again.
+ */
 public final class Repeatable {
   private static final long MEBIBYTE = 1 << 20;
-  /** The JVM of a driver that is its own executor has a task's result up to five times, and needs memory for other things. */
+  /**
+   * The JVM of a driver that is its own executor has a task's result up to five times,
+   * and needs memory for other things.
+   */
   private static final int COPIES = 8;
   /** Plans that give the rows of their inputs in an order that depends on these alone. */
   private static final Set<Class<?>> STEPS =
@@ -43,7 +49,8 @@ public final class Repeatable {
           UnionExec.class,
           WholeStageCodegenExec.class);
 
-  private static final Set<Class<?>> SOURCES = Set.of(FileSourceScanExec.class, LocalTableScanExec.class, RangeExec.class);
+  private static final Set<Class<?>> SOURCES =
+      Set.of(FileSourceScanExec.class, LocalTableScanExec.class, RangeExec.class);
   private static final String ICEBERG = "org.apache.iceberg.spark.source.";
 
   private Repeatable() {}
@@ -60,7 +67,10 @@ public final class Repeatable {
         && items(plan.children()).stream().allMatch(Repeatable::repeats);
   }
 
-  /** Returns whether the expression calls code of users, which Spark takes to be deterministic unless they say otherwise. */
+  /**
+   * Returns whether the expression calls code of users, which Spark takes to be deterministic
+   * unless they say otherwise.
+   */
   private static boolean callsUsers(Expression expression) {
     return expression instanceof UserDefinedExpression
         || expression instanceof UserDefinedGenerator

@@ -22,17 +22,19 @@ _RESERVED = {
     "else", "end", "escape", "except", "exists", "false", "fetch", "filter", "for", "foreign", "from", "full",
     "function", "grant", "group", "grouping", "having", "in", "inner", "insert", "intersect", "interval",
     "into", "is", "join", "lateral", "leading", "left", "like", "limit", "local", "map", "minus", "natural",
-    "no", "not", "null", "of", "offset", "on", "only", "or", "order", "outer", "overlaps", "percent", "primary",
-    "qualify", "range", "references", "right", "rollup", "row", "rows", "select", "semi", "session_user", "set",
-    "sets", "some", "start", "struct", "table", "tablesample", "then", "time", "to", "trailing", "true",
-    "truncate", "union", "unique", "unknown", "unpivot", "update", "user", "using", "values", "when", "where",
-    "window", "with", "within",
+    "no", "not", "null", "of", "offset", "on", "only", "or", "order", "outer", "overlaps", "percent",
+    "primary", "qualify", "range", "references", "right", "rollup", "row", "rows", "select", "semi",
+    "session_user", "set", "sets", "some", "start", "struct", "table", "tablesample", "then", "time", "to",
+    "trailing", "true", "truncate", "union", "unique", "unknown", "unpivot", "update", "user", "using",
+    "values", "when", "where", "window", "with", "within",
 }
 # fmt: on
 
 
 class SparkIdentifierPreparer(compiler.IdentifierPreparer):
-    """Quotes names with back quotes; a schema may be `catalog.schema`, two names, and one in back quotes is one name."""
+    """Quotes names with back quotes; a schema may be `catalog.schema`, two names,
+    and one in back quotes is one name.
+    """
 
     reserved_words = _RESERVED
 
@@ -41,7 +43,9 @@ class SparkIdentifierPreparer(compiler.IdentifierPreparer):
 
     def quote_schema(self, schema: str, force: Any = None) -> str:
         is_one_name = schema.startswith("`") and schema.endswith("`")
-        return ".".join(self.quote(part) for part in ([unquote(schema)] if is_one_name else schema.split(".")))
+        return ".".join(
+            self.quote(part) for part in ([unquote(schema)] if is_one_name else schema.split("."))
+        )
 
 
 def _operator(form: str) -> Any:
@@ -81,7 +85,9 @@ class SparkCompiler(compiler.SQLCompiler):
     visit_regexp_replace_op_binary = _operator("regexp_replace({}, {})")
 
     def render_literal_value(self, value: Any, type_: Any) -> str:
-        if isinstance(type_, (sqltypes.String, sqltypes.Integer, sqltypes.Float)) and isinstance(value, _LITERALS):
+        if isinstance(type_, (sqltypes.String, sqltypes.Integer, sqltypes.Float)) and isinstance(
+            value, _LITERALS
+        ):
             return literal(value)
         if isinstance(type_, sqltypes.Date) and isinstance(value, datetime):
             return literal(value.date())
@@ -109,7 +115,9 @@ class SparkDDLCompiler(compiler.DDLCompiler):
         return ""
 
     def post_create_table(self, table: Table) -> str:
-        """Return the clauses behind the columns: options `freshtable_using`, `…_partitioned_by`, `…_tblproperties`."""
+        """Return the clauses behind the columns: options `freshtable_using`, `…_partitioned_by`,
+        `…_tblproperties`.
+        """
         options = table.dialect_options["freshtable"]
         text = f"\nUSING {options['using']}"
         if options["partitioned_by"]:

@@ -21,8 +21,8 @@ _LOST = {"SESSION_LOST", "GATEWAY_FAILED"}
 class FreshtableDialect(SparkReflection):
     """Spark SQL through the gateway: no transactions, no keys, no RETURNING; every statement commits itself.
 
-    URL: `freshtable://host:port/catalog/schema?token=…`; `secure=true` means https, other parameters are properties
-    of the session.
+    URL: `freshtable://host:port/catalog/schema?token=…`; `secure=true` means https,
+    other parameters are properties of the session.
     """
 
     name, driver = "freshtable", "gateway"

@@ -14,7 +14,8 @@ from sqlalchemy.engine.interfaces import ReflectedColumn, ReflectedTableComment
 from mt_core.base.rowset import Column
 from mt_core.client.dialect.types import column_type
 
-# Clauses of SHOW CREATE TABLE, each at the beginning of a line. Tokens would not do: it does not quote all names.
+# Clauses of SHOW CREATE TABLE, each at the beginning of a line. Tokens would not do:
+# it does not quote all names.
 _COMMENT = re.compile(r"^COMMENT '(.*?)(?<!\\)'$", re.MULTILINE | re.DOTALL)
 _QUERY = re.compile(r"^AS\s(.*)", re.MULTILINE | re.DOTALL)
 _DEFINITION = "SHOW CREATE TABLE {}"
@@ -51,14 +52,20 @@ class SparkReflection(DefaultDialect):
         return [name for name, temporary in self._names(connection, "VIEWS", schema) if temporary]
 
     @reflection.cache
-    def get_materialized_view_names(self, connection: Connection, schema: str | None = None, **kw: Any) -> list[str]:
-        """Return the names of materialized tables; without *schema* those of the present one, as of other tables."""
+    def get_materialized_view_names(
+        self, connection: Connection, schema: str | None = None, **kw: Any
+    ) -> list[str]:
+        """Return the names of materialized tables; without *schema* those of the present one,
+        as of other tables.
+        """
         # Unlike SHOW TABLES, the statement lists all schemas without IN.
         within = self._get_default_schema_name(connection) if schema is None else schema
         return [name for name, _ in self._names(connection, "MATERIALIZED TABLES", within)]
 
     @reflection.cache
-    def has_table(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> bool:
+    def has_table(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> bool:
         try:
             self._columns(connection, table_name, schema)
         except exc.NoSuchTableError:
@@ -90,21 +97,27 @@ class SparkReflection(DefaultDialect):
         return {"text": comment[1].replace("\\'", "'") or None if comment else None}
 
     @reflection.cache
-    def get_view_definition(self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any) -> str:
+    def get_view_definition(
+        self, connection: Connection, view_name: str, schema: str | None = None, **kw: Any
+    ) -> str:
         definition = str(self._ask(connection, _DEFINITION, view_name, schema).scalar_one())
         query = _QUERY.search(definition)
         if query is None or not definition.startswith("CREATE VIEW"):
             raise exc.NoSuchTableError(view_name)
         return query[1].strip()
 
-    def get_indexes(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+    def get_indexes(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> Any:
         """Return an empty list if the table exists; raises NoSuchTableError."""
         self.get_columns(connection, table_name, schema, **kw)
         return []
 
     get_foreign_keys = get_unique_constraints = get_check_constraints = get_indexes
 
-    def get_pk_constraint(self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any) -> Any:
+    def get_pk_constraint(
+        self, connection: Connection, table_name: str, schema: str | None = None, **kw: Any
+    ) -> Any:
         return {"constrained_columns": self.get_indexes(connection, table_name, schema, **kw), "name": None}
 
     def _names(self, connection: Connection, kind: str, schema: str | None) -> Iterator[tuple[str, bool]]:
@@ -123,7 +136,9 @@ class SparkReflection(DefaultDialect):
 
     def _ask(self, connection: Connection, statement: str, name: str, schema: str | None) -> Any:
         quote = self.identifier_preparer
-        path = f"{quote.quote_schema(schema)}.{quote.quote(name)}" if schema is not None else quote.quote(name)
+        path = (
+            f"{quote.quote_schema(schema)}.{quote.quote(name)}" if schema is not None else quote.quote(name)
+        )
         try:
             return connection.exec_driver_sql(statement.format(path))
         except exc.ProgrammingError as cause:

@@ -1,4 +1,6 @@
-"""Column types of SQLAlchemy: those that it lacks, their names in Spark SQL, and the type of a column of a result."""
+"""Column types of SQLAlchemy: those that it lacks, their names in Spark SQL,
+and the type of a column of a result.
+"""
 
 # SQLAlchemy finds what to call by the names of types, which are in capitals.
 # ruff: noqa: N801, N802, N815
@@ -118,7 +120,9 @@ class SparkTypeCompiler(compiler.GenericTypeCompiler):
     visit_INTERVAL_DAY_TIME = _named("INTERVAL DAY TO SECOND")
     visit_INTERVAL_YEAR_MONTH = _named("INTERVAL YEAR TO MONTH")
     visit_VARIANT = _named("VARIANT")
-    visit_string = visit_unicode = visit_unicode_text = visit_text = visit_enum = visit_uuid = _named("STRING")
+    visit_string = visit_unicode = visit_unicode_text = visit_text = visit_enum = visit_uuid = _named(
+        "STRING"
+    )
     visit_TEXT = visit_CLOB = visit_JSON = visit_UUID = visit_NVARCHAR = visit_NCHAR = _named("STRING")
 
     def visit_VARCHAR(self, type_: Any, **kw: Any) -> str:

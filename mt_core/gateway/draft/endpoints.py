@@ -1,6 +1,8 @@
-"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs, beside the released endpoints.
+"""The draft of FLIP-91 on /v1: sessions, statements with their results, and jobs,
+beside the released endpoints.
 
-The endpoints that open sessions and begin statements accept and answer the fields of both (docs/decisions/0010).
+The endpoints that open sessions and begin statements accept and answer the fields of both
+(docs/decisions/0010).
 """
 
 from __future__ import annotations
@@ -70,14 +72,16 @@ JOB_STATUS = {
 
 
 def draft_router(services: GatewayServices) -> APIRouter:
-    """Return the endpoints of the draft, and those by which released clients of v1 open sessions and begin statements."""
+    """Return the endpoints of the draft, and those by which released clients of v1 open sessions
+    and begin statements.
+    """
     router = direct_router()
     _add_beginnings(router, services)
     _add_jobs(router, services)
     return router
 
 
-# ------------------------------------------------------------------------------------------------- sessions and statements
+# ------------------------------------------------------------------------------------ sessions and statements
 
 
 def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
@@ -92,9 +96,12 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
         return JsonAnswer({"sessionHandle": session.handle, "session_id": session.handle})
 
     @router.post(
-        "/sessions/{session_handle}/statements", **described("Begin a statement", DRAFT_BEGUN, body=DRAFT_STATEMENT)
+        "/sessions/{session_handle}/statements",
+        **described("Begin a statement", DRAFT_BEGUN, body=DRAFT_STATEMENT),
     )
-    async def execute_statement(request: Request, session: SessionHandle, body: JsonBody, caller: Caller) -> JsonAnswer:
+    async def execute_statement(
+        request: Request, session: SessionHandle, body: JsonBody, caller: Caller
+    ) -> JsonAnswer:
         target = services.sessions.get(session)
         operation = await short(lambda: _submit(services, target, body, caller, at_once=target in drafted))
         answer = {"operationHandle": operation.handle, "statement_types": [operation.statement.type]}
@@ -110,13 +117,17 @@ def _add_beginnings(router: APIRouter, services: GatewayServices) -> None:
             return JsonAnswer(answer)
         return await short(lambda: JsonAnswer(answer | _finished(services, target, operation)))
 
-    @router.post("/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT))
+    @router.post(
+        "/statements", **described("Run a statement without a session", DRAFT_DONE, body=DRAFT_STATEMENT)
+    )
     async def execute_alone(request: Request, body: JsonBody, caller: Caller) -> JsonAnswer:
         session, operation = await short(lambda: _begin_alone(services, body, caller))
         try:
             page = await _rows_of(operation, partial(_in_use, services, session), request)
             # A client that has disconnected needs no result: the statement ends with its session.
-            answer = {} if page is None else await short(lambda: _finished(services, session, operation, page))
+            answer = (
+                {} if page is None else await short(lambda: _finished(services, session, operation, page))
+            )
             return JsonAnswer(answer)
         finally:
             await short(lambda: services.sessions.close(session.handle))
@@ -128,11 +139,17 @@ def _open(services: GatewayServices, body: Body, caller: str) -> Session:
     mode = body.choice("execution_type", EXECUTION_TYPES)
     properties = body.texts("properties") | ({RUNTIME_MODE_KEY: mode} if mode else {})
     services.hooks.check(properties)
-    return services.sessions.open(body.text("sessionName") or body.text("session_name"), properties, owner=caller)
+    return services.sessions.open(
+        body.text("sessionName") or body.text("session_name"), properties, owner=caller
+    )
 
 
-def _submit(services: GatewayServices, session: Session, body: Body, caller: str, *, at_once: bool) -> Operation:
-    """Begin a statement; raises SqlSyntaxError *at_once* for a text that is not one, not where its result is fetched."""
+def _submit(
+    services: GatewayServices, session: Session, body: Body, caller: str, *, at_once: bool
+) -> Operation:
+    """Begin a statement; raises SqlSyntaxError *at_once* for a text that is not one,
+    not where its result is fetched.
+    """
     operation = services.executor.submit(
         session,
         body.statement(),
@@ -155,11 +172,14 @@ def _check_single(session: Session, operation: Operation) -> None:
 
 
 def _begin_alone(services: GatewayServices, body: Body, caller: str) -> tuple[Session, Operation]:
-    """Begin one statement in a session of its own, which the caller closes; raises Unsupported for one that needs more."""
+    """Begin one statement in a session of its own, which the caller closes;
+    raises Unsupported for one that needs more.
+    """
     statement = ReadStatement(body.statement())
     if Trait.ALONE not in statement.traits:
         raise Unsupported(
-            f"{statement.type or 'No statement'} cannot run without a session; open one with POST /v1/sessions."
+            f"{statement.type or 'No statement'} cannot run without a session; "
+            "open one with POST /v1/sessions."
         )
     session = _open(services, body, caller)
     try:
@@ -180,9 +200,11 @@ def _in_use(services: GatewayServices, session: Session, wait: Wait) -> Wait:
 
 
 async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request: Request) -> Page | None:
-    """Return all rows of a statement, the first ones alone if they have no end, None if its client disconnects.
+    """Return all rows of a statement, the first ones alone if they have no end,
+    None if its client disconnects.
 
-    *in_use* makes a wait one that counts as use of the session. Raises Unsupported for more than a page of them.
+    *in_use* makes a wait one that counts as use of the session.
+    Raises Unsupported for more than a page of them.
     """
     rows: Rows = []
     kinds: list[RowKind] = []
@@ -201,7 +223,8 @@ async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request
         kinds += page.kinds or ()
         if len(rows) > PAGE_ROWS:
             raise Unsupported(
-                f"The result has more than {PAGE_ROWS} rows; open a session with POST /v1/sessions and fetch them."
+                f"The result has more than {PAGE_ROWS} rows; "
+                "open a session with POST /v1/sessions and fetch them."
             )
         if page.last:
             return Page(rows=rows, last=True, kinds=kinds or None)
@@ -211,7 +234,9 @@ async def _rows_of(operation: Operation, in_use: Callable[[Wait], Wait], request
 def _finished(
     services: GatewayServices, session: Session, operation: Operation, page: Page | None = None
 ) -> dict[str, Any]:
-    """Return types and results of a statement that has ended, with the rows of *page* (None: all rows); raises its error."""
+    """Return types and results of a statement that has ended, with the rows of *page* (None: all rows);
+    raises its error.
+    """
     kind, result = operation.statement.type, operation.result
     if operation.error is not None:
         raise operation.error
@@ -232,12 +257,14 @@ def _all_rows(rows: ResultRows) -> Page:
     return Page(rows=whole, last=True)
 
 
-# -------------------------------------------------------------------------------------------------------------------- jobs
+# ------------------------------------------------------------------------------------------------------- jobs
 
 
 def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
     @router.get(f"{JOB_PATH}/result/{{token}}", **described("A page of a job's result", DRAFT_PAGE))
-    async def fetch_job(request: Request, session: SessionHandle, job_id: JobId, token: PageToken) -> JsonAnswer:
+    async def fetch_job(
+        request: Request, session: SessionHandle, job_id: JobId, token: PageToken
+    ) -> JsonAnswer:
         base = request.scope["path"].rpartition("/")[0]
         operation = services.sessions.get(session).operation_of_job(job_id)
         if operation is not None:
@@ -260,7 +287,9 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
             return JsonAnswer({"status": JOB_STATUS[operation.status]})
 
     @router.delete(JOB_PATH, **described("Cancel a job", OPERATION_CANCELED))
-    async def cancel_job(request: Request, session: SessionHandle, job_id: JobId, caller: Caller) -> JsonAnswer:
+    async def cancel_job(
+        request: Request, session: SessionHandle, job_id: JobId, caller: Caller
+    ) -> JsonAnswer:
         target = services.sessions.get(session)
         operation = target.operation_of_job(job_id)
         if operation is not None and _stands_for_job(operation):
@@ -271,12 +300,18 @@ def _add_jobs(router: APIRouter, services: GatewayServices) -> None:
 
 
 def _stands_for_job(operation: Operation) -> bool:
-    """Whether an operation has the status of its job: a job of a stream begins when its operation is FINISHED."""
+    """Whether an operation has the status of its job: a job of a stream begins
+    when its operation is FINISHED.
+    """
     return operation.status is not OperationStatus.FINISHED or operation.querying
 
 
-async def _stop(request: Request, services: GatewayServices, session: Session, job_id: str, caller: str) -> None:
-    """Stop a job without an operation of its own, as STOP JOB does, and wait for its end; raises what that raises."""
+async def _stop(
+    request: Request, services: GatewayServices, session: Session, job_id: str, caller: str
+) -> None:
+    """Stop a job without an operation of its own, as STOP JOB does, and wait for its end;
+    raises what that raises.
+    """
     statement = f"STOP JOB '{job_id}'"
     operation = await short(lambda: services.executor.submit(session, statement, caller=caller))
     try:
@@ -293,7 +328,9 @@ def _not_yet(token: int, base: str) -> dict[str, Any]:
 
 
 def _page_without_operation(job: Job, token: int, base: str) -> dict[str, Any]:
-    """Return page *token* of a refresh, or of a change whose operation was closed; raises OperationNotFound for a query."""
+    """Return page *token* of a refresh, or of a change whose operation was closed;
+    raises OperationNotFound for a query.
+    """
     if job.kind in QUERIES:
         raise OperationNotFound(
             f"The operation of job {job.job_id} was closed, and its rows went with it; run it again.",

@@ -1,4 +1,6 @@
-"""Results in the form of FLIP-91's draft: column types as text, rows as arrays, and the appendix's column names."""
+"""Results in the form of FLIP-91's draft: column types as text, rows as arrays,
+and the appendix's column names.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +52,9 @@ class Draft:
         return cls(columns=named, rows=rows, kinds=kinds)
 
     def to_json(self, *, flagged: bool = False) -> dict[str, Any]:
-        """Return the result; *flagged* with a change flag for each row, which says that it is appended, not deleted."""
+        """Return the result; *flagged* with a change flag for each row, which says that it is appended,
+        not deleted.
+        """
         columns = [{"name": name, "type": type_} for name, type_ in self.columns]
         added = [True] * len(self.rows) if self.kinds is None else [kind.adds for kind in self.kinds]
         return {"columns": columns, "data": list(self.rows), **({"change_flags": added} if flagged else {})}
@@ -63,7 +67,8 @@ def affected(count: int | None, *, first: bool) -> Draft:
 
 
 def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]) -> Draft:
-    """Return the rows of *page* of a statement of *kind* in the appendix's form; a kind that it does not name is unchanged.
+    """Return the rows of *page* of a statement of *kind* in the appendix's form;
+    a kind that it does not name is unchanged.
 
     *views* are the names that SHOW TABLES shows as views.
     """
@@ -84,7 +89,9 @@ def shown(result: OperationResult, kind: str, page: Page, views: Collection[str]
 
 
 def type_text(body: Mapping[str, Any]) -> str:
-    """Return the JSON of a type as SQL has it: INT, DECIMAL(10, 2) NOT NULL, VARCHAR for a string of any length."""
+    """Return the JSON of a type as SQL has it: INT, DECIMAL(10, 2) NOT NULL,
+    VARCHAR for a string of any length.
+    """
     root = body["type"]
     text = _NAMES.get(root, root)
     match root:

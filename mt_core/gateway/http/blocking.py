@@ -26,7 +26,9 @@ _LONG_WAITS = RunVar[anyio.CapacityLimiter]("long_waits")
 
 
 async def long_wait(wait: Callable[[], T]) -> T:
-    """Return the result of *wait*, which may take long, from a thread of its own: `short` does not wait for it."""
+    """Return the result of *wait*, which may take long, from a thread of its own:
+    `short` does not wait for it.
+    """
     limiter = _LONG_WAITS.get(None)
     if limiter is None:
         limiter = anyio.CapacityLimiter(MOST_HELD)
@@ -40,7 +42,9 @@ async def short(step: Callable[[], T]) -> T:
 
 
 async def wait_while_connected(wait: Callable[[float], bool], request: Request) -> bool:
-    """Repeat *wait*, which receives seconds, until it returns True; returns False if the client disconnects before that."""
+    """Repeat *wait*, which receives seconds, until it returns True;
+    returns False if the client disconnects before that.
+    """
     while not (wait(0) or await long_wait(lambda: wait(LOOK_UP_S))):
         if await request.is_disconnected():
             return False

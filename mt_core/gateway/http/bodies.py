@@ -1,4 +1,6 @@
-"""The bytes of request bodies: how many one may have, how many the gateway keeps of all, and how long they may take."""
+"""The bytes of request bodies: how many one may have, how many the gateway keeps of all,
+and how long they may take.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ KEPT = "freshtable.body"
 class BodyLimits:
     """What all requests of a gateway share; used from the event loop alone.
 
-    `one` and `together` are bytes, as is `kept`, what counts at present; `pause_s` is how long a client may send nothing.
+    `one` and `together` are bytes, as is `kept`, what counts at present;
+    `pause_s` is how long a client may send nothing.
     """
 
     one: int = MAX_BODY_BYTES
@@ -35,7 +38,9 @@ class BodyLimits:
 
 @dataclass(slots=True, kw_only=True)
 class KeptBody:
-    """The bytes of one request: `length` so far, of which `charge` count against the limits until `release`."""
+    """The bytes of one request: `length` so far, of which `charge` count against the limits
+    until `release`.
+    """
 
     limits: BodyLimits
     length: int = 0
@@ -47,10 +52,11 @@ class KeptBody:
         self.length = self.charge = 0
 
     async def read(self, request: Request) -> bytes:
-        """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408 when it stops arriving.
+        """Return the whole body; raises RequestInvalid, GatewayBusy, or HTTPException 408
+        when it stops arriving.
 
-        It refuses a body whose Content-Length is too long before the first byte; the server still reads and discards what
-        the client sends.
+        It refuses a body whose Content-Length is too long before the first byte;
+        the server still reads and discards what the client sends.
         """
         self._check(int(request.headers.get("content-length", 0)))
         body, chunks = bytearray(), request.stream()
@@ -66,7 +72,8 @@ class KeptBody:
         except TimeoutError as cause:
             raise HTTPException(
                 408,
-                f"The body stopped arriving after {self.length} bytes; send it without pauses of {self.limits.pause_s:g} s.",
+                f"The body stopped arriving after {self.length} bytes; "
+                f"send it without pauses of {self.limits.pause_s:g} s.",
                 {"Connection": "close", ERROR_CODE_HEADER: "REQUEST_TIMEOUT"},
             ) from cause
         except ClientDisconnect as cause:
@@ -74,7 +81,9 @@ class KeptBody:
 
     def _check(self, length: int) -> None:
         if length > self.limits.one:
-            raise RequestInvalid(f"The request is longer than {self.limits.one} bytes; send the work in smaller parts.")
+            raise RequestInvalid(
+                f"The request is longer than {self.limits.one} bytes; send the work in smaller parts."
+            )
 
     def _count(self, more: int) -> None:
         """Count *more* bytes; raises RequestInvalid, GatewayBusy."""
@@ -84,8 +93,8 @@ class KeptBody:
         charge = max(0, length - SHORT_BYTES)
         if limits.kept + charge - self.charge > limits.together:
             raise GatewayBusy(
-                f"The requests of all clients together are longer than {limits.together} bytes at present; send this one "
-                "again in a while, or in smaller parts."
+                f"The requests of all clients together are longer than {limits.together} bytes at present; "
+                "send this one again in a while, or in smaller parts."
             )
         limits.kept += charge - self.charge
         self.length, self.charge = length, charge

@@ -1,4 +1,6 @@
-"""Connections that close when the head of a request is too slow or too long, so that idle clients hold no resources."""
+"""Connections that close when the head of a request is too slow or too long,
+so that idle clients hold no resources.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,8 @@ _Protocol: Any = AutoHTTPProtocol
 
 
 class Connection(_Protocol):  # type: ignore[misc]
-    """One client's connection: it waits no longer than `HEAD_S` for the head of a request, of no more than `HEAD_BYTES`.
+    """One client's connection: it waits no longer than `HEAD_S` for the head of a request,
+    of no more than `HEAD_BYTES`.
 
     The rest of a refused body counts as part of the next head's time.
     """

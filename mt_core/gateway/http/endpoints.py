@@ -1,4 +1,5 @@
-"""Endpoints whose arguments are read by one call each: FastAPI's reading takes longer than the work of a small statement.
+"""Endpoints whose arguments are read by one call each: FastAPI's reading takes longer than the work
+of a small statement.
 
 FastAPI describes all of them, and reads headers, and query parameters other than text.
 """
@@ -32,12 +33,16 @@ class Argument:
 
 
 class DirectRoute(APIRoute):
-    """An endpoint that returns a Response; a coroutine function runs in the event loop, any other in a thread."""
+    """An endpoint that returns a Response; a coroutine function runs in the event loop,
+    any other in a thread.
+    """
 
     def get_route_handler(self) -> Handler:
         general, endpoint = super().get_route_handler(), self.endpoint
         parameters = inspect.signature(endpoint, eval_str=True).parameters.values()
-        arguments = [each for each in (_argument(one, self.param_convertors) for one in parameters) if each is not None]
+        arguments = [
+            each for each in (_argument(one, self.param_convertors) for one in parameters) if each is not None
+        ]
         if len(arguments) < len(parameters):
             return general
         checked = frozenset(each.checked for each in arguments if each.checked is not None)
@@ -49,7 +54,9 @@ class DirectRoute(APIRoute):
             values = {}
             for argument in arguments:
                 value = argument.read(request)
-                values[argument.name] = value if argument.dependency is None else await argument.dependency(value)
+                values[argument.name] = (
+                    value if argument.dependency is None else await argument.dependency(value)
+                )
             response: Response
             response = await (endpoint(**values) if in_event_loop else run_in_threadpool(endpoint, **values))
             return response
@@ -63,7 +70,9 @@ def direct_router(prefix: str = "") -> APIRouter:
 
 
 def _argument(parameter: Parameter, path: Collection[str]) -> Argument | None:
-    """Return how to read an argument as FastAPI does, None for one that FastAPI has to read; *path* has the path's names."""
+    """Return how to read an argument as FastAPI does, None for one that FastAPI has to read;
+    *path* has the path's names.
+    """
     name, default, kind = parameter.name, parameter.default, parameter.annotation
     mark = next(iter(getattr(kind, "__metadata__", ())), None)
     kind = kind if mark is None else get_args(kind)[0]

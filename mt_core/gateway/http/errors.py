@@ -1,4 +1,6 @@
-"""Errors as Flink's clients read them: `{"errors": [...]}`, with a Java-like block that ends in a `Caused by:`."""
+"""Errors as Flink's clients read them: `{"errors": [...]}`, with a Java-like block
+that ends in a `Caused by:`.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ _AS_JSON = (ERRORS_HEADER.lower().encode(), ERRORS_AS_JSON.encode())
 
 
 class ErrorAnswer(JsonAnswer):
-    """The errors for Flink's clients, and beside them, for clients that send `Freshtable-Errors: json`, the error itself."""
+    """The errors for Flink's clients, and beside them, for clients that send `Freshtable-Errors: json`,
+    the error itself.
+    """
 
     def __init__(
         self, texts: Sequence[str], error: MtError, status: int, headers: dict[str, str] | None = None
@@ -75,8 +79,8 @@ def install(app: FastAPI) -> None:
 
 @dataclass(frozen=True, slots=True)
 class ErrorBoundary:
-    """Answers an error that has no handler. A handler for Exception would not do: the server closes the connection after
-    it, and the client's next request on that connection fails."""
+    """Answers an error that has no handler. A handler for Exception would not do:
+    the server closes the connection after it, and the client's next request on that connection fails."""
 
     app: ASGIApp
 
@@ -94,10 +98,14 @@ def _answer(request: Request, error: Exception) -> JsonAnswer:
     match error:
         case RequestInvalid():
             message = without_passwords(str(error))
-            text = f"RestHandlerException: Bad request, could not parse parameters: {message}\n{_cause(error)}"
+            text = (
+                f"RestHandlerException: Bad request, could not parse parameters: {message}\n{_cause(error)}"
+            )
             return ErrorAnswer([text], error, 400)
         case RequestValidationError():
-            problems = (f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors())
+            problems = (
+                f"{'.'.join(map(str, problem['loc']))}: {problem['msg']}" for problem in error.errors()
+            )
             return _answer(request, RequestInvalid("; ".join(problems)))
         case GatewayBusy():
             return error_answer(error, error.http_status)
@@ -111,11 +119,15 @@ def _answer(request: Request, error: Exception) -> JsonAnswer:
             refusal = HttpError(error.detail, headers.get(ERROR_CODE_HEADER, MtError.code))
             return ErrorAnswer([refusal.message], refusal, error.status_code, headers)
         case _:
-            fault = MtError(f"The gateway met an error of its own, {type(error).__name__}; its log has the details.")
+            fault = MtError(
+                f"The gateway met an error of its own, {type(error).__name__}; its log has the details."
+            )
             return error_answer(fault.with_traceback(error.__traceback__))
 
 
 def _cause(error: MtError) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    origin = f"{frames[-1].name}({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "mt_core"
+    origin = (
+        f"{frames[-1].name}({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else "mt_core"
+    )
     return cause_text(error, origin)

@@ -17,8 +17,8 @@ from mt_core.gateway.http.versions import ApiVersion
 
 TITLE = "Freshtable SQL gateway"
 DESCRIPTION = (
-    "The REST API of Flink's SQL gateway (FLIP-91, FLIP-448), version {number}. Fields that are not known are ignored, no "
-    "body is an empty object, and null is the same as absent."
+    "The REST API of Flink's SQL gateway (FLIP-91, FLIP-448), version {number}. "
+    "Fields that are not known are ignored, no body is an empty object, and null is the same as absent."
 )
 
 # The name and the text of each answer that endpoints share.
@@ -61,7 +61,9 @@ def document(routes: Sequence[BaseRoute], version: ApiVersion, *, product_versio
 
 
 def _clean(endpoint: dict[str, Any]) -> None:
-    """Remove the status 422, which the gateway never answers, and refer to the errors that endpoints share."""
+    """Remove the status 422, which the gateway never answers, and refer to the errors
+    that endpoints share.
+    """
     responses = endpoint["responses"]
     responses.pop("422", None)
     for status, (name, text) in _SHARED.items():

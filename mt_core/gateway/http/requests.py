@@ -1,4 +1,7 @@
-"""Arguments of a request. The path is read strictly; of the body, none is `{}`, null is absent, unknown fields are ignored."""
+"""Arguments of a request.
+
+The path is read strictly; of the body, none is `{}`, null is absent, unknown fields are ignored.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,8 @@ from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.bodies import KEPT, KeptBody
 
 MAX_INTEGER = 2**63 - 1
-# Long texts cost many times their length: the parser makes tokens of a statement, a session keeps its properties.
+# Long texts cost many times their length: the parser makes tokens of a statement,
+# a session keeps its properties.
 MAX_STATEMENT_LENGTH = 4_194_304
 MAX_TEXTS_LENGTH = 1_048_576
 # A number in a path has one spelling, and fits into 64 bits.
@@ -45,8 +49,8 @@ class Body:
             raise RequestInvalid("statement is missing: it is the text to run.")
         if len(statement) > MAX_STATEMENT_LENGTH:
             raise RequestInvalid(
-                f"statement has {len(statement)} characters, the limit is {MAX_STATEMENT_LENGTH}; read rows from a file "
-                "or a table instead of writing them into the statement."
+                f"statement has {len(statement)} characters, the limit is {MAX_STATEMENT_LENGTH}; "
+                "read rows from a file or a table instead of writing them into the statement."
             )
         return statement
 
@@ -71,7 +75,9 @@ class Body:
         value = self.fields.get(name)
         if isinstance(value, str) and (not value or value.isdecimal()):
             value = int(value[:30] or 0)
-        if value is not None and (isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_INTEGER):
+        if value is not None and (
+            isinstance(value, bool) or not isinstance(value, int) or abs(value) > MAX_INTEGER
+        ):
             raise RequestInvalid(f"{name} must be a number of milliseconds, not {_shown(value)}.")
         return value or 0
 
@@ -100,13 +106,16 @@ class Body:
         length = sum(len(key) + len(text) for key, text in texts.items())
         if length > MAX_TEXTS_LENGTH:
             raise RequestInvalid(
-                f"{name} has {length} characters, the limit is {MAX_TEXTS_LENGTH}; send fewer or shorter ones."
+                f"{name} has {length} characters, the limit is {MAX_TEXTS_LENGTH}; "
+                "send fewer or shorter ones."
             )
         return texts
 
 
 async def read_body(request: Request) -> Body:
-    """Return the request's body, which counts against the limits until the answer; raises RequestInvalid, GatewayBusy."""
+    """Return the request's body, which counts against the limits until the answer;
+    raises RequestInvalid, GatewayBusy.
+    """
     kept = request.scope[KEPT] = KeptBody(limits=request.app.state.bodies)
     text = await kept.read(request)
     if not text.strip():
@@ -120,7 +129,8 @@ async def read_body(request: Request) -> Body:
     return Body(fields=fields)
 
 
-# Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back, one after the other.
+# Asynchronous although they wait for nothing: FastAPI takes any other dependency to a thread and back,
+# one after the other.
 async def session_handle(session_handle: Annotated[str, Path()]) -> str:
     """Return the session handle of the path in canonical form; raises RequestInvalid."""
     return uuid_of("session_handle", session_handle)
@@ -137,7 +147,9 @@ async def page_token(token: Annotated[str, Path()]) -> int:
 
 
 async def shard_number(number: Annotated[str, Path()]) -> int:
-    """Return the number of a shard of workflows, which may have none of that number; raises RequestInvalid."""
+    """Return the number of a shard of workflows, which may have none of that number;
+    raises RequestInvalid.
+    """
     return _number("number", number)
 
 
@@ -149,7 +161,9 @@ ShardNumber = Annotated[int, Depends(shard_number)]
 
 
 def uuid_of(name: str, text: str) -> str:
-    """Return the canonical form of the handle *text*, which is path parameter *name*; raises RequestInvalid."""
+    """Return the canonical form of the handle *text*, which is path parameter *name*;
+    raises RequestInvalid.
+    """
     try:
         return str(uuid.UUID(text))
     except ValueError as cause:

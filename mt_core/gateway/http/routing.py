@@ -15,9 +15,11 @@ _FOUND = "freshtable.route"
 
 
 class VersionRoutes(BaseRoute):
-    """The routes of every API version by its prefix; those of the prefix "" answer the paths that begin with no other.
+    """The routes of every API version by its prefix; those of the prefix "" answer the paths
+    that begin with no other.
 
-    *guard* checks every request that an endpoint would answer, and raises HTTPException for one that it refuses.
+    *guard* checks every request that an endpoint would answer, and raises HTTPException for one
+    that it refuses.
     """
 
     def __init__(self, versions: Mapping[str, Sequence[BaseRoute]], guard: Guard) -> None:
@@ -27,11 +29,16 @@ class VersionRoutes(BaseRoute):
     def endpoints(self) -> set[tuple[str, str]]:
         """Return method and path, without the prefix of a version, of every endpoint."""
         routes = (route for lengths in self._versions.values() for each in lengths.values() for route in each)
-        return {(method, route.path) for route in routes if isinstance(route, Route) for method in route.methods or ()}
+        return {
+            (method, route.path)
+            for route in routes
+            if isinstance(route, Route)
+            for method in route.methods or ()
+        }
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method. As in Flink, a last slash counts for
-        nothing: FLIP-91 has one."""
+        """Find the endpoint; PARTIAL for a path that has endpoints, but none of this method.
+        As in Flink, a last slash counts for nothing: FLIP-91 has one."""
         path: str = scope["path"].rstrip("/")
         prefix, slash, _ = path[1:].partition("/")
         prefix = f"/{prefix}" if slash and f"/{prefix}" in self._versions else ""
@@ -42,7 +49,12 @@ class VersionRoutes(BaseRoute):
             match, child = route.matches(child_scope)
             if match is not Match.NONE:
                 # As with mounts in Starlette, the base of URLs is that of the whole application.
-                child = {**child, "root_path": prefix, "app_root_path": scope.get("root_path", ""), _FOUND: route}
+                child = {
+                    **child,
+                    "root_path": prefix,
+                    "app_root_path": scope.get("root_path", ""),
+                    _FOUND: route,
+                }
             if match is Match.FULL:
                 # The next page of a result is named by the path of this one.
                 return match, {**child, "path": path}
@@ -67,7 +79,9 @@ _ANY = -1
 
 
 def _by_length(routes: Sequence[BaseRoute]) -> dict[int, list[BaseRoute]]:
-    """Return the routes by the number of parts of their paths, in their order; under `_ANY` those of paths of any length."""
+    """Return the routes by the number of parts of their paths, in their order;
+    under `_ANY` those of paths of any length.
+    """
     paths = [getattr(route, "path", "{:path}") for route in routes]
     lengths = [_ANY if ":path}" in path else path.count("/") for path in paths]
     return {

@@ -54,7 +54,10 @@ def described(
     """Return the arguments by which a route describes its request and answers in the OpenAPI document."""
     extra: dict[str, Any] = {}
     if body is not None:
-        extra["requestBody"] = {"required": "required" in body, "content": {"application/json": {"schema": body}}}
+        extra["requestBody"] = {
+            "required": "required" in body,
+            "content": {"application/json": {"schema": body}},
+        }
         errors = dict(sorted({**BODY_ERRORS, **errors}.items()))
     failures = {status: json_content(text, ERROR_REFERENCE) for status, text in errors.items()}
     return {
@@ -65,18 +68,29 @@ def described(
 
 
 def or_arrow(route: dict[str, Any]) -> dict[str, Any]:
-    """Return the arguments of a route that can answer 200 as an Arrow stream, and has facts of a page in headers."""
+    """Return the arguments of a route that can answer 200 as an Arrow stream,
+    and has facts of a page in headers.
+    """
     success = route["responses"][200]
     content = success["content"] | {ARROW_TYPE: {"schema": {"type": "string", "format": "binary"}}}
     headers = {
-        RESULT_TYPE_HEADER: {"description": "`resultType` of an Arrow answer.", "schema": one_of(*RESULT_TYPES)},
-        NEXT_URI_HEADER: {"description": "`nextResultUri` of an Arrow answer; absent at the end.", "schema": TEXT},
+        RESULT_TYPE_HEADER: {
+            "description": "`resultType` of an Arrow answer.",
+            "schema": one_of(*RESULT_TYPES),
+        },
+        NEXT_URI_HEADER: {
+            "description": "`nextResultUri` of an Arrow answer; absent at the end.",
+            "schema": TEXT,
+        },
         AFFECTED_ROWS_HEADER: {
             "description": "How many rows a change wrote; absent where that is not known.",
             "schema": NUMBER,
         },
     }
-    return {**route, "responses": {**route["responses"], 200: {**success, "content": content, "headers": headers}}}
+    return {
+        **route,
+        "responses": {**route["responses"], 200: {**success, "content": content, "headers": headers}},
+    }
 
 
 def json_content(description: str, schema: Schema) -> dict[str, Any]:
@@ -128,7 +142,9 @@ SESSION_CLOSED = fields({"status": one_of("CLOSED")})
 CONFIGURE = fields({"statement": TEXT}, request(executionTimeout=MILLISECONDS)["properties"])
 COMPLETE = request(statement=TEXT, position=NUMBER)
 CANDIDATES = fields({"candidates": items(TEXT)})
-STATEMENT = fields({"statement": TEXT}, request(executionTimeout=MILLISECONDS, executionConfig=TEXTS)["properties"])
+STATEMENT = fields(
+    {"statement": TEXT}, request(executionTimeout=MILLISECONDS, executionConfig=TEXTS)["properties"]
+)
 OPERATION = fields({"operationHandle": UUID})
 PLAN = fields({"plan": TEXT})
 PARTITIONS: Schema = {"type": ["array", "null"], "items": TEXTS}
@@ -144,7 +160,9 @@ COLUMN: Schema = {
     **fields({"name": TEXT, "logicalType": LOGICAL_TYPE}, {"comment": {"type": ["string", "null"]}}),
     "additionalProperties": False,
 }
-ROW = fields({"kind": one_of("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"), "fields": {"type": "array"}})
+ROW = fields(
+    {"kind": one_of("INSERT", "UPDATE_BEFORE", "UPDATE_AFTER", "DELETE"), "fields": {"type": "array"}}
+)
 
 
 def result(version: ApiVersion) -> Schema:
@@ -167,12 +185,16 @@ def result(version: ApiVersion) -> Schema:
 
 REFRESH = fields(
     {IS_PERIODIC: FLAG},
-    request(**{SCHEDULE_TIME: TEXT, DYNAMIC_OPTIONS: TEXTS, STATIC_PARTITIONS: TEXTS, EXECUTION_CONFIG: TEXTS})[
-        "properties"
-    ],
+    request(
+        **{SCHEDULE_TIME: TEXT, DYNAMIC_OPTIONS: TEXTS, STATIC_PARTITIONS: TEXTS, EXECUTION_CONFIG: TEXTS}
+    )["properties"],
 )
 CREATE_WORKFLOW = request(
-    materializedTableIdentifier=TEXT, cronExpression=TEXT, initConfig=TEXTS, executionConfig=TEXTS, restEndpointUrl=TEXT
+    materializedTableIdentifier=TEXT,
+    cronExpression=TEXT,
+    initConfig=TEXTS,
+    executionConfig=TEXTS,
+    restEndpointUrl=TEXT,
 )
 WORKFLOW = request(workflowName=TEXT, workflowGroup=TEXT)
 RESUME_WORKFLOW = request(workflowName=TEXT, workflowGroup=TEXT, dynamicOptions=TEXTS)
@@ -218,14 +240,18 @@ PUBLISHED_SHARD = fields(
 SCRIPT = request(script=TEXT, scriptUri=TEXT, executionConfig=TEXTS)
 DEPLOYED = fields({"clusterID": TEXT})
 
-# ------------------------------------------------------------------------------------------- the draft of FLIP-91, on v1
+# -------------------------------------------------------------------------------- the draft of FLIP-91, on v1
 
 DRAFT_INFO = fields({"productName": TEXT, "product_name": TEXT, "version": TEXT})
-DRAFT_OPEN_SESSION = request(sessionName=TEXT, session_name=TEXT, planner=TEXT, execution_type=TEXT, properties=TEXTS)
+DRAFT_OPEN_SESSION = request(
+    sessionName=TEXT, session_name=TEXT, planner=TEXT, execution_type=TEXT, properties=TEXTS
+)
 DRAFT_SESSION_OPENED = fields({"sessionHandle": UUID, "session_id": UUID})
 DRAFT_STATEMENT = fields(
     {"statement": TEXT},
-    request(executionTimeout=MILLISECONDS, execution_timeout=MILLISECONDS, executionConfig=TEXTS)["properties"],
+    request(executionTimeout=MILLISECONDS, execution_timeout=MILLISECONDS, executionConfig=TEXTS)[
+        "properties"
+    ],
 )
 _DRAFT_COLUMNS = items(fields({"name": TEXT, "type": TEXT}))
 _DRAFT_ROWS = items({"type": "array"})
@@ -234,7 +260,9 @@ DRAFT_BEGUN = fields({"operationHandle": UUID, "statement_types": items(TEXT)}, 
 DRAFT_DONE = fields({"statement_types": items(TEXT), "results": _DRAFT_RESULTS})
 DRAFT_PAGE = fields(
     {
-        "results": items(fields({"columns": _DRAFT_COLUMNS, "data": _DRAFT_ROWS, "change_flags": items(FLAG)})),
+        "results": items(
+            fields({"columns": _DRAFT_COLUMNS, "data": _DRAFT_ROWS, "change_flags": items(FLAG)})
+        ),
         "next_result_uri": TEXT,
     }
 )

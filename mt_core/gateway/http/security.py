@@ -17,24 +17,26 @@ from mt_core.errors import RequestInvalid
 from mt_core.gateway.http.requests import uuid_of
 
 MESSAGE = (
-    "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with one of "
-    "sql-gateway.security.tokens; `freshtable sql` takes it from --token or FRESHTABLE_TOKEN, or from the home folder of a "
-    "gateway that generates it."
+    "Unauthorized: this gateway asks for a token. Send the header `Authorization: Bearer <token>` with "
+    "one of sql-gateway.security.tokens; `freshtable sql` takes it from --token or FRESHTABLE_TOKEN, "
+    "or from the home folder of a gateway that generates it."
 )
 FOREIGN = (
-    "Forbidden: this request comes from a web page of another site ({origin}), which could run SQL here without its user "
-    "knowing. Call the gateway from a program, or from a page that the gateway serves."
+    "Forbidden: this request comes from a web page of another site ({origin}), which could run SQL here "
+    "without its user knowing. Call the gateway from a program, or from a page that the gateway serves."
 )
 STRANGE_HOST = (
-    "Forbidden: this gateway asks for no token, so it answers to localhost and the loopback addresses alone, not to "
-    "'{host}': a web page could have given its own name this address. Call http://127.0.0.1, add the name to "
-    "sql-gateway.security.allowed-hosts, or set sql-gateway.security.tokens."
+    "Forbidden: this gateway asks for no token, so it answers to localhost and the loopback addresses "
+    "alone, not to '{host}': a web page could have given its own name this address. Call http://127.0.0.1, "
+    "add the name to sql-gateway.security.allowed-hosts, or set sql-gateway.security.tokens."
 )
 FOREIGN_SESSION = (
-    "Forbidden: session {session} was opened with another token than '{name}'; open one with POST /sessions, or send a token "
-    "with the role admin."
+    "Forbidden: session {session} was opened with another token than '{name}'; "
+    "open one with POST /sessions, or send a token with the role admin."
 )
-WRONG_ROLE = "Forbidden: token '{name}' has the role {role}; this request needs a token with the role {needed}."
+WRONG_ROLE = (
+    "Forbidden: token '{name}' has the role {role}; this request needs a token with the role {needed}."
+)
 
 _SESSION = "/sessions/{session_handle}"
 _OPERATION = f"{_SESSION}/operations/{{operation_handle}}"
@@ -56,7 +58,8 @@ _MAY: Mapping[tuple[str, str], frozenset[Role]] = {
     ("GET", "/workflows/{scheduler}/shards/{number}"): REFRESH,
     ("GET", "/workflows/{scheduler}/{workflow_id}"): REFRESH,
 }
-# The roles whose tokens may use the sessions of others; `read` gets no further there than the status of an operation.
+# The roles whose tokens may use the sessions of others; `read` gets no further there than the status
+# of an operation.
 _OF_ANY_SESSION = frozenset({Role.ADMIN, Role.READ})
 # Where a request keeps the name of its token.
 _CALLER = "freshtable.caller"
@@ -65,12 +68,14 @@ Guard = Callable[[Scope, str], None]
 OwnerOf = Callable[[str], str | None]
 
 
-def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: OwnerOf = lambda _session: None) -> Guard:
+def guard(
+    tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: OwnerOf = lambda _session: None
+) -> Guard:
     """Return a check of a request and the path of its route, which notes the name of its token.
 
-    It raises HTTPException: 403 for a browser's request on behalf of another site, for a role that may not do this, and for a
-    session that *owner_of* says another token opened; 401 for a request without any of *tokens*. With no tokens it accepts any
-    request to a loopback address, or to one of *hosts*.
+    It raises HTTPException: 403 for a browser's request on behalf of another site, for a role that may not
+    do this, and for a session that *owner_of* says another token opened; 401 for a request without any of
+    *tokens*. With no tokens it accepts any request to a loopback address, or to one of *hosts*.
     """
 
     def check(scope: Scope, path: str) -> None:
@@ -95,7 +100,9 @@ def guard(tokens: tuple[Token, ...], hosts: tuple[str, ...] = (), owner_of: Owne
 
 
 def _host_of(headers: Headers) -> str:
-    """Return the Host of a request, "" without one; raises RequestInvalid for several, of which proxies take another than we."""
+    """Return the Host of a request, "" without one; raises RequestInvalid for several,
+    of which proxies take another than we.
+    """
     hosts = headers.getlist("host")
     if len(hosts) > 1:
         raise RequestInvalid(f"The request has {len(hosts)} Host headers; send one.")

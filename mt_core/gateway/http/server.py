@@ -18,12 +18,15 @@ from mt_core.gateway.http.connections import Connection
 START_TIMEOUT_S = 30.0
 POLL_S = 0.01
 STOP_TIMEOUT_S = 10
-# Longer than clients keep idle connections, so that the server never closes one that a client has just begun to use.
+# Longer than clients keep idle connections, so that the server never closes one that a client has
+# just begun to use.
 KEEP_ALIVE_S = 75
 
 
 class GatewayServer:
-    """The application on *sock*, at `url` with the real port or path; `stop()` lets requests under way finish."""
+    """The application on *sock*, at `url` with the real port or path;
+    `stop()` lets requests under way finish.
+    """
 
     def __init__(self, app: ASGIApp, sock: socket.socket, protocol: type[Connection] = Connection) -> None:
         # uvloop and httptools are used where they are installed.
@@ -63,12 +66,16 @@ class GatewayServer:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Return a socket that listens on *host* and *port* (0: any free one); raises PortInUse, ConfigError with the way out."""
+    """Return a socket that listens on *host* and *port* (0: any free one);
+    raises PortInUse, ConfigError with the way out.
+    """
     return _open(host, port, listening=True)
 
 
 def listen_at(path: Path) -> socket.socket:
-    """Return a UNIX socket at *path* for this user alone, in place of one that a killed gateway left; raises ConfigError."""
+    """Return a UNIX socket at *path* for this user alone, in place of one that a killed gateway left;
+    raises ConfigError.
+    """
     sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         path.unlink(missing_ok=True)
@@ -78,8 +85,8 @@ def listen_at(path: Path) -> socket.socket:
     except OSError as cause:
         sock.close()
         raise ConfigError(
-            f"The gateway cannot listen on the UNIX socket {path}: {cause.strerror or cause}; choose a home on a local disk, "
-            "with a path of less than 90 characters, with --home."
+            f"The gateway cannot listen on the UNIX socket {path}: {cause.strerror or cause}; "
+            "choose a home on a local disk, with a path of less than 90 characters, with --home."
         ) from cause
     return sock
 
@@ -96,7 +103,8 @@ def _url(host: str, port: int) -> str:
 
 def _open(host: str, port: int, *, listening: bool) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # asyncio switches Nagle's algorithm off only where the protocol is named; with it each answer takes 40 ms longer.
+    # asyncio switches Nagle's algorithm off only where the protocol is named;
+    # with it each answer takes 40 ms longer.
     sock = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
@@ -107,11 +115,11 @@ def _open(host: str, port: int, *, listening: bool) -> socket.socket:
         sock.close()
         if cause.errno == errno.EADDRINUSE:
             raise PortInUse(
-                f"Address {host}:{port} is in use, perhaps by another gateway; stop it, or choose another port with "
-                f"-D sql-gateway.endpoint.rest.port={port + 1 if 0 < port < 65535 else 8084}."
+                f"Address {host}:{port} is in use, perhaps by another gateway; stop it, or choose another "
+                f"port with -D sql-gateway.endpoint.rest.port={port + 1 if 0 < port < 65535 else 8084}."
             ) from cause
         raise ConfigError(
-            f"The gateway cannot listen on {host}:{port}: {cause.strerror or cause}; choose another address with "
-            "-D sql-gateway.endpoint.rest.address=127.0.0.1."
+            f"The gateway cannot listen on {host}:{port}: {cause.strerror or cause}; "
+            "choose another address with -D sql-gateway.endpoint.rest.address=127.0.0.1."
         ) from cause
     return sock

@@ -22,7 +22,9 @@ from mt_core.sql.connectors.catalog_options import catalog_settings
 
 @dataclass(frozen=True, slots=True)
 class CatalogCommands:
-    """Performs commands on catalogs; all sessions share those that statements create, and the registry keeps them."""
+    """Performs commands on catalogs; all sessions share those that statements create,
+    and the registry keeps them.
+    """
 
     engine: CatalogEngine
     shared: CreatedCatalogs
@@ -39,10 +41,12 @@ class CatalogCommands:
             sql.ShowCreateCatalog: self._show_create,
         }
 
-    # -------------------------------------------------------------------------------------------------------- commands
+    # ----------------------------------------------------------------------------------------------- commands
 
     def _create(self, statement: sql.CreateCatalog, request: CatalogRequest) -> OperationResult:
-        """Store a catalog, after Spark has opened it; raises DefinitionInvalid with the reason if Spark cannot."""
+        """Store a catalog, after Spark has opened it; raises DefinitionInvalid with the reason
+        if Spark cannot.
+        """
         name = statement.name
         if name in self.engine.catalogs(request.context):
             if statement.if_not_exists:
@@ -55,7 +59,9 @@ class CatalogCommands:
         return DONE
 
     def _alter(self, statement: sql.AlterCatalog, request: CatalogRequest) -> OperationResult:
-        """Change options or comment of a catalog, after Spark has opened it with them; raises DefinitionInvalid."""
+        """Change options or comment of a catalog, after Spark has opened it with them;
+        raises DefinitionInvalid.
+        """
         catalog = self._created(statement.name, request, "altered")
         if "type" in {*statement.options, *statement.removed}:
             raise DefinitionInvalid(
@@ -73,7 +79,9 @@ class CatalogCommands:
         return DONE
 
     def _drop(self, statement: sql.DropCatalog, request: CatalogRequest) -> OperationResult:
-        """Remove a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables that need it."""
+        """Remove a catalog; raises DefinitionInvalid, or IllegalStatus naming the materialized tables
+        that need it.
+        """
         name = statement.name
         if statement.if_exists and name not in self.engine.catalogs(request.context):
             return DONE
@@ -87,7 +95,9 @@ class CatalogCommands:
 
     def _use(self, statement: sql.UseCatalog, request: CatalogRequest) -> OperationResult:
         self._options_of(statement.name, request)
-        self.engine.execute(request.context, f"SET CATALOG {sql_name((statement.name,))}", job_id=request.job_id)
+        self.engine.execute(
+            request.context, f"SET CATALOG {sql_name((statement.name,))}", job_id=request.job_id
+        )
         return DONE
 
     def _describe(self, statement: sql.DescribeCatalog, request: CatalogRequest) -> OperationResult:
@@ -116,7 +126,7 @@ class CatalogCommands:
         text = f"CREATE CATALOG {sql_name((name,))}{comment}\nWITH (\n  {lines}\n)\n"
         return content(names_only("result", [text]))
 
-    # ------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _open(self, catalog: CreatedCatalog, failed: str) -> None:
         """Open the catalog in Spark, so that a wrong option fails the statement and not the first query."""
@@ -127,14 +137,17 @@ class CatalogCommands:
             raise
         except MtError as cause:
             reason = redacted(str(cause), catalog.options)
-            raise DefinitionInvalid(f"Catalog {catalog.name} cannot be opened, and {failed}: {reason}") from cause
+            raise DefinitionInvalid(
+                f"Catalog {catalog.name} cannot be opened, and {failed}: {reason}"
+            ) from cause
 
     def _options_of(self, name: str, request: CatalogRequest) -> Mapping[str, str]:
         """Return the options of a catalog; raises DefinitionInvalid if there is none of that name."""
         catalogs = self.engine.catalogs(request.context)
         if name not in catalogs:
             raise DefinitionInvalid(
-                f"Catalog {name} does not exist; there are {', '.join(sorted(catalogs))}. CREATE CATALOG adds one."
+                f"Catalog {name} does not exist; there are {', '.join(sorted(catalogs))}. "
+                "CREATE CATALOG adds one."
             )
         created = self.shared.get(name)
         return created.options if created is not None else catalogs[name]
@@ -146,6 +159,7 @@ class CatalogCommands:
         if created is None:
             self._options_of(name, request)
             raise DefinitionInvalid(
-                f"Catalog {name} is a setting of the gateway or of this session and cannot be {verb} by a statement."
+                f"Catalog {name} is a setting of the gateway or of this session and cannot be "
+                f"{verb} by a statement."
             )
         return created

@@ -53,27 +53,38 @@ class CatalogStatements:
         """The answers to statements, which raise QueryFailed or DefinitionInvalid."""
         return {
             sql.ShowObjects: self._show,
-            sql.ShowPartitions: lambda statement, request: content(self._listings.partitions(statement, request)),
+            sql.ShowPartitions: lambda statement, request: content(
+                self._listings.partitions(statement, request)
+            ),
             sql.ShowColumns: lambda statement, request: content(
                 self._columns(statement.name, request, statement.pattern)
             ),
             sql.ShowCreateRelation: self._show_create,
             sql.DescribeDatabase: self._describe_database,
-            sql.Explain: lambda statement, request: content(names_only("result", [self._explain(statement, request)])),
+            sql.Explain: lambda statement, request: content(
+                names_only("result", [self._explain(statement, request)])
+            ),
             sql.AddJar: self._add_jar,
             sql.DropTemporaryView: self._drop_temporary,
         }
 
     def describe(self, statement: DescribeTable, request: CatalogRequest) -> OperationResult:
-        """DESCRIBE of any table or view in Flink's columns; EXTENDED adds Spark's further facts, as names and values."""
+        """DESCRIBE of any table or view in Flink's columns; EXTENDED adds Spark's further facts,
+        as names and values.
+        """
         columns = self._columns(statement.name, request)
         if not statement.extended:
             return content(columns)
         rows = self._rows(f"DESCRIBE TABLE EXTENDED {sql_name(statement.name)}", request)
         blank: list[Any] = [None] * (len(columns.columns) - 2)
-        start = next((index for index, row in enumerate(rows) if not row[0] or row[0].startswith("#")), len(rows))
+        start = next(
+            (index for index, row in enumerate(rows) if not row[0] or row[0].startswith("#")), len(rows)
+        )
         return content(
-            RowSet(columns=columns.columns, rows=[*columns.rows, *([row[0], row[1], *blank] for row in rows[start:])])
+            RowSet(
+                columns=columns.columns,
+                rows=[*columns.rows, *([row[0], row[1], *blank] for row in rows[start:])],
+            )
         )
 
     def _show(self, statement: sql.ShowObjects, request: CatalogRequest) -> OperationResult:
@@ -106,7 +117,9 @@ class CatalogStatements:
         if may_stream(properties, statements) and (streams := stream_members(engine, context, statements)):
             temporary = texts(request.session.temporary, engine.session_state(context))
             return engine.explain_streams(context, streams, temporary, mode.value)
-        plans = [engine.explain(context, in_spark(each, engine, context)[0], mode.value) for each in statements]
+        plans = [
+            engine.explain(context, in_spark(each, engine, context)[0], mode.value) for each in statements
+        ]
         if statement.changes and mode is not sql.ExplainMode.JSON:
             plans = [f"{_BATCH_CHANGES}\n\n{plan}" for plan in plans]
         if members is None:
@@ -124,8 +137,8 @@ class CatalogStatements:
             self._rows(f"DROP VIEW {quote(statement.name)}", request)
         elif not statement.if_exists:
             raise TableNotFound(
-                f"There is no temporary table or view {statement.name} in this session; SHOW VIEWS lists those there are, "
-                "and DROP TABLE or DROP VIEW drops one that stays."
+                f"There is no temporary table or view {statement.name} in this session; "
+                "SHOW VIEWS lists those there are, and DROP TABLE or DROP VIEW drops one that stays."
             )
         return DONE
 
@@ -135,14 +148,20 @@ class CatalogStatements:
             self._connector_tables.find(name, request.context),
         )
         keys, watermark = (table.keys, table.watermark) if table is not None else (relation.keys, None)
-        late = {watermark.column.lower(): table.watermark_text()} if table is not None and watermark is not None else {}
+        late = (
+            {watermark.column.lower(): table.watermark_text()}
+            if table is not None and watermark is not None
+            else {}
+        )
         matching = [column for column in relation.columns if pattern is None or pattern.matches(column.name)]
         key = f"PRI({', '.join(keys)})"
         rows: list[list[Any]] = []
         for column in matching:
             shown_key = key if column.name in keys else None
             text = type_text(column.type.to_json())
-            rows.append([column.name, text, column.type.nullable, shown_key, None, late.get(column.name.lower())])
+            rows.append(
+                [column.name, text, column.type.nullable, shown_key, None, late.get(column.name.lower())]
+            )
         if not any(column.comment for column in matching):
             return RowSet(columns=DESCRIBE_COLUMNS, rows=rows)
         commented = [[*row, column.comment] for row, column in zip(rows, matching, strict=True)]

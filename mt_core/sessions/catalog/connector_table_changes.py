@@ -1,4 +1,6 @@
-"""Changes that Spark itself makes to tables with a connector of its own catalog, which it would forget when it ends."""
+"""Changes that Spark itself makes to tables with a connector of its own catalog,
+which it would forget when it ends.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ class ConnectorTableChanges:
     statements: ConnectorTableStatements
 
     def keeping(self, read: ReadStatement, context: SessionContext) -> Callable[[], None]:
-        """Return what keeps the changes of *read*, to be called once it has succeeded; that raises RegistryError."""
+        """Return what keeps the changes of *read*, to be called once it has succeeded;
+        that raises RegistryError.
+        """
         fact = read.fact
         if isinstance(fact, CreateConnectorTable) and is_kept(fact):
             was_there = fact.if_not_exists and self._is_there(fact, context)
@@ -54,15 +58,21 @@ class ConnectorTableChanges:
             self.statements.tables.put(table)
         except RegistryError as cause:
             raise RegistryError(
-                f"Table {display_name(name)} was created, and the registry did not take it: {cause} It will be lost with Spark; "
-                "DROP TABLE it, and create it again."
+                f"Table {display_name(name)} was created, and the registry did not take it: "
+                f"{cause} It will be lost with Spark; DROP TABLE it, and create it again."
             ) from cause
 
     def _look_again(self, dropped: Sequence[str] | None, context: SessionContext) -> None:
-        """Forget the tables that are gone, of the database *dropped* too, and take the columns of the others as they are."""
+        """Forget the tables that are gone, of the database *dropped* too, and take the columns of the others
+        as they are.
+        """
         tables = self.statements.tables
         for table in tables.all().values():
-            if dropped is not None and table.parts[0] != SPARK_CATALOG and table.parts[: len(dropped)] == dropped:
+            if (
+                dropped is not None
+                and table.parts[0] != SPARK_CATALOG
+                and table.parts[: len(dropped)] == dropped
+            ):
                 self.statements.forget(table, context)
                 continue
             if table.parts[0] != SPARK_CATALOG or table.query or table.spark_name:

@@ -1,4 +1,6 @@
-"""Statements about tables with a connector, which no catalog of Spark keeps: CREATE, ALTER, DROP and SHOW CREATE TABLE."""
+"""Statements about tables with a connector, which no catalog of Spark keeps:
+CREATE, ALTER, DROP and SHOW CREATE TABLE.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTableStatements:
-    """Performs them: a row of the registry, a view in the catalog of the table, and the table itself in Spark's own catalog."""
+    """Performs them: a row of the registry, a view in the catalog of the table,
+    and the table itself in Spark's own catalog.
+    """
 
     engine: CatalogEngine
     tables: ConnectorTables
@@ -37,7 +41,9 @@ class ConnectorTableStatements:
         return _creation(read) is not None or (read.type in _NAMING and bool(self.tables.all()))
 
     def answer(self, read: ReadStatement, request: CatalogRequest) -> OperationResult | None:
-        """Perform *read*, if it is about such a table and Spark does not perform it whole; None if it is not."""
+        """Perform *read*, if it is about such a table and Spark does not perform it whole;
+        None if it is not.
+        """
         creation = _creation(read)
         if creation is not None:
             return self._create(creation, request)
@@ -52,8 +58,8 @@ class ConnectorTableStatements:
                 return self._alter(read, table, request)
             case other:
                 raise Unsupported(
-                    f"{other.replace('_', ' ')} {display_name(table.parts)}: it is a table with the connector "
-                    f"'{table.connector}'; use another name, or DROP TABLE."
+                    f"{other.replace('_', ' ')} {display_name(table.parts)}: "
+                    f"it is a table with the connector '{table.connector}'; use another name, or DROP TABLE."
                 )
 
     def find(self, name: Sequence[str], context: SessionContext) -> ConnectorTable | None:
@@ -61,7 +67,9 @@ class ConnectorTableStatements:
         return self.tables.find(self.full_name(name, context)) if self.tables.all() else None
 
     def full_name(self, name: Sequence[str], context: SessionContext) -> tuple[str, ...]:
-        """Return the full name of *name* where the session is; that of a table in Spark's own catalog is in lower case."""
+        """Return the full name of *name* where the session is;
+        that of a table in Spark's own catalog is in lower case.
+        """
         if len(name) > 1 and name[0] in self.engine.catalogs(context):
             full = tuple(name)
         else:
@@ -81,14 +89,14 @@ class ConnectorTableStatements:
             self.engine.execute(context, f"DROP TABLE IF EXISTS {table.spark_name}", job_id=uuid.uuid4().hex)
         self.tables.delete(table.name)
 
-    # --------------------------------------------------------------------------------------------------------- create
+    # ------------------------------------------------------------------------------------------------- create
 
     def _create(self, fact: CreateConnectorTable, request: CatalogRequest) -> OperationResult:
         name = self.full_name(fact.name, request.context)
         if fact.or_replace or fact.spark_sql.startswith("CREATE OR REPLACE"):
             raise Unsupported(
-                f"Table {display_name(name)}: a table with the connector '{fact.connector}' cannot be replaced; DROP TABLE "
-                "it, then CREATE TABLE."
+                f"Table {display_name(name)}: a table with the connector '{fact.connector}' cannot be "
+                "replaced; DROP TABLE it, then CREATE TABLE."
             )
         if self._is_there(name, request):
             if fact.if_not_exists:
@@ -119,7 +127,9 @@ class ConnectorTableStatements:
         return DONE
 
     def _make(self, table: ConnectorTable, request: CatalogRequest) -> None:
-        """Make a table, or undo it: what Spark has, then the registry's row, without which a table would be lost with Spark."""
+        """Make a table, or undo it: what Spark has, then the registry's row,
+        without which a table would be lost with Spark.
+        """
         undo: list[str] = []
         try:
             if table.spark_name:
@@ -147,8 +157,9 @@ class ConnectorTableStatements:
             if not _NO_VIEWS.search(error.message):
                 raise
             raise DefinitionInvalid(
-                f"Table {display_name(table.parts)}: catalog {catalog} keeps no views, and so no table with the connector "
-                f"'{table.connector}'; use CREATE TEMPORARY TABLE, or name it {SPARK_CATALOG}.default.{table.parts[-1]}."
+                f"Table {display_name(table.parts)}: catalog {catalog} keeps no views, "
+                f"and so no table with the connector '{table.connector}'; "
+                f"use CREATE TEMPORARY TABLE, or name it {SPARK_CATALOG}.default.{table.parts[-1]}."
             ) from error
 
     def _is_there(self, name: Sequence[str], request: CatalogRequest) -> bool:
@@ -159,7 +170,7 @@ class ConnectorTableStatements:
                 return False
         return True
 
-    # ------------------------------------------------------------------------------------------------- drop and alter
+    # ----------------------------------------------------------------------------------------- drop and alter
 
     def _drop(self, table: ConnectorTable, request: CatalogRequest) -> OperationResult | None:
         if not table.query and not table.spark_name:
@@ -178,19 +189,22 @@ class ConnectorTableStatements:
         self.tables.delete(table.name)
         return DONE
 
-    def _alter(self, read: ReadStatement, table: ConnectorTable, request: CatalogRequest) -> OperationResult | None:
+    def _alter(
+        self, read: ReadStatement, table: ConnectorTable, request: CatalogRequest
+    ) -> OperationResult | None:
         clause = _clause(read)
         if (new := _new_name(clause)) is not None:
             return self._rename(table, self._renamed(table, new, request.context), request)
         if table.query or table.topic is not None:
             raise Unsupported(
-                f"ALTER TABLE {display_name(table.parts)}: a table with the connector '{table.connector}' stores nothing; "
-                "DROP TABLE it, then CREATE TABLE with what it shall be."
+                f"ALTER TABLE {display_name(table.parts)}: a table with the connector '{table.connector}' "
+                "stores nothing; DROP TABLE it, then CREATE TABLE with what it shall be."
             )
         if clause.upper().startswith(("SET TBLPROPERTIES", "UNSET TBLPROPERTIES")):
             raise Unsupported(
-                f"ALTER TABLE {display_name(table.parts)}: the options of a table with a connector are those of CREATE TABLE; "
-                "DROP TABLE it, which leaves files below its path and rows in its database, then CREATE TABLE with others."
+                f"ALTER TABLE {display_name(table.parts)}: "
+                "the options of a table with a connector are those of CREATE TABLE; DROP TABLE it, "
+                "which leaves files below its path and rows in its database, then CREATE TABLE with others."
             )
         if not table.spark_name:
             return None
@@ -226,13 +240,15 @@ class ConnectorTableStatements:
         name = self.full_name(new, context) if new[0] == table.parts[0] else (table.parts[0], *new)
         if new[0] != table.parts[0] and new[0] in self.engine.catalogs(context):
             raise Unsupported(
-                f"ALTER TABLE {display_name(table.parts)} RENAME: it stays in catalog {table.parts[0]}; CREATE TABLE in the "
-                "other one."
+                f"ALTER TABLE {display_name(table.parts)} RENAME: it stays in catalog {table.parts[0]}; "
+                "CREATE TABLE in the other one."
             )
         return name
 
     def columns(self, context: SessionContext, name: str) -> tuple[str, ...]:
-        """Return the columns of a table as CREATE TABLE lists them; raises QueryFailed if there is no such table."""
+        """Return the columns of a table as CREATE TABLE lists them;
+        raises QueryFailed if there is no such table.
+        """
         columns = self.engine.query_columns(context, f"TABLE {name}")
         return tuple(f"{quote(column.name)} {column.type}" for column in columns)
 
@@ -292,6 +308,8 @@ def _is_stored_aside(fact: CreateConnectorTable, name: Sequence[str]) -> bool:
 
 
 def _stored_name(name: Sequence[str]) -> str:
-    """Return a name in Spark's own catalog, which has letters, digits and underscores in names, that no other table has."""
+    """Return a name in Spark's own catalog, which has letters, digits and underscores in names,
+    that no other table has.
+    """
     readable = _NOT_IN_A_NAME.sub("_", "_".join(name)).lower()
     return sql_name((SPARK_CATALOG, STORED_IN, f"{readable}_{uuid.uuid4().hex[:8]}"))

@@ -1,4 +1,6 @@
-"""Connector tables: those that statements created in any catalog, kept in the registry for each session and the next Spark."""
+"""Connector tables: those that statements created in any catalog, kept in the registry for each session
+and the next Spark.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,10 @@ from mt_core.tables.registry import Registry, Transaction, in_transaction
 
 
 class ConnectorTables:
-    """Reads the registry once and writes through: a registry has one gateway. Thread-safe; every method raises RegistryError."""
+    """Reads the registry once and writes through: a registry has one gateway.
+
+    Thread-safe; every method raises RegistryError.
+    """
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry

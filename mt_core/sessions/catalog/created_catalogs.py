@@ -1,4 +1,6 @@
-"""Shared catalogs: those that statements created, kept in the registry and seen by every session and every refresh."""
+"""Shared catalogs: those that statements created, kept in the registry and seen by every session
+and every refresh.
+"""
 
 from __future__ import annotations
 
@@ -51,7 +53,9 @@ class CreatedCatalogs:
         return self.load().catalogs.get(name)
 
     def settings(self) -> CatalogSettings:
-        """Return Spark's settings of each catalog by its name; the same object until one is created, altered or dropped."""
+        """Return Spark's settings of each catalog by its name; the same object until one is created,
+        altered or dropped.
+        """
         return self.load().settings
 
     def create(self, catalog: CreatedCatalog) -> None:
@@ -66,26 +70,31 @@ class CreatedCatalogs:
         self._change(work)
 
     def alter(self, catalog: CreatedCatalog, *, expected: CreatedCatalog) -> None:
-        """Store *catalog* in place of *expected*; raises DefinitionInvalid if that was altered or dropped since."""
+        """Store *catalog* in place of *expected*; raises DefinitionInvalid if that was altered
+        or dropped since.
+        """
 
         def work(tx: Transaction) -> None:
             if expected not in tx.catalogs.all():
                 raise DefinitionInvalid(
-                    f"Catalog {catalog.name} was altered or dropped at the same time by another statement; look at it again."
+                    f"Catalog {catalog.name} was altered or dropped at the same time by another "
+                    "statement; look at it again."
                 )
             tx.catalogs.put(catalog)
 
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Delete a catalog; raises IllegalStatus naming the materialized tables that live in it or read from it."""
+        """Delete a catalog; raises IllegalStatus naming the materialized tables that live in it
+        or read from it.
+        """
 
         def work(tx: Transaction) -> None:
             users = list(_users(tx, name))
             if users:
                 raise IllegalStatus(
-                    f"Catalog {name} cannot be dropped: {', '.join(users)}. DROP these materialized tables first, or ALTER "
-                    "their queries."
+                    f"Catalog {name} cannot be dropped: {', '.join(users)}. "
+                    "DROP these materialized tables first, or ALTER their queries."
                 )
             tx.catalogs.delete(name)
 
@@ -95,8 +104,8 @@ class CreatedCatalogs:
         """Raise DefinitionInvalid for a name of the configuration, which cannot be *verb* by a statement."""
         if name in self._reserved:
             raise DefinitionInvalid(
-                f"Catalog {name} is a setting of the gateway ({PREFIX}{name}) and cannot be {verb} by a statement; "
-                "change the gateway's configuration, or use another name."
+                f"Catalog {name} is a setting of the gateway ({PREFIX}{name}) and cannot be {verb} by a "
+                "statement; change the gateway's configuration, or use another name."
             )
 
     def _change(self, work: Callable[[Transaction], None]) -> None:
@@ -132,7 +141,9 @@ class CreatedCatalogs:
 
 def already_there(name: str) -> DefinitionInvalid:
     """Return the error of a CREATE CATALOG whose name is taken."""
-    return DefinitionInvalid(f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first.")
+    return DefinitionInvalid(
+        f"Catalog {name} exists already; choose another name, or DROP CATALOG {name} first."
+    )
 
 
 def _users(tx: Transaction, name: str) -> Iterator[str]:
@@ -149,7 +160,9 @@ def _users(tx: Transaction, name: str) -> Iterator[str]:
 
 
 def _names_catalog(query: str, name: str) -> bool:
-    """Whether *query*, whose relations are all qualified, has a name of three parts or more that begins with *name*."""
+    """Whether *query*, whose relations are all qualified, has a name of three parts or more
+    that begins with *name*.
+    """
     if name.partition("`")[0] not in query:
         # To split thousands of queries into tokens would keep other transactions waiting for seconds.
         return False

@@ -1,4 +1,6 @@
-"""Created functions: those that statements created, kept in the registry and seen by every session, refresh and job."""
+"""Created functions: those that statements created, kept in the registry and seen by every session,
+refresh and job.
+"""
 
 from __future__ import annotations
 
@@ -37,13 +39,18 @@ class CreatedFunctions:
     `read_now` says what the query of a table reads that no refresh has read yet.
     """
 
-    def __init__(self, registry: Registry, read_now: Callable[[MaterializedTable], SourceVector] = _nothing) -> None:
+    def __init__(
+        self, registry: Registry, read_now: Callable[[MaterializedTable], SourceVector] = _nothing
+    ) -> None:
         self._registry, self._read_now = registry, read_now
         self._lock = threading.Lock()
         self._functions: FunctionSet | None = None
 
     def all(self) -> FunctionSet:
-        """Return the functions by their names; the same object until one is created, altered or dropped. Raises RegistryError."""
+        """Return the functions by their names; the same object until one is created, altered or dropped.
+
+        Raises RegistryError.
+        """
         functions = self._functions
         if functions is None:
             with self._lock:
@@ -55,7 +62,10 @@ class CreatedFunctions:
         return self.all().get(name)
 
     def needed(self) -> Sequence[CreatedFunction]:
-        """Return the functions whose code is needed: these, and the temporary ones of jobs that run. Raises RegistryError."""
+        """Return the functions whose code is needed: these, and the temporary ones of jobs that run.
+
+        Raises RegistryError.
+        """
         return in_transaction(self._registry, lambda tx: [*tx.functions.all(), *_temporary(tx)])
 
     def create(self, function: CreatedFunction) -> None:
@@ -73,7 +83,9 @@ class CreatedFunctions:
         self._change(lambda tx: tx.functions.put(function))
 
     def declare(self, function: CreatedFunction) -> None:
-        """Store what the module of *function* declares, unless the function has been replaced or dropped meanwhile."""
+        """Store what the module of *function* declares, unless the function has been replaced
+        or dropped meanwhile.
+        """
 
         def work(tx: Transaction) -> None:
             stored = _by_name(tx).get(function.name)
@@ -83,9 +95,11 @@ class CreatedFunctions:
         self._change(work)
 
     def drop(self, name: str) -> None:
-        """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run, other functions.
+        """Delete a function; raises IllegalStatus naming what uses it: materialized tables, jobs that run,
+        other functions.
 
-        What a table calls through views is what its latest refresh found; before the first one, what its query reads now.
+        What a table calls through views is what its latest refresh found;
+        before the first one, what its query reads now.
         """
         through_views = [
             f"materialized table {table.identifier} through a view"
@@ -96,10 +110,15 @@ class CreatedFunctions:
         def work(tx: Transaction) -> None:
             users = [*_users(tx, name), *through_views]
             if users:
+                views = (
+                    " A view that no longer calls it counts from the next refresh on."
+                    if through_views
+                    else ""
+                )
                 raise IllegalStatus(
-                    f"Function {name} cannot be dropped: {', '.join(users)} {plural(len(users), 'uses', 'use')} it. DROP or "
-                    "ALTER these first, STOP the jobs, or give the function another body with CREATE OR REPLACE FUNCTION."
-                    f"{' A view that no longer calls it counts from the next refresh on.' if through_views else ''}"
+                    f"Function {name} cannot be dropped: {', '.join(users)} "
+                    f"{plural(len(users), 'uses', 'use')} it. DROP or ALTER these first, STOP the jobs, "
+                    f"or give the function another body with CREATE OR REPLACE FUNCTION.{views}"
                 )
             tx.functions.delete(name)
 
@@ -131,7 +150,8 @@ class CreatedFunctions:
 def taken(name: str) -> DefinitionInvalid:
     """Return the error of a CREATE FUNCTION whose name is taken."""
     return DefinitionInvalid(
-        f"Function {name} exists already; choose another name, DROP FUNCTION {name} first, or CREATE OR REPLACE FUNCTION."
+        f"Function {name} exists already; choose another name, DROP FUNCTION {name} first, or CREATE "
+        "OR REPLACE FUNCTION."
     )
 
 
@@ -181,7 +201,9 @@ def _temporary(tx: Transaction) -> Iterator[CreatedFunction]:
 def _callers_through_views(
     tx: Transaction, tables: Iterable[MaterializedTable], name: str
 ) -> Iterator[tuple[MaterializedTable, bool]]:
-    """Yield the tables whose latest refresh found that they call the function through a view and, with False, those without one."""
+    """Yield the tables whose latest refresh found that they call the function through a view and, with False,
+    those without one.
+    """
     for table in tables:
         if calls(table.definition.expanded_query, name):
             continue

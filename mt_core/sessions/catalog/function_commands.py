@@ -22,7 +22,9 @@ from mt_core.sql.parser import ReadStatement
 
 @dataclass(frozen=True, slots=True)
 class FunctionCommands:
-    """Performs commands on functions; all sessions share those that are not temporary, and the registry keeps them."""
+    """Performs commands on functions; all sessions share those that are not temporary,
+    and the registry keeps them.
+    """
 
     engine: FunctionEngine
     shared: CreatedFunctions
@@ -42,7 +44,7 @@ class FunctionCommands:
         """Return the functions that SHOW USER FUNCTIONS lists beside those of Spark's catalogs."""
         return {*self.shared.all(), *self.engine.session_state(request.context).functions}
 
-    # -------------------------------------------------------------------------------------------------------- commands
+    # ----------------------------------------------------------------------------------------------- commands
 
     def _create(self, statement: sql.CreateFunction, request: CatalogRequest) -> OperationResult:
         if statement.temporary:
@@ -55,8 +57,8 @@ class FunctionCommands:
             raise taken(name)
         if name in self.engine.session_state(request.context).functions:
             raise DefinitionInvalid(
-                f"Function {name} is a temporary function of this session, which would hide it; DROP TEMPORARY "
-                f"FUNCTION {name} first."
+                f"Function {name} is a temporary function of this session, which would hide it; "
+                f"DROP TEMPORARY FUNCTION {name} first."
             )
         function = self.engine.check_function(request.context, statement.function, job_id=request.job_id)
         if statement.or_replace:
@@ -70,16 +72,19 @@ class FunctionCommands:
         check_new_name((name,))
         if self.shared.get(name) is not None:
             raise DefinitionInvalid(
-                f"Function {name} is a function of all sessions, which a temporary one cannot hide; choose another name."
+                f"Function {name} is a function of all sessions, which a temporary one cannot hide; "
+                "choose another name."
             )
         if name in self.engine.session_state(request.context).functions and not statement.or_replace:
             if statement.if_not_exists:
                 return DONE
             raise DefinitionInvalid(
-                f"Temporary function {name} exists already; choose another name, DROP TEMPORARY FUNCTION {name} first, or "
-                "CREATE OR REPLACE TEMPORARY FUNCTION."
+                f"Temporary function {name} exists already; choose another name, "
+                f"DROP TEMPORARY FUNCTION {name} first, or CREATE OR REPLACE TEMPORARY FUNCTION."
             )
-        kept = self.engine.create_temporary_function(request.context, statement.function, job_id=request.job_id)
+        kept = self.engine.create_temporary_function(
+            request.context, statement.function, job_id=request.job_id
+        )
         one = TemporaryObject(
             name=name,
             is_function=True,
@@ -109,7 +114,9 @@ class FunctionCommands:
                     f"Function {name} is not temporary; DROP FUNCTION {name} drops it for all sessions."
                 )
             guard = "IF EXISTS " if statement.if_exists else ""
-            self.engine.execute(request.context, f"DROP TEMPORARY FUNCTION {guard}{quote(name)}", job_id=request.job_id)
+            self.engine.execute(
+                request.context, f"DROP TEMPORARY FUNCTION {guard}{quote(name)}", job_id=request.job_id
+            )
         elif is_shared:
             self.shared.drop(name)
         elif name in self.engine.session_state(request.context).functions:
@@ -129,7 +136,9 @@ class FunctionCommands:
         function, temporary = self._defined(statement.name, request)
         if function is None:
             rows = self.engine.execute(request.context, statement.text, job_id=request.job_id).rows
-            return content(RowSet(columns=rows.columns, rows=rows.page(0, MOST))) if rows is not None else DONE
+            return (
+                content(RowSet(columns=rows.columns, rows=rows.page(0, MOST))) if rows is not None else DONE
+            )
         described = _main_facts(function, temporary=temporary)
         if statement.extended:
             described += _details(function)
@@ -165,7 +174,10 @@ def _details(function: CreatedFunction) -> list[list[Any]]:
         ["requirements", "[]"],
         ["is deterministic", {None: "not declared", True: "true", False: "false"}[function.deterministic]],
         ["supports constant folding", str(_is_folded(function)).lower()],
-        ["signature", f"{function.name}({function.parameters if function.parameters is not None else '...'})"],
+        [
+            "signature",
+            f"{function.name}({function.parameters if function.parameters is not None else '...'})",
+        ],
         *expression,
         ["returns", function.returns or None],
         ["comment", function.comment],

@@ -37,10 +37,12 @@ _COLUMNS: Mapping[Named, tuple[str, ...]] = {
 
 @dataclass(frozen=True, slots=True)
 class SessionNames:
-    """The names of one session, empty while Spark does not run. They take no turn: completion works while a statement runs.
+    """The names of one session, empty while Spark does not run.
 
-    They raise no error: names that cannot be read are missing. `system` keeps the names of Spark's own functions, for all
-    sessions.
+    They take no turn: completion works while a statement runs.
+
+    They raise no error: names that cannot be read are missing.
+    `system` keeps the names of Spark's own functions, for all sessions.
     """
 
     engine: CatalogEngine
@@ -52,8 +54,12 @@ class SessionNames:
         return self._if_ready(lambda: sorted(self.engine.catalogs(self.session.context())))
 
     def within(self, kind: Named, namespace: Name = ()) -> Sequence[str]:
-        """Return the names of a *kind* in *namespace*, which may begin with a catalog; without one in the current one."""
-        return self._shown(f"SHOW {kind} IN {sql_name(namespace)}" if namespace else f"SHOW {kind}", *_COLUMNS[kind])
+        """Return the names of a *kind* in *namespace*, which may begin with a catalog;
+        without one in the current one.
+        """
+        return self._shown(
+            f"SHOW {kind} IN {sql_name(namespace)}" if namespace else f"SHOW {kind}", *_COLUMNS[kind]
+        )
 
     def system_functions(self) -> Sequence[str]:
         """Return Spark's own functions that have a name; they are read once."""
@@ -64,11 +70,15 @@ class SessionNames:
     def functions(self) -> Sequence[str]:
         """Return the functions that statements created, those of all sessions and those of this one."""
         context = self.session.context()
-        return self._if_ready(lambda: sorted({*self.shared.all(), *self.engine.session_state(context).functions}))
+        return self._if_ready(
+            lambda: sorted({*self.shared.all(), *self.engine.session_state(context).functions})
+        )
 
     def columns(self, table: Name) -> Sequence[str]:
         context = self.session.context()
-        return self._if_ready(lambda: [column.name for column in self.engine.relation(context, table).columns])
+        return self._if_ready(
+            lambda: [column.name for column in self.engine.relation(context, table).columns]
+        )
 
     def _shown(self, sql: str, *columns: str) -> list[str]:
         context, job_id = self.session.context(), uuid.uuid4().hex

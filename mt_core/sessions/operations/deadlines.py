@@ -51,7 +51,9 @@ _Waiting = tuple[timedelta, int, timedelta, weakref.ref[Operation]]
 
 
 class Deadlines:
-    """Ends operations at their deadlines, in a thread of its own that starts with the first; safe from any thread."""
+    """Ends operations at their deadlines, in a thread of its own that starts with the first;
+    safe from any thread.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -67,7 +69,8 @@ class Deadlines:
         """End *operation*, which was just created, when *limit* has passed, unless it has ended before."""
         with self._lock:
             heapq.heappush(
-                self._waiting, (self._clock.elapsed() + limit, next(self._numbers), limit, weakref.ref(operation))
+                self._waiting,
+                (self._clock.elapsed() + limit, next(self._numbers), limit, weakref.ref(operation)),
             )
             if len(self._waiting) > self._sweep_above:
                 # Keep only the operations that have not ended before their deadlines.
@@ -115,11 +118,13 @@ class Deadlines:
 def _time_out(operation: Operation, limit: timedelta) -> None:
     seconds = f"{limit.total_seconds():.3f}".rstrip("0").rstrip(".")
     error = StatementTimedOut(
-        f"Operation {operation.handle} took longer than {seconds} s, the limit it was given; raise executionTimeout or "
-        f"{TIMEOUT_KEY}, whichever is shorter."
+        f"Operation {operation.handle} took longer than {seconds} s, the limit it was given; "
+        f"raise executionTimeout or {TIMEOUT_KEY}, whichever is shorter."
     )
     try:
         operation.time_out(error)
     except MtError:
         # The status is TIMEOUT already; only the call to the engine failed.
-        log.warning("a late statement could not be stopped", extra={"action": "timeout_stop_failed"}, exc_info=True)
+        log.warning(
+            "a late statement could not be stopped", extra={"action": "timeout_stop_failed"}, exc_info=True
+        )

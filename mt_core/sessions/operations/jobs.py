@@ -56,7 +56,18 @@ _REFUSALS = (
     Unsupported,
 )
 LONGEST_STATEMENT = 10_000
-_BEFORE_NAME = {"INTO", "OVERWRITE", "MATERIALIZED", "TABLE", "UPDATE", "DELETE", "FROM", "IF", "NOT", "EXISTS"}
+_BEFORE_NAME = {
+    "INTO",
+    "OVERWRITE",
+    "MATERIALIZED",
+    "TABLE",
+    "UPDATE",
+    "DELETE",
+    "FROM",
+    "IF",
+    "NOT",
+    "EXISTS",
+}
 
 
 _OF_RUN: Mapping[RunStatus, JobStatus] = {
@@ -72,7 +83,9 @@ _OF_RUN: Mapping[RunStatus, JobStatus] = {
 
 
 class Jobs:
-    """The last queries, from memory, changes, from the job store, and refreshes, from the run ledger; safe from any thread."""
+    """The last queries, from memory, changes, from the job store, and refreshes, from the run ledger;
+    safe from any thread.
+    """
 
     def __init__(
         self,
@@ -91,7 +104,9 @@ class Jobs:
         self._stops: dict[str, Callable[[], None]] = {}
 
     def jobs(self) -> Sequence[Job]:
-        """Return the last queries and changes, the older changes that have not ended, and the refreshes that run, oldest first."""
+        """Return the last queries and changes, the older changes that have not ended,
+        and the refreshes that run, oldest first.
+        """
         stored = (*reversed(self._store.newest(self._remembered)), *self._store.open())
         jobs = [*{job.job_id: job for job in stored}.values()]
         with self._lock:
@@ -112,9 +127,10 @@ class Jobs:
     def stop(self, job_id: str, *, savepoint: bool = False, drop: bool = False) -> str | None:
         """Cancel a job, of a continuous refresh by suspending its table; a detached one ends a little later.
 
-        Returns the *savepoint* of a continuous refresh, which is the snapshot that it has published last. Raises OperationNotFound,
-        IllegalStatus for one that has ended, and Unsupported for a savepoint of anything else, since what runs as batch has no
-        checkpoint, and to *drop* a table, since it leaves none.
+        Returns the *savepoint* of a continuous refresh, which is the snapshot that it has published last.
+        Raises OperationNotFound, IllegalStatus for one that has ended, and Unsupported for a
+        savepoint of anything else, since what runs as batch has no checkpoint, and to *drop* a table,
+        since it leaves none.
         """
         kept = self._store.get(job_id)
         if kept is not None and kept.definition is not None and kept.definition.keeps is not None:
@@ -135,7 +151,12 @@ class Jobs:
             stop()
             return
         job = job or self._store.get(job_id)
-        if job is not None and job.definition is not None and job.status in OPEN and self._streams is not None:
+        if (
+            job is not None
+            and job.definition is not None
+            and job.status in OPEN
+            and self._streams is not None
+        ):
             self._streams.stop(job_id, StopRequest())
             return
         if job is None:
@@ -156,10 +177,11 @@ class Jobs:
         session: str = "",
         properties: Mapping[str, str] | None = None,
     ) -> Iterator[Callable[[StatementResult], None]]:
-        """List the block as the operation's job if *statements* query or change data; *cancel* ends Spark's work by job id.
+        """List the block as the operation's job if *statements* query or change data;
+        *cancel* ends Spark's work by job id.
 
-        The hooks that *properties* name in `job.hooks` are called for a change of data. The block passes its result to the
-        callable that this yields: the job of a query ends when its last row is read.
+        The hooks that *properties* name in `job.hooks` are called for a change of data. The block passes
+        its result to the callable that this yields: the job of a query ends when its last row is read.
         """
         if Trait.JOB not in statements[0].traits:
             yield lambda result: None
@@ -208,7 +230,9 @@ class Jobs:
             if query is not None:
                 self._queries[job_id] = query.advance(status, error=text, finished_at=self._clock.now())
         if query is None:
-            rows_written, rows_read = (result.affected_rows, result.rows_read) if result is not None else (None, None)
+            rows_written, rows_read = (
+                (result.affected_rows, result.rows_read) if result is not None else (None, None)
+            )
             self._store.end(job_id, status, rows_written=rows_written, rows_read=rows_read, error=text)
         with self._lock:
             self._stops.pop(job_id, None)
@@ -217,13 +241,13 @@ class Jobs:
         """Raise Unsupported for what only a stream can be stopped with."""
         if drop:
             raise Unsupported(
-                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is no streaming job, and leaves no table when it is stopped; "
-                f"use STOP JOB '{job_id}'."
+                f"STOP JOB … WITH DROP: job {self.job(job_id).job_id} is no streaming job, "
+                f"and leaves no table when it is stopped; use STOP JOB '{job_id}'."
             )
         if savepoint:
             raise Unsupported(
-                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, and has no checkpoint; use "
-                f"STOP JOB '{job_id}'."
+                f"STOP JOB … WITH SAVEPOINT: job {self.job(job_id).job_id} is no streaming job, "
+                f"and has no checkpoint; use STOP JOB '{job_id}'."
             )
 
     def _suspend_kept(self, job: Job, definition: StreamDefinition, *, plain: bool) -> None:
@@ -232,9 +256,9 @@ class Jobs:
         table = TableIdentifier(name[0], name[1:-1], name[-1])
         if not plain:
             raise Unsupported(
-                f"Job {job.job_id} keeps materialized table {table}, and its place in its sources is kept with the table: STOP JOB "
-                f"'{job.job_id}' suspends both, ALTER MATERIALIZED TABLE {table} RESUME lets them go on, DROP MATERIALIZED TABLE "
-                f"{table} ends both."
+                f"Job {job.job_id} keeps materialized table {table}, and its place in its sources is kept "
+                f"with the table: STOP JOB '{job.job_id}' suspends both, ALTER MATERIALIZED TABLE {table} "
+                f"RESUME lets them go on, DROP MATERIALIZED TABLE {table} ends both."
             )
         self._runs.stop_continuous(ContinuousJob(job_id=job.job_id, table=table, started_at=job.started_at))
 
@@ -244,11 +268,15 @@ class Jobs:
     def _refresh(self, job_id: str) -> RunView:
         refresh = self._runs.job(job_id)
         if refresh is None:
-            raise OperationNotFound(f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id)
+            raise OperationNotFound(
+                f"Job {job_id} is not known; SHOW JOBS lists those there are.", job=job_id
+            )
         return refresh
 
 
-def job_of_statements(operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime) -> Job:
+def job_of_statements(
+    operation: Operation, statements: Sequence[ReadStatement], session: str, now: datetime
+) -> Job:
     """Return the job that *statements* are from *now* on."""
     job = Job(
         job_id=operation.planned_job_id,
@@ -315,6 +343,10 @@ def target_of(statement: ReadStatement) -> str:
 
 
 def _is_refusal(error: BaseException | None) -> bool:
-    """Whether a statement was refused before anything ran: it names what is not there, say, or is not allowed."""
+    """Whether a statement was refused before anything ran: it names what is not there, say,
+    or is not allowed.
+    """
     # The class of SQLSTATE of syntax errors and of violations of access rules.
-    return isinstance(error, _REFUSALS) or (isinstance(error, QueryFailed) and (error.sqlstate or "").startswith("42"))
+    return isinstance(error, _REFUSALS) or (
+        isinstance(error, QueryFailed) and (error.sqlstate or "").startswith("42")
+    )

@@ -34,7 +34,9 @@ class OperationStatus(StrEnum):
     TIMEOUT = "TIMEOUT"
 
 
-_ENDS = frozenset({OperationStatus.CANCELED, OperationStatus.CLOSED, OperationStatus.TIMEOUT, OperationStatus.ERROR})
+_ENDS = frozenset(
+    {OperationStatus.CANCELED, OperationStatus.CLOSED, OperationStatus.TIMEOUT, OperationStatus.ERROR}
+)
 _ONLY_CLOSED = frozenset({OperationStatus.CLOSED})
 
 TRANSITIONS: Mapping[OperationStatus, frozenset[OperationStatus]] = {
@@ -75,8 +77,8 @@ class ResultKind(StrEnum):
 class OperationResult:
     """The result of a finished operation.
 
-    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh run, if it waited for one. `affected_rows` are
-    those that a change wrote, None where that is not known.
+    `job_id` (32 hex digits) is None when no job ran; `run` is the refresh run, if it waited for one.
+    `affected_rows` are those that a change wrote, None where that is not known.
     """
 
     rows: ResultRows
@@ -109,7 +111,9 @@ NO_TASKS = Progress(done=0, total=0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Work:
-    """The work of an operation: its kind, how to stop it, how to measure its progress, and the number of its statements."""
+    """The work of an operation: its kind, how to stop it, how to measure its progress,
+    and the number of its statements.
+    """
 
     kind: OperationKind
     message: str
@@ -122,12 +126,19 @@ class Work:
 class Operation:
     """The execution of one statement; safe from any thread.
 
-    `planned_job_id` is the id that a Spark job of it gets; `caller` is the name of the token of its request ("" if no token
-    is required). Only this class assigns `status`, `work`, `result` (None until FINISHED) and `error` (of ERROR and TIMEOUT).
+    `planned_job_id` is the id that a Spark job of it gets; `caller` is the name of the token of its request
+    ("" if no token is required). Only this class assigns `status`, `work`, `result` (None until FINISHED) and
+    `error` (of ERROR and TIMEOUT).
     """
 
     def __init__(
-        self, handle: str, statement: ReadStatement, created_at: datetime, *, planned_job_id: str = "", caller: str = ""
+        self,
+        handle: str,
+        statement: ReadStatement,
+        created_at: datetime,
+        *,
+        planned_job_id: str = "",
+        caller: str = "",
     ) -> None:
         self.handle, self.statement, self.created_at = handle, statement, created_at
         self.planned_job_id, self.caller = planned_job_id, caller
@@ -141,13 +152,17 @@ class Operation:
 
     @property
     def querying(self) -> bool:
-        """Whether the operation is FINISHED, so that its rows can be read, while its query still produces more."""
+        """Whether the operation is FINISHED, so that its rows can be read,
+        while its query still produces more.
+        """
         result = self.result
         return self.status is OperationStatus.FINISHED and result is not None and result.rows.running
 
     @property
     def cancelled(self) -> bool:
-        """Whether the statement was cancelled, or exceeded its time limit; a closed operation may have work that continues."""
+        """Whether the statement was cancelled, or exceeded its time limit;
+        a closed operation may have work that continues.
+        """
         return self.status in (OperationStatus.CANCELED, OperationStatus.TIMEOUT)
 
     @property
@@ -157,14 +172,20 @@ class Operation:
 
     @property
     def outlives_session(self) -> bool:
-        """Whether the work goes on when the session is closed: a change of data that has begun, and a refresh."""
+        """Whether the work goes on when the session is closed: a change of data that has begun,
+        and a refresh.
+        """
         work = self.work
-        return work.kind is OperationKind.REFRESH or (work.kind is OperationKind.JOB and work.job_id is not None)
+        return work.kind is OperationKind.REFRESH or (
+            work.kind is OperationKind.JOB and work.job_id is not None
+        )
 
-    # ----------------------------------------------------------------------------------------------- for the executor
+    # --------------------------------------------------------------------------------------- for the executor
 
     def advance(self, target: OperationStatus) -> OperationStatus:
-        """Move to *target* and return the status before; raises IllegalStatus for a move not in `TRANSITIONS`."""
+        """Move to *target* and return the status before; raises IllegalStatus for a move
+        not in `TRANSITIONS`.
+        """
         with self._changed:
             before = self.status
             if target not in TRANSITIONS[before]:
@@ -198,7 +219,9 @@ class Operation:
             result.rows.on_end(self._note_end)
 
     def _note_end(self, error: MtError | None) -> None:
-        """Keep the error with which the rows of a query ended, for who fetches them after the operation was closed."""
+        """Keep the error with which the rows of a query ended, for who fetches them after the operation
+        was closed.
+        """
         with self._changed:
             if self.status is OperationStatus.FINISHED:
                 self._rows_error = error
@@ -219,7 +242,7 @@ class Operation:
             self.advance(OperationStatus.TIMEOUT)
         self._stop(error)
 
-    # ---------------------------------------------------------------------------------------------------- for clients
+    # -------------------------------------------------------------------------------------------- for clients
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until the operation is terminal; returns whether it is."""
@@ -236,8 +259,8 @@ class Operation:
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
         """Return page *token*; a new one with *size* rows at most, or empty if none is available yet.
 
-        With a *form* the rows are encoded, if they can be. Raises IllegalStatus unless FINISHED, RequestInvalid for a token
-        out of turn, and the error of a query whose rows end there.
+        With a *form* the rows are encoded, if they can be. Raises IllegalStatus unless FINISHED,
+        RequestInvalid for a token out of turn, and the error of a query whose rows end there.
         """
         pages, status = self._pages, self.status
         if pages is None or status is not OperationStatus.FINISHED:
@@ -266,7 +289,10 @@ class Operation:
         self._stop(Canceled(f"Operation {self.handle} was cancelled."))
 
     def close(self) -> None:
-        """Become CLOSED and release the result; stops a query, but neither a refresh nor a job. To close it twice is harmless."""
+        """Become CLOSED and release the result; stops a query, but neither a refresh nor a job.
+
+        To close it twice is harmless.
+        """
         with self._changed:
             if self.status is OperationStatus.CLOSED:
                 return

@@ -1,4 +1,6 @@
-"""The pages of a result, by token: the next one, or again the last one, so that a client can repeat a lost request."""
+"""The pages of a result, by token: the next one, or again the last one,
+so that a client can repeat a lost request.
+"""
 
 from __future__ import annotations
 
@@ -49,16 +51,20 @@ class ResultPages:
         self._ended_at: int | None = None
 
     def wait(self, token: int, timeout_s: float) -> bool:
-        """Wait until page *token* has rows or is the last one; returns whether that is so, as it is for a page fetched before."""
+        """Wait until page *token* has rows or is the last one; returns whether that is so,
+        as it is for a page fetched before.
+        """
         start = self._previous.start + self._previous.count
         if token != self._current or self._ended_at is not None or not self._rows.running:
             return True
         return self._rows.available(start, 1, timeout_s) > 0 or not self._rows.running
 
     def fetch(self, token: int, size: int | None = None, form: PageForm | None = None) -> Page:
-        """Return page *token*, with *size* rows at most if it is a new one; encoded in *form*, if the rows can be.
+        """Return page *token*, with *size* rows at most if it is a new one;
+        encoded in *form*, if the rows can be.
 
-        Raises RequestInvalid naming the tokens that can be fetched, or the error of a query whose rows end before.
+        Raises RequestInvalid naming the tokens that can be fetched, or the error of a query whose
+        rows end before.
         """
         with self._lock:
             span = self._span(token, size or self._page_size)

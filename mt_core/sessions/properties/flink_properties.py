@@ -1,4 +1,6 @@
-"""Properties of Flink that sessions accept without effect, and the values that they take. docs/sql.md lists them."""
+"""Properties of Flink that sessions accept without effect, and the values that they take.
+docs/sql.md lists them.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +25,9 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         f"{_ASYNC}lookup.timeout", f"{_ASYNC}ml-predict.timeout", f"{_ASYNC}scalar.retry-delay",
         f"{_ASYNC}scalar.timeout", f"{_ASYNC}table.retry-delay", f"{_ASYNC}table.timeout",
         f"{_CHECKPOINTING}min-pause", f"{_CHECKPOINTING}timeout",
-        "execution.buffer-timeout.interval", "pipeline.auto-watermark-interval", "restart-strategy.fixed-delay.delay",
-        "table.exec.interval-join.min-cleanup-interval", "table.exec.mini-batch.allow-latency",
-        "table.exec.source.idle-timeout",
+        "execution.buffer-timeout.interval", "pipeline.auto-watermark-interval",
+        "restart-strategy.fixed-delay.delay", "table.exec.interval-join.min-cleanup-interval",
+        "table.exec.mini-batch.allow-latency", "table.exec.source.idle-timeout",
     )),
     (BOOLEAN, (
         f"{_ASYNC}lookup.key-ordered-enabled", f"{_ASYNC}state.enabled", f"{_CHECKPOINTING}incremental",
@@ -40,9 +42,10 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         f"{_OPTIMIZER}distinct-agg.split.enabled", f"{_OPTIMIZER}dynamic-filtering.enabled",
         f"{_OPTIMIZER}incremental-agg-enabled", f"{_OPTIMIZER}join-reorder-enabled",
         f"{_OPTIMIZER}multiple-input-enabled", f"{_OPTIMIZER}reuse-optimize-block-with-digest-enabled",
-        f"{_OPTIMIZER}reuse-source-enabled", f"{_OPTIMIZER}reuse-sub-plan-enabled", f"{_RUNTIME_FILTER}enabled",
-        f"{_OPTIMIZER}source.report-statistics-enabled", f"{_OPTIMIZER}sql2rel.project-merge.enabled",
-        f"{_OPTIMIZER}union-all-as-breakpoint-enabled", "table.rtas-ctas.atomicity-enabled",
+        f"{_OPTIMIZER}reuse-source-enabled", f"{_OPTIMIZER}reuse-sub-plan-enabled",
+        f"{_RUNTIME_FILTER}enabled", f"{_OPTIMIZER}source.report-statistics-enabled",
+        f"{_OPTIMIZER}sql2rel.project-merge.enabled", f"{_OPTIMIZER}union-all-as-breakpoint-enabled",
+        "table.rtas-ctas.atomicity-enabled",
     )),
     (INTEGER, (
         f"{_ASYNC}lookup.buffer-capacity", f"{_ASYNC}ml-predict.max-concurrent-operations",
@@ -53,13 +56,15 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
         "restart-strategy.fixed-delay.attempts", "sql-client.display.max-column-width",
         "sql-client.execution.max-table-result.rows", "table.display.max-column-width",
         f"{_HASH_AGG}sampling-threshold", "table.exec.mini-batch.size", "table.exec.rank.topn-cache-size",
-        "table.exec.resource.default-parallelism", f"{_SINK}upsert-materialize-strategy.adaptive.threshold.high",
+        "table.exec.resource.default-parallelism",
+        f"{_SINK}upsert-materialize-strategy.adaptive.threshold.high",
         f"{_SINK}upsert-materialize-strategy.adaptive.threshold.low", "table.exec.sort.max-num-file-handles",
         "table.generated-code.max-length", f"{_OPTIMIZER}bushy-join-reorder-threshold",
         f"{_OPTIMIZER}distinct-agg.split.bucket-num", f"{_OPTIMIZER}join.broadcast-threshold",
     )),
     (NUMBER, (
-        f"{_HASH_AGG}distinct-value-rate-threshold", f"{_RUNTIME_FILTER}min-filter-ratio", f"{_SKEW}skewed-factor",
+        f"{_HASH_AGG}distinct-value-rate-threshold", f"{_RUNTIME_FILTER}min-filter-ratio",
+        f"{_SKEW}skewed-factor",
     )),
     (FLINK_SIZE, (
         "table.exec.spill-compression.block-size", f"{_RUNTIME_FILTER}max-build-data-size",
@@ -87,9 +92,9 @@ _FORMS: tuple[tuple[Form, tuple[str, ...]], ...] = (
     (one_of("ignore"), (f"{_SINK}type-length-enforcer", f"{_SINK}nested-constraint-enforcer")),
     (one_of("-1"), ("table.exec.sort.default-limit",)),
     (TEXT, (
-        "execution.batch-shuffle-mode", "execution.target", "pipeline.classpaths", "pipeline.jars", "pipeline.name",
-        "restart-strategy.type", "state.backend.type", "table.exec.disabled-operators", "table.exec.uid.format",
-        "table.exec.uid.generation", "table.resources.download-dir",
+        "execution.batch-shuffle-mode", "execution.target", "pipeline.classpaths", "pipeline.jars",
+        "pipeline.name", "restart-strategy.type", "state.backend.type", "table.exec.disabled-operators",
+        "table.exec.uid.format", "table.exec.uid.generation", "table.resources.download-dir",
     )),
 )  # fmt: skip
 WITHOUT_EFFECT: Mapping[str, Form] = {key: form for form, keys in _FORMS for key in keys}

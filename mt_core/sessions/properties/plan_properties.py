@@ -1,4 +1,6 @@
-"""Properties of compiled plans: whether a file is replaced, and where the temporary objects come from that a plan reads."""
+"""Properties of compiled plans: whether a file is replaced, and where the temporary objects come
+from that a plan reads.
+"""
 
 from __future__ import annotations
 
@@ -37,11 +39,15 @@ class PlanProperties:
         return self._value(FORCE_RECOMPILE) == "true"
 
     def compiled(self, temporary: Sequence[str]) -> tuple[str, ...]:
-        """Return those of the statements that create the *temporary* objects of the session that a plan has in it."""
+        """Return those of the statements that create the *temporary* objects of the session
+        that a plan has in it.
+        """
         return tuple(temporary) if self._value(COMPILED_OBJECTS) == "all" else ()
 
     def restored(self, planned: Sequence[str], temporary: Sequence[str]) -> tuple[str, ...]:
-        """Return the statements that create the temporary objects of a plan, from those that it has and those of the session."""
+        """Return the statements that create the temporary objects of a plan, from those that it has
+        and those of the session.
+        """
         match self._value(RESTORED_OBJECTS):
             case "all_enforced":
                 return tuple(planned)

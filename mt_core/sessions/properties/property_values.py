@@ -32,11 +32,13 @@ RUNTIME_MODE_KEY = "execution.runtime-mode"
 _DML_SYNC = Setting(key="table.dml-sync", kind=Kind.BOOLEAN, default="false", help="")
 _OF_STREAMS = frozenset({INTERVAL_KEY, CHECKPOINTS_KEY, SAVEPOINTS_KEY, ON_SOURCE_REWRITE_KEY, *RESTORE_KEYS})
 _MAY_BE_EMPTY = {TIMEOUT_KEY, *_OF_STREAMS}
-# The keys that take effect in a session, on its statements and the tables that they create. Other settings are the gateway's:
-# they have no effect in a session, and clients send them because they send their whole configuration.
+# The keys that take effect in a session, on its statements and the tables that they create. Other
+# settings are the gateway's: they have no effect in a session, and clients send them because they send
+# their whole configuration.
 ACTING = frozenset({
-    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY, DEFAULT_CONTINUOUS_KEY,
-    STATE_TTL_KEY, MATERIALIZE_KEY, *_OF_STREAMS, *(each.key for each in PLAN_SETTINGS),
+    ZONE_KEY, TIMEOUT_KEY, RUNTIME_MODE_KEY, _DML_SYNC.key, HOOKS_KEY, THRESHOLD_KEY, DEFAULT_FULL_KEY,
+    DEFAULT_CONTINUOUS_KEY, STATE_TTL_KEY, MATERIALIZE_KEY, *_OF_STREAMS,
+    *(each.key for each in PLAN_SETTINGS),
 })  # fmt: skip
 _UNDERSTOOD = {each.key: each for each in (*SETTINGS, _DML_SYNC, *PLAN_SETTINGS) if each.key in ACTING}
 _GATEWAYS = frozenset(each.key for each in SETTINGS) - ACTING
@@ -45,14 +47,17 @@ _HOOK_OPTION = re.compile(r"job\.hooks\.[^.]+\..+")
 _SCHEDULER_OPTION = re.compile(r"workflow-scheduler\.[^.]+\..+")
 _GATEWAY_PREFIXES = ("freshtable.", "materialized-table.", "sql-gateway.", "workflow-scheduler.")
 _KNOWN = {*ACTING, *_GATEWAYS, *WITHOUT_EFFECT}
-# This similar, a key differs by one or two letters. Keys of Flink that are not in the table differ more from those in it.
+# This similar, a key differs by one or two letters. Keys of Flink that are not in the table differ
+# more from those in it.
 _MISSPELT, _SOMEWHAT_LIKE = 0.92, 0.75
 _OFFSET = re.compile(r"(?:UTC|GMT|UT)?(?P<sign>[+-])(?P<hours>[0-9]{1,2})(?::?(?P<minutes>[0-9]{2}))?")
 _MOST_HOURS, _MOST_MINUTES = 18, 59
 
 
 def settable_keys() -> frozenset[str]:
-    """Return the keys that SET takes: those that take effect, and those of Flink that are understood without one."""
+    """Return the keys that SET takes: those that take effect, and those of Flink that are understood
+    without one.
+    """
     return ACTING | WITHOUT_EFFECT.keys()
 
 
@@ -65,7 +70,9 @@ def values_for(key: str) -> tuple[str, ...]:
 
 
 def check_property(key: str, value: str) -> None:
-    """Raise RequestInvalid with key, value and what is expected, if *key* takes effect in a session and *value* is invalid."""
+    """Raise RequestInvalid with key, value and what is expected, if *key* takes effect in a session
+    and *value* is invalid.
+    """
     setting = _UNDERSTOOD.get(key)
     if key == STATE_TTL_KEY:
         state_ttl_of(value.strip())
@@ -98,8 +105,8 @@ def check_set(key: str, value: str) -> None:
         return
     if key in _GATEWAYS or _SCHEDULER_OPTION.fullmatch(key):
         raise RequestInvalid(
-            f"{key} is a setting of the whole gateway, not of a session; give it to the gateway when it starts, as "
-            "docs/settings.md says.",
+            f"{key} is a setting of the whole gateway, not of a session; "
+            "give it to the gateway when it starts, as docs/settings.md says.",
             key=key,
         )
     if _HOOK_OPTION.fullmatch(key):
@@ -113,7 +120,9 @@ def check_set(key: str, value: str) -> None:
 
 
 def session_zone(name: str) -> tzinfo:
-    """Return the zone that a session names: an IANA name, or an offset such as GMT+08:00; raises RequestInvalid."""
+    """Return the zone that a session names: an IANA name, or an offset such as GMT+08:00;
+    raises RequestInvalid.
+    """
     if zone_key(name) is not None:
         return zone_named(name)
     if name == "Z":
@@ -122,8 +131,8 @@ def session_zone(name: str) -> tzinfo:
     hours, minutes = (int(offset[part] or 0) for part in ("hours", "minutes")) if offset else (0, 0)
     if offset is None or hours > _MOST_HOURS or minutes > _MOST_MINUTES:
         raise RequestInvalid(
-            f"{ZONE_KEY}: '{name}' (the session) cannot be used; expected an IANA name such as Europe/Berlin, or an offset "
-            "such as GMT+08:00.",
+            f"{ZONE_KEY}: '{name}' (the session) cannot be used; "
+            "expected an IANA name such as Europe/Berlin, or an offset such as GMT+08:00.",
             key=ZONE_KEY,
         )
     return timezone((-1 if offset["sign"] == "-" else 1) * timedelta(hours=hours, minutes=minutes))

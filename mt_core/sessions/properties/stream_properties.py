@@ -1,4 +1,6 @@
-"""Properties of streaming jobs: what a session says about the checkpoints, savepoints and sources of its jobs."""
+"""Properties of streaming jobs: what a session says about the checkpoints,
+savepoints and sources of its jobs.
+"""
 
 from __future__ import annotations
 
@@ -24,9 +26,11 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 class UpsertMaterialize(StrEnum):
-    """When a stream keeps the rows that it gives for a key of a table, to give the last one that is left: `MATERIALIZE_KEY`.
+    """When a stream keeps the rows that it gives for a key of a table, to give the last one that is left:
+    `MATERIALIZE_KEY`.
 
-    AUTO: if several rows of its query may have that key. NONE: a row of a key that goes takes all others with it.
+    AUTO: if several rows of its query may have that key. NONE:
+    a row of a key that goes takes all others with it.
     """
 
     AUTO = "auto"
@@ -36,7 +40,9 @@ class UpsertMaterialize(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDefaults:
-    """What the gateway's configuration says where a session says nothing: two folders, an interval, and what a rewrite does."""
+    """What the gateway's configuration says where a session says nothing:
+    two folders, an interval, and what a rewrite does.
+    """
 
     checkpoints: str
     savepoints: str
@@ -57,7 +63,9 @@ class StreamProperties:
 
     def savepoint(self, job_id: str, nonce: str) -> str:
         """Return a folder for a savepoint of a job, which no other one has; its name is like Flink's."""
-        return _inside(self._text(SAVEPOINTS_KEY) or self.defaults.savepoints, f"savepoint-{job_id[:6]}-{nonce}")
+        return _inside(
+            self._text(SAVEPOINTS_KEY) or self.defaults.savepoints, f"savepoint-{job_id[:6]}-{nonce}"
+        )
 
     @property
     def restored_from(self) -> str | None:
@@ -80,11 +88,14 @@ class StreamProperties:
 
 
 def interval_of(text: str) -> timedelta:
-    """Return the duration that *text* means, a number without a unit in milliseconds as in Flink; raises RequestInvalid."""
+    """Return the duration that *text* means, a number without a unit in milliseconds as in Flink;
+    raises RequestInvalid.
+    """
     interval = flink_duration_of(text)
     if interval is None:
         raise RequestInvalid(
-            f"{INTERVAL_KEY}: '{text}' (the session) cannot be used; expected a duration such as 10 s or 500 ms.",
+            f"{INTERVAL_KEY}: '{text}' (the session) cannot be used; "
+            "expected a duration such as 10 s or 500 ms.",
             key=INTERVAL_KEY,
         )
     return interval

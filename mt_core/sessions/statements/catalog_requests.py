@@ -37,7 +37,9 @@ class CatalogRequests:
         """Make the request the work of *task*, and wait for Spark if its statement needs it."""
         operation, job_id = task.operation, task.operation.planned_job_id
         stop = partial(self.spark.engine.cancel, job_id)
-        operation.begin(Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop))
+        operation.begin(
+            Work(kind=OperationKind.SPARK, message="asking the catalogs", job_id=job_id, stop=stop)
+        )
         if Trait.WITHOUT_ENGINE not in operation.statement.traits:
             self.spark.await_engine(operation)
         return CatalogRequest(session=task.session, context=task.context(), job_id=job_id)

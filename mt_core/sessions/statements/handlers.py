@@ -14,7 +14,9 @@ from mt_core.sql.hints import check_hints
 from mt_core.sql.parser import ReadStatement
 
 Handler = Callable[[Task, Any], PendingRefresh | None]
-"""Performs the statement of a task, by its fact; finishes the operation, or returns the run that it waits for."""
+"""Performs the statement of a task, by its fact; finishes the operation, or returns the run
+that it waits for.
+"""
 Handlers = Mapping[type, Handler]
 
 _T = TypeVar("_T")
@@ -28,7 +30,9 @@ class StatementHandlers:
     run_set: Callable[[Task, Sequence[ReadStatement]], None]
 
     def perform(self, task: Task) -> PendingRefresh | None:
-        """Perform the statement of *task*, unless a set collects it; returns the run that it has to wait for, if any."""
+        """Perform the statement of *task*, unless a set collects it;
+        returns the run that it has to wait for, if any.
+        """
         read = task.operation.statement
         check_hints(read.type, read.text, read.hints)
         members = collect(task.session, read)

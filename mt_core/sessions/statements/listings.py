@@ -70,7 +70,9 @@ _COLUMN_NAMES: Mapping[Shown, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CatalogRequest:
-    """The session of a statement about catalogs, its context for this statement, and the id of Spark's work for it."""
+    """The session of a statement about catalogs, its context for this statement,
+    and the id of Spark's work for it.
+    """
 
     session: Session
     context: SessionContext
@@ -79,7 +81,9 @@ class CatalogRequest:
 
 @dataclass(frozen=True, slots=True)
 class Listings:
-    """Performs SHOW; *is_table* says of a view whether it stands for a table, which SHOW VIEWS does not list."""
+    """Performs SHOW; *is_table* says of a view whether it stands for a table,
+    which SHOW VIEWS does not list.
+    """
 
     engine: CatalogEngine
     jobs: Jobs
@@ -89,7 +93,9 @@ class Listings:
         """Return the names that match the pattern, in order; *more* are such as Spark does not list."""
         if statement.kind is Shown.JOBS:
             like = statement.pattern
-            return job_rows([job for job in self.jobs.jobs() if like is None or like.matches(job.name)], request)
+            return job_rows(
+                [job for job in self.jobs.jobs() if like is None or like.matches(job.name)], request
+            )
         if statement.kind is Shown.FULL_MODULES:
             return RowSet(
                 columns=(Column(name="module name"), Column(name="used", type=BOOLEAN)), rows=[["core", True]]
@@ -111,7 +117,7 @@ class Listings:
             names = self._iceberg_partitions(statement, request)
         return names_only("partition name", sorted(names))
 
-    # ------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _names(self, statement: ShowObjects, request: CatalogRequest) -> Sequence[str]:
         context = request.context
@@ -162,7 +168,9 @@ class Listings:
         name, state = ".".join(statement.name), self.engine.session_state(request.context)
         table = qualify(statement.name, state.catalog, state.namespace)
         try:
-            rows = self._run(f"SELECT DISTINCT partition FROM {sql_name((*table.parts, 'partitions'))}", request)
+            rows = self._run(
+                f"SELECT DISTINCT partition FROM {sql_name((*table.parts, 'partitions'))}", request
+            )
             values = [row[0] or {} for row in rows.page(0, MOST)] if rows is not None else []
         except QueryFailed as cause:
             raise DefinitionInvalid(
@@ -180,7 +188,9 @@ class Listings:
 
 @contextmanager
 def _in_namespace() -> Iterator[None]:
-    """Raise DefinitionInvalid naming a namespace that the block has not found; end the block in a catalog that is still empty."""
+    """Raise DefinitionInvalid naming a namespace that the block has not found;
+    end the block in a catalog that is still empty.
+    """
     try:
         yield
     except EngineError as error:
@@ -195,7 +205,9 @@ def _in_namespace() -> Iterator[None]:
 
 
 def texts_of(rows: ResultRows | None, *columns: str, last: bool = False, most: int = MOST) -> list[str]:
-    """Return the texts of one column: the one with a name of *columns*, else the first, or the *last*; closes the rows."""
+    """Return the texts of one column: the one with a name of *columns*, else the first, or the *last*;
+    closes the rows.
+    """
     if rows is None:
         return []
     index = next((at for at, column in enumerate(rows.columns) if column.name in columns), -1 if last else 0)
@@ -216,7 +228,9 @@ def savepoint_row(savepoint: str) -> RowSet:
 
 
 def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = False) -> RowSet:
-    """Return jobs with their times as the session's wall clock shows them; *described* adds what DESCRIBE JOB alone shows."""
+    """Return jobs with their times as the session's wall clock shows them;
+    *described* adds what DESCRIBE JOB alone shows.
+    """
     zone = session_zone(request.session.properties.get(ZONE_KEY, "UTC"))
 
     def local(instant: datetime | None) -> str | None:
@@ -228,12 +242,21 @@ def job_rows(jobs: Sequence[Job], request: CatalogRequest, *, described: bool = 
 
     rows: list[list[Any]] = []
     for job in jobs:
-        row = [job.job_id, job.name, job.status.value, local(job.started_at), job.kind, local(job.finished_at)]
+        row = [
+            job.job_id,
+            job.name,
+            job.status.value,
+            local(job.started_at),
+            job.kind,
+            local(job.finished_at),
+        ]
         more = [job.session or None, job.user or None, job.target, job.rows_read, job.rows_written]
         of_stream = job.stream or StreamState()
         stream = [job.statement or None, of_stream.offsets, of_stream.savepoint, of_stream.states]
         rows.append(
-            [*row, *more, job.checkpoint, job.restarts, job.error, _hooks_of(job), *stream] if described else row
+            [*row, *more, job.checkpoint, job.restarts, job.error, _hooks_of(job), *stream]
+            if described
+            else row
         )
     return RowSet(columns=(*_JOB_COLUMNS, *_DESCRIBED_COLUMNS) if described else _JOB_COLUMNS, rows=rows)
 
@@ -245,7 +268,9 @@ def _hooks_of(job: Job) -> str | None:
         event = hook.next_event(job.status)
         parts = [*(f"{each} done" for each in hook.done), *(f"{each} given up" for each in hook.given_up)]
         if event is not None:
-            parts.append(f"{event} not done" + (f" after {hook.failures} failed calls" if hook.failures else ""))
+            parts.append(
+                f"{event} not done" + (f" after {hook.failures} failed calls" if hook.failures else "")
+            )
         return f"{hook.name}: {', '.join(parts)}" + (f" ({hook.error})" if hook.error else "")
 
     return "; ".join(map(words, job.hooks)) or None

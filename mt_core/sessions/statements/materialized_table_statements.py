@@ -20,7 +20,9 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaterializedTableStatements:
-    """Performs statements about materialized tables; `describe` answers DESCRIBE of other tables and views."""
+    """Performs statements about materialized tables; `describe` answers DESCRIBE of other tables
+    and views.
+    """
 
     commands: TableCommands
     engine: StatementEngine

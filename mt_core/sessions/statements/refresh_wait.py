@@ -43,7 +43,9 @@ class RefreshWait:
     cluster_info: ClusterInfo
 
     def begin(self, operation: Operation, pending: PendingRefresh) -> bool:
-        """Make the run the work of *operation*; returns False for an operation that has ended, and cancels the run with it."""
+        """Make the run the work of *operation*; returns False for an operation that has ended,
+        and cancels the run with it.
+        """
         runs, run_id = self.runs, pending.run_id
         work = Work(
             kind=OperationKind.REFRESH,
@@ -74,7 +76,9 @@ class RefreshWait:
 
 
 def with_first_duration(outcome: CommandOutcome, run: RefreshRun) -> CommandOutcome:
-    """Return the outcome of CREATE with how long all rows took, which each change takes of a table that computes them all."""
+    """Return the outcome of CREATE with how long all rows took, which each change takes of a table
+    that computes them all.
+    """
     freshness = outcome.recomputed
     if freshness is None or run.started_at is None or run.finished_at is None:
         return outcome
@@ -82,8 +86,9 @@ def with_first_duration(outcome: CommandOutcome, run: RefreshRun) -> CommandOutc
     said = f"The first refresh of {outcome.created} took {seconds:.1f} s"
     if seconds > freshness.seconds / 2:
         said += (
-            f", more than half of its freshness of {freshness.words}, so that it cannot keep up: ALTER MATERIALIZED TABLE "
-            f"{outcome.created} SET FRESHNESS = INTERVAL '{ceil(2 * seconds)}' SECOND, or longer"
+            f", more than half of its freshness of {freshness.words}, so that it cannot keep up: "
+            f"ALTER MATERIALIZED TABLE {outcome.created} SET "
+            f"FRESHNESS = INTERVAL '{ceil(2 * seconds)}' SECOND, or longer"
         )
     return replace(outcome, warnings=(*outcome.warnings, f"{said}."))
 
@@ -96,12 +101,17 @@ def outcome_result(outcome: CommandOutcome) -> OperationResult:
 
 
 def _failure(run: RefreshRun, pending: PendingRefresh) -> str:
-    ended = "was cancelled" if run.status is RunStatus.CANCELED else f"failed: {run.error or 'no reason was given'}"
+    ended = (
+        "was cancelled"
+        if run.status is RunStatus.CANCELED
+        else f"failed: {run.error or 'no reason was given'}"
+    )
     table = pending.table
     if pending.outcome.created is not None:
         return (
-            f"Materialized table {table} was created, its first refresh {ended}; correct the sources and ALTER MATERIALIZED "
-            f"TABLE {table} REFRESH, or correct the query with ALTER MATERIALIZED TABLE {table} AS … or CREATE OR ALTER. "
+            f"Materialized table {table} was created, its first refresh {ended}; "
+            f"correct the sources and ALTER MATERIALIZED TABLE {table} REFRESH, "
+            f"or correct the query with ALTER MATERIALIZED TABLE {table} AS … or CREATE OR ALTER. "
             "Each scheduled refresh tries the whole table again; DROP ends that."
         )
     if not isinstance(pending.statement, RefreshTable):

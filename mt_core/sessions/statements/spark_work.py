@@ -81,7 +81,8 @@ class SparkWork:
         changing: bool,
         keep: Callable[[], object] = lambda: None,
     ) -> None:
-        """Run statements one after the other as one job, then *keep* what they did, without which they have failed.
+        """Run statements one after the other as one job, then *keep* what they did,
+        without which they have failed.
 
         A statement that is *changing* data returns the job's id.
         """
@@ -92,7 +93,9 @@ class SparkWork:
         operation.begin(replace(self.running(kind, job_id), statements=len(statements)))
         texts = [in_spark(statement, engine, task.context()) for statement in statements]
         session, properties = task.session.handle, task.properties_in_force()
-        with self.jobs.running(operation, statements, engine.cancel, session=session, properties=properties) as follow:
+        with self.jobs.running(
+            operation, statements, engine.cancel, session=session, properties=properties
+        ) as follow:
             members = list(zip(statements, texts, strict=True))
             result = self._run_one(task, *members[0]) if len(members) == 1 else self._run_set(task, members)
             keep()
@@ -100,10 +103,14 @@ class SparkWork:
         operation.finish(_answer(result, job_id, changing=changing))
 
     def follow(self, task: Task, statement: ReadStatement, query: StreamMember) -> None:
-        """Give the operation the rows of a SELECT that reads streams, which go on until its result is closed."""
+        """Give the operation the rows of a SELECT that reads streams, which go on until
+        its result is closed.
+        """
         operation, job_id = task.operation, task.operation.planned_job_id
         operation.begin(self.running(OperationKind.SPARK, job_id))
-        with self.jobs.running(operation, (statement,), self.engine.cancel, session=task.session.handle) as ends_with:
+        with self.jobs.running(
+            operation, (statement,), self.engine.cancel, session=task.session.handle
+        ) as ends_with:
             rows = self.engine.follow(task.context(), query, job_id=job_id)
             result = StatementResult(is_query=True, rows=rows)
             ends_with(result)
@@ -121,14 +128,17 @@ class SparkWork:
         )
 
     def await_engine(self, operation: Operation) -> None:
-        """Wait until Spark runs or the operation has ended; raises EngineUnavailable when that takes too long."""
+        """Wait until Spark runs or the operation has ended; raises EngineUnavailable when
+        that takes too long.
+        """
         waited_s = 0.0
         while operation.status not in TERMINAL and not self.engine.wait_ready(POLL_S):
             operation.report("waiting for Spark to start")
             waited_s += POLL_S
             if waited_s >= self.engine_timeout_s:
                 raise EngineUnavailable(
-                    f"Spark did not start within {self.engine_timeout_s:.0f} s; see the gateway's log, then try again."
+                    f"Spark did not start within {self.engine_timeout_s:.0f} s; "
+                    "see the gateway's log, then try again."
                 )
 
     def _run_one(self, task: Task, statement: ReadStatement, texts: Sequence[str]) -> StatementResult:
@@ -147,7 +157,10 @@ class SparkWork:
         return first
 
     def _run_set(self, task: Task, members: Sequence[tuple[ReadStatement, Sequence[str]]]) -> StatementResult:
-        """Run the statements of a set; raises QueryFailed naming the one that failed. To close the session does not stop them."""
+        """Run the statements of a set; raises QueryFailed naming the one that failed.
+
+        To close the session does not stop them.
+        """
         operation, results = task.operation, list[StatementResult]()
         for number, member in enumerate(members, 1):
             if operation.cancelled:
@@ -157,7 +170,8 @@ class SparkWork:
                 results.append(self._run_one(task, *member))
             except QueryFailed as cause:
                 raise cause.reworded(
-                    f"Statement {number} of {len(members)} of the statement set failed, those before it are done: {cause}"
+                    f"Statement {number} of {len(members)} of the statement set failed, "
+                    f"those before it are done: {cause}"
                 ) from cause
         return StatementResult(
             is_query=False,

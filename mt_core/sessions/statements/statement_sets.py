@@ -1,4 +1,6 @@
-"""Statement sets: changes between BEGIN STATEMENT SET and END, or in one EXECUTE STATEMENT SET, that run as one job."""
+"""Statement sets: changes between BEGIN STATEMENT SET and END, or in one EXECUTE STATEMENT SET,
+that run as one job.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _BEGIN, _EXECUTE = ["BEGIN", "STATEMENT", "SET"], ["EXECUTE", "STATEMENT", "SET"
 def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
     """Return the statements of the set that *statement* completes, which run in order as one job.
 
-    There are none while a set is open, and in an empty one. Returns None for a statement that concerns no set.
+    There are none while a set is open, and in an empty one. Returns None for a statement
+    that concerns no set.
 
     Raises IllegalStatus for BEGIN or END out of turn, Unsupported for a statement that no set can hold.
     """
@@ -41,7 +44,9 @@ def collect(session: Session, statement: ReadStatement) -> tuple[ReadStatement, 
 
 
 def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
-    """Return the members if *statement* is a set, in EXPLAIN with or without EXECUTE; None if it is no set."""
+    """Return the members if *statement* is a set, in EXPLAIN with or without EXECUTE;
+    None if it is no set.
+    """
     words = [token.keyword for token in statement.head]
     for begin in (_EXECUTE, _EXPLAINED):
         if words[: len(begin)] == begin:
@@ -50,7 +55,9 @@ def members_of(statement: ReadStatement) -> tuple[ReadStatement, ...] | None:
 
 
 def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
-    """Return the statements between STATEMENT SET BEGIN, of which BEGIN is that many words from the start, and END."""
+    """Return the statements between STATEMENT SET BEGIN, of which BEGIN is that many words from the start,
+    and END.
+    """
     tokens = list(significant(text))
     opening, closing = tokens[words - 1], tokens[-1]
     if closing.keyword != "END":
@@ -62,7 +69,8 @@ def _inner(text: str, words: int) -> tuple[ReadStatement, ...]:
     # Blanks replace the text before, so that a position in a message is one of the text that the client sent.
     head = "".join(letter if letter == "\n" else " " for letter in text[: opening.end])
     return tuple(
-        _checked(ReadStatement(each.text)) for each in split_statements(head + text[opening.end : closing.start])
+        _checked(ReadStatement(each.text))
+        for each in split_statements(head + text[opening.end : closing.start])
     )
 
 

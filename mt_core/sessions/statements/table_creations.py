@@ -1,4 +1,6 @@
-"""Tables that statements create from queries: one job at a time for each, and nothing is left of one that fails."""
+"""Tables that statements create from queries: one job at a time for each,
+and nothing is left of one that fails.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,10 @@ class TableCreations:
         self._pause = threading.Event()
 
     def run(self, context: SessionContext, text: str, job_id: str) -> StatementResult:
-        """Create the table: its publication is the last step. Raises TableBusy naming the job that works on the table."""
+        """Create the table: its publication is the last step.
+
+        Raises TableBusy naming the job that works on the table.
+        """
         reservation = self._engine.reserve(context, text, job_id=job_id)
         if reservation is None:
             return self._engine.execute(context, text, job_id=job_id)
@@ -50,13 +55,17 @@ class TableCreations:
                 raise
 
     def settle(self, reservation: Reservation) -> None:
-        """Remove what a job that has ended left, if it has not published its table; raises TableBusy while another works on it."""
+        """Remove what a job that has ended left, if it has not published its table;
+        raises TableBusy while another works on it.
+        """
         with self._reserved(reservation):
             self._engine.settle(reservation)
 
     @contextmanager
     def reserved(self, reservation: Reservation) -> Iterator[None]:
-        """Let no other job create the table in the block; raises TableBusy naming one that does, also as a stream."""
+        """Let no other job create the table in the block; raises TableBusy naming one that does,
+        also as a stream.
+        """
         with self._reserved(reservation):
             detached = self._store.creator(reservation.table)
             if detached is not None and detached != reservation.job_id:
@@ -77,7 +86,9 @@ class TableCreations:
                 del self._jobs[table]
 
     def _settled(self, reservation: Reservation, error: MtError) -> bool:
-        """Return whether the table was published although its job raised *error*; False too where that cannot be known."""
+        """Return whether the table was published although its job raised *error*;
+        False too where that cannot be known.
+        """
         waited_s = 0.0
         while waited_s < self._engine_timeout_s:
             try:
@@ -92,14 +103,18 @@ class TableCreations:
             waited_s += POLL_S
         text = "what job %s wrote for table %s was not removed: %s"
         table = display_name(reservation.table)
-        log.error(text, reservation.job_id, table, error, extra={"action": "creation_not_settled", "table": table})
+        log.error(
+            text, reservation.job_id, table, error, extra={"action": "creation_not_settled", "table": table}
+        )
         return False
 
 
 def _busy(reservation: Reservation, first: str) -> TableBusy:
     name = display_name(reservation.table)
     return TableBusy(
-        f"Table {name} is being created by job {first}; wait for it, or STOP JOB '{first}'.", table=name, job=first
+        f"Table {name} is being created by job {first}; wait for it, or STOP JOB '{first}'.",
+        table=name,
+        job=first,
     )
 
 

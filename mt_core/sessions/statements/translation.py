@@ -1,4 +1,6 @@
-"""Translation: the texts that Spark runs for a statement, among them those of CREATE TABLE in Flink's syntax."""
+"""Translation: the texts that Spark runs for a statement, among them those of CREATE TABLE
+in Flink's syntax.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,8 @@ _ICEBERG = "org.apache.iceberg.spark.SparkCatalog"
 
 
 def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
-    """Return the texts for Spark: the translation of a statement in Flink's syntax, the text itself of any other.
+    """Return the texts for Spark: the translation of a statement in Flink's syntax,
+    the text itself of any other.
 
     Raises DefinitionInvalid for a table that its catalog would store as something else.
     """
@@ -33,7 +36,8 @@ def in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext
 
 
 def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: SessionContext) -> StreamMember:
-    """Return CREATE or REPLACE TABLE … AS as one text for Spark, with the hints of its query at their places there.
+    """Return CREATE or REPLACE TABLE … AS as one text for Spark, with the hints of its query
+    at their places there.
 
     Raises what `in_spark` raises.
     """
@@ -47,7 +51,9 @@ def member_in_spark(read: ReadStatement, engine: CatalogEngine, context: Session
 
 
 def _with_columns(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> str:
-    """Add the query of a table with a list of columns; raises DefinitionInvalid for one that it cannot be stored in."""
+    """Add the query of a table with a list of columns; raises DefinitionInvalid for one
+    that it cannot be stored in.
+    """
     produced = engine.query_columns(context, table.query)
     for query_column, column in overrides(table.columns, produced):
         engine.check_assignable(context, query_column, column)
@@ -56,7 +62,9 @@ def _with_columns(table: CreateConnectorTable, engine: CatalogEngine, context: S
     return f"{table.spark_sql} AS SELECT {items} FROM ({table.query.strip()}\n)"
 
 
-def _with_keys(table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext) -> tuple[str, ...]:
+def _with_keys(
+    table: CreateConnectorTable, engine: CatalogEngine, context: SessionContext
+) -> tuple[str, ...]:
     """Add the primary key, which Iceberg calls identifier fields, and sets on existing tables only."""
     if not table.keys:
         return (table.spark_sql,)
@@ -79,12 +87,12 @@ def _check_catalog(table: CreateConnectorTable, engine: CatalogEngine, context: 
     holds_iceberg = catalogs.get(catalog, {}).get("type") == _ICEBERG
     if table.connector is None and not holds_iceberg:
         raise DefinitionInvalid(
-            f"Table {'.'.join(name)}: catalog {catalog} has no place for a PRIMARY KEY; leave it out, or create the table "
-            "in an Iceberg catalog such as lake."
+            f"Table {'.'.join(name)}: catalog {catalog} has no place for a PRIMARY KEY; "
+            "leave it out, or create the table in an Iceberg catalog such as lake."
         )
     if table.connector is not None and table.query and holds_iceberg:
         raise DefinitionInvalid(
-            f"Table {'.'.join(name)}: catalog {catalog} stores the rows of a query in Iceberg tables only, and connector "
-            f"'{table.connector}' is something else; CREATE TABLE without AS, then INSERT INTO it, or name it "
-            f"spark_catalog.default.{name[-1]}."
+            f"Table {'.'.join(name)}: catalog {catalog} stores the rows of a query in Iceberg tables only, "
+            f"and connector '{table.connector}' is something else; CREATE TABLE without AS, then "
+            f"INSERT INTO it, or name it spark_catalog.default.{name[-1]}."
         )

@@ -1,4 +1,6 @@
-"""Streaming mode: which statements of a session run as streams, by `execution.runtime-mode` and the tables that they read."""
+"""Streaming mode: which statements of a session run as streams, by `execution.runtime-mode` and the tables
+that they read.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ TABLE_OF_QUERY = frozenset({CREATE_TABLE_AS, REPLACE_TABLE_AS})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamingMode:
-    """Runs the statements of sessions in streaming mode that read streams; `detached` makes jobs of those that write."""
+    """Runs the statements of sessions in streaming mode that read streams;
+    `detached` makes jobs of those that write.
+    """
 
     engine: StatementEngine
     spark: SparkWork
@@ -31,8 +35,8 @@ class StreamingMode:
     def run(self, task: Task, statements: Sequence[ReadStatement]) -> bool:
         """Run *statements*, one query or the members of a job, as a stream, and return whether they are one.
 
-        They are in streaming mode if one of them reads a table as a stream; else they run as batch. Raises what that raises,
-        and Unsupported with the way out.
+        They are in streaming mode if one of them reads a table as a stream; else they run as batch.
+        Raises what that raises, and Unsupported with the way out.
         """
         properties, operation = task.properties_in_force(), task.operation
         if not may_stream(properties, statements):

@@ -18,10 +18,16 @@ from mt_core.sql.parser import ReadStatement
 
 
 def restored(task: Task, plan: CompiledPlan, state: SessionState) -> tuple[str, ...]:
-    """Return the statements that create the temporary objects of *plan* in its database, for a session with that *state*."""
+    """Return the statements that create the temporary objects of *plan* in its database,
+    for a session with that *state*.
+    """
     own = texts(task.session.temporary, state)
     if own and not _is_home(plan, state):
-        own = (use_statement(state.catalog, state.namespace), *own, use_statement(plan.catalog, plan.namespace))
+        own = (
+            use_statement(state.catalog, state.namespace),
+            *own,
+            use_statement(plan.catalog, plan.namespace),
+        )
     return PlanProperties(task.properties_in_force()).restored(plan.temporary, own)
 
 
@@ -33,7 +39,8 @@ class PlanPlaces:
 
     @contextmanager
     def of(self, task: Task, plan: CompiledPlan) -> Iterator[Task]:
-        """Give the block *task* at the place of *plan*: the session itself if that has the names of the plan, else one of its own.
+        """Give the block *task* at the place of *plan*: the session itself if that has the names of the plan,
+        else one of its own.
 
         Raises what the statements raise that create the temporary objects.
         """
@@ -50,7 +57,9 @@ class PlanPlaces:
             self.engine.close_session(session_id)
 
     def _furnished(self, task: Task, plan: CompiledPlan, session_id: str, temporary: Sequence[str]) -> Task:
-        """Return *task* at a new place with the database of *plan*, the jars of the session and the *temporary* objects."""
+        """Return *task* at a new place with the database of *plan*, the jars of the session
+        and the *temporary* objects.
+        """
         there = replace(task, place=Place(session_id=session_id, temporary=()))
         context, job_id = there.context(), task.operation.planned_job_id
         for jar in self.engine.jar_copies(task.context(), task.session.jars):

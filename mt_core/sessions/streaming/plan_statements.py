@@ -1,4 +1,6 @@
-"""Statements about compiled plans: what becomes a file, and what becomes of it when it is executed or explained."""
+"""Statements about compiled plans: what becomes a file, and what becomes of it when it is executed
+or explained.
+"""
 
 from __future__ import annotations
 
@@ -49,14 +51,16 @@ class PlanStatements:
 
     @property
     def handlers(self) -> Handlers:
-        """The handlers, which raise PlanNotFound, PlanExists, PlanInvalid, and what the statements of a plan raise."""
+        """The handlers, which raise PlanNotFound, PlanExists, PlanInvalid,
+        and what the statements of a plan raise.
+        """
         return {CompilePlan: self._compile, ExecutePlan: self._execute, ExplainPlan: self._explain}
 
     def _await(self, task: Task) -> None:
         task.operation.begin(Work(kind=OperationKind.SPARK, message="waiting for Spark"))
         self.spark.await_engine(task.operation)
 
-    # -------------------------------------------------------------------------------------------------------- COMPILE
+    # ------------------------------------------------------------------------------------------------ COMPILE
 
     def _compile(self, task: Task, statement: CompilePlan) -> None:
         self._await(task)
@@ -90,8 +94,8 @@ class PlanStatements:
         for each in statements:
             if each.type != INSERT:
                 raise Unsupported(
-                    f"{each.type.replace('_', ' ')} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET "
-                    "BEGIN INSERT …; END."
+                    f"{each.type.replace('_', ' ')} cannot be compiled; COMPILE PLAN takes "
+                    "INSERT INTO, and STATEMENT SET BEGIN INSERT …; END."
                 )
         if not statements:
             raise Unsupported("The STATEMENT SET is empty; write an INSERT INTO between BEGIN and END.")
@@ -115,7 +119,7 @@ class PlanStatements:
             fingerprint=fingerprint_of(nodes),
         )
 
-    # --------------------------------------------------------------------------------------------- EXECUTE and EXPLAIN
+    # ------------------------------------------------------------------------------------ EXECUTE and EXPLAIN
 
     def _execute(self, task: Task, statement: ExecutePlan) -> None:
         self._await(task)
@@ -180,7 +184,9 @@ class PlanStatements:
         except PlanInvalid as error:
             raise error.of(uri) from error
 
-    def _definition(self, task: Task, plan: CompiledPlan, statements: Sequence[ReadStatement]) -> StreamDefinition:
+    def _definition(
+        self, task: Task, plan: CompiledPlan, statements: Sequence[ReadStatement]
+    ) -> StreamDefinition:
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
         definition = self.detached.definition(task, members)
         temporary = restored(task, plan, self.engine.session_state(task.context()))
@@ -197,7 +203,9 @@ class PlanStatements:
 
 @contextmanager
 def _planning(uri: str) -> Iterator[None]:
-    """Let an error of a statement name its plan, and no position: that is one in the plan, not in EXECUTE PLAN."""
+    """Let an error of a statement name its plan, and no position: that is one in the plan,
+    not in EXECUTE PLAN.
+    """
     try:
         yield
     except QueryFailed as cause:
@@ -205,7 +213,9 @@ def _planning(uri: str) -> Iterator[None]:
 
 
 def _check_statements(plan: CompiledPlan) -> None:
-    """Raise PlanInvalid if the plan has other statements than COMPILE PLAN writes: they would run unseen, also in EXPLAIN."""
+    """Raise PlanInvalid if the plan has other statements than COMPILE PLAN writes:
+    they would run unseen, also in EXPLAIN.
+    """
     for place, text in enumerate(plan.statements):
         if ReadStatement(text).type != INSERT:
             raise PlanInvalid(f"statements[{place}]", f"is no INSERT INTO: {shown_statement(text)}")

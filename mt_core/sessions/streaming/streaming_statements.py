@@ -1,4 +1,6 @@
-"""Streaming statements: what becomes a detached job, which is an INSERT, a set of these or a table of a query, and its stop."""
+"""Streaming statements: what becomes a detached job, which is an INSERT, a set of these
+or a table of a query, and its stop.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ from mt_core.streaming.owner import StreamOwner
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Streams:
-    """What carries detached jobs out: the engine, their owner, and what holds where a session says nothing."""
+    """What carries detached jobs out: the engine, their owner, and what holds
+    where a session says nothing.
+    """
 
     engine: StreamEngine
     owner: StreamOwner
@@ -69,18 +73,23 @@ class StreamingStatements:
         members = tuple(StreamMember(text=each.text, hints=each.hints) for each in statements)
         return self.execute(task, statements, self.definition(task, members))
 
-    def execute(self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition) -> OperationResult:
+    def execute(
+        self, task: Task, statements: Sequence[ReadStatement], definition: StreamDefinition
+    ) -> OperationResult:
         """Make a detached job of INSERT statements by their *definition*, else as `submit` does."""
         return self._answer(task, self._begin(task, statements, definition))
 
     def topology(self, definition: StreamDefinition) -> Topology:
-        """Return the operators of the statements of *definition*, whatever it begins with; raises what `submit` raises."""
+        """Return the operators of the statements of *definition*, whatever it begins with;
+        raises what `submit` raises.
+        """
         return self.streams.engine.topology(replace(definition, restored_from=None))
 
     def create(
         self, task: Task, statement: ReadStatement, member: StreamMember, reservation: Reservation
     ) -> OperationResult:
-        """Make a detached job of a CREATE or REPLACE TABLE … AS, as Spark has it in *member*, and return its id.
+        """Make a detached job of a CREATE or REPLACE TABLE … AS, as Spark has it in *member*,
+        and return its id.
 
         Raises what `submit` does, and TableBusy while another job creates the table.
         """
@@ -184,7 +193,12 @@ class StreamingStatements:
         job_id = job.job_id
         stop = self.streams.owner.stop
         operation.begin(
-            Work(kind=OperationKind.JOB, message="running", job_id=job_id, stop=lambda: stop(job_id, StopRequest()))
+            Work(
+                kind=OperationKind.JOB,
+                message="running",
+                job_id=job_id,
+                stop=lambda: stop(job_id, StopRequest()),
+            )
         )
         ended = self._settled(operation, job_id)
         if ended.status is JobStatus.CANCELED:

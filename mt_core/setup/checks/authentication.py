@@ -8,13 +8,21 @@ from mt_core.errors import ConfigError
 from mt_core.model.finding import Finding
 from mt_core.setup.machine import Machine
 from mt_core.spark.driver.cluster import is_cluster
-from mt_core.spark.driver.conf import ALLOW_UNAUTHENTICATED, ENCRYPTION, DriverSettings, authenticates, spark_conf
+from mt_core.spark.driver.conf import (
+    ALLOW_UNAUTHENTICATED,
+    ENCRYPTION,
+    DriverSettings,
+    authenticates,
+    spark_conf,
+)
 
 SUBJECT = "spark ports"
 
 
 def check(machine: Machine) -> list[Finding]:
-    """Return who the ports of Spark would let in; nothing where the settings are refused, which the check of them says."""
+    """Return who the ports of Spark would let in; nothing where the settings are refused,
+    which the check of them says.
+    """
     try:
         return [judge(driver_settings(machine.config, Home(machine.config.home), machine.environ))]
     except ConfigError:
@@ -25,8 +33,13 @@ def judge(settings: DriverSettings) -> Finding:
     """Return what settings with which a gateway starts mean for the ports of Spark."""
     master = settings.master
     if not authenticates(settings):
-        text = f"those of Spark on {master} ask for no secret: whoever reaches them can run code as the gateway's user"
-        return Finding.note(SUBJECT, text, f"set spark.authenticate.secret, and {ALLOW_UNAUTHENTICATED} to false")
+        text = (
+            f"those of Spark on {master} ask for no secret: whoever reaches them can run code "
+            "as the gateway's user"
+        )
+        return Finding.note(
+            SUBJECT, text, f"set spark.authenticate.secret, and {ALLOW_UNAUTHENTICATED} to false"
+        )
     if is_cluster(master) and spark_conf(settings).get(ENCRYPTION, "").strip().lower() != "true":
         text = f"ask for a secret; what {master} sends over the network is not encrypted"
         return Finding.note(SUBJECT, text, f"set {ENCRYPTION} to true, on the cluster too")

@@ -28,7 +28,9 @@ def check_catalog(machine: Machine) -> list[Finding]:
     url = machine.config.catalog_url.reveal()
     if not url.startswith(_LOOKED_AT):
         return [
-            Finding.note(CATALOG, f"catalog.url ({url.partition('//')[0]}…) is read by Spark and was not looked at")
+            Finding.note(
+                CATALOG, f"catalog.url ({url.partition('//')[0]}…) is read by Spark and was not looked at"
+            )
         ]
     try:
         return [judge_catalog(inspect_database(url, TIMEOUT_S))]
@@ -39,7 +41,9 @@ def check_catalog(machine: Machine) -> list[Finding]:
 def judge_registry(state: DatabaseState, newest: str = NEWEST) -> Finding:
     """Return what the migration of a registry means for this version, whose own is *newest*."""
     if state.migration is None:
-        return Finding.note(REGISTRY, f"{state.name} has no registry yet; the gateway makes it when it starts")
+        return Finding.note(
+            REGISTRY, f"{state.name} has no registry yet; the gateway makes it when it starts"
+        )
     if state.migration == newest:
         return Finding.ok(REGISTRY, f"{state.name} answers, with schema {newest}")
     if state.migration < newest:

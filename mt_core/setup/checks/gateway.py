@@ -24,12 +24,15 @@ def check(machine: Machine) -> list[Finding]:
 
 
 def judge_silence(error: GatewayRefused, start: str, *, held: bool) -> Finding:
-    """Return whether it is a problem that no gateway answers: it is, if one *held* the home and did not end in order.
+    """Return whether it is a problem that no gateway answers: it is, if one *held* the home
+    and did not end in order.
 
     *start* is the command that starts one.
     """
     if error.code == UNAUTHORIZED:
-        return Finding.problem(SUBJECT, error.message, "export FRESHTABLE_TOKEN=<token of sql-gateway.security.tokens>")
+        return Finding.problem(
+            SUBJECT, error.message, "export FRESHTABLE_TOKEN=<token of sql-gateway.security.tokens>"
+        )
     if held:
         return Finding.problem(SUBJECT, f"{error.message}; the home says that it runs there", start)
     return Finding.note(SUBJECT, "no gateway runs", start)
@@ -39,12 +42,16 @@ def judge_answer(url: str, info: GatewayInfo, version: str) -> Finding:
     """Return what the answer of a gateway means for a client of *version*."""
     if info.engine != READY:
         return Finding.problem(
-            SUBJECT, f"{url} answers, and Spark takes no work: {info.engine}", "see logs/spark.log in the home folder"
+            SUBJECT,
+            f"{url} answers, and Spark takes no work: {info.engine}",
+            "see logs/spark.log in the home folder",
         )
     if info.version != version:
         text = f"{url} answers, with version {info.version}; this is version {version}"
         return Finding.note(SUBJECT, text, "start the gateway again with the version that is installed")
     if info.engine_note:
         text = f"{url} answers, Spark is ready, and {info.engine_note}"
-        return Finding.note(SUBJECT, text, f"install a release of pyspark that version {version} was built with")
+        return Finding.note(
+            SUBJECT, text, f"install a release of pyspark that version {version} was built with"
+        )
     return Finding.ok(SUBJECT, f"{url} answers, version {info.version}, Spark is ready")

@@ -22,7 +22,9 @@ _OTHERS = 0o077
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HomeState:
-    """A home folder as it is; of one that does not exist, `writable` and `free` are those of the folder that it will be made in."""
+    """A home folder as it is; of one that does not exist, `writable` and `free` are those of the folder
+    that it will be made in.
+    """
 
     folder: Path
     exists: bool
@@ -65,7 +67,9 @@ def state_of(folder: Path) -> HomeState:
 
 
 def judge(state: HomeState, start: str) -> Iterator[Finding]:
-    """Yield what is wrong with a home folder, or that all is well, and who holds it; *start* is the command of a gateway."""
+    """Yield what is wrong with a home folder, or that all is well, and who holds it;
+    *start* is the command of a gateway.
+    """
     folder = state.folder
     if not state.is_folder:
         yield Finding.problem(SUBJECT, f"{folder} is no folder, or is in none", OTHER)
@@ -78,7 +82,8 @@ def judge(state: HomeState, start: str) -> Iterator[Finding]:
         yield Finding.ok(SUBJECT, f"held by the gateway at {state.url} (process {state.holder})")
     elif state.url:
         text = (
-            f"the gateway at {state.url} (process {state.holder}) did not end in order; the next one finishes its work"
+            f"the gateway at {state.url} (process {state.holder}) did not end in order; "
+            "the next one finishes its work"
         )
         yield Finding.note(SUBJECT, text, start)
 

@@ -87,11 +87,15 @@ def named_jars(conf: Mapping[str, str]) -> Iterator[Finding]:
             yield Finding.ok(SUBJECT, f"{path} is there")
         else:
             state = "is no jar" if path.exists() else "does not exist"
-            yield Finding.problem(SUBJECT, f"{path} of spark.jars {state}", "put the jar there, or correct spark.jars")
+            yield Finding.problem(
+                SUBJECT, f"{path} of spark.jars {state}", "put the jar there, or correct spark.jars"
+            )
 
 
 def needed_jars(conf: Mapping[str, str], warehouse: str) -> Iterator[Finding]:
-    """Yield a problem for each driver or file system that settings ask for, and no jar in them has the name of."""
+    """Yield a problem for each driver or file system that settings ask for,
+    and no jar in them has the name of.
+    """
     named = ",".join(conf.get(key, "") for key in ("spark.jars", "spark.jars.packages", _CLASS_PATH))
     for why, jar in _needs(conf, warehouse):
         if jar in named:

@@ -32,6 +32,8 @@ def _holder(machine: Machine, where: str) -> Finding:
     except GatewayRefused as error:
         if error.code == UNAUTHORIZED:
             return Finding.ok(SUBJECT, f"{where} is held by a gateway of Freshtable, which asks for a token")
-        way_out = f"stop that program, or choose another port: -D sql-gateway.endpoint.rest.port={machine.port + 1}"
+        way_out = (
+            f"stop that program, or choose another port: -D sql-gateway.endpoint.rest.port={machine.port + 1}"
+        )
         return Finding.problem(SUBJECT, f"{where} is held by another program ({error.message})", way_out)
     return Finding.ok(SUBJECT, f"{where} is held by a gateway of Freshtable, version {info.version}")

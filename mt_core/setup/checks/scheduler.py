@@ -20,4 +20,6 @@ def check(machine: Machine) -> list[Finding]:
         options = scheduler_options(machine.config, scheduler)
         return list(scheduler().diagnose(options, machine.clock))
     except MtError as error:
-        return [Finding.problem(SUBJECT, error.message, f"correct {TYPE_KEY} and workflow-scheduler.{name}.*")]
+        return [
+            Finding.problem(SUBJECT, error.message, f"correct {TYPE_KEY} and workflow-scheduler.{name}.*")
+        ]

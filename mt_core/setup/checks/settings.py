@@ -21,6 +21,8 @@ def check(machine: Machine) -> list[Finding]:
         manager_settings(config)
         driver_settings(config, Home(config.home), machine.environ)
     except ConfigError as error:
-        return [Finding.problem(SUBJECT, error.message, "correct the setting in the file, the environment or -D")]
+        return [
+            Finding.problem(SUBJECT, error.message, "correct the setting in the file, the environment or -D")
+        ]
     changed = sum(source != "default" for _key, _text, source in config.rows())
     return [Finding.ok(SUBJECT, f"a gateway starts with them; {changed} differ from the defaults")]

@@ -40,7 +40,9 @@ def address_of(uri: SplitResult, conf: Mapping[str, str], environ: Mapping[str, 
     match uri.scheme.lower():
         case "s3" | "s3a" | "s3n":
             endpoint = next((conf[key] for key in _S3_ENDPOINTS if conf.get(key)), None)
-            return _address(endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")) or (
+            return _address(
+                endpoint or environ.get("AWS_ENDPOINT_URL_S3") or environ.get("AWS_ENDPOINT_URL")
+            ) or (
                 _s3_host(conf, environ),
                 443,
             )
@@ -59,8 +61,12 @@ def judge_store(warehouse: str, address: Address, refusal: str) -> Finding:
     where = f"{address[0]}:{address[1]}"
     if refusal:
         way_out = "correct the endpoint of the store in the settings spark.*, or open the network to it"
-        return Finding.problem(SUBJECT, f"{where}, the store of {warehouse}, cannot be reached: {refusal}", way_out)
-    return Finding.ok(SUBJECT, f"{where}, the store of {warehouse}, answers; only a gateway tries its credentials")
+        return Finding.problem(
+            SUBJECT, f"{where}, the store of {warehouse}, cannot be reached: {refusal}", way_out
+        )
+    return Finding.ok(
+        SUBJECT, f"{where}, the store of {warehouse}, answers; only a gateway tries its credentials"
+    )
 
 
 def _of_folder(folder: Path) -> Finding:

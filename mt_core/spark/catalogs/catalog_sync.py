@@ -1,4 +1,6 @@
-"""Catalog sync: gives each Spark session the catalogs and functions that statements created, and each later change of them."""
+"""Catalog sync: gives each Spark session the catalogs and functions that statements created,
+and each later change of them.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from mt_core.spark.driver.session_functions import SessionFunctions
 
 Settings = Mapping[str, Mapping[str, str]]
 CatalogSource = Callable[[], Settings]
-"""Returns Spark's settings of each created catalog by its name: the same object until one changes. Safe from any thread."""
+"""Returns Spark's settings of each created catalog by its name: the same object until one changes.
+Safe from any thread.
+"""
 
 _NONE: Settings = {}
 
@@ -39,7 +43,9 @@ class CatalogSync:
         return {key: value for settings in self._source().values() for key, value in settings.items()}
 
     def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
-        """Return *session* with the created functions and catalogs, except those whose names the session configures itself."""
+        """Return *session* with the created functions and catalogs, except those whose names the session
+        configures itself.
+        """
         self._functions.apply(session)
         wanted = self._source()
         if self._applied.get(session, _NONE) is wanted:

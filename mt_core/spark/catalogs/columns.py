@@ -19,10 +19,14 @@ SCHEMAS = "freshtable.iceberg.Schemas"
 
 
 def sql_type(data_type: DataType) -> str:
-    """Return the text of a type that Spark's parser reads back: simple strings, with odd field names in back quotes."""
+    """Return the text of a type that Spark's parser reads back:
+    simple strings, with odd field names in back quotes.
+    """
     match data_type:
         case StructType():
-            fields = (f"{display_name([field.name])}:{sql_type(field.dataType)}" for field in data_type.fields)
+            fields = (
+                f"{display_name([field.name])}:{sql_type(field.dataType)}" for field in data_type.fields
+            )
             return f"struct<{','.join(fields)}>"
         case ArrayType():
             return f"array<{sql_type(data_type.elementType)}>"
@@ -49,7 +53,9 @@ def iceberg_columns(session: SparkSession, schema: Any) -> tuple[Column, ...]:
 
 
 def iceberg_fields(session: SparkSession, schema: Any) -> list[dict[str, Any]]:
-    """Return the columns of Iceberg's *schema*, in their order, as the Iceberg specification writes them in JSON."""
+    """Return the columns of Iceberg's *schema*, in their order, as the Iceberg specification
+    writes them in JSON.
+    """
     fields: list[dict[str, Any]] = json.loads(own_class(session, SCHEMAS).json(schema))["fields"]
     return fields
 
@@ -59,7 +65,9 @@ def _type_json(session: SparkSession, column: Column) -> str:
     try:
         return str(own_class(session, SCHEMAS).typeJson(column.type))
     except SPARK_ERRORS as cause:
-        raise DefinitionInvalid(f"Column {column.name}: {column.type} is not a type that Spark knows.") from cause
+        raise DefinitionInvalid(
+            f"Column {column.name}: {column.type} is not a type that Spark knows."
+        ) from cause
 
 
 def iceberg_type(session: SparkSession, column: Column) -> Any:
@@ -80,11 +88,15 @@ def iceberg_type(session: SparkSession, column: Column) -> Any:
 
 
 def _takes_rows(part: Any) -> bool:
-    """Whether Iceberg writes values of a type in Spark's JSON: no type without values, no struct without fields or names."""
+    """Whether Iceberg writes values of a type in Spark's JSON: no type without values,
+    no struct without fields or names.
+    """
     if isinstance(part, str):
         return part != "void"
     if part["type"] == "struct":
-        return bool(part["fields"]) and all(each["name"] and _takes_rows(each["type"]) for each in part["fields"])
+        return bool(part["fields"]) and all(
+            each["name"] and _takes_rows(each["type"]) for each in part["fields"]
+        )
     return all(_takes_rows(part[inner]) for inner in ("elementType", "keyType", "valueType") if inner in part)
 
 
@@ -113,10 +125,13 @@ def stored_type(session: SparkSession, column: Column) -> str:
 
 
 def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
-    """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST (ANSI store assignment)."""
+    """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST
+    (ANSI store assignment).
+    """
     types = _type_json(session, produced), _type_json(session, declared)
     if not own_class(session, SCHEMAS).isAssignable(*types):
         raise DefinitionInvalid(
-            f"Column {declared.name} is declared {declared.type.upper()}, its query gives {produced.type.upper()}, which is "
-            f"not stored as that; CAST({produced.name} AS {declared.type.upper()}) in the query."
+            f"Column {declared.name} is declared {declared.type.upper()}, "
+            f"its query gives {produced.type.upper()}, which is not stored as that; "
+            f"CAST({produced.name} AS {declared.type.upper()}) in the query."
         )

@@ -33,7 +33,9 @@ _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 @contextmanager
 def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
-    """Raise the error that *errors* has for the outermost Java class of Spark's error, for other classes `translate`'s."""
+    """Raise the error that *errors* has for the outermost Java class of Spark's error,
+    for other classes `translate`'s.
+    """
     try:
         yield
     except SPARK_ERRORS as cause:
@@ -42,7 +44,10 @@ def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
 
 
 class Catalogs:
-    """The catalogs of the driver's own session, with those that statements created. Raises errors of Spark as they are."""
+    """The catalogs of the driver's own session, with those that statements created.
+
+    Raises errors of Spark as they are.
+    """
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync
@@ -63,7 +68,9 @@ class Catalogs:
         return manager.catalog(name)
 
     def iceberg_catalog(self, name: str) -> Any:
-        """Return Iceberg's own catalog behind *name*; raises CatalogUnsupported unless it swaps metadata by compare-and-set."""
+        """Return Iceberg's own catalog behind *name*; raises CatalogUnsupported unless it swaps metadata
+        by compare-and-set.
+        """
         session = self.session
         catalog = own_class(session, _CATALOGS).of(state_of(session).catalogManager(), name)
         if catalog is not None:
@@ -79,9 +86,9 @@ class Catalogs:
             )
         else:
             refusal = (
-                f"Catalog {name} ({kind.rsplit('.', 1)[-1]}) cannot hold materialized tables: it does not swap a table's "
-                f"metadata by compare-and-set. Use an Iceberg catalog ({_ICEBERG_PLUGIN}) of type jdbc; sources may live "
-                f"in {name}."
+                f"Catalog {name} ({kind.rsplit('.', 1)[-1]}) cannot hold materialized tables: "
+                "it does not swap a table's metadata by compare-and-set. "
+                f"Use an Iceberg catalog ({_ICEBERG_PLUGIN}) of type jdbc; sources may live in {name}."
             )
         raise CatalogUnsupported(refusal, catalog=name)
 

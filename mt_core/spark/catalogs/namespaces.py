@@ -1,4 +1,6 @@
-"""Namespaces that have to be there before their tables: a catalog of type jdbc would keep a table without one."""
+"""Namespaces that have to be there before their tables: a catalog of type jdbc would keep a table
+without one.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,8 @@ _JDBC = "org.apache.iceberg.jdbc.JdbcCatalog"
 
 
 def check_namespace(session: SparkSession, name: tuple[str, ...]) -> None:
-    """Raise DefinitionInvalid if a table or view of that full name would be made in a namespace that is not there.
+    """Raise DefinitionInvalid if a table or view of that full name would be made in a namespace
+    that is not there.
 
     Other catalogs than Iceberg's of type jdbc say so themselves, or have folders for namespaces.
     """
@@ -24,4 +27,6 @@ def check_namespace(session: SparkSession, name: tuple[str, ...]) -> None:
     plugin = state_of(session).catalogManager().catalog(catalog)
     if not plugin.namespaceExists(java_strings(session, levels)):
         namespace = display_name([catalog, *levels])
-        raise DefinitionInvalid(f"There is no namespace {namespace}; create it first: CREATE DATABASE {namespace}.")
+        raise DefinitionInvalid(
+            f"There is no namespace {namespace}; create it first: CREATE DATABASE {namespace}."
+        )

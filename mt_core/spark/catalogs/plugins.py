@@ -1,4 +1,6 @@
-"""Catalog plug-ins: those that a Spark session has opened, shared with another session, or closed with their connections."""
+"""Catalog plug-ins: those that a Spark session has opened, shared with another session,
+or closed with their connections.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ def plugins_of(session: SparkSession) -> Any:
 
 
 def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[str]) -> None:
-    """Let *session* use the plug-ins that *owner* has of the catalogs *names*, unless it has opened others of its own."""
+    """Let *session* use the plug-ins that *owner* has of the catalogs *names*,
+    unless it has opened others of its own.
+    """
     theirs, ours = plugins_of(owner), plugins_of(session)
     for name in names:
         if theirs.contains(name) and not ours.contains(name):
@@ -34,7 +38,8 @@ def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[st
 
 
 def close_plugins(session: SparkSession, owner: SparkSession) -> None:
-    """Close the Iceberg catalogs that *session* has opened, except those that *owner* shares, soon and in another thread.
+    """Close the Iceberg catalogs that *session* has opened, except those that *owner* shares,
+    soon and in another thread.
 
     A catalog waits for its connections in use. Another use of it in the session opens it again.
     """
@@ -52,7 +57,9 @@ def _close(session: SparkSession, owner: SparkSession) -> None:
     has_iceberg, closeable = java_class(session, _HAS_ICEBERG), java_class(session, "java.io.Closeable")
     for name in list(scala_items(ours.keySet().toSeq())):
         plugin = ours.apply(name)
-        if not has_iceberg.isInstance(plugin) or (theirs.contains(name) and theirs.apply(name).equals(plugin)):
+        if not has_iceberg.isInstance(plugin) or (
+            theirs.contains(name) and theirs.apply(name).equals(plugin)
+        ):
             continue
         ours.remove(name)
         catalog = plugin.icebergCatalog()

@@ -17,7 +17,8 @@ Unique = frozenset[frozenset[int]]
 class Changelog:
     """An analysed *plan* of a stream, with our operators in it, whose rows make the `changes`.
 
-    `unique` are the sets of columns, by the numbers of their expression ids, of which each identifies a row of the result.
+    `unique` are the sets of columns, by the numbers of their expression ids,
+    of which each identifies a row of the result.
     """
 
     plan: Any = field(repr=False)

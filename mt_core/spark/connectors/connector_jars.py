@@ -12,13 +12,15 @@ KAFKA = "kafka"
 
 
 def load_kafka(driver: SparkDriver, session: SparkSession) -> None:
-    """Load the classes of Spark's Kafka connector; raises ConfigError where its jars are not in the folder of the jars."""
+    """Load the classes of Spark's Kafka connector; raises ConfigError where its jars are not in the folder
+    of the jars.
+    """
     packages = CONNECTOR_PACKAGES[KAFKA]
     jars = local_jars(driver.settings.jars_dir, packages)
     if jars is None:
         raise ConfigError(
-            f"Connector '{KAFKA}' needs jars that are not in {driver.settings.jars_dir} on the gateway's machine: run `freshtable "
-            f"jars add {KAFKA}` there, or put {', '.join(packages)} into that folder, then repeat the statement; no restart is "
-            "needed."
+            f"Connector '{KAFKA}' needs jars that are not in {driver.settings.jars_dir} on the gateway's "
+            f"machine: run `freshtable jars add {KAFKA}` there, or put {', '.join(packages)} into that "
+            "folder, then repeat the statement; no restart is needed."
         )
     driver.added_jars.ensure(session, [str(jar) for jar in jars])

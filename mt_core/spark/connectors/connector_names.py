@@ -36,14 +36,18 @@ class ConnectorNames:
         return self.named(self._names.qualify(parts, *self._names.current())) if self._source() else None
 
     def named(self, full: tuple[str, ...]) -> ConnectorTable | None:
-        """Return the table of a full name, None for anything else, also for what took the name of a table that is gone."""
+        """Return the table of a full name, None for anything else, also for what took the name of a table
+        that is gone.
+        """
         table = table_named(self._source(), full)
         if table is None or full[0] == SPARK_CATALOG:
             return table
         return table if self._names.view(full) is not None else None
 
     def topic(self, parts: tuple[str, ...]) -> TopicTable | None:
-        """Return the table over a topic of Kafka that a name means as it is written, None for anything else."""
+        """Return the table over a topic of Kafka that a name means as it is written,
+        None for anything else.
+        """
         if self._is_temporary(parts):
             return topic_table(self._session, parts[0])
         return topic_of(self.find(parts))
@@ -56,7 +60,8 @@ class ConnectorNames:
         return next((table.parts for table in self._source().values() if table.spark_name == stored), full)
 
     def adapted(self, plan: Any) -> Any:
-        """Return the parsed *plan* of a statement with the names of Spark's own catalog for the tables that it writes or keeps.
+        """Return the parsed *plan* of a statement with the names of Spark's own catalog for the tables
+        that it writes or keeps.
 
         Raises Unsupported for a change of rows that no connector can do.
         """
@@ -70,7 +75,9 @@ class ConnectorNames:
                 str(each.productPrefix()) == "InsertIntoStatement" for each in scala_items(plan.children())
             ):
                 return plan.withNewChildren(
-                    scala_sequence(self._session, [self.adapted(each) for each in scala_items(plan.children())])
+                    scala_sequence(
+                        self._session, [self.adapted(each) for each in scala_items(plan.children())]
+                    )
                 )
             case "InsertIntoStatement":
                 return self._insert(plan)
@@ -100,8 +107,14 @@ class ConnectorNames:
         return plan.withNewChildren(scala_sequence(self._session, [table, *others]))
 
     def _stored(self, node: Any) -> Any:
-        """Return the name of a stored table as Scala's Seq, None if *node* is not the name of one in another catalog."""
-        if str(node.productPrefix()) not in {"UnresolvedRelation", "UnresolvedTable", "UnresolvedTableOrView"}:
+        """Return the name of a stored table as Scala's Seq, None if *node* is not the name of one
+        in another catalog.
+        """
+        if str(node.productPrefix()) not in {
+            "UnresolvedRelation",
+            "UnresolvedTable",
+            "UnresolvedTableOrView",
+        }:
             return None
         parts = tuple(map(str, scala_items(node.multipartIdentifier())))
         table = None if self._is_temporary(parts) else self.find(parts)
@@ -109,13 +122,14 @@ class ConnectorNames:
             return None
         if table.query:
             raise Unsupported(
-                f"Table {display_name(table.parts)}: the connector '{table.connector}' has no rows of its own, and takes those of "
-                "a stream, if any; SET 'execution.runtime-mode' = 'streaming' and read a table as a stream."
+                f"Table {display_name(table.parts)}: the connector '{table.connector}' "
+                "has no rows of its own, and takes those of a stream, if any; "
+                "SET 'execution.runtime-mode' = 'streaming' and read a table as a stream."
             )
         if table.topic is not None:
             raise Unsupported(
-                f"Table {display_name(table.parts)}: Kafka keeps its records, and an INSERT INTO of its own adds to them; "
-                "EXPLAIN its query alone."
+                f"Table {display_name(table.parts)}: Kafka keeps its records, and an "
+                "INSERT INTO of its own adds to them; EXPLAIN its query alone."
             )
         if not table.spark_name:
             return None
@@ -132,12 +146,14 @@ class ConnectorNames:
         if table is not None:
             verb = kind.removesuffix("Table").removesuffix("From").removesuffix("Into").upper()
             raise Unsupported(
-                f"{verb} of {display_name(table.parts)}: the connector '{table.connector}' only adds rows; INSERT INTO it, or "
-                "keep the rows in a table of Iceberg."
+                f"{verb} of {display_name(table.parts)}: the connector '{table.connector}' only adds rows; "
+                "INSERT INTO it, or keep the rows in a table of Iceberg."
             )
 
     def _is_temporary(self, parts: tuple[str, ...]) -> bool:
-        return len(parts) == 1 and bool(state_of(self._session).catalog().getRawTempView(parts[0]).isDefined())
+        return len(parts) == 1 and bool(
+            state_of(self._session).catalog().getRawTempView(parts[0]).isDefined()
+        )
 
 
 def topic_of(table: ConnectorTable | None) -> TopicTable | None:

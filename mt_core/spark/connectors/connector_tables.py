@@ -39,7 +39,9 @@ def restore_tables(driver: SparkDriver, session: SparkSession, tables: Iterable[
 
 
 def create_tables(session: SparkSession, tables: Iterable[ConnectorTable]) -> None:
-    """Create *tables* over the files that are there; one that Spark refuses is logged, and does not keep the others away."""
+    """Create *tables* over the files that are there; one that Spark refuses is logged,
+    and does not keep the others away.
+    """
     tables = tuple(tables)
     if any(table.spark_name for table in tables):
         session.sql(f"CREATE DATABASE IF NOT EXISTS {sql_name((SPARK_CATALOG, STORED_IN))}")
@@ -68,7 +70,9 @@ def _create(session: SparkSession, table: ConnectorTable) -> None:
 
 
 def stored_table(session: SparkSession, stored_name: str) -> Any:
-    """Return what Spark's own catalog has of a table with that quoted name, None if there is none; *session* is the active one."""
+    """Return what Spark's own catalog has of a table with that quoted name, None if there is none;
+    *session* is the active one.
+    """
     *_, database, table = namespace_of(stored_name)
     of = static_member(session, "org.apache.spark.sql.catalyst.TableIdentifier")
     identifier = of(table, static_member(session, "scala.Option.apply")(database))

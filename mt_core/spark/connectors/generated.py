@@ -1,4 +1,6 @@
-"""Generated rows: those of `datagen` and `rate` as a stream, and the temporary tables of a session whose rows end."""
+"""Generated rows: those of `datagen` and `rate` as a stream, and the temporary tables of a session
+whose rows end.
+"""
 
 from __future__ import annotations
 
@@ -64,7 +66,9 @@ def forget_generated(session: SparkSession, name: str) -> None:
 
 
 def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
-    """Return the table of generated rows that the temporary view *name* is; None for any other, and where it is no stream."""
+    """Return the table of generated rows that the temporary view *name* is;
+    None for any other, and where it is no stream.
+    """
     table = _tables.get(session, {}).get(name.lower())
     if table is None or not reads_ending_rows(session):
         return None
@@ -72,7 +76,9 @@ def generated_table(session: SparkSession, name: str) -> GeneratedTable | None:
     plan = view.get().plan() if view.isDefined() else None
     # It may have been dropped, and another one created by a statement of Spark.
     counts = (
-        plan is not None and plan.isDefined() and "Range" in map(class_name, scala_items(plan.get().collectLeaves()))
+        plan is not None
+        and plan.isDefined()
+        and "Range" in map(class_name, scala_items(plan.get().collectLeaves()))
     )
     return table if counts else None
 
@@ -84,11 +90,15 @@ def reads_ending_rows(session: SparkSession) -> bool:
 
 @contextmanager
 def streamed_rows(session: SparkSession, tables: Iterable[GeneratedTable]) -> Iterator[None]:
-    """Give *session* temporary views over the streams of *tables* for as long as the block analyses a query."""
+    """Give *session* temporary views over the streams of *tables* for as long as the block
+    analyses a query.
+    """
     names = []
     try:
         for table in tables:
-            generated_stream(session, table.rows, table.watermark).createOrReplaceTempView(quote(table.stream_name))
+            generated_stream(session, table.rows, table.watermark).createOrReplaceTempView(
+                quote(table.stream_name)
+            )
             names.append(table.stream_name)
         yield
     finally:

@@ -22,7 +22,9 @@ _ARRIVAL, _COPIES, _LAST, _ROW = "__arrival", "__copies", "__last", "__row"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyChanges:
-    """The rows that keys have after a batch, and the keys that have none any more, with their kind in ROW_KIND: +I or -D."""
+    """The rows that keys have after a batch, and the keys that have none any more,
+    with their kind in ROW_KIND: +I or -D.
+    """
 
     keys: tuple[str, ...]
     changes: Computed
@@ -69,10 +71,11 @@ def computed_changes(rows: DataFrame, keys: Sequence[str], table: str) -> Iterat
 
 
 def key_changes(rows: DataFrame, keys: Sequence[str], table: str) -> DataFrame:
-    """Return for each of the keys that *rows* change the row that it has after them, with its kind: +I, or -D if it has none.
+    """Return for each of the keys that *rows* change the row that it has after them, with its kind:
+    +I, or -D if it has none.
 
-    Rows that come and go as often as each other change nothing. Of several that a key gets, the one that was read last stays.
-    A NULL in a key is an error that names *table*.
+    Rows that come and go as often as each other change nothing. Of several that a key gets,
+    the one that was read last stays. A NULL in a key is an error that names *table*.
     """
     columns = [name for name in rows.columns if name != ROW_KIND]
     checked = [_not_null(name, table) if name in keys else col(quote(name)) for name in columns]
@@ -90,7 +93,9 @@ def key_changes(rows: DataFrame, keys: Sequence[str], table: str) -> DataFrame:
     last = max_by(struct(*map(quote, columns)), when(col(_COPIES) > 0, col(_LAST))).alias(_ROW)
     found = numbered.groupBy(*map(quote, keys)).agg(last)
     kind = when(col(_ROW).isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
-    values = (col(quote(name)) if name in keys else col(f"{_ROW}.{quote(name)}").alias(name) for name in columns)
+    values = (
+        col(quote(name)) if name in keys else col(f"{_ROW}.{quote(name)}").alias(name) for name in columns
+    )
     return found.select(*values, kind.alias(ROW_KIND))
 
 

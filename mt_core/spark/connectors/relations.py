@@ -14,7 +14,9 @@ _GLOBAL = "global_temp"
 
 
 def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
-    """Return a relation in brackets that reads *table* as a stream, with its watermark; None if it is read as it stands."""
+    """Return a relation in brackets that reads *table* as a stream, with its watermark;
+    None if it is read as it stands.
+    """
     rows = table.unbounded or (table.bounded if reads_ending_rows(session) else None)
     if rows is not None:
         return _generated(session, table, rows)
@@ -23,12 +25,16 @@ def stream_of(session: SparkSession, table: ConnectorTable) -> str | None:
     watermark = ""
     if table.watermark is not None:
         amount, _, unit = table.watermark.delay.partition(" ")
-        watermark = f" WATERMARK {quote(table.watermark.column)} DELAY OF INTERVAL {string_literal(amount)} {unit}"
+        watermark = (
+            f" WATERMARK {quote(table.watermark.column)} DELAY OF INTERVAL {string_literal(amount)} {unit}"
+        )
     return f"(SELECT * FROM STREAM {table.stored_name}{watermark})"
 
 
 def _generated(session: SparkSession, table: ConnectorTable, rows: GeneratedRows) -> str:
-    """Create the view with the rows, for all sessions of this Spark: a stream in each of them has rows of its own."""
+    """Create the view with the rows, for all sessions of this Spark:
+    a stream in each of them has rows of its own.
+    """
     view = f"rows_of_{'_'.join(part.encode().hex() for part in table.parts)}"
     generated_stream(session, rows, table.watermark).createOrReplaceGlobalTempView(view)
     return f"(SELECT * FROM {_GLOBAL}.{view})"

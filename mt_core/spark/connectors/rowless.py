@@ -1,4 +1,6 @@
-"""Tables that store no rows as sinks of a stream: those of print, whose rows are in the gateway's log, and of blackhole."""
+"""Tables that store no rows as sinks of a stream: those of print, whose rows are in the gateway's log,
+and of blackhole.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class PrintSink(RepeatingSink):
             log.info("%s: %s%s", name, kind.value, list(values.values()), extra=facts)
         count = len(printed) if len(printed) < MOST_PRINTED else rows.count()
         if count > len(printed):
-            log.info("%s: %d more rows of batch %d are not printed", name, count - len(printed), batch, extra=facts)
+            log.info(
+                "%s: %d more rows of batch %d are not printed", name, count - len(printed), batch, extra=facts
+            )
         return count
 
 

@@ -46,11 +46,16 @@ class Sink(ABC):
     """Whether Spark can INSERT INTO the table itself, and checks the columns for it."""
 
     batch: int | None = None
-    """The last batch of the job that the table has, as this attempt knows it since it opened the table; None before the first."""
+    """The last batch of the job that the table has, as this attempt knows it since it opened the table;
+    None before the first.
+    """
 
     @abstractmethod
     def open(self) -> None:
-        """Take the table over from earlier attempts. Raises CommitConflict if a later one has, StreamBroken if it is gone."""
+        """Take the table over from earlier attempts.
+
+        Raises CommitConflict if a later one has, StreamBroken if it is gone.
+        """
 
     @abstractmethod
     def close(self) -> None:
@@ -70,7 +75,8 @@ class Sink(ABC):
 
 
 def shaped(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with NULL in the columns of *table* that they do not have; raises EngineError for one that it has not.
+    """Return *rows* with NULL in the columns of *table* that they do not have;
+    raises EngineError for one that it has not.
 
     The kind of each row is no column of the table, and stays.
     """
@@ -80,15 +86,17 @@ def shaped(rows: DataFrame, table: str) -> DataFrame:
     gone = [name for name in rows.columns if name.lower() not in known]
     if gone:
         raise EngineError(
-            f"{table} has no column {', '.join(map(quote, gone))} any more, which the job writes; add or rename it again, or "
-            "STOP the job and run its INSERT again."
+            f"{table} has no column {', '.join(map(quote, gone))} any more, which the job writes; "
+            "add or rename it again, or STOP the job and run its INSERT again."
         )
     missing = [field for field in fields if field.name.lower() not in present]
     return rows.select("*", *(lit(None).cast(field.dataType).alias(field.name) for field in missing))
 
 
 def stored(rows: DataFrame, table: str) -> DataFrame:
-    """Return *rows* with the columns of *table*, in its order and of its types, and their kind if they have one, the last."""
+    """Return *rows* with the columns of *table*, in its order and of its types,
+    and their kind if they have one, the last.
+    """
     rows = shaped(rows, table)
     columns = [
         col(quote(field.name)).cast(field.dataType).alias(field.name)

@@ -15,7 +15,9 @@ class StreamBroken(EngineError):
 
 
 class StreamFilesMissing(EngineError):
-    """A stream that goes on once a file that it needs is back: nothing is wrong with it, and it discards nothing."""
+    """A stream that goes on once a file that it needs is back: nothing is wrong with it,
+    and it discards nothing.
+    """
 
     internal = True
 
@@ -25,5 +27,6 @@ class StreamFilesMissing(EngineError):
         if definition.keeps is not None:
             return cls(f"{missing} Put it back, and RESUME the table.")
         return cls(
-            f"{missing} The job goes on once it is back; STOP JOB ends the job, and leaves the rows that it has written."
+            f"{missing} The job goes on once it is back; STOP JOB ends the job, "
+            "and leaves the rows that it has written."
         )

@@ -9,6 +9,8 @@ from mt_core.sql.parser import ReadStatement
 
 
 def temporary_tables(temporary: Iterable[str]) -> dict[str, CreateConnectorTable]:
-    """Return the tables with a connector that the statements *temporary* create, by their names in lower case."""
+    """Return the tables with a connector that the statements *temporary* create,
+    by their names in lower case.
+    """
     facts = (ReadStatement(text).fact for text in temporary)
     return {fact.name[-1].lower(): fact for fact in facts if isinstance(fact, CreateConnectorTable)}

@@ -9,7 +9,12 @@ from pyspark.sql import SparkSession
 from mt_core.base.identifiers import quote
 from mt_core.errors import Unsupported
 from mt_core.spark.connectors.connector_jars import load_kafka
-from mt_core.spark.connectors.generated import GeneratedTable, forget_generated, generated_stream, note_generated
+from mt_core.spark.connectors.generated import (
+    GeneratedTable,
+    forget_generated,
+    generated_stream,
+    note_generated,
+)
 from mt_core.spark.connectors.kafka.topics import create_topic, forget_topic
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.views import Names
@@ -19,7 +24,9 @@ from mt_core.sql.parser import ReadStatement
 
 
 def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> None:
-    """Create what *text*, a statement as its user wrote it, creates in *session*; raises Spark's own errors, and MtError."""
+    """Create what *text*, a statement as its user wrote it, creates in *session*;
+    raises Spark's own errors, and MtError.
+    """
     read = ReadStatement(text)
     match read.fact:
         case CreateConnectorTable(has_statement=False) as table:
@@ -35,7 +42,9 @@ def create_temporary(driver: SparkDriver, session: SparkSession, text: str) -> N
 
 
 def create_unbounded(driver: SparkDriver, session: SparkSession, table: CreateConnectorTable) -> None:
-    """Create a temporary view that a stream reads, over Kafka or of generated rows; raises Spark's own errors."""
+    """Create a temporary view that a stream reads, over Kafka or of generated rows;
+    raises Spark's own errors.
+    """
     if table.kafka is not None:
         load_kafka(driver, session)
         create_topic(session, table, table.kafka)

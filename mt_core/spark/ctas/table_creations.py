@@ -1,4 +1,6 @@
-"""Tables of queries: CREATE and REPLACE TABLE … AS, which readers see as a whole, and of which a failure leaves nothing."""
+"""Tables of queries: CREATE and REPLACE TABLE … AS, which readers see as a whole,
+and of which a failure leaves nothing.
+"""
 
 from __future__ import annotations
 
@@ -31,21 +33,26 @@ _CREATES, _REPLACES = "CreateTableAsSelect", "ReplaceTableAsSelect"
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 # The catalogs of Iceberg that let a table have a folder of any name; a folder is the table itself to hadoop.
 _FREE_FOLDERS = frozenset({"jdbc", "hive", "glue", "nessie"})
-# The server of such a catalog chooses the folders of tables, and what reads them: `warehouse` may be a name that only it knows.
+# The server of such a catalog chooses the folders of tables, and what reads them:
+# `warehouse` may be a name that only it knows.
 _REST, _REST_CATALOG = "rest", "org.apache.iceberg.rest.RESTCatalog"
 _FILES = frozenset({"parquet", "orc", "csv", "json", "text", "avro"})
 _UNSAFE = re.compile(r"[^A-Za-z0-9_.-]")
 # The levels are those of FLIP-218.
 _SEEN = {
-    Atomicity.ATOMIC: "level 3, atomic: readers see the whole table, and until the last step what was there before; a failure "
-    "leaves nothing",
-    Atomicity.CLEANED_UP: "level 2, cleaned up: the table appears when it is whole, and its files are deleted after a failure; "
-    "who reads its folder can see some of them before",
+    Atomicity.ATOMIC: (
+        "level 3, atomic: readers see the whole table, and until the last step what was there before; "
+        "a failure leaves nothing"
+    ),
+    Atomicity.CLEANED_UP: (
+        "level 2, cleaned up: the table appears when it is whole, and its files are deleted after a "
+        "failure; who reads its folder can see some of them before"
+    ),
     Atomicity.NONE: "level 1, none: rows are visible as they are written, and stay after a failure",
 }
 _SEEN_IN_DATABASE = (
-    "level 2, cleaned up: the table is there at once and grows; Spark drops it after a failure, unless Spark itself was "
-    "lost"
+    "level 2, cleaned up: the table is there at once and grows; "
+    "Spark drops it after a failure, unless Spark itself was lost"
 )
 
 
@@ -60,8 +67,8 @@ class Facts:
 def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str) -> Reservation | None:
     """Return what *text* may leave behind; None for another statement, and one that finds its table there.
 
-    *shared* has the catalogs of all sessions: any process can remove what is in them. Raises TableNotFound for the
-    REPLACE of a table that does not exist.
+    *shared* has the catalogs of all sessions: any process can remove what is in them.
+    Raises TableNotFound for the REPLACE of a table that does not exist.
     """
     creation = creation_of(session, text)
     if creation is None or not Names(shared).is_catalog(creation.parts[0]):
@@ -70,7 +77,8 @@ def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str)
         if not creation.plan.orCreate():
             name = display_name(creation.parts)
             raise TableNotFound(
-                f"REPLACE TABLE {name}: there is no such table; CREATE OR REPLACE TABLE {name} AS query creates it too.",
+                f"REPLACE TABLE {name}: there is no such table; "
+                f"CREATE OR REPLACE TABLE {name} AS query creates it too.",
                 table=name,
             )
     elif creation.exists and not creation.replaces:
@@ -89,7 +97,10 @@ def reserve(session: SparkSession, shared: SparkSession, text: str, job_id: str)
 
 
 def settle(session: SparkSession, reservation: Reservation) -> bool:
-    """Return whether the job has published its table; remove all that it left if it has not. May be repeated."""
+    """Return whether the job has published its table; remove all that it left if it has not.
+
+    May be repeated.
+    """
     folder, catalog = reservation.folder, reservation.table[0]
     if folder is None:
         return False
@@ -119,14 +130,17 @@ def placed(session: SparkSession, plan: Any, reservation: Reservation) -> Any:
 
 
 def filled(session: SparkSession, text: str, reservation: Reservation, rows: DataFrame, facts: Facts) -> None:
-    """Create the table that *text* creates of *rows*, in one commit with *facts*, in place of those of its query.
+    """Create the table that *text* creates of *rows*, in one commit with *facts*,
+    in place of those of its query.
 
     *session* is that of the rows, whose current namespace does not count.
     """
     state = state_of(session)
     plan = state.sqlParser().parsePlan(text)
     name = state.sqlParser().parsePlan(f"CREATE TABLE {sql_name(reservation.table)} (a INT)").name()
-    plan = placed(session, _changed(plan, name=name, query=rows._jdf.queryExecution().analyzed()), reservation)
+    plan = placed(
+        session, _changed(plan, name=name, query=rows._jdf.queryExecution().analyzed()), reservation
+    )
     spec, options = plan.tableSpec(), plan.writeOptions()
     arguments = _fields(spec)
     for key, value in facts.properties.items():
@@ -161,7 +175,9 @@ def _changed(plan: Any, *, name: Any = None, query: Any = None, spec: Any = None
 
 
 def explained(session: SparkSession, text: str) -> str:
-    """Return a section for EXPLAIN about what readers see of the table that *text* creates; empty for another statement."""
+    """Return a section for EXPLAIN about what readers see of the table that *text* creates;
+    empty for another statement.
+    """
     creation = creation_of(session, text)
     return "" if creation is None else f"\n== Table of a Query ==\n{creation.seen}\n"
 
@@ -225,7 +241,9 @@ class Creation:
         if written is None:
             identifier = static_member(self.session, "org.apache.spark.sql.catalyst.TableIdentifier")
             database = static_member(self.session, "scala.Option.apply")(self.parts[1])
-            written = str(state_of(self.session).catalog().defaultTablePath(identifier(self.parts[2], database)))
+            written = str(
+                state_of(self.session).catalog().defaultTablePath(identifier(self.parts[2], database))
+            )
         return Files(self.session).full_path(written)
 
     def _of_iceberg(self, job_id: str) -> str | None:
@@ -253,7 +271,11 @@ class Creation:
     @cached_property
     def _is_files(self) -> bool:
         provider = self.plan.tableSpec().provider()
-        named = str(provider.get()) if provider.isDefined() else str(self.session.conf.get("spark.sql.sources.default"))
+        named = (
+            str(provider.get())
+            if provider.isDefined()
+            else str(self.session.conf.get("spark.sql.sources.default"))
+        )
         return self.parts[0] == SESSION_CATALOG and named.lower() in _FILES
 
     @cached_property
@@ -284,7 +306,9 @@ def _folders(session: SparkSession, table: tuple[str, ...]) -> Iterator[str]:
 
 
 def _is_renamed(session: SparkSession, catalog: str, files: CatalogFiles, folder: str) -> bool:
-    """Return whether any table of the catalog has *folder*: it may have been renamed since its job published it."""
+    """Return whether any table of the catalog has *folder*:
+    it may have been renamed since its job published it.
+    """
     plugin = _plugin(session, catalog)
     namespaces = [*plugin.listNamespaces()]
     for namespace in namespaces:

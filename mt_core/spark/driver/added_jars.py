@@ -16,7 +16,10 @@ log = logging.getLogger(__name__)
 
 
 class AddedJars:
-    """Gives each thread the classes of all jars: Spark gives them only to the thread that added the jar. Any thread."""
+    """Gives each thread the classes of all jars: Spark gives them only to the thread that added the jar.
+
+    Any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +38,9 @@ class AddedJars:
             self._loader = session._jsparkSession.sharedState().jarClassLoader()
 
     def ensure(self, session: SparkSession, paths: Iterable[str]) -> None:
-        """Load the classes of the jars that were never added, and give this thread those of all; raises Spark's errors."""
+        """Load the classes of the jars that were never added, and give this thread those of all;
+        raises Spark's errors.
+        """
         for path in paths:
             if path not in self._paths:
                 self.add(session, path)

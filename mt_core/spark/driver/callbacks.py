@@ -1,9 +1,10 @@
 """Calls from the JVM to Python: the server that a stream's foreachBatch needs, with a token.
 
-PySpark starts that server at the first foreachBatch without one, and py4j's client in the JVM loses its own token when it is given
-the server's port: whoever can reach the port could then call the objects that Python has lent the JVM. Here the server starts
-together with the JVM, before there is anything to call, and the client is replaced by one with the token of the JVM's own server.
-PySpark does not start a server where there is one.
+PySpark starts that server at the first foreachBatch without one, and py4j's client in the JVM loses its
+own token when it is given the server's port: whoever can reach the port could then call the objects that
+Python has lent the JVM. Here the server starts together with the JVM, before there is anything to call,
+and the client is replaced by one with the token of the JVM's own server. PySpark does not start a
+server where there is one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ _CLEAN_AFTER_S = 30
 
 
 def serve_callbacks(gateway: Any) -> None:
-    """Start the server that the JVM of *gateway* calls, and let the JVM present the token with which Python calls it."""
+    """Start the server that the JVM of *gateway* calls, and let the JVM present the token
+    with which Python calls it.
+    """
     parameters = gateway.python_parameters
     parameters.auth_token = gateway.gateway_parameters.auth_token
     parameters.port = 0

@@ -26,8 +26,8 @@ class ClusterState:
 
 @dataclass(slots=True)
 class ClusterWatch:
-    """Counts in `idle_s` for how long a cluster has taken no work. It counts looks, not seconds: a machine that was
-    suspended has missed none."""
+    """Counts in `idle_s` for how long a cluster has taken no work. It counts looks, not seconds:
+    a machine that was suspended has missed none."""
 
     state: Callable[[], ClusterState | None]
     lost_after_s: float

@@ -22,8 +22,8 @@ SESSION_CATALOG = "spark_catalog"
 NAMESPACE = "default"
 INTERACTIVE_POOL = "interactive"
 REFRESH_POOL = "refresh"
-# A commit appends to the log and syncs it once, where SQLite's journal takes four. With FULL, no commit is lost in a power failure:
-# the ledger may lag behind the storage, never the reverse.
+# A commit appends to the log and syncs it once, where SQLite's journal takes four.
+# With FULL, no commit is lost in a power failure: the ledger may lag behind the storage, never the reverse.
 SQLITE_OPTIONS = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -49,8 +49,12 @@ _SQLITE = re.compile(r"jdbc:sqlite:(?:file:)?(?P<path>/[^?]*)")
 
 _POOLS = f"""<?xml version="1.0"?>
 <allocations>
-  <pool name="{INTERACTIVE_POOL}"><schedulingMode>FAIR</schedulingMode><weight>4</weight><minShare>1</minShare></pool>
-  <pool name="{REFRESH_POOL}"><schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare></pool>
+  <pool name="{INTERACTIVE_POOL}">
+    <schedulingMode>FAIR</schedulingMode><weight>4</weight><minShare>1</minShare>
+  </pool>
+  <pool name="{REFRESH_POOL}">
+    <schedulingMode>FAIR</schedulingMode><weight>1</weight><minShare>0</minShare>
+  </pool>
 </allocations>
 """
 
@@ -70,11 +74,12 @@ logger.native.level = error
 class DriverSettings:
     """The settings that the driver starts with.
 
-    `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or postgresql://user:password@host/db);
-    `spark_conf` are the user's `spark.*` settings, which override ours; `environ` is the process environment, which
-    says where Java is; the driver gives up a cluster that takes no work for `lost_after_s` (0: never). `temporary` is a folder
-    of this driver alone for what its JVM writes and reads again, such as shuffled rows; without one it is the machine's.
-    `allow_unauthenticated` lets Spark start although its ports ask for no secret.
+    `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or
+    postgresql://user:password@host/db); `spark_conf` are the user's `spark.*` settings, which override ours;
+    `environ` is the process environment, which says where Java is; the driver gives up a cluster that takes
+    no work for `lost_after_s` (0: never). `temporary` is a folder of this driver alone for what its JVM
+    writes and reads again, such as shuffled rows; without one it is the machine's. `allow_unauthenticated`
+    lets Spark start although its ports ask for no secret.
     """
 
     catalog_url: str = field(repr=False)
@@ -114,7 +119,8 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.sql.catalogImplementation": "in-memory",
         # Spark's own catalog would otherwise put tables into the folder that the gateway was started in.
         "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
-        # All queries and streams share it: with Spark's 100 the code of a large stream is compiled again for each batch.
+        # All queries and streams share it: with Spark's 100 the code of a large stream is compiled again
+        # for each batch.
         "spark.sql.codegen.cache.maxEntries": "1000",
         # A session that has read a table of files would not find the rows that others add to it.
         "spark.sql.filesourceTableRelationCacheSize": "0",
@@ -126,7 +132,8 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
     if not is_cluster(settings.master):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
-        # The path of a socket has at most a hundred characters, and those of the folder for temporary files may have more.
+        # The path of a socket has at most a hundred characters, and those of the folder
+        # for temporary files may have more.
         conf[SOCKETS] = tempfile.gettempdir()
     conf |= settings.spark_conf
     conf[LARGE_VALUES] = "false"
@@ -140,7 +147,9 @@ def authenticates(settings: DriverSettings) -> bool:
 
 
 def check_authentication(settings: DriverSettings) -> None:
-    """Raise ConfigError if the ports of Spark would ask for no secret and no setting allows that, or for one that nobody knows."""
+    """Raise ConfigError if the ports of Spark would ask for no secret and no setting allows that,
+    or for one that nobody knows.
+    """
     wanted, master = authenticates(settings), settings.master
     if "://" not in master and not master.startswith(("local", "yarn")):
         # No master of any cluster: Spark says which there are.
@@ -148,37 +157,48 @@ def check_authentication(settings: DriverSettings) -> None:
     if _has_secret(settings):
         way_out = f"leave {AUTHENTICATE} at true"
     else:
-        way_out = f"set {AUTHENTICATION_SECRET} to the secret of its master and workers, and {ENCRYPTION} to true on all of them"
+        way_out = (
+            f"set {AUTHENTICATION_SECRET} to the secret of its master and workers, "
+            f"and {ENCRYPTION} to true on all of them"
+        )
     if wanted and not _has_secret(settings):
         raise ConfigError(
-            f"{AUTHENTICATE} is true, and {AUTHENTICATION_SECRET} is not set: Spark makes a secret itself only on local masters, "
-            f"YARN and Kubernetes. For {master}, {way_out}.",
+            f"{AUTHENTICATE} is true, and {AUTHENTICATION_SECRET} is not set: Spark makes a secret itself "
+            f"only on local masters, YARN and Kubernetes. For {master}, {way_out}.",
             key=AUTHENTICATION_SECRET,
         )
     if not wanted and not settings.allow_unauthenticated:
         raise ConfigError(
-            f"The ports of Spark on {master} would ask for no secret, and whoever reaches them can run code as the gateway's "
-            f"user: {way_out}, or set {ALLOW_UNAUTHENTICATED} to true if none but those who may do that reach them.",
+            f"The ports of Spark on {master} would ask for no secret, "
+            f"and whoever reaches them can run code as the gateway's user: {way_out}, "
+            f"or set {ALLOW_UNAUTHENTICATED} to true if none but those who may do that reach them.",
             key=AUTHENTICATE,
         )
 
 
 def _has_secret(settings: DriverSettings) -> bool:
-    """Return whether Spark and its cluster have a secret: one that Spark makes at each start, or one that is set."""
-    return _MAKES_SECRET.fullmatch(settings.master) is not None or bool(settings.spark_conf.get(AUTHENTICATION_SECRET))
+    """Return whether Spark and its cluster have a secret: one that Spark makes at each start,
+    or one that is set.
+    """
+    return _MAKES_SECRET.fullmatch(settings.master) is not None or bool(
+        settings.spark_conf.get(AUTHENTICATION_SECRET)
+    )
 
 
 def _java_options(settings: DriverSettings) -> Iterator[str]:
     """Yield our options of the JVM, which those of a user that follow override."""
     yield f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
     if settings.temporary is not None:
-        # Spark's own files are there too, unless spark.local.dir or the environment of a cluster's worker names a folder.
+        # Spark's own files are there too, unless spark.local.dir or the environment of a cluster's
+        # worker names a folder.
         path = str(settings.temporary.absolute()).replace("\\", "\\\\").replace('"', '\\"')
         yield f'"-Djava.io.tmpdir={path}"'
 
 
 def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings with which the catalogs in *conf* read the metadata of tables by our class, where it was Iceberg's."""
+    """Return the settings with which the catalogs in *conf* read the metadata of tables by our class,
+    where it was Iceberg's.
+    """
     return {
         f"{PREFIX}{name}.{IO_IMPL}": CHECKED_FILES
         for name, options in configured_catalogs(conf).items()
@@ -187,7 +207,9 @@ def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def _of_hadoop(options: Mapping[str, str]) -> bool:
-    """Return whether an Iceberg catalog takes its files from Hadoop because none of its *options* says otherwise."""
+    """Return whether an Iceberg catalog takes its files from Hadoop because none of its *options*
+    says otherwise.
+    """
     kind, implementation = options.get("catalog-type"), options.get("catalog-impl")
     return IO_IMPL not in options and (kind in _HADOOP_TYPES or implementation in _HADOOP_CATALOGS)
 
@@ -198,13 +220,20 @@ def catalog_names(settings: DriverSettings) -> frozenset[str]:
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of *conf* that the JVM needs before it starts, without secrets: it is on the command line."""
+    """Return the part of *conf* that the JVM needs before it starts, without secrets:
+    it is on the command line.
+    """
     masked_conf = masked(conf)
-    return {key: value for key, value in conf.items() if not key.startswith("spark.sql.") and masked_conf[key] == value}
+    return {
+        key: value
+        for key, value in conf.items()
+        if not key.startswith("spark.sql.") and masked_conf[key] == value
+    }
 
 
 def prepare_files(settings: DriverSettings) -> None:
-    """Write the files that the configuration names, and create the folders that it needs, that of temporary files empty.
+    """Write the files that the configuration names, and create the folders that it needs,
+    that of temporary files empty.
 
     No JVM of the driver may run: one that was killed has left its temporary files.
     """
@@ -219,7 +248,9 @@ def prepare_files(settings: DriverSettings) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Create *folder*, which may be a link to another disk, or remove what is in it; what cannot be removed stays."""
+    """Create *folder*, which may be a link to another disk, or remove what is in it;
+    what cannot be removed stays.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():

@@ -19,34 +19,45 @@ SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
 """What calls into Spark raise."""
 
 UNKNOWN_TO_JAVA = "does not exist in the JVM"
-"""What py4j says of a class or a method that a JVM does not have, and of any while the JVM does not answer."""
+"""What py4j says of a class or a method that a JVM does not have, and of any
+while the JVM does not answer.
+"""
 LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
 SILENT = "Spark did not answer any more and is being started again; repeat the statement in a few seconds."
-_MORE_MEMORY = "LIMIT its rows, write them to a table, or raise spark.driver.memory, on a cluster spark.executor.memory"
+_MORE_MEMORY = (
+    "LIMIT its rows, write them to a table, or raise spark.driver.memory, on a cluster spark.executor.memory"
+)
 NO_MEMORY = (
-    "Spark had no memory left and is being started again; repeat the statement in a few seconds. A statement that needs too much "
-    f"fails again: {_MORE_MEMORY}."
+    "Spark had no memory left and is being started again; repeat the statement in a few seconds. "
+    f"A statement that needs too much fails again: {_MORE_MEMORY}."
 )
 _JVM_WITHOUT_MEMORY = "java.lang.OutOfMemoryError"
-_OUT_OF_MEMORY = re.compile(rf"{re.escape(_JVM_WITHOUT_MEMORY)}|org\.apache\.arrow\.memory\.OutOfMemoryException")
+_OUT_OF_MEMORY = re.compile(
+    rf"{re.escape(_JVM_WITHOUT_MEMORY)}|org\.apache\.arrow\.memory\.OutOfMemoryException"
+)
 DEEPEST = 20
 _CANCELED = frozenset({"SPARK_JOB_CANCELLED", "OPERATION_CANCELED"})
-_STOPPED = re.compile(r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE)
+_STOPPED = re.compile(
+    r"stopped SparkContext|SparkContext was shut down|SparkContext has been shutdown", re.IGNORECASE
+)
 _ZERO_BASED = re.compile(r"\bline (\d+),? pos (\d+)")
 # Only the statement's own context: "== SQL of VIEW v (line 1, position 8) ==" points into other text.
 _ONE_BASED = re.compile(r"== SQL \(line (\d+), position (\d+)\) ==")
 _TAIL = re.compile(
-    r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n['~]*[A-Z]\w+[ \n].*|\n\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
+    r"\s*;? ?\(?\bline \d+,? pos \d+\)?;?.*|\s*== SQL.*|;\n['~]*[A-Z]\w+[ \n].*|\n"
+    r"\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
     re.S,
 )
 # The traceback of what a function of ours raised that Spark had called, up to the line with the error.
 _PROXIED = re.compile(
-    r"An exception was raised by the Python Proxy\. Return Message: Traceback .*\n(?=(?:\w+\.)*[A-Z]\w*: )", re.S
+    r"An exception was raised by the Python Proxy\. Return Message: Traceback .*\n(?=(?:\w+\.)*[A-Z]\w*: )",
+    re.S,
 )
 _PYTHON_PREFIX = re.compile(r"^(?:\w+\.)*[A-Z]\w*: ")
 _CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _OF_ALL_SESSIONS = (
-    " Leave the database out: CREATE FUNCTION name … keeps a function for all sessions and materialized tables."
+    " Leave the database out: CREATE FUNCTION name … keeps a function for all sessions "
+    "and materialized tables."
 )
 _WAYS_OUT = {
     # Spark without Hive knows no functions that are classes, but for its own kind of aggregates.
@@ -55,8 +66,8 @@ _WAYS_OUT = {
 }
 _STREAM_AS_BATCH = "Queries with streaming sources must be executed with writeStream.start()"
 _NO_END = (
-    "A batch query cannot read rows without end, such as those of a table with the connector 'datagen' or 'rate'; give a table "
-    "of 'datagen' a 'number-of-rows', or SET 'execution.runtime-mode' = 'streaming'."
+    "A batch query cannot read rows without end, such as those of a table with the connector 'datagen' or "
+    "'rate'; give a table of 'datagen' a 'number-of-rows', or SET 'execution.runtime-mode' = 'streaming'."
 )
 _LATER_TYPES = re.compile(
     r"^Invalid schema for v\d+:\s*((?:- Invalid type for .+?: \w+ is not supported until v\d+\s*)+)$"
@@ -112,7 +123,9 @@ def translate(error: BaseException) -> MtError:
 
 
 def ends_process(error: MtError) -> bool:
-    """Return whether *error*, as `translate` returned it, is one after which the JVM ends itself: it has no memory left."""
+    """Return whether *error*, as `translate` returned it, is one after which the JVM ends itself:
+    it has no memory left.
+    """
     return _JVM_WITHOUT_MEMORY in error.message
 
 
@@ -140,12 +153,17 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
         return EngineError(f"{reason.java_class.rsplit('.', 1)[-1]}: {message}")
     positions = [position_in(thrown.message) for thrown in chain[: index + 1]]
     line, column = next(filter(None, positions), (None, None))
-    return QueryFailed(message, error_class=reason.condition, sqlstate=reason.sqlstate, line=line, position=column)
+    return QueryFailed(
+        message, error_class=reason.condition, sqlstate=reason.sqlstate, line=line, position=column
+    )
 
 
 def _with_way_out(message: str, condition: str) -> str:
     if found := _OUT_OF_MEMORY.search(message):
-        return f"Spark had no memory left for the statement, {message[found.start() :].rstrip('.')}; {_MORE_MEMORY}."
+        return (
+            f"Spark had no memory left for the statement, {message[found.start() :].rstrip('.')}; "
+            f"{_MORE_MEMORY}."
+        )
     return _NO_END if _STREAM_AS_BATCH in message else message + _WAYS_OUT.get(condition, "")
 
 
@@ -158,18 +176,22 @@ def _later_types(text: str) -> str:
     parts = []
     if untyped:
         parts.append(
-            f"Column {', '.join(untyped)} has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING)."
+            f"Column {', '.join(untyped)} has no type, as NULL has none; "
+            "CAST it to one, such as CAST(NULL AS STRING)."
         )
     if others:
         parts.append(
-            f"Iceberg stores column {', '.join(others)} from version {version} of its format on; create the table with the "
-            f"property 'format-version' = '{version}', or CAST the column, for example to STRING."
+            f"Iceberg stores column {', '.join(others)} from version {version} of its format on; "
+            f"create the table with the property 'format-version' = '{version}', or CAST the column, "
+            "for example to STRING."
         )
     return " ".join(parts)
 
 
 def thrown_by(error: BaseException) -> list[Thrown]:
-    """Return the Java exception behind *error* and its causes, outermost first; empty if it did not come from the JVM."""
+    """Return the Java exception behind *error* and its causes, outermost first;
+    empty if it did not come from the JVM.
+    """
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     chain: list[Thrown] = []
     while java is not None and len(chain) < DEEPEST:
@@ -187,7 +209,9 @@ def thrown_by(error: BaseException) -> list[Thrown]:
 
 
 def java_classes(error: BaseException) -> tuple[str, ...]:
-    """Return the Java classes of *error* and its causes, outermost first; empty if it did not come from the JVM."""
+    """Return the Java classes of *error* and its causes, outermost first;
+    empty if it did not come from the JVM.
+    """
     return tuple(thrown.java_class for thrown in thrown_by(error))
 
 
@@ -201,7 +225,8 @@ def position_in(text: str) -> tuple[int, int] | None:
 
 
 def plain_message(text: str) -> str:
-    """Return Spark's message *text* without Java stack, plan, quoted statement, class name and passwords in URLs.
+    """Return Spark's message *text* without Java stack, plan, quoted statement,
+    class name and passwords in URLs.
 
     Of an exception in Python that Spark met, the error alone remains.
     """

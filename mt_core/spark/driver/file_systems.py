@@ -36,7 +36,9 @@ _WAYS_OUT = {
 
 
 def check_warehouse(session: SparkSession) -> None:
-    """Raise ConfigError unless Spark has the classes that read and write the warehouse; no file is touched."""
+    """Raise ConfigError unless Spark has the classes that read and write the warehouse;
+    no file is touched.
+    """
     settings = settings_of(session, CATALOG)
     warehouse, implementation = settings.get("warehouse", ""), settings.get(IO_IMPL, "")
     scheme = urlsplit(warehouse).scheme
@@ -51,13 +53,15 @@ def check_warehouse(session: SparkSession) -> None:
     except SPARK_ERRORS as cause:
         what = implementation or f"a file system for {scheme}://"
         raise ConfigError(
-            f"catalog.warehouse is {warehouse}, and Spark does not have {what}: {translate(cause).message.rstrip('.')}. "
-            f"Add its jars to spark.jars; {_S3_WAY_OUT}."
+            f"catalog.warehouse is {warehouse}, and Spark does not have {what}: "
+            f"{translate(cause).message.rstrip('.')}. Add its jars to spark.jars; {_S3_WAY_OUT}."
         ) from cause
 
 
 def check_file_system(session: SparkSession, uri: str, what: str) -> None:
-    """Raise ConfigError, naming the jar, unless Spark has the file system of *uri*, which *what* is on; no file is touched."""
+    """Raise ConfigError, naming the jar, unless Spark has the file system of *uri*, which *what* is on;
+    no file is touched.
+    """
     scheme = urlsplit(uri).scheme.lower()
     if not scheme:
         return
@@ -66,13 +70,16 @@ def check_file_system(session: SparkSession, uri: str, what: str) -> None:
     except SPARK_ERRORS as cause:
         way_out = _WAYS_OUT.get(scheme, "use a file or hdfs://, or add the jar that has it to spark.jars")
         raise ConfigError(
-            f"{what}: Spark has no file system for {scheme}://, {translate(cause).message.rstrip('.')}; {way_out}.",
+            f"{what}: Spark has no file system for {scheme}://, {translate(cause).message.rstrip('.')}; "
+            f"{way_out}.",
             key=what,
         ) from cause
 
 
 def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
-    """Return the settings of a catalog, without `spark.sql.catalog.<name>.`, as if our class for its files were not named."""
+    """Return the settings of a catalog, without `spark.sql.catalog.<name>.`, as if our class
+    for its files were not named.
+    """
     prefix = f"{_PREFIX}.{catalog}."
     return {
         key.removeprefix(prefix): value

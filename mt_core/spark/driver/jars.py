@@ -48,7 +48,9 @@ def cache_dir(environ: Mapping[str, str]) -> Path:
 
 
 def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:
-    """Return the jar of each of *packages*, or None unless *jars_dir* has all, put there by hand or by Ivy."""
+    """Return the jar of each of *packages*, or None unless *jars_dir* has all,
+    put there by hand or by Ivy.
+    """
     jars = []
     for package in packages:
         group, artifact, version = package.split(":")
@@ -63,7 +65,9 @@ def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path]
 
 
 def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the `spark.jars*` settings, with the user's in *conf*: local files, or packages for Ivy to fetch."""
+    """Return the `spark.jars*` settings, with the user's in *conf*:
+    local files, or packages for Ivy to fetch.
+    """
     jars = local_jars(jars_dir)
     if jars is not None:
         return {"spark.jars": ",".join(filter(None, [*map(str, jars), conf.get("spark.jars")]))}
@@ -73,8 +77,11 @@ def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-def fetch_packages(packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]) -> list[Path]:
-    """Return the jar of each of *packages*, fetched by a JVM with the settings *conf* unless *jars_dir* has them all.
+def fetch_packages(
+    packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]
+) -> list[Path]:
+    """Return the jar of each of *packages*, fetched by a JVM with the settings *conf*
+    unless *jars_dir* has them all.
 
     The JVM uses Spark's own resolver. Raises ConfigError.
     """
@@ -93,7 +100,9 @@ def fetch_packages(packages: Sequence[str], jars_dir: Path, log_file: Path, conf
 
 
 def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
-    """Return the jars of a connector, fetched into the folder of the jars unless it has them; raises MtError."""
+    """Return the jars of a connector, fetched into the folder of the jars unless it has them;
+    raises MtError.
+    """
     packages = CONNECTOR_PACKAGES.get(name)
     if packages is None:
         raise ConfigError(
@@ -109,13 +118,15 @@ def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
 def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> ConfigError:
     """Return the error for jars that could not be fetched."""
     return ConfigError(
-        f"Spark could not fetch its packages {', '.join(packages)}: {detail.rstrip('.')}. "
-        f"Put their jars into {jars_dir}, or set spark.jars.ivySettings to a file that names a repository within reach."
+        f"Spark could not fetch its packages {', '.join(packages)}: {detail.rstrip('.')}. Put their jars "
+        f"into {jars_dir}, or set spark.jars.ivySettings to a file that names a repository within reach."
     )
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Fetch the jars into the folder that is the first argument, else into the default one; return an exit code."""
+    """Fetch the jars into the folder that is the first argument, else into the default one;
+    return an exit code.
+    """
     jars_dir = Path(arguments[0]) if arguments else default_jars_dir(environ)
     try:
         check_java(environ)

@@ -28,7 +28,9 @@ class Java:
 
 
 def check_java(environ: Mapping[str, str]) -> Path:
-    """Return the `java` that Spark will run; raises JavaMissing, with how to get one, if it is absent or too old."""
+    """Return the `java` that Spark will run; raises JavaMissing, with how to get one,
+    if it is absent or too old.
+    """
     return installed_java(environ).program
 
 
@@ -36,7 +38,9 @@ def installed_java(environ: Mapping[str, str]) -> Java:
     """Do the same, and return its version too; raises JavaMissing."""
     java = _find(environ)
     try:
-        process = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=30, check=False)
+        process = subprocess.run(
+            [str(java), "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
     except (OSError, subprocess.TimeoutExpired) as cause:
         raise JavaMissing(f"{java} cannot be run: {cause}. {ADVICE}") from cause
     version = java_version(process.stderr)

@@ -29,7 +29,10 @@ _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
 
 class JobCancels:
-    """The ids of cancelled jobs, so that work that starts later under such an id is refused too. Any thread."""
+    """The ids of cancelled jobs, so that work that starts later under such an id is refused too.
+
+    Any thread.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -97,17 +100,22 @@ class JobsAtWork:
                 self._jobs.remove(entry)
 
     def remember_ours(self) -> None:
-        """Let the jobs of this thread count as at work for `ENDS_AFTER_S`: they took the memory of a JVM that may end after them.
+        """Let the jobs of this thread count as at work for `ENDS_AFTER_S`:
+        they took the memory of a JVM that may end after them.
 
         One that is still there then goes on: an executor of a cluster had no memory.
         """
         with self._lock:
             now = self._monotonic()
-            ours = {job_id: now + ENDS_AFTER_S for thread, job_id in self._jobs if thread == threading.get_ident()}
+            ours = {
+                job_id: now + ENDS_AFTER_S for thread, job_id in self._jobs if thread == threading.get_ident()
+            }
             self._hungry = {job_id: until for job_id, until in self._hungry.items() if until > now} | ours
 
     def note_loss(self) -> None:
-        """Keep which jobs are at work now: whoever notices the loss first calls this before it leaves its block."""
+        """Keep which jobs are at work now: whoever notices the loss first calls this before
+        it leaves its block.
+        """
         with self._lock:
             if self._at_loss is None:
                 self._at_loss = self._counted()
@@ -133,7 +141,9 @@ class JobsAtWork:
 
 @contextmanager
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
-    """Run what this thread starts on Spark as job *job_id*: its tag gives the progress, its group cancels later work too."""
+    """Run what this thread starts on Spark as job *job_id*: its tag gives the progress,
+    its group cancels later work too.
+    """
     handle = handle_of(context)
     before = handle.spark.getLocalProperties()
     properties = {
@@ -141,7 +151,8 @@ def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> I
         "spark.job.tags": job_id,
         "spark.jobGroup.id": job_id,
         "spark.job.description": description,
-        # A cancel interrupts tasks: one that waits for a database or a store would keep its core for as long as that takes.
+        # A cancel interrupts tasks: one that waits for a database or a store would keep its core
+        # for as long as that takes.
         "spark.job.interruptOnCancel": "true",
     }
     # All in one call: to set them one by one, and to clear them again, takes many.
@@ -161,7 +172,9 @@ def cancel(context: SparkContext, job_id: str) -> None:
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
-    """Return how far all stages and inline tasks are that the job has had and Spark remembers; None when there are none."""
+    """Return how far all stages and inline tasks are that the job has had and Spark remembers;
+    None when there are none.
+    """
     store, inline = handle_of(context).spark.statusStore(), _inline(context, job_id)
     attempts = [_remembered(store.lastStageAttempt, stage_id) for stage_id in _stages(context, job_id)]
     stages = [attempt for attempt in attempts if attempt is not None]
@@ -175,8 +188,8 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
 
 
 def rows_read(context: SparkContext, job_id: str) -> int | None:
-    """Return how many rows the scans of the job, which has ended, gave; None where Spark did not count them, or counted some
-    twice. Raises Spark's own errors."""
+    """Return how many rows the scans of the job, which has ended, gave; None where Spark did not count them,
+    or counted some twice. Raises Spark's own errors."""
     spark = handle_of(context).spark
     # What tasks counted arrives some milliseconds after they have ended.
     spark.listenerBus().waitUntilEmpty(COUNTED_MS)
@@ -186,7 +199,9 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
         info = tracker.getJobInfo(spark_job_id)
         if not info.isDefined():
             return None
-        attempts = [(stage_id, _remembered(store.lastStageAttempt, stage_id)) for stage_id in info.get().stageIds()]
+        attempts = [
+            (stage_id, _remembered(store.lastStageAttempt, stage_id)) for stage_id in info.get().stageIds()
+        ]
         found = {stage_id: attempt for stage_id, attempt in attempts if attempt is not None}
         forgotten = len(attempts) - len(found)
         if forgotten and forgotten > _skipped(store, spark_job_id, found.values()):
@@ -200,7 +215,9 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
 
 
 def _skipped(store: Any, spark_job_id: int, found: Iterable[Any]) -> int:
-    """Return how many stages of a job besides those that were *found* were skipped, for others have their rows."""
+    """Return how many stages of a job besides those that were *found* were skipped,
+    for others have their rows.
+    """
     job = _remembered(store.job, spark_job_id)
     skipped = 0 if job is None else int(job.numSkippedStages())
     return skipped - sum(str(stage.status().name()) == "SKIPPED" for stage in found)
@@ -220,8 +237,8 @@ def _inline(context: SparkContext, job_id: str) -> Progress:
 
 
 def _remembered(read: Callable[[int], Any], number: int) -> Any | None:
-    """Return what Spark's store has of a job or a stage, None once it has forgotten it, which it may between any two calls: it
-    keeps as many as `spark.ui.retainedJobs` and `spark.ui.retainedStages` say."""
+    """Return what Spark's store has of a job or a stage, None once it has forgotten it, which it may between
+    any two calls: it keeps as many as `spark.ui.retainedJobs` and `spark.ui.retainedStages` say."""
     try:
         return read(number)
     except Py4JJavaError as error:
@@ -245,7 +262,9 @@ def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """Spark's own context behind PySpark's, our class of inline tasks, and a reader of JSON as Java properties."""
+    """Spark's own context behind PySpark's, our class of inline tasks, and a reader of JSON
+    as Java properties.
+    """
 
     spark: Any
     inline: Any

@@ -21,7 +21,8 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.driver.operator_jar import operator_jar
 from mt_core.spark.driver.process import end_process, launch_process
 
-# As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone; and as the JVM itself ends then.
+# As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone;
+# and as the JVM itself ends then.
 _NO_MEMORY, _ENDS_WITHIN_S = (52, 3), 5
 
 
@@ -63,7 +64,9 @@ class Incarnation:
 
 
 def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
-    """Start a JVM with Spark in it; raises ConfigError with Spark's reason, EngineError if another attempt may succeed."""
+    """Start a JVM with Spark in it; raises ConfigError with Spark's reason,
+    EngineError if another attempt may succeed.
+    """
     conf.prepare_files(settings)
     wanted = conf.spark_conf(settings)
     ours = operator_jar(settings.environ)
@@ -104,15 +107,17 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
 
 
 def _answer_promptly(session: SparkSession, gateway: Any) -> None:
-    """Let each thread that begins to ask the JVM have answers of more than 8 KiB at once: each would come 40 ms late."""
+    """Let each thread that begins to ask the JVM have answers of more than 8 KiB at once:
+    each would come 40 ms late.
+    """
     gateway.java_gateway_server.addListener(own_class(session, "freshtable.driver.PromptAnswers")())
 
 
 def _register_dialects(session: SparkSession) -> None:
     """Let Spark create tables in databases whose errors it does not read.
 
-    At the start, as Spark does with its own dialects, which it asks by URL alone: any statement with a URL, such as CREATE TABLE …
-    USING jdbc, may be the first that needs one.
+    At the start, as Spark does with its own dialects, which it asks by URL alone:
+    any statement with a URL, such as CREATE TABLE … USING jdbc, may be the first that needs one.
     """
     own_class(session, "freshtable.jdbc.SqliteDialect").register()
 
@@ -126,7 +131,9 @@ def _start_failure(settings: conf.DriverSettings, reason: MtError) -> str:
 
 
 def discard(gateway: Any) -> None:
-    """End a JVM, whatever its state, and clear PySpark's references to it, with which no other JVM could start."""
+    """End a JVM, whatever its state, and clear PySpark's references to it,
+    with which no other JVM could start.
+    """
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.shutdown()

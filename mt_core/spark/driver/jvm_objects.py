@@ -23,7 +23,9 @@ _lasting: WeakKeyDictionary[Any, dict[str, Any]] = WeakKeyDictionary()
 
 @contextmanager
 def active_session(session: SparkSession) -> Iterator[None]:
-    """Make *session* the one whose settings the JVM reads for this thread; parser and catalogs called directly need it."""
+    """Make *session* the one whose settings the JVM reads for this thread;
+    parser and catalogs called directly need it.
+    """
     set_active = static_member(session, f"{_SPARK_SESSION}.setActiveSession")
     before = static_member(session, f"{_SPARK_SESSION}.getActiveSession")()
     set_active(session._jsparkSession)
@@ -46,14 +48,17 @@ def state_of(session: SparkSession) -> Any:
 
 
 def static_member(session: SparkSession, path: str) -> Any:
-    """Return the static member of a Java class at *path*, from a cache: py4j asks the JVM for every part of a path."""
+    """Return the static member of a Java class at *path*, from a cache:
+    py4j asks the JVM for every part of a path.
+    """
     return _once(session, path, lambda: reduce(getattr, path.split("."), session._jvm))
 
 
 def static_value(session: SparkSession, path: str) -> Any:
     """Return what the static method at *path*, without parameters, gives; from a cache.
 
-    py4j does not find a static method if Java lists one of an object with the same name before it, in an order of its own.
+    py4j does not find a static method if Java lists one of an object with the same name before it,
+    in an order of its own.
     """
 
     def make() -> Any:
@@ -90,12 +95,16 @@ def java_dataset(session: SparkSession, plan: Any) -> Any:
 
 
 def class_name(node: Any) -> str:
-    """Return the name of the class of an object, such as a node of a plan, without its package; empty for None."""
+    """Return the name of the class of an object, such as a node of a plan, without its package;
+    empty for None.
+    """
     return "" if node is None else str(node.getClass().getSimpleName())
 
 
 def java_items(collection: Any) -> list[Any]:
-    """Return the items of a Java collection; py4j's own iterator ends with an error that takes 70 calls to read."""
+    """Return the items of a Java collection; py4j's own iterator ends with an error
+    that takes 70 calls to read.
+    """
     items = collection.toArray()
     return [items[index] for index in range(len(items))]
 
@@ -165,9 +174,13 @@ def _array(session: SparkSession, class_name: str, items: Sequence[Any]) -> Any:
     return array
 
 
-def _from_json(session: SparkSession, class_name: str, value: Sequence[str | int | None] | Mapping[str, str]) -> Any:
+def _from_json(
+    session: SparkSession, class_name: str, value: Sequence[str | int | None] | Mapping[str, str]
+) -> Any:
     """Return *value* as an object of a Java class: its items by calls of their own would take one each."""
-    reader = _once(session, f"{class_name}{{}}", lambda: _mapper(session).readerFor(java_class(session, class_name)))
+    reader = _once(
+        session, f"{class_name}{{}}", lambda: _mapper(session).readerFor(java_class(session, class_name))
+    )
     return reader.readValue(json.dumps(value))
 
 

@@ -1,8 +1,9 @@
 """The watch over the JVM of Spark's driver: whether it answers, and does more than collect garbage.
 
-A JVM whose heap is full need not end. Its collectors free a little, a thread takes it at once, and no statement comes to an end,
-while the process lives and its SparkContext has not stopped. Only its answers, and the time that it spends with its collectors, say
-that it is useless. Both are counted as they are seen: a machine, or a gateway, that was suspended has seen nothing meanwhile.
+A JVM whose heap is full need not end. Its collectors free a little, a thread takes it at once, and no
+statement comes to an end, while the process lives and its SparkContext has not stopped. Only its answers,
+and the time that it spends with its collectors, say that it is useless. Both are counted as they are seen:
+a machine, or a gateway, that was suspended has seen nothing meanwhile.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ LOOK_EVERY_S = 5.0
 STALLED_AFTER_S = 60.0
 """A full collection of a heap of many gigabytes takes some ten seconds, in which the JVM answers nothing."""
 COLLECTING = 0.9
-"""The share of its time that a JVM with work to do leaves its collectors far below, and one without memory exceeds."""
+"""The share of its time that a JVM with work to do leaves its collectors far below,
+and one without memory exceeds.
+"""
 SAID_AFTER_S = 15.0
 """Shorter pauses are usual, and no news."""
 # Their time is not that of pauses: the JVM works meanwhile.
@@ -32,7 +35,9 @@ _CONCURRENT = ("Cycles", "Concurrent GC")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """What a JVM answers: how long it has run, and for how long of that it stood still for its garbage collectors."""
+    """What a JVM answers: how long it has run, and for how long of that it stood still
+    for its garbage collectors.
+    """
 
     ran_s: float
     collected_s: float
@@ -86,12 +91,15 @@ class JvmWatch:
             return ""
         what = "has no memory left and only collected garbage" if self.out_of_memory else "has not answered"
         return (
-            f"Spark {what} for {self.idle_s:.0f} s; after {STALLED_AFTER_S:.0f} s its JVM is ended and started again."
+            f"Spark {what} for {self.idle_s:.0f} s; "
+            f"after {STALLED_AFTER_S:.0f} s its JVM is ended and started again."
         )
 
 
 class Answers(Generic[T]):
-    """The answers of a JVM to *ask*, which a thread of its own calls: a question may remain without an answer."""
+    """The answers of a JVM to *ask*, which a thread of its own calls:
+    a question may remain without an answer.
+    """
 
     def __init__(self, ask: Callable[[], T | None]) -> None:
         self._ask = ask
@@ -131,7 +139,9 @@ class JvmPulse:
                 jvm: Any = self._session._jvm
                 beans = jvm.java.lang.management.ManagementFactory
                 collectors = list(beans.getGarbageCollectorMXBeans())
-                self._collectors = [each for each in collectors if not str(each.getName()).endswith(_CONCURRENT)]
+                self._collectors = [
+                    each for each in collectors if not str(each.getName()).endswith(_CONCURRENT)
+                ]
                 self._runtime = beans.getRuntimeMXBean()
             collected_ms = sum(int(each.getCollectionTime()) for each in self._collectors)
             return Pulse(ran_s=int(self._runtime.getUptime()) / 1000, collected_s=collected_ms / 1000)

@@ -1,7 +1,8 @@
 """Local files: the file system of the driver for them, which sets the mode of a new file itself.
 
-Hadoop's own starts the program chmod for each file, and again for the file's checksum, unless it has its native library. A commit
-to a table writes several files, so this took longer than all the rest of a small commit.
+Hadoop's own starts the program chmod for each file, and again for the file's checksum, unless it
+has its native library. A commit to a table writes several files, so this took longer than all the
+rest of a small commit.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ public class LocalFiles extends LocalFileSystem {
 
 
 def use_local_files(session: SparkSession) -> None:
-    """Let this JVM read and write local files through our file system, unless the configuration names another one.
+    """Let this JVM read and write local files through our file system, unless the configuration
+    names another one.
 
     Harmless when called twice, and while Spark works. Executors in processes of their own keep Hadoop's.
     """
@@ -63,7 +65,8 @@ def use_local_files(session: SparkSession) -> None:
     ours = static_member(session, "org.apache.hadoop.conf.Configuration")(configured)
     ours.setClassLoader(compiler.getClassLoader())
     ours.set(IMPLEMENTATION, CLASS)
-    # Hadoop keeps one file system for all local files, the first that is asked for, whatever later configurations name.
+    # Hadoop keeps one file system for all local files, the first that is asked for,
+    # whatever later configurations name.
     local = static_member(session, "java.net.URI.create")("file:///")
     file_system = static_member(session, "org.apache.hadoop.fs.FileSystem.get")
     while str((present := file_system(local, ours)).getClass().getName()) != CLASS:

@@ -24,7 +24,8 @@ SOURCES_ENTRY = "META-INF/freshtable-sources"
 """The entry of the jar that has the hash of its sources."""
 _PACKAGED = Path(__file__).parents[1] / NAME
 _JAVA = Path(__file__).parents[3] / "java" / "freshtable"
-# What our classes need of Iceberg's, whose jar is fetched only when Spark starts; the compiler reads them, the jar has none.
+# What our classes need of Iceberg's, whose jar is fetched only when Spark starts;
+# the compiler reads them, the jar has none.
 _STUBS = _JAVA.with_name("stubs")
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _ALWAYS = (1980, 1, 1, 0, 0, 0)
@@ -36,7 +37,8 @@ log = logging.getLogger(__name__)
 
 
 def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Path = _PACKAGED) -> Path:
-    """Return the jar: of a checkout that of its *sources*, compiled unless it was before; else the one of the wheel.
+    """Return the jar: of a checkout that of its *sources*, compiled unless it was before;
+    else the one of the wheel.
 
     Spark does not start without it. Raises ConfigError, with the way to get it.
     """
@@ -44,7 +46,8 @@ def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Pa
         if packaged.is_file():
             return packaged
         raise ConfigError(
-            f"{packaged} is missing, which has the classes that a gateway needs in Spark: install the wheel again."
+            f"{packaged} is missing, which has the classes that a gateway needs in Spark: "
+            "install the wheel again."
         )
     try:
         return compiled(environ, sources)
@@ -101,14 +104,16 @@ def _files(sources: Path) -> list[Path]:
 
 
 def compiler(environ: Mapping[str, str]) -> Path:
-    """Return the `javac` that compiles the operators of a checkout; raises JavaMissing, with how to get one."""
+    """Return the `javac` that compiles the operators of a checkout; raises JavaMissing,
+    with how to get one.
+    """
     home = environ.get("JAVA_HOME")
     javac = shutil.which("javac", path=f"{home}/bin" if home else environ.get("PATH"))
     if javac is None:
         raise JavaMissing(
-            f"There is no javac {'in ' + home if home else 'on this machine'}, which compiles the classes that a gateway needs in "
-            f"Spark. Install a JDK {OLDEST} or newer (Debian, Ubuntu: apt install openjdk-17-jdk-headless), a JRE has none; or "
-            "install the wheel, which has them compiled."
+            f"There is no javac {'in ' + home if home else 'on this machine'}, which compiles the classes "
+            f"that a gateway needs in Spark. Install a JDK {OLDEST} or newer (Debian, Ubuntu: apt install "
+            "openjdk-17-jdk-headless), a JRE has none; or install the wheel, which has them compiled."
         )
     return Path(javac)
 
@@ -131,11 +136,15 @@ def _pack(classes: Path, source_hash: str, jar: Path) -> None:
         archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", _ALWAYS), "Manifest-Version: 1.0\n\n")
         archive.writestr(zipfile.ZipInfo(SOURCES_ENTRY, _ALWAYS), source_hash)
         for file in sorted(classes.rglob("*.class")):
-            archive.writestr(zipfile.ZipInfo(file.relative_to(classes).as_posix(), _ALWAYS), file.read_bytes())
+            archive.writestr(
+                zipfile.ZipInfo(file.relative_to(classes).as_posix(), _ALWAYS), file.read_bytes()
+            )
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Compile the jar, and copy it to the place of the first argument, else into the package, for a wheel; return an exit code."""
+    """Compile the jar, and copy it to the place of the first argument, else into the package, for a wheel;
+    return an exit code.
+    """
     target = Path(arguments[0]) if arguments else _PACKAGED
     try:
         shutil.copyfile(compiled(environ), target)

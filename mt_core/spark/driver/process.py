@@ -31,7 +31,9 @@ _NO_JVM = "Error: Could not create the Java Virtual Machine."
 
 
 def launch_process(conf: SparkConf, log_file: Path) -> Any:
-    """Return the py4j gateway of a new JVM that writes to *log_file*; raises EngineError with the JVM's own reason."""
+    """Return the py4j gateway of a new JVM that writes to *log_file*;
+    raises EngineError with the JVM's own reason.
+    """
     # Every error of py4j and PySpark reaches its caller; their logs would repeat it on the terminal.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
@@ -47,8 +49,9 @@ def launch_process(conf: SparkConf, log_file: Path) -> Any:
 
 
 class _ProcessArguments(dict[str, Any]):
-    """The arguments with which PySpark starts the JVM. PySpark passes the gateway's whole environment, whose settings can hold
-    tokens and passwords. SQL can read the environment of the JVM, which therefore gets no settings of the gateway.
+    """The arguments with which PySpark starts the JVM. PySpark passes the gateway's whole environment, whose
+    settings can hold tokens and passwords. SQL can read the environment of the JVM, which therefore gets no
+    settings of the gateway.
 
     The JVM ends with the thread that starts it."""
 
@@ -61,7 +64,9 @@ class _ProcessArguments(dict[str, Any]):
 
 
 def _with_parent_death(prepare: Callable[[], object], prctl: Callable[[int, int], int]) -> None:
-    """Let the kernel kill this process when its parent dies: it would see the end of its input only when it runs."""
+    """Let the kernel kill this process when its parent dies: it would see the end of its input only
+    when it runs.
+    """
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     prepare()
 
@@ -88,7 +93,9 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 
 def _reason(log_file: Path, start: int) -> str:
-    """Return the line of the JVM's log, from *start* on, that says why it ended: its first exception, else its last line."""
+    """Return the line of the JVM's log, from *start* on, that says why it ended:
+    its first exception, else its last line.
+    """
     with log_file.open("rb") as log:
         log.seek(start)
         text = log.read()[-_LOG_TAIL:].decode(errors="replace")

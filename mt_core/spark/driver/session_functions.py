@@ -12,7 +12,8 @@ from mt_core.model.function import CreatedFunction
 
 
 class FunctionUncallable(QueryFailed):
-    """A query calls a function that statements created, and that no session can have now: its file may be missing.
+    """A query calls a function that statements created, and that no session can have now:
+    its file may be missing.
 
     One that is *loading* passes by itself.
     """
@@ -31,10 +32,14 @@ class SessionFunctions(Protocol):
     """Gives Spark sessions the functions that statements created. Any thread."""
 
     def apply(self, session: SparkSession) -> None:
-        """Give *session* the functions as they are now; logs those that cannot be, which are missing there then."""
+        """Give *session* the functions as they are now; logs those that cannot be,
+        which are missing there then.
+        """
 
     def explained(self, error: QueryFailed) -> QueryFailed:
-        """Return *error*, or why a function cannot be called if it is that Spark does not know one that statements created."""
+        """Return *error*, or why a function cannot be called if it is that Spark does not know one
+        that statements created.
+        """
 
     def checked(
         self, session: SparkSession, function: CreatedFunction, check: Callable[[], object] = lambda: None

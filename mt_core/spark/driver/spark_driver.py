@@ -70,10 +70,12 @@ class DriverState(StrEnum):
 
 
 class SparkDriver:
-    """One JVM at a time with one SparkContext, shared by every session. Every method may be called from any thread.
+    """One JVM at a time with one SparkContext, shared by every session.
 
-    *on_launch* receives the process id of each JVM before it gets any work, and *on_session* its session, in the driver's own
-    thread.
+    Every method may be called from any thread.
+
+    *on_launch* receives the process id of each JVM before it gets any work, and *on_session* its session,
+    in the driver's own thread.
     """
 
     def __init__(
@@ -104,7 +106,7 @@ class SparkDriver:
         self.note = ""
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
-    # ------------------------------------------------------------------------------------------------------------ life
+    # --------------------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
         """Start the JVM in the background; raises JavaMissing at once. Harmless when called twice."""
@@ -126,7 +128,10 @@ class SparkDriver:
             return self.state is DriverState.READY
 
     def stop(self) -> None:
-        """Stop Spark and end the JVM; harmless when called twice. A JVM that still starts ends with this process at the latest."""
+        """Stop Spark and end the JVM; harmless when called twice.
+
+        A JVM that still starts ends with this process at the latest.
+        """
         self._stopping.set()
         self._supervisor.end()
         with self._changed:
@@ -137,10 +142,12 @@ class SparkDriver:
             incarnation.stop()
         self._supervisor.join(STOP_TIMEOUT_S)
 
-    # ----------------------------------------------------------------------------------------------------------- state
+    # -------------------------------------------------------------------------------------------------- state
 
     def answers(self) -> bool:
-        """Return whether Spark can work now: the state of a JVM that has just died is READY until the driver notices."""
+        """Return whether Spark can work now: the state of a JVM that has just died is READY
+        until the driver notices.
+        """
         incarnation, jvm = self._incarnation, self._jvm_watch
         # One that does not answer would not answer this either.
         return incarnation is not None and not (jvm is not None and jvm.trouble) and incarnation.usable()
@@ -171,19 +178,24 @@ class SparkDriver:
         return self._current().session
 
     def new_session(self) -> SparkSession:
-        """Return a session with its own settings, temporary views and current namespace; raises EngineUnavailable."""
+        """Return a session with its own settings, temporary views and current namespace;
+        raises EngineUnavailable.
+        """
         with self.translating():
             session = self.session.newSession()
             with jvm_objects.active_session(session):
-                # Spark makes the catalog of a session at its first use, with the static settings of whichever session is active.
+                # Spark makes the catalog of a session at its first use, with the static settings of whichever
+                # session is active.
                 jvm_objects.state_of(session).catalog()
             return session
 
-    # ------------------------------------------------------------------------------------------------------------ work
+    # --------------------------------------------------------------------------------------------------- work
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Raise errors of Spark in the block as ours, and let its thread find the classes of added jars; errors of ours pass."""
+        """Raise errors of Spark in the block as ours, and let its thread find the classes of added jars;
+        errors of ours pass.
+        """
         incarnation = self._current()
         try:
             self.added_jars.lend(incarnation.session)
@@ -198,9 +210,11 @@ class SparkDriver:
 
     @contextmanager
     def run_tagged(self, job_id: str, pool: str, description: str) -> Iterator[None]:
-        """Run the block's Spark work, started by this thread, as job *job_id* in *pool*, with errors translated.
+        """Run the block's Spark work, started by this thread, as job *job_id* in *pool*,
+        with errors translated.
 
-        Raises Canceled after `cancel(job_id)`, also when that came before the block; then errors of Spark mean the same.
+        Raises Canceled after `cancel(job_id)`, also when that came before the block;
+        then errors of Spark mean the same.
         """
         self._cancels.check(job_id)
         try:
@@ -222,7 +236,9 @@ class SparkDriver:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work of a job in the present JVM, so that others know that they shared it if it is lost."""
+        """Register the block as work of a job in the present JVM, so that others know that they shared
+        it if it is lost.
+        """
         with self.jobs_at_work().at_work(job_id):
             yield
 
@@ -242,8 +258,8 @@ class SparkDriver:
         self._cancels.check(job_id)
 
     def _insist(self, job_id: str) -> None:
-        # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query that it was planning: those
-        # have to be cancelled after they have started.
+        # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query
+        # that it was planning: those have to be cancelled after they have started.
         while not self._cancels.ended(job_id, CANCEL_AGAIN_S):
             self._end(job_id)
 
@@ -257,28 +273,36 @@ class SparkDriver:
         return self._read("progress", jobs.progress, job_id)
 
     def rows_read(self, job_id: str) -> int | None:
-        """Return how many rows the scans of a job that has ended gave, None where that is not known; never raises."""
+        """Return how many rows the scans of a job that has ended gave, None where that is not known;
+        never raises.
+        """
         return self._read("rows read", jobs.rows_read, job_id)
 
     def _read(self, what: str, read: Callable[[SparkContext, str], T | None], job_id: str) -> T | None:
-        """Return what Spark's records say of a job; None where they cannot be read, for which no work is to fail."""
+        """Return what Spark's records say of a job; None where they cannot be read,
+        for which no work is to fail.
+        """
         try:
             with self.translating():
                 return read(self.session.sparkContext, job_id)
         except MtError as error:
             if not isinstance(error, EngineUnavailable):
-                log.info("%s of job %s not known: %s", what, job_id, error, extra={"action": "job_not_counted"})
+                log.info(
+                    "%s of job %s not known: %s", what, job_id, error, extra={"action": "job_not_counted"}
+                )
             return None
 
     def wait_tasks(self, job_id: str) -> None:
-        """Wait until no task of the job runs: those of one that failed or was cancelled may still write files for a moment."""
+        """Wait until no task of the job runs: those of one that failed or was cancelled may still write files
+        for a moment.
+        """
         waited_s = 0.0
         with self.translating():
             while waited_s < TASKS_END_S and jobs.active_tasks(self.session.sparkContext, job_id):
                 self._stopping.wait(TASKS_POLL_S)
                 waited_s += TASKS_POLL_S
 
-    # -------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _current(self) -> Incarnation:
         incarnation = self._incarnation
@@ -293,7 +317,9 @@ class SparkDriver:
             case DriverState.FAILED if self._failure is not None:
                 return EngineUnavailable(self._failure.message)
             case DriverState.STOPPED | DriverState.NEW:
-                return EngineUnavailable("Spark is not running: the gateway is shutting down or was not started.")
+                return EngineUnavailable(
+                    "Spark is not running: the gateway is shutting down or was not started."
+                )
             case state:
                 text = self._loss if state is DriverState.LOST else STARTING
                 why = f" The last try failed: {self._failure.message}" if self._failure else ""
@@ -314,7 +340,8 @@ class SparkDriver:
             return error
         if incarnation.usable():
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
-        # A JVM that does not answer, or whose SparkContext has stopped, is useless: `_supervise` starts the next one.
+        # A JVM that does not answer, or whose SparkContext has stopped, is useless:
+        # `_supervise` starts the next one.
         incarnation.jobs.note_loss()
         text = NO_MEMORY if incarnation.end() else self._loss
         if self._lost_cluster is not None:
@@ -332,7 +359,9 @@ class SparkDriver:
             self._stopping.wait(RETRY_S)
 
     def _launch(self) -> Incarnation | None:
-        """Return a JVM that is READY; None if it did not start, its cluster takes no work, or the driver stops."""
+        """Return a JVM that is READY; None if it did not start, its cluster takes no work,
+        or the driver stops.
+        """
         try:
             incarnation = launch(self.settings, self.generation + 1)
         except MtError as error:
@@ -357,8 +386,11 @@ class SparkDriver:
             incarnation.stop()
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
-        # After READY: to compile it takes a new JVM a second. In a thread of its own, for this one watches the JVM from now on.
-        threading.Thread(target=self._complete, args=(incarnation,), name="spark-complete", daemon=True).start()
+        # After READY: to compile it takes a new JVM a second. In a thread of its own,
+        # for this one watches the JVM from now on.
+        threading.Thread(
+            target=self._complete, args=(incarnation,), name="spark-complete", daemon=True
+        ).start()
         return incarnation
 
     def _complete(self, incarnation: Incarnation) -> None:
@@ -379,7 +411,9 @@ class SparkDriver:
                 raise
 
     def _try_inline_plan(self, session: SparkSession) -> None:
-        unusable = jvm_objects.own_class(session, "freshtable.inline.InlinePlan").probe(session._jsparkSession)
+        unusable = jvm_objects.own_class(session, "freshtable.inline.InlinePlan").probe(
+            session._jsparkSession
+        )
         self.note = "" if unusable is None else f"{_NO_INLINE_PLANS}: {unusable}"
         if self.note:
             log.warning("%s", self.note, extra={"action": "inline_plans_off"})
@@ -398,7 +432,9 @@ class SparkDriver:
         return True
 
     def _see_end(self, incarnation: Incarnation) -> None:
-        """Wait until the JVM has ended, or end it when its cluster is lost or it does no work; then discard it."""
+        """Wait until the JVM has ended, or end it when its cluster is lost or it does no work;
+        then discard it.
+        """
         process, pulses = incarnation.process, Answers(JvmPulse(incarnation.session))
         # A JVM that does not answer must not hold this thread, which is to end it.
         states = None if self._watch is None else Answers(self._watch.state)
@@ -429,7 +465,9 @@ class SparkDriver:
         discard(incarnation.gateway)
 
     def _is_useless(self, jvm: JvmWatch, after_s: float) -> bool:
-        """Look at a JVM that runs, *after_s* after the last time; return whether it, or its cluster, is to be given up."""
+        """Look at a JVM that runs, *after_s* after the last time; return whether it, or its cluster,
+        is to be given up.
+        """
         jvm.look(after_s)
         if jvm.stalled:
             self._loss = NO_MEMORY if jvm.out_of_memory else SILENT
@@ -440,11 +478,16 @@ class SparkDriver:
         self._watch.look()
         if self._watch.lost:
             self._lost_cluster = _cluster_lost(self.settings)
-            log.error("%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master})
+            log.error(
+                "%s", self._lost_cluster, extra={"action": "cluster_lost", "master": self.settings.master}
+            )
         return self._watch.lost
 
     def _note_failure(self, error: MtError) -> None:
-        """Report *error*; it is final if no other attempt can succeed. A database that is away may come back."""
+        """Report *error*; it is final if no other attempt can succeed.
+
+        A database that is away may come back.
+        """
         final = isinstance(error, ConfigError) and self.generation == 0
         if not final and not self._stopping.is_set():
             text = "%s Another try follows in %g s."
@@ -457,11 +500,13 @@ class SparkDriver:
 
 
 def _no_executor(master: str, seconds: float) -> str:
-    return f"Spark's cluster {master} has taken no work for {seconds:.0f} s: it has no executor for the gateway"
+    return (
+        f"Spark's cluster {master} has taken no work for {seconds:.0f} s: it has no executor for the gateway"
+    )
 
 
 def _cluster_lost(settings: DriverSettings) -> ClusterLost:
     return ClusterLost(
-        f"{_no_executor(settings.master, settings.lost_after_s)}. Spark is started again until the cluster takes work; "
-        "see that its master and workers run and have free cores."
+        f"{_no_executor(settings.master, settings.lost_after_s)}. Spark is started again until the cluster "
+        "takes work; see that its master and workers run and have free cores."
     )

@@ -50,7 +50,9 @@ class Files:
     def read(self, file: str) -> str:
         stream = self._file_system(file).open(self._path(file))
         try:
-            return str(static_member(self._session, "org.apache.commons.io.IOUtils.toString")(stream, "UTF-8"))
+            return str(
+                static_member(self._session, "org.apache.commons.io.IOUtils.toString")(stream, "UTF-8")
+            )
         finally:
             stream.close()
 

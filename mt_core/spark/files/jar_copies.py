@@ -17,10 +17,11 @@ Fetch = Callable[[str, Path], bool]
 
 
 class JarCopies:
-    """Keeps `<hash>.jar` in *folder*, and beside it the ids of the jobs that need it; without a folder it copies nothing.
+    """Keeps `<hash>.jar` in *folder*, and beside it the ids of the jobs that need it;
+    without a folder it copies nothing.
 
-    A jar that this process has loaded stays until the next one begins: its sessions may need it again. Any thread; raises
-    OSError.
+    A jar that this process has loaded stays until the next one begins: its sessions may need it again.
+    Any thread; raises OSError.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -28,7 +29,9 @@ class JarCopies:
         self._loaded: set[str] = set()
 
     def add(self, path: str, fetch: Fetch | None = None) -> str:
-        """Return the path of a copy of a jar, which *fetch* copies here if it is not local; if it does not, *path* itself."""
+        """Return the path of a copy of a jar, which *fetch* copies here if it is not local;
+        if it does not, *path* itself.
+        """
         local = local_path(path)
         if self._folder is None or (fetch is None and local is None):
             return path
@@ -68,7 +71,8 @@ class JarCopies:
     def begin(self, needed: Mapping[str, Iterable[str]]) -> None:
         """Remove what earlier processes left and no job needs; to be called before any session begins.
 
-        *needed* are the jars of the jobs that have not ended, by id: what says so here may be of another home.
+        *needed* are the jars of the jobs that have not ended, by id:
+        what says so here may be of another home.
         """
         for job_id, jars in needed.items():
             self.keep(jars, job_id)

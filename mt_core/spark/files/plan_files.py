@@ -25,7 +25,8 @@ _FETCHED = ".fetched"
 
 
 class StoredPlans(PlanFiles):
-    """Reads and writes them; a relative path begins in the session's own part of *folder*, which ends with the session.
+    """Reads and writes them; a relative path begins in the session's own part of *folder*,
+    which ends with the session.
 
     A remote file is fetched into that part each time it is read.
 
@@ -110,7 +111,8 @@ class StoredPlans(PlanFiles):
             return None
         if host not in {"", "localhost"}:
             raise Unsupported(
-                f"Plan {uri}: file://{host} names another machine; write file:///path for a file of the gateway's."
+                f"Plan {uri}: file://{host} names another machine; "
+                "write file:///path for a file of the gateway's."
             )
         if "\0" in str(given):
             raise DefinitionInvalid("The path of a plan contains the character NUL; leave it out.")
@@ -119,7 +121,8 @@ class StoredPlans(PlanFiles):
         path = (folder / given).resolve()
         if not path.is_relative_to(folder.resolve()):
             raise DefinitionInvalid(
-                f"Plan {uri} leaves the folder of the session, {folder}; name a file in it, or give the whole path."
+                f"Plan {uri} leaves the folder of the session, {folder}; "
+                "name a file in it, or give the whole path."
             )
         return path
 
@@ -135,7 +138,8 @@ def _check_file(uri: str, path: Path | None) -> None:
     at_root = path is None and bool(url.netloc) and not url.path
     if at_root or url.path.endswith("/") or (path is not None and path.is_dir()):
         raise DefinitionInvalid(
-            f"Plan {uri} is a folder; name a file in it, such as {uri.partition('?')[0].rstrip('/')}/plan.json."
+            f"Plan {uri} is a folder; name a file in it, "
+            f"such as {uri.partition('?')[0].rstrip('/')}/plan.json."
         )
     if path is not None and path.exists() and not path.is_file():
         raise DefinitionInvalid(f"Plan {uri} is no file, but a device or the like; name a file.")

@@ -1,4 +1,6 @@
-"""Remote files: on the file systems that Spark has, and in object stores by Arrow; and copies of them here."""
+"""Remote files: on the file systems that Spark has, and in object stores by Arrow;
+and copies of them here.
+"""
 
 from __future__ import annotations
 
@@ -103,14 +105,18 @@ def _as_os_error() -> Iterator[None]:
 
 
 def limited(uri: str) -> str:
-    """Return a URI of Arrow's that gives up soon: without credentials, Google's client would try for 15 minutes."""
+    """Return a URI of Arrow's that gives up soon: without credentials, Google's client would try
+    for 15 minutes.
+    """
     if not uri.startswith("gs:") or _LIMIT in uri:
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}{_LIMIT}={_LONGEST_S}"
 
 
 def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
-    """Copy a remote jar into a local file as `fetch_file` does; return False for one that Spark loads itself."""
+    """Copy a remote jar into a local file as `fetch_file` does;
+    return False for one that Spark loads itself.
+    """
     if urlsplit(uri).scheme in _BY_SPARK:
         return False
     fetch_file(session, uri, target, "ADD JAR")
@@ -120,8 +126,8 @@ def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
 def fetch_file(session: SparkSession, uri: str, target: Path, what: str) -> None:
     """Copy a remote file, which *what* needs, into a local one.
 
-    A file system that Spark has reads it with Spark's settings; else Arrow reads an object. Raises DefinitionInvalid
-    for a file that cannot be read, ConfigError for a file system without its jar.
+    A file system that Spark has reads it with Spark's settings; else Arrow reads an object.
+    Raises DefinitionInvalid for a file that cannot be read, ConfigError for a file system without its jar.
     """
     shown, has_file_system = without_passwords(uri), True
     try:

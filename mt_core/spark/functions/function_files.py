@@ -1,4 +1,6 @@
-"""Files of functions: copies by the hash of their content, so that a function keeps the code that it was created with."""
+"""Files of functions: copies by the hash of their content, so that a function keeps the code
+that it was created with.
+"""
 
 from __future__ import annotations
 
@@ -30,8 +32,12 @@ class FunctionFiles:
         self._used: set[str] = set()
 
     def kept(self, function: CreatedFunction, fetch: Fetch) -> CreatedFunction:
-        """Return *function* with a copy of each of its files; raises DefinitionInvalid for a file that is not there."""
-        return replace(function, files=tuple(self._kept(function.name, each, fetch) for each in function.files))
+        """Return *function* with a copy of each of its files; raises DefinitionInvalid for a file
+        that is not there.
+        """
+        return replace(
+            function, files=tuple(self._kept(function.name, each, fetch) for each in function.files)
+        )
 
     def path(self, file: FunctionFile) -> str:
         """Return where the copy of a file is."""
@@ -61,7 +67,8 @@ class FunctionFiles:
             kept = replace(file, uri=uri, content=_hash_of(self._folder / part))
             if file.content not in {"", kept.content}:
                 raise DefinitionInvalid(
-                    f"Function {name}: file {without_passwords(uri)} has another content than {file.content}, which the function "
+                    f"Function {name}: file {without_passwords(uri)} has "
+                    f"another content than {file.content}, which the function "
                     f"needs; put that file there, or CREATE OR REPLACE the function without {PIN}…."
                 )
             with self._lock:
@@ -93,8 +100,8 @@ def _copy(name: str, uri: str, target: Path, fetch: Fetch) -> str:
     source = path.absolute()
     if not source.is_file():
         raise DefinitionInvalid(
-            f"Function {name}: there is no file {uri} on the gateway's machine; give the path of a file there, or a URI that "
-            "Spark can read."
+            f"Function {name}: there is no file {uri} on the gateway's machine; "
+            "give the path of a file there, or a URI that Spark can read."
         )
     shutil.copyfile(source, target)
     return str(source)

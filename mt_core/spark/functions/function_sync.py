@@ -1,4 +1,6 @@
-"""Function sync: gives each Spark session the functions that statements created, and each later change of them."""
+"""Function sync: gives each Spark session the functions that statements created,
+and each later change of them.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +36,12 @@ FunctionSource = Callable[[], Mapping[str, CreatedFunction]]
 """Returns the created functions by their names: the same object until one changes. Safe from any thread."""
 
 CHEAP_S = 0.1
-"""A function that cannot be called is tried again before each statement if that takes less. One that loads much before it fails
-is not: that would hold up all statements."""
+"""A function that cannot be called is tried again before each statement if that takes less.
+One that loads much before it fails is not: that would hold up all statements."""
 _WAITS = 10
 _LEFT_OUT = (
-    "the gateway was started with --without-functions (sql-gateway.functions.enabled = false), and runs no code of users; start it "
-    "without that option"
+    "the gateway was started with --without-functions (sql-gateway.functions.enabled = false), "
+    "and runs no code of users; start it without that option"
 )
 _NONE: Mapping[str, CreatedFunction] = {}
 _UNRESOLVED = re.compile(r"Cannot resolve routine (\S+) on search path")
@@ -71,8 +73,9 @@ class _Unusable:
 class FunctionSync(SessionFunctions):
     """Applies the functions of a source to sessions; safe from any thread.
 
-    Spark takes them for its own: a view may call them, where it would refuse temporary ones. *keep* stores what *modules* has read
-    of one that was created without that. Where *has_code* is False, only functions in SQL can be called.
+    Spark takes them for its own: a view may call them, where it would refuse temporary ones. *keep*
+    stores what *modules* has read of one that was created without that. Where *has_code* is False, only
+    functions in SQL can be called.
     """
 
     def __init__(
@@ -93,7 +96,9 @@ class FunctionSync(SessionFunctions):
         self._listed: set[str] = set()
 
     def apply(self, session: SparkSession) -> None:
-        """Give *session* the functions as they are now; logs those that cannot be, which are missing there then."""
+        """Give *session* the functions as they are now; logs those that cannot be,
+        which are missing there then.
+        """
         wanted = self._source()
         if _applied.get(session, _NONE) is wanted:
             return
@@ -116,7 +121,9 @@ class FunctionSync(SessionFunctions):
             )
 
     def explained(self, error: QueryFailed) -> QueryFailed:
-        """Return *error*, or why a function cannot be called if it is that Spark does not know one of these."""
+        """Return *error*, or why a function cannot be called if it is that Spark does not know
+        one of these.
+        """
         found = _UNRESOLVED.search(error.message)
         name = found[1].replace("`", "").casefold() if found else ""
         unusable = {each.casefold(): why for each, why in list(self._unusable.items())}.get(name)
@@ -124,13 +131,22 @@ class FunctionSync(SessionFunctions):
             return error
         reason = f"Function {name} cannot be called: {unusable.reason.removeprefix(f'Function {name}: ')}"
         uncallable = FunctionUncallable(
-            reason, error_class=error.error_class, sqlstate=error.sqlstate, line=error.line, position=error.position
+            reason,
+            error_class=error.error_class,
+            sqlstate=error.sqlstate,
+            line=error.line,
+            position=error.position,
         )
         uncallable.loading = unusable.loading
         return uncallable
 
-    def checked(self, session: SparkSession, function: CreatedFunction, check: Check = no_check) -> CreatedFunction:
-        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs. Raises DefinitionInvalid."""
+    def checked(
+        self, session: SparkSession, function: CreatedFunction, check: Check = no_check
+    ) -> CreatedFunction:
+        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs.
+
+        Raises DefinitionInvalid.
+        """
         if not self._has_code and function.language is not FunctionLanguage.SQL:
             raise Unsupported(f"Function {function.name} cannot be created: {_LEFT_OUT}.")
         scalar, table = _builtin(session)
@@ -140,7 +156,9 @@ class FunctionSync(SessionFunctions):
         if function.name not in present:
             name = identifier_of(session, function.name)
             if scalar.functionExists(name) or table.functionExists(name):
-                raise DefinitionInvalid(f"Function {function.name} is one of Spark's own; choose another name.")
+                raise DefinitionInvalid(
+                    f"Function {function.name} is one of Spark's own; choose another name."
+                )
         kept = self._typed(session, self._files.kept(function, partial(fetch_file, session)), check)
         self.register(session, kept)
         if kept.language is FunctionLanguage.SQL:
@@ -161,7 +179,11 @@ class FunctionSync(SessionFunctions):
     def _typed(self, session: SparkSession, function: CreatedFunction, check: Check) -> CreatedFunction:
         match function.language:
             case FunctionLanguage.SQL:
-                return function if function.returns else replace(function, returns=returned_type(session, function))
+                return (
+                    function
+                    if function.returns
+                    else replace(function, returns=returned_type(session, function))
+                )
             case FunctionLanguage.PYTHON:
                 return described_python(session, self._with_declaration(session, function, check))
             case _:
@@ -177,7 +199,9 @@ class FunctionSync(SessionFunctions):
         return self._with_declaration(session, self._files.kept(function, partial(fetch_file, session)))
 
     def _unlist(self, session: SparkSession, wanted: Mapping[str, CreatedFunction]) -> None:
-        """Take dropped functions from the list of Spark's own, also if each session that called them has ended."""
+        """Take dropped functions from the list of Spark's own, also if each session
+        that called them has ended.
+        """
         for name in self._listed - wanted.keys():
             for registry in _builtin(session):
                 registry.dropFunction(identifier_of(session, name))
@@ -210,7 +234,9 @@ class FunctionSync(SessionFunctions):
         except (*SPARK_ERRORS, MtError, OSError) as error:
             _drop(session, name)
             if not known:
-                log.warning("function %s cannot be called: %s", name, error, extra={"action": "function_unusable"})
+                log.warning(
+                    "function %s cannot be called: %s", name, error, extra={"action": "function_unusable"}
+                )
             ended = self._now()
             wait_s = 0.0 if ended - began < CHEAP_S else _WAITS * (ended - began)
             self._unusable[name] = _Unusable(
@@ -234,7 +260,9 @@ def _said(error: BaseException) -> str:
 
 
 def _builtin(session: SparkSession) -> tuple[Any, Any]:
-    """Return Spark's registries of its own functions: of those that give a value, and of those that give rows."""
+    """Return Spark's registries of its own functions: of those that give a value,
+    and of those that give rows.
+    """
     return (
         static_value(session, f"{_ANALYSIS}.FunctionRegistry.builtin"),
         static_value(session, f"{_ANALYSIS}.TableFunctionRegistry.builtin"),
@@ -246,7 +274,9 @@ def _registries(session: SparkSession) -> tuple[Any, Any]:
 
 
 def _show_as_builtin(session: SparkSession, function: CreatedFunction) -> None:
-    """List the function among Spark's own, which only says what it is: each session calls what it has itself."""
+    """List the function among Spark's own, which only says what it is:
+    each session calls what it has itself.
+    """
     index, name = int(function.kind is FunctionKind.TABLE), identifier_of(session, function.name)
     own, all_ = _registries(session)[index], _builtin(session)[index]
     all_.registerFunction(name, own.lookupFunction(name).get(), own.lookupFunctionBuilder(name).get())
@@ -263,16 +293,20 @@ def _remove(session: SparkSession, name: str) -> None:
 
 
 def _try_call(session: SparkSession, function: CreatedFunction) -> None:
-    """Analyse a call with values that are null, so that a wrong body fails here; raises Spark's errors of analysis."""
-    columns = spark_parser(session).parseRoutineParam(function.parameters).fields() if function.parameters else []
+    """Analyse a call with values that are null, so that a wrong body fails here;
+    raises Spark's errors of analysis.
+    """
+    columns = (
+        spark_parser(session).parseRoutineParam(function.parameters).fields() if function.parameters else []
+    )
     nulls = ", ".join(f"CAST(NULL AS {each.dataType().sql()})" for each in columns)
     call = f"{quote(function.name)}({nulls})"
     if function.kind is FunctionKind.TABLE:
         session.sql(f"SELECT * FROM {call}")
     elif _gives_rows(session.sql(f"SELECT {call}")):
         raise DefinitionInvalid(
-            f"Function {function.name}: its expression gives rows, not a value; write RETURNS TABLE RETURN SELECT …, and call "
-            f"{function.name}(…) in FROM."
+            f"Function {function.name}: its expression gives rows, not a value; write RETURNS TABLE RETURN "
+            f"SELECT …, and call {function.name}(…) in FROM."
         )
 
 

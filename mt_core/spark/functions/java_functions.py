@@ -1,4 +1,6 @@
-"""Functions that are classes: of Java, Scala and whatever else compiles to them, each with a class loader for its jars."""
+"""Functions that are classes: of Java, Scala and whatever else compiles to them,
+each with a class loader for its jars.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +23,13 @@ _KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
 def described(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
     """Return a function with the kind and the type that its class has.
 
-    Raises DefinitionInvalid for a class that is not there, or that cannot be made; Unsupported for one of another kind, and for a
-    table function.
+    Raises DefinitionInvalid for a class that is not there, or that cannot be made;
+    Unsupported for one of another kind, and for a table function.
     """
     if function.kind is FunctionKind.TABLE:
         raise Unsupported(
-            f"Function {function.name} RETURNS TABLE, and Spark calls no class of Java or Scala for rows; write it with LANGUAGE "
-            "PYTHON, or as RETURN and a query."
+            f"Function {function.name} RETURNS TABLE, and Spark calls no class of Java or Scala for rows; "
+            "write it with LANGUAGE PYTHON, or as RETURN and a query."
         )
     ship(session, function, files)
     users = users_functions(session)
@@ -35,7 +37,8 @@ def described(session: SparkSession, function: CreatedFunction, files: FunctionF
         answer = str(users.kindOf(_names(session, function), function.body))
     except SPARK_ERRORS as cause:
         raise DefinitionInvalid(
-            f"Function {function.name}: class {function.body} cannot be used: {_reason(cause)}. {_where(function)}"
+            f"Function {function.name}: class {function.body} cannot be used: "
+            f"{_reason(cause)}. {_where(function)}"
         ) from cause
     kind, _, returned = answer.partition(" ")
     if kind not in _KINDS:
@@ -43,7 +46,8 @@ def described(session: SparkSession, function: CreatedFunction, files: FunctionF
     returns = function.returns or returned
     if not returns:
         raise DefinitionInvalid(
-            f"Function {function.name}: class {function.body} does not say what it returns; add RETURNS and a type of Spark."
+            f"Function {function.name}: class {function.body} does not say what it returns; "
+            "add RETURNS and a type of Spark."
         )
     return replace(function, kind=_KINDS[kind], returns=returns)
 
@@ -55,7 +59,9 @@ def register_java(session: SparkSession, function: CreatedFunction, files: Funct
     returned = parser.parseDataType(function.returns)
     parameters = None
     if function.parameters is not None:
-        parameters = parser.parseRoutineParam(function.parameters) if function.parameters else no_columns(session)
+        parameters = (
+            parser.parseRoutineParam(function.parameters) if function.parameters else no_columns(session)
+        )
     builder = users_functions(session).builder(
         function.name,
         _names(session, function),
@@ -70,7 +76,9 @@ def register_java(session: SparkSession, function: CreatedFunction, files: Funct
 
 
 def ship(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Give driver and executors the files of a function; Spark takes each once, also for executors that start later."""
+    """Give driver and executors the files of a function; Spark takes each once,
+    also for executors that start later.
+    """
     context = session._jsc.sc()
     for file in function.files:
         context.addFile(files.path(file))

@@ -1,7 +1,9 @@
-"""Late declarations: what modules declare of functions that were created before that was stored, or with another Python.
+"""Late declarations: what modules declare of functions that were created before that was stored,
+or with another Python.
 
-Each is read once, in a thread of its own, at the first use after a start. A statement waits for all of them together for some
-seconds, and goes on without those that are not there yet: a module that hangs holds up nobody for long.
+Each is read once, in a thread of its own, at the first use after a start. A statement waits for all of
+them together for some seconds, and goes on without those that are not there yet: a module that hangs
+holds up nobody for long.
 """
 
 from __future__ import annotations
@@ -46,7 +48,9 @@ class LateDeclarations:
         self._readings: dict[CreatedFunction, _Reading] = {}
 
     def read(self, functions: Iterable[CreatedFunction], read: Read, patience_s: float = PATIENCE_S) -> None:
-        """Begin to read those of *functions* that are not being read, and wait for all; a failure is tried again later."""
+        """Begin to read those of *functions* that are not being read, and wait for all;
+        a failure is tried again later.
+        """
         awaited = list[_Reading]()
         for function in functions:
             with self._lock:
@@ -73,8 +77,8 @@ class LateDeclarations:
         if reading is not None and reading.ended.is_set() and reading.failure:
             return DefinitionInvalid(reading.failure)
         return FunctionLoading(
-            f"Function {function.name}: its module is being loaded for the first time since the gateway was upgraded; repeat the "
-            "statement in a few seconds."
+            f"Function {function.name}: its module is being loaded for the first time since the gateway was "
+            "upgraded; repeat the statement in a few seconds."
         )
 
     def _read(self, function: CreatedFunction, reading: _Reading, read: Read) -> None:
@@ -83,7 +87,11 @@ class LateDeclarations:
         reading.ended.set()
 
     def _failed(self, function: CreatedFunction, reading: _Reading, error: Exception) -> None:
-        said = translate(error) if isinstance(error, SPARK_ERRORS) and not isinstance(error, OSError) else error
+        said = (
+            translate(error) if isinstance(error, SPARK_ERRORS) and not isinstance(error, OSError) else error
+        )
         reading.failure, reading.again_at = str(said), self._now() + AGAIN_S
         reading.ended.set()
-        log.warning("function %s cannot be called: %s", function.name, said, extra={"action": "function_unusable"})
+        log.warning(
+            "function %s cannot be called: %s", function.name, said, extra={"action": "function_unusable"}
+        )

@@ -1,9 +1,9 @@
 """Module reader: the program that imports a user's module and says what its objects declare.
 
-The gateway runs it as a child process, `python -m mt_core.spark.functions.module_reader`, so that a module that exits, crashes or
-never ends its import harms this process alone. The question is JSON on the standard input; the answer is a line of JSON on a file
-descriptor of its own, since a module may print. The process needs no JVM: types in the text of a decorator go to the gateway as
-they were written.
+The gateway runs it as a child process, `python -m mt_core.spark.functions.module_reader`, so that a module
+that exits, crashes or never ends its import harms this process alone. The question is JSON on the standard
+input; the answer is a line of JSON on a file descriptor of its own, since a module may print. The process
+needs no JVM: types in the text of a decorator go to the gateway as they were written.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ class _Text(DataType):
 
 
 def main(answer: int, gateway: int) -> None:
-    """Answer the question on the standard input, and end without what the module wants to do at the end of its process."""
+    """Answer the question on the standard input, and end without what the module wants to do at the end
+    of its process.
+    """
     os.set_inheritable(answer, False)
     _end_with(gateway)
     question = json.load(sys.stdin)
@@ -66,7 +68,9 @@ def main(answer: int, gateway: int) -> None:
 
 
 def _end_with(gateway: int) -> None:
-    """Let the kernel end this process with the gateway, and choose it before the gateway when memory is short."""
+    """Let the kernel end this process with the gateway, and choose it before the gateway
+    when memory is short.
+    """
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -86,7 +90,8 @@ def _declarations(question: Mapping[str, Any]) -> Mapping[str, PythonDeclaration
     if target is None:
         there = sorted(key for key, each in vars(found).items() if _is_of(found, each) and key[:1] != "_")
         raise DefinitionInvalid(
-            f"Function {function}: module {module} has no {name}; it has {', '.join(there[:_MOST_NAMES]) or 'no functions'}."
+            f"Function {function}: module {module} has no {name}; "
+            f"it has {', '.join(there[:_MOST_NAMES]) or 'no functions'}."
         )
     declared = {name: _read(function, body, target)}
     for key, each in vars(found).items():
@@ -102,18 +107,23 @@ def _loaded(function: str, root: str, parts: Sequence[tuple[str, str, str]], mod
     except zipfile.BadZipFile as cause:
         archives = ", ".join(shown for stem, _, shown in parts if not stem)
         raise DefinitionInvalid(
-            f"Function {function}: an ARCHIVE is a zip file or a wheel with modules of Python; {archives} is none."
+            f"Function {function}: an ARCHIVE is a zip file or a wheel with modules of Python; "
+            f"{archives} is none."
         ) from cause
     except (Exception, SystemExit) as cause:
         reason = _failure(cause).replace(f"{root}.", "")
-        raise DefinitionInvalid(f"Function {function}: module {module} cannot be loaded: {reason}.") from cause
+        raise DefinitionInvalid(
+            f"Function {function}: module {module} cannot be loaded: {reason}."
+        ) from cause
 
 
 def _without_a_jvm(settings: Mapping[str, str]) -> None:
-    """Let PySpark's decorators, which ask a session for some *settings* and a JVM for types, do without these."""
+    """Let PySpark's decorators, which ask a session for some *settings* and a JVM for types,
+    do without these.
+    """
     vars(udf)["_parse_datatype_string"] = _Text
-    # The gateway checks types when it has read them.
-    setattr(UserDefinedFunction, "_check_return_type", staticmethod(lambda *_: None))  # noqa: B010 - mypy knows its type
+    # The gateway checks types when it has read them; mypy refuses an assignment of another type.
+    setattr(UserDefinedFunction, "_check_return_type", staticmethod(lambda *_: None))  # noqa: B010
     stand_in: Any = SimpleNamespace(conf=settings)
     SparkSession._instantiatedSession = stand_in
 
@@ -128,16 +138,22 @@ def _failure(cause: BaseException) -> str:
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"SyntaxError: {cause.msg} ({cause.filename}, line {cause.lineno})"
     text = f"{type(cause).__name__}: {cause}"
-    places = [each for each in traceback.extract_tb(cause.__traceback__) if not each.filename.startswith(_NOT_OF_USERS)]
+    places = [
+        each
+        for each in traceback.extract_tb(cause.__traceback__)
+        if not each.filename.startswith(_NOT_OF_USERS)
+    ]
     return f"{text} ({places[-1].filename}, line {places[-1].lineno})" if places else text
 
 
-# ----------------------------------------------------------------------------------------------------------- declarations
+# ----------------------------------------------------------------------------------------------- declarations
 
 
 def _read(function: str, body: str, target: Any) -> PythonDeclaration:
     try:
-        if isinstance(target, UserDefinedTableFunction) or (isinstance(target, type) and hasattr(target, "eval")):
+        if isinstance(target, UserDefinedTableFunction) or (
+            isinstance(target, type) and hasattr(target, "eval")
+        ):
             return _of_rows(function, body, target)
         return _of_values(function, body, target)
     except (DefinitionInvalid, Unsupported):
@@ -216,14 +232,16 @@ def _type(function: str, body: str, declared: DataType | str | None) -> tuple[st
         return declared or "", ""
     if has_users_type(declared.jsonValue()):
         raise Unsupported(
-            f"Function {function}: {body} returns {declared.simpleString()}, a type that is a class in Python; return one of "
-            "Spark's own types, such as a struct of its fields."
+            f"Function {function}: {body} returns {declared.simpleString()}, a type that is a class in "
+            "Python; return one of Spark's own types, such as a struct of its fields."
         )
     return "", declared.json()
 
 
 def has_users_type(value: Any) -> bool:
-    """Whether the JSON of a type, or one in it, is a user-defined type, whose class PySpark would import or unpickle."""
+    """Whether the JSON of a type, or one in it, is a user-defined type, whose class PySpark would import
+    or unpickle.
+    """
     if isinstance(value, Mapping):
         return value.get("type") == "udt" or any(map(has_users_type, value.values()))
     return isinstance(value, list) and any(map(has_users_type, value))
@@ -246,7 +264,9 @@ def _hints(plain: Any) -> tuple[Mapping[str, Any], str]:
 
 
 def _eval_type(plain: Any) -> int:
-    """Return PySpark's kind of a plain function, by its hints: of columns of pandas or Arrow, else of one value after the other."""
+    """Return PySpark's kind of a plain function, by its hints: of columns of pandas or Arrow,
+    else of one value after the other.
+    """
     try:
         return int(infer_eval_type_for_udf(plain) or PythonEvalType.SQL_BATCHED_UDF)
     except (PySparkException, AttributeError, NameError, SyntaxError, TypeError, ValueError):

@@ -1,7 +1,8 @@
 """Python code of functions: what a module declares, read in a child process, and how workers get it.
 
-The gateway never imports a module of users. It asks a process of its own kind, `module_reader`, with a time limit; what that one
-answers is data, which this module checks. Workers get the name of the object and load it themselves from the files.
+The gateway never imports a module of users. It asks a process of its own kind, `module_reader`, with a time
+limit; what that one answers is data, which this module checks. Workers get the name of the object and load it
+themselves from the files.
 """
 
 from __future__ import annotations
@@ -48,7 +49,9 @@ def no_check() -> None:
 
 
 class SentFunction:
-    """What the gateway has in place of a function, or of a class with rows: a worker loads that from the files it is sent."""
+    """What the gateway has in place of a function, or of a class with rows:
+    a worker loads that from the files it is sent.
+    """
 
     def __init__(self, function: CreatedFunction, declared: PythonDeclaration) -> None:
         parts = [_part(each, kept_name(each)) for each in function.files]
@@ -63,9 +66,11 @@ class SentFunction:
 
 
 class ModuleReader:
-    """Reads what modules of users declare, each in a child process with *environ* without the gateway's own settings. Any thread.
+    """Reads what modules of users declare, each in a child process with *environ* without the gateway's own
+    settings. Any thread.
 
-    A module is loaded once for all functions of its files; one that is installed may change, and is loaded for each.
+    A module is loaded once for all functions of its files; one that is installed may change,
+    and is loaded for each.
     """
 
     def __init__(self, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> None:
@@ -74,12 +79,17 @@ class ModuleReader:
         self._known: dict[tuple[str, str], Mapping[str, PythonDeclaration]] = {}
 
     def declared(
-        self, function: CreatedFunction, files: FunctionFiles, settings: Mapping[str, str], check: Check = no_check
+        self,
+        function: CreatedFunction,
+        files: FunctionFiles,
+        settings: Mapping[str, str],
+        check: Check = no_check,
     ) -> PythonDeclaration:
-        """Return what the object of *function* declares, with those of Spark's *settings* that decorators read.
+        """Return what the object of *function* declares, with those of Spark's *settings*
+        that decorators read.
 
-        *check* is called again and again meanwhile. Raises DefinitionInvalid for code that is not there, or that cannot be loaded
-        in time; Unsupported for a type that is a class.
+        *check* is called again and again meanwhile. Raises DefinitionInvalid for code that is not there,
+        or that cannot be loaded in time; Unsupported for a type that is a class.
         """
         module, _, name = function.body.rpartition(".")
         if not module:
@@ -116,7 +126,8 @@ class ModuleReader:
                 raise ValueError(found[name].python)
         except (ValueError, KeyError, TypeError, AttributeError) as cause:
             raise DefinitionInvalid(
-                f"Function {function.name}: module {_module(function)} spoils the answer of the process that loads it; a module "
+                f"Function {function.name}: module {_module(function)} "
+                "spoils the answer of the process that loads it; a module "
                 "must leave the file descriptors and the modules of that process alone."
             ) from cause
         return found
@@ -135,7 +146,10 @@ class ModuleReader:
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
                     # A module that is installed for the gateway is for its child, too.
-                    env={**self._environ, "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path)},
+                    env={
+                        **self._environ,
+                        "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path),
+                    },
                     pass_fds=(goes,),
                     start_new_session=True,
                 )
@@ -155,12 +169,14 @@ class ModuleReader:
         if not said.endswith(_END):
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             raise DefinitionInvalid(
-                f"Function {function.name}: module {_module(function)} ends the process that loads it ({how}); a module must only "
-                "define what it has."
+                f"Function {function.name}: module {_module(function)} ends the process that loads it "
+                f"({how}); a module must only define what it has."
             )
         return said
 
-    def _said(self, function: CreatedFunction, process: subprocess.Popen[bytes], came: int, check: Check) -> bytes:
+    def _said(
+        self, function: CreatedFunction, process: subprocess.Popen[bytes], came: int, check: Check
+    ) -> bytes:
         """Return what the child process says, up to the end of its line, or of itself."""
         said, until = b"", time.monotonic() + self._limit_s
         with selectors.DefaultSelector() as selector:
@@ -169,7 +185,8 @@ class ModuleReader:
                 check()
                 if time.monotonic() > until or len(said) > _LONGEST:
                     raise DefinitionInvalid(
-                        f"Function {function.name}: module {_module(function)} has not been loaded after {self._limit_s:.0f} s; a "
+                        f"Function {function.name}: module {_module(function)} "
+                        f"has not been loaded after {self._limit_s:.0f} s; a "
                         "module must not wait, nor work for long, when it is imported."
                     )
                 if selector.select(_POLL_S):
@@ -190,7 +207,9 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
 
 
-def _question(function: CreatedFunction, files: FunctionFiles, settings: Mapping[str, str]) -> Mapping[str, Any]:
+def _question(
+    function: CreatedFunction, files: FunctionFiles, settings: Mapping[str, str]
+) -> Mapping[str, Any]:
     return {
         "function": function.name,
         "body": function.body,
@@ -201,7 +220,9 @@ def _question(function: CreatedFunction, files: FunctionFiles, settings: Mapping
 
 
 def is_current(declared: PythonDeclaration | None) -> bool:
-    """Whether *declared* is of a module that the Python of this process, and of its workers, loads in the same way."""
+    """Whether *declared* is of a module that the Python of this process, and of its workers,
+    loads in the same way.
+    """
     return declared is not None and declared.python == python_version()
 
 
@@ -233,6 +254,6 @@ def _check_names(function: CreatedFunction, module: str) -> None:
     stems = [each.stem for each in function.files if each.kind is FileKind.FILE]
     if stems and module not in stems and len(stems) == len(function.files):
         raise DefinitionInvalid(
-            f"Function {function.name}: file {function.files[0].uri} is the module {stems[0]}, not {module}; write "
-            f"AS '{stems[0]}.{function.body.rpartition('.')[2]}'."
+            f"Function {function.name}: file {function.files[0].uri} is the module {stems[0]}, "
+            f"not {module}; write AS '{stems[0]}.{function.body.rpartition('.')[2]}'."
         )

@@ -1,6 +1,7 @@
 """Functions in Python: objects of PySpark's, and plain functions, of files or of installed modules.
 
-Only what such an object declares is here: PySpark's own objects are made of that, with `SentFunction` in the place of users' code.
+Only what such an object declares is here: PySpark's own objects are made of that,
+with `SentFunction` in the place of users' code.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _KINDS = {
 }
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY.name, inspect.Parameter.POSITIONAL_OR_KEYWORD.name)
 # What PySpark's decorators ask a session for.
-_OF_DECORATORS = ("spark.sql.execution.pythonUDF.arrow.enabled", "spark.sql.execution.pythonUDTF.arrow.enabled")
+_OF_DECORATORS = (
+    "spark.sql.execution.pythonUDF.arrow.enabled",
+    "spark.sql.execution.pythonUDTF.arrow.enabled",
+)
 _EXECUTABLE = "spark.pyspark.python"
 # What PySpark takes without the environment variable PYSPARK_PYTHON.
 _DEFAULT = "python3"
@@ -65,8 +69,8 @@ def described_python(session: SparkSession, function: CreatedFunction) -> Create
         return _described_table(session, function, _table(function, declared))
     if function.kind is FunctionKind.TABLE:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} gives a value, not a table; write RETURNS and a type, or a class "
-            "whose method eval yields rows."
+            f"Function {function.name}: {function.body} gives a value, not a table; "
+            "write RETURNS and a type, or a class whose method eval yields rows."
         )
     parser = spark_parser(session)
     # Spark's parser says what is wrong in a type, where PySpark's does not.
@@ -75,8 +79,8 @@ def described_python(session: SparkSession, function: CreatedFunction) -> Create
     kind = _KINDS.get(made.evalType)
     if kind is None:
         raise Unsupported(
-            f"Function {function.name}: {function.body} changes whole groups or tables, which SQL cannot call; write a udf, "
-            "a pandas_udf or an arrow_udf of columns, or a class with eval."
+            f"Function {function.name}: {function.body} changes whole groups or tables, which SQL cannot "
+            "call; write a udf, a pandas_udf or an arrow_udf of columns, or a class with eval."
         )
     _check_parameters(session, function, declared)
     java: Any = session._jsparkSession
@@ -86,7 +90,9 @@ def described_python(session: SparkSession, function: CreatedFunction) -> Create
 
 
 def register_python(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Register a function in *session*, in place of one of its name; raises Spark's errors, and DefinitionInvalid."""
+    """Register a function in *session*, in place of one of its name; raises Spark's errors,
+    and DefinitionInvalid.
+    """
     declared = _declaration(function)
     ship(session, function, files)
     _set_python(session)
@@ -110,12 +116,16 @@ def register_python(session: SparkSession, function: CreatedFunction, files: Fun
 
 def _declaration(function: CreatedFunction) -> PythonDeclaration:
     if function.declared is None:
-        raise DefinitionInvalid(f"Function {function.name}: what {function.body} declares has not been read yet.")
+        raise DefinitionInvalid(
+            f"Function {function.name}: what {function.body} declares has not been read yet."
+        )
     return function.declared
 
 
 def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> DataType | str | None:
-    """Return the type that an object of PySpark's declares; raises DefinitionInvalid for none that Spark has."""
+    """Return the type that an object of PySpark's declares; raises DefinitionInvalid for none
+    that Spark has.
+    """
     if not declared.returns_json:
         return declared.returns or None
     try:
@@ -124,11 +134,15 @@ def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> Da
             raise ValueError("a class of users")
         return _parse_datatype_json_value(value)
     except (ValueError, KeyError, TypeError, AttributeError) as cause:
-        raise DefinitionInvalid(f"Function {function.name}: {function.body} declares no type of Spark's.") from cause
+        raise DefinitionInvalid(
+            f"Function {function.name}: {function.body} declares no type of Spark's."
+        ) from cause
 
 
 def _set_python(session: SparkSession) -> None:
-    """Let the workers of a Spark in this machine have the packages of the gateway, unless its user chose a Python."""
+    """Let the workers of a Spark in this machine have the packages of the gateway,
+    unless its user chose a Python.
+    """
     context: Any = session.sparkContext
     chosen = context.getConf().get(_EXECUTABLE)
     if chosen is not None:
@@ -137,7 +151,7 @@ def _set_python(session: SparkSession) -> None:
         context.pythonExec = sys.executable
 
 
-# ----------------------------------------------------------------------------------------------------------------- values
+# ----------------------------------------------------------------------------------------------------- values
 
 
 def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
@@ -145,25 +159,29 @@ def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
     sent = SentFunction(function, declared)
     if declared.is_made:
         returned = _declared_type(function, declared) or ""
-        return UserDefinedFunction(sent, returned, function.name, declared.eval_type, declared.is_deterministic)
+        return UserDefinedFunction(
+            sent, returned, function.name, declared.eval_type, declared.is_deterministic
+        )
     if declared.form is PythonForm.NOTHING:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} is no function; name a function, a udf or udtf object, or a class "
-            "with a method eval."
+            f"Function {function.name}: {function.body} is no function; "
+            "name a function, a udf or udtf object, or a class with a method eval."
         )
     if declared.form is PythonForm.GENERATOR:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} yields several values; make it the method eval of a class, and write "
-            "RETURNS TABLE (columns)."
+            f"Function {function.name}: {function.body} yields several values; "
+            "make it the method eval of a class, and write RETURNS TABLE (columns)."
         )
     if declared.form is PythonForm.COROUTINE:
-        raise DefinitionInvalid(f"Function {function.name}: {function.body} is asynchronous; write def, without async.")
+        raise DefinitionInvalid(
+            f"Function {function.name}: {function.body} is asynchronous; write def, without async."
+        )
     returns = function.returns or declared.returns
     if not returns:
         _check_hints(function, declared)
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} has no type hint of what it returns that is a type of Spark; add "
-            "RETURNS and a type, or a hint such as -> int."
+            f"Function {function.name}: {function.body} has no type hint of what it returns that is a type "
+            "of Spark; add RETURNS and a type, or a hint such as -> int."
         )
     _python_signature(function, declared)
     return UserDefinedFunction(sent, returns, function.name, declared.eval_type)
@@ -172,7 +190,8 @@ def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
 def _python_signature(function: CreatedFunction, declared: PythonDeclaration) -> inspect.Signature:
     if declared.parameters is None:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} does not say its parameters; write a function in Python that calls it."
+            f"Function {function.name}: {function.body} does not say its parameters; "
+            "write a function in Python that calls it."
         )
     return declared.python_signature()
 
@@ -180,15 +199,16 @@ def _python_signature(function: CreatedFunction, declared: PythonDeclaration) ->
 def _check_hints(function: CreatedFunction, declared: PythonDeclaration) -> None:
     if declared.no_hints:
         raise DefinitionInvalid(
-            f"Function {function.name}: the type hints of {function.body} cannot be read: {declared.no_hints}."
+            f"Function {function.name}: the type hints of {function.body} cannot be read: "
+            f"{declared.no_hints}."
         )
 
 
 def _check_same(function: CreatedFunction, written: str, declared: str) -> None:
     if written != declared:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} is declared in Python to return {declared}, not {written}; leave "
-            "RETURNS out, or give both the same type."
+            f"Function {function.name}: {function.body} is declared in Python to return {declared}, "
+            f"not {written}; leave RETURNS out, or give both the same type."
         )
 
 
@@ -211,11 +231,19 @@ def _check_parameters(session: SparkSession, function: CreatedFunction, declared
 
 
 def _declared(session: SparkSession, function: CreatedFunction) -> Any:
-    return spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else no_columns(session)
+    return (
+        spark_parser(session).parseRoutineParam(function.parameters)
+        if function.parameters
+        else no_columns(session)
+    )
 
 
-def _signature(session: SparkSession, function: CreatedFunction, declared: PythonDeclaration) -> tuple[Any, int, int]:
-    """Return the parameters, those of no certain type as VOID, and how many arguments there are at least and at most."""
+def _signature(
+    session: SparkSession, function: CreatedFunction, declared: PythonDeclaration
+) -> tuple[Any, int, int]:
+    """Return the parameters, those of no certain type as VOID, and how many arguments there are at least
+    and at most.
+    """
     if function.parameters is not None:
         written = _declared(session, function)
         return written, written.size(), written.size()
@@ -234,7 +262,7 @@ def _signature(session: SparkSession, function: CreatedFunction, declared: Pytho
     return schema, least, sys.maxsize >> 32 if is_open else len(columns)
 
 
-# ------------------------------------------------------------------------------------------------------------------- rows
+# ------------------------------------------------------------------------------------------------------- rows
 
 
 def _table(function: CreatedFunction, declared: PythonDeclaration) -> Any:
@@ -242,11 +270,13 @@ def _table(function: CreatedFunction, declared: PythonDeclaration) -> Any:
     handler = _handler(declared)
     if declared.is_made:
         columns: Any = _declared_type(function, declared)
-        return UserDefinedTableFunction(handler, columns, function.name, declared.eval_type, declared.is_deterministic)
+        return UserDefinedTableFunction(
+            handler, columns, function.name, declared.eval_type, declared.is_deterministic
+        )
     if not function.returns and declared.analyze is Analyze.NONE:
         raise DefinitionInvalid(
-            f"Function {function.name}: class {function.body} does not say its columns; add RETURNS TABLE (columns), or "
-            "@udtf(returnType=…) in Python."
+            f"Function {function.name}: class {function.body} does not say its columns; "
+            "add RETURNS TABLE (columns), or @udtf(returnType=…) in Python."
         )
     return udtf(handler, returnType=function.returns or None)
 
@@ -263,11 +293,13 @@ def _handler(declared: PythonDeclaration) -> Any:
 def _described_table(session: SparkSession, function: CreatedFunction, table: Any) -> CreatedFunction:
     if function.returns and function.kind is not FunctionKind.TABLE:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} gives rows; write RETURNS TABLE (columns), or leave RETURNS out."
+            f"Function {function.name}: {function.body} gives rows; "
+            "write RETURNS TABLE (columns), or leave RETURNS out."
         )
     if function.parameters is not None:
         raise DefinitionInvalid(
-            f"Function {function.name}: a class with rows takes its arguments as they are; leave the parameters out."
+            f"Function {function.name}: a class with rows takes its arguments as they are; "
+            "leave the parameters out."
         )
     declared: StructType | None = table.returnType
     if declared is None:

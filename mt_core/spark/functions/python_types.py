@@ -24,7 +24,9 @@ _TYPES: Mapping[object, str] = {
 
 
 def spark_type(hint: Any) -> str | None:
-    """Return Spark's type of values with *hint*, such as `int`, `str | None` or `list[int]`; None for a hint of another kind."""
+    """Return Spark's type of values with *hint*, such as `int`, `str | None` or `list[int]`;
+    None for a hint of another kind.
+    """
     try:
         known = _TYPES.get(hint)
     except TypeError:

@@ -1,4 +1,6 @@
-"""Functions in SQL: registered by Spark's own objects, since Iceberg's extension of Spark reads no parameters of functions."""
+"""Functions in SQL: registered by Spark's own objects, since Iceberg's extension of Spark reads
+no parameters of functions.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,10 @@ _SQL_FUNCTION = f"{_CATALYST}.catalog.SQLFunction"
 def register_sql(session: SparkSession, function: CreatedFunction) -> None:
     """Register a function in *session*, in place of one of its name; raises Spark's errors of parsing."""
     is_table, catalog = function.kind is FunctionKind.TABLE, state_of(session).catalog()
-    option, nothing = static_member(session, "scala.Option.apply"), static_member(session, "scala.Option.empty")()
+    option, nothing = (
+        static_member(session, "scala.Option.apply"),
+        static_member(session, "scala.Option.empty")(),
+    )
     parser = spark_parser(session)
     parameters = option(parser.parseRoutineParam(function.parameters)) if function.parameters else nothing
     body = option(function.body)
@@ -67,14 +72,20 @@ def _place(session: SparkSession, function: CreatedFunction) -> Any:
 
 
 def returned_type(session: SparkSession, function: CreatedFunction) -> str:
-    """Return the type of the expression, or the columns of the query, of a function that does not declare them."""
+    """Return the type of the expression, or the columns of the query, of a function
+    that does not declare them.
+    """
     columns = spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else None
     names = [] if columns is None else list(columns.fieldNames())
     types = [] if columns is None else [each.dataType().sql() for each in columns.fields()]
-    nulls = ", ".join(f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in zip(names, types, strict=True))
+    nulls = ", ".join(
+        f"CAST(NULL AS {kind}) AS {quote(name)}" for name, kind in zip(names, types, strict=True)
+    )
     source = f" FROM (SELECT {nulls})" if nulls else ""
     if function.kind is FunctionKind.TABLE:
-        query = f"SELECT q.* FROM (SELECT {nulls}) p, LATERAL ({function.body}\n) q" if nulls else function.body
+        query = (
+            f"SELECT q.* FROM (SELECT {nulls}) p, LATERAL ({function.body}\n) q" if nulls else function.body
+        )
     else:
         query = f"SELECT ({function.body}\n) AS value{source}"
     schema = session.sql(query)._jdf.schema()

@@ -1,6 +1,8 @@
-"""User modules: the modules of a function's files, under names of their own, in the process that reads them and on workers.
+"""User modules: the modules of a function's files, under names of their own, in the process that reads them
+and on workers.
 
-Spark sends this module to the workers with its code, since they need not have Freshtable: it uses PySpark and Python alone.
+Spark sends this module to the workers with its code, since they need not have Freshtable:
+it uses PySpark and Python alone.
 """
 
 from __future__ import annotations
@@ -29,7 +31,10 @@ _Source = tuple[bytes, str, bool]
 
 
 def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
-    """Return a module of *parts*; *root* names these files and their content. Raises whatever the code of a module raises."""
+    """Return a module of *parts*; *root* names these files and their content.
+
+    Raises whatever the code of a module raises.
+    """
     if root not in sys.modules:
         sys.meta_path.insert(0, UserModules(root, _sources(parts)))
         importlib.import_module(root)
@@ -37,8 +42,11 @@ def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
 
 
 def load_on_worker(root: str, parts: Sequence[Part], body: str) -> Any:
-    """Return the function or the class `module.name` that a worker calls, from files that Spark has sent there, or installed."""
-    # A decorator of PySpark's reads the text of a type with the driver's JVM; a worker has none, and needs no type.
+    """Return the function or the class `module.name` that a worker calls, from files that Spark has sent
+    there, or installed.
+    """
+    # A decorator of PySpark's reads the text of a type with the driver's JVM;
+    # a worker has none, and needs no type.
     vars(udf)["_parse_datatype_string"] = _any_type
     sent = [(module, str(SparkFiles.get(path)), shown) for module, path, shown in parts]
     module, _, name = body.rpartition(".")
@@ -56,7 +64,8 @@ def bare(target: Any) -> Any:
 
 
 class UserModules(MetaPathFinder, Loader):
-    """Finds and loads the modules of some files in the package *root*, so that two versions of a module can meet.
+    """Finds and loads the modules of some files in the package *root*, so that two versions
+    of a module can meet.
 
     Their own imports of each other are imports from that package.
     """
@@ -81,7 +90,12 @@ class UserModules(MetaPathFinder, Loader):
         exec(compile(code, _traced(shown, code), "exec", dont_inherit=True), vars(module))
 
     def _import(
-        self, name: str, names: Any = None, local: Any = None, fromlist: Sequence[str] | None = (), level: int = 0
+        self,
+        name: str,
+        names: Any = None,
+        local: Any = None,
+        fromlist: Sequence[str] | None = (),
+        level: int = 0,
     ) -> Any:
         top = name.partition(".")[0]
         if level or top not in self._tops:

@@ -1,1 +1,4 @@
-"""Tables of Iceberg: their metadata, replaced by compare-and-set, and how rows are replaced on a branch. It knows no refreshes."""
+"""Tables of Iceberg: their metadata, replaced by compare-and-set, and how rows are replaced on a branch.
+
+It knows no refreshes.
+"""

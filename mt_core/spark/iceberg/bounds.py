@@ -1,4 +1,6 @@
-"""Bounds: the least and the greatest of values, by which Iceberg leaves files out that can hold none of them."""
+"""Bounds: the least and the greatest of values, by which Iceberg leaves files out
+that can hold none of them.
+"""
 
 from __future__ import annotations
 
@@ -34,15 +36,25 @@ class Bound:
 
     def condition(self) -> str:
         """Return the condition in SQL that rows `q` meet."""
-        name, (low, high) = f"q.{quote(self.column)}", (string_literal(str(end)) for end in (self.low, self.high))
-        return f"({name} IS NULL OR {name} BETWEEN CAST({low} AS {self.type}) AND CAST({high} AS {self.type}))"
+        name, (low, high) = (
+            f"q.{quote(self.column)}",
+            (string_literal(str(end)) for end in (self.low, self.high)),
+        )
+        return (
+            f"({name} IS NULL OR {name} BETWEEN CAST({low} AS {self.type}) AND CAST({high} AS {self.type}))"
+        )
 
     def among(self, values: Sequence[Any]) -> str:
-        """Return the condition in SQL that rows `q` meet of which the value is one of *values*, of which NULL may be one."""
+        """Return the condition in SQL that rows `q` meet of which the value is one of *values*,
+        of which NULL may be one.
+        """
         name = f"q.{quote(self.column)}"
-        listed = [f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None]
+        listed = [
+            f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None
+        ]
         if self.type.startswith("string"):
-            # Of texts, Iceberg 1.11.0 cannot look for NULL, the value of a partition, in a list (apache/iceberg#17014).
+            # Of texts, Iceberg 1.11.0 cannot look for NULL, the value of a partition,
+            # in a list (apache/iceberg#17014).
             found = f"({' OR '.join(f'{name} = {each}' for each in listed)})"
         else:
             found = f"{name} IN ({', '.join(listed)})"
@@ -55,7 +67,8 @@ class Bound:
 
 
 def named_values(values: Computed, columns: Sequence[str]) -> str:
-    """Return a condition in SQL that rows `q` meet with values of *values* in *columns*: one of few values, or within bounds.
+    """Return a condition in SQL that rows `q` meet with values of *values* in *columns*:
+    one of few values, or within bounds.
 
     Hidden partitions, such as buckets, are found by the values alone.
     """

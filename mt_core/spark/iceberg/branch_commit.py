@@ -21,12 +21,15 @@ _MANIFESTS = "freshtable.iceberg.Manifests"
 
 @dataclass(kw_only=True)
 class BranchCommit:
-    """One commit to *branch* of the table *name*, of which *table* is Iceberg's form; its snapshot has *summary*.
+    """One commit to *branch* of the table *name*, of which *table* is Iceberg's form;
+    its snapshot has *summary*.
 
-    The change is applied to the snapshot `base`, None if it does not matter. `options` are those of Spark's writer.
+    The change is applied to the snapshot `base`, None if it does not matter.
+    `options` are those of Spark's writer.
 
-    `holds`: what the driver wrote is not committed. `held` is then Iceberg's form of the snapshot, which can be added to the
-    metadata that *table* has afterwards, and to no other: its place in the order of all snapshots is the next one there.
+    `holds`: what the driver wrote is not committed. `held` is then Iceberg's form of the snapshot, which
+    can be added to the metadata that *table* has afterwards, and to no other: its place in the order of all
+    snapshots is the next one there.
     """
 
     session: SparkSession
@@ -63,7 +66,9 @@ class BranchCommit:
         return writer
 
     def make(self, update: Any, *, removes: bool = False) -> None:
-        """Carry out *update*, which Iceberg's table has begun and which has all its files; it *removes* some, or only adds."""
+        """Carry out *update*, which Iceberg's table has begun and which has all its files;
+        it *removes* some, or only adds.
+        """
         self.held = own_class(self.session, _MANIFESTS).update(
             self.table, update, self.branch, json.dumps(dict(self.summary)), removes, self.holds
         )

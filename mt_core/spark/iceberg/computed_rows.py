@@ -21,7 +21,8 @@ MOST_LOCAL = 200_000
 
 @dataclass(frozen=True, kw_only=True)
 class Computed:
-    """Rows with a schema that are computed: in this process, in the JVM, or, if they are many, in the frame `kept`.
+    """Rows with a schema that are computed: in this process, in the JVM, or, if they are many,
+    in the frame `kept`.
 
     They go from one to the other when they are asked for there, once.
     """
@@ -60,14 +61,18 @@ class Computed:
 
     @cached_property
     def java(self) -> Any | None:
-        """The rows in the JVM, a `freshtable.inline.Rows`; None if they are many, or of types that do not go there by one call."""
+        """The rows in the JVM, a `freshtable.inline.Rows`; None if they are many,
+        or of types that do not go there by one call.
+        """
         if self.of_jvm is not None or self.table is None:
             return self.of_jvm
         return java_rows(self.session, self.schema, self.table)
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows as a relation; made of those at hand when it is asked for, which takes as long as to look at some."""
+        """The rows as a relation; made of those at hand when it is asked for, which takes as long
+        as to look at some.
+        """
         if self.kept is not None:
             return self.kept
         if self.java is not None:
@@ -78,7 +83,13 @@ class Computed:
     @property
     def size(self) -> int:
         """Their bytes, of few rows."""
-        return int(self.of_jvm.bytes()) if self.of_jvm is not None else 0 if self.table is None else self.table.nbytes
+        return (
+            int(self.of_jvm.bytes())
+            if self.of_jvm is not None
+            else 0
+            if self.table is None
+            else self.table.nbytes
+        )
 
     def within(self, session: SparkSession) -> Computed:
         """Return the rows, which are few, for another session of the JVM."""
@@ -92,7 +103,9 @@ class Computed:
         """Return the columns *names* of the rows."""
         schema = StructType([self.schema[name] for name in names])
         if self.of_jvm is not None:
-            return Computed.of_java(self.session, schema, self.of_jvm.select(java_strings(self.session, names)))
+            return Computed.of_java(
+                self.session, schema, self.of_jvm.select(java_strings(self.session, names))
+            )
         if self.table is None:
             return Computed.many(self.frame.select(*map(quote, names)))
         return Computed(session=self.session, schema=schema, table=self.table.select(list(names)))
@@ -105,7 +118,9 @@ class Computed:
 
 
 def computed(frame: DataFrame) -> DataFrame:
-    """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows, and so joins cheaply."""
+    """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows,
+    and so joins cheaply.
+    """
     return kept(frame).frame
 
 

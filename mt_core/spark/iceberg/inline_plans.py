@@ -1,10 +1,11 @@
 """Inline plans: queries over the rows of a change that run in the calling thread, each planned once.
 
-A Spark job costs 100 to 300 ms whatever it reads. A query over rows in the JVM is planned for the first change of a table, and
-the plan runs for each later change without a job (`freshtable.inline.InlinePlan` says why the results are the same). Some queries
-cannot run without a job. That is known when the query is planned, before any row is read, and is remembered as a plan is. A run
-stops if it gives more rows than this process holds; nothing has been written by then, a job computes the same rows, and later
-changes go to a job at once. If it gets no memory or no turn, a job computes them this time.
+A Spark job costs 100 to 300 ms whatever it reads. A query over rows in the JVM is planned for the first
+change of a table, and the plan runs for each later change without a job (`freshtable.inline.InlinePlan` says
+why the results are the same). Some queries cannot run without a job. That is known when the query is planned,
+before any row is read, and is remembered as a plan is. A run stops if it gives more rows than this process
+holds; nothing has been written by then, a job computes the same rows, and later changes go to a job at once.
+If it gets no memory or no turn, a job computes them this time.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ Make = Callable[[Mapping[str, str]], DataFrame]
 Text = Callable[[Mapping[str, str]], str]
 """Gives the text of a query from the names, in SQL, of the relations that it reads."""
 _Key = tuple[ReferenceType[Any] | None, str, str, tuple[tuple[str, str], ...]]
-"""What a plan is kept for, the session that planned it, its purpose, and the columns of the relations that it reads."""
+"""What a plan is kept for, the session that planned it, its purpose, and the columns of the relations
+that it reads.
+"""
 
 
 class Given(Protocol):
-    """Rows of a relation that a run reads: their columns, and what gives them in the JVM, an Iterable; None if they are many."""
+    """Rows of a relation that a run reads: their columns, and what gives them in the JVM, an Iterable;
+    None if they are many.
+    """
 
     @property
     def schema(self) -> StructType: ...
@@ -57,7 +62,9 @@ class Given(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlinePlan:
-    """A plan of the JVM, about how many bytes it takes there, its leaves by their names, and the columns that it gives."""
+    """A plan of the JVM, about how many bytes it takes there, its leaves by their names,
+    and the columns that it gives.
+    """
 
     plan: Any
     size: int
@@ -74,10 +81,11 @@ class InlinePlan:
 
 
 class InlinePlans:
-    """The plans of queries, None for one that takes a job: the most recently used ones, of at most `MOST_KEPT`. Thread-safe.
+    """The plans of queries, None for one that takes a job: the most recently used ones,
+    of at most `MOST_KEPT`. Thread-safe.
 
-    A plan lasts no longer than its owner: that of the query of a materialized table no longer than what was read of the query,
-    until columns, a view or a function of it change.
+    A plan lasts no longer than its owner: that of the query of a materialized table no longer than what
+    was read of the query, until columns, a view or a function of it change.
     """
 
     def __init__(self) -> None:
@@ -85,7 +93,12 @@ class InlinePlans:
         self._kept: OrderedDict[_Key, InlinePlan | None] = OrderedDict()
 
     def run(
-        self, session: SparkSession, owner: object | None, purpose: str, make: Make, given: Mapping[str, Given]
+        self,
+        session: SparkSession,
+        owner: object | None,
+        purpose: str,
+        make: Make,
+        given: Mapping[str, Given],
     ) -> Computed | None:
         """Return what a query gives over rows of the relations *given*; None if a job is to compute it.
 
@@ -95,10 +108,17 @@ class InlinePlans:
             return None
         columns = tuple((name, rows.schema.json()) for name, rows in given.items())
         # Each batch of a stream has another wrapper of the same session.
-        key = None if owner is None else ref(owner), str(session._jsparkSession.sessionUUID()), purpose, columns
+        key = (
+            None if owner is None else ref(owner),
+            str(session._jsparkSession.sessionUUID()),
+            purpose,
+            columns,
+        )
         known, plan = self._last(key)
         if not known:
-            plan = self._keep(key, planned(session, {name: rows.schema for name, rows in given.items()}, make))
+            plan = self._keep(
+                key, planned(session, {name: rows.schema for name, rows in given.items()}, make)
+            )
         if plan is None:
             return None
         start = time.monotonic()
@@ -106,12 +126,16 @@ class InlinePlans:
             found = plan.run(session, given)
         except Py4JJavaError as error:
             stopped = _thrown(error, _TOO_MUCH, _NOT_NOW)
-            log.info("a job computes a small change: %s", stopped.message, extra={"action": "inline_plan_stopped"})
+            log.info(
+                "a job computes a small change: %s", stopped.message, extra={"action": "inline_plan_stopped"}
+            )
             if stopped.java_class == _TOO_MUCH:
                 self._keep(key, None)
             return None
         rows, seconds = found.count(), round(time.monotonic() - start, 3)
-        log.info("computed %d rows inline", rows, extra={"action": "inline_plan", "rows": rows, "seconds": seconds})
+        log.info(
+            "computed %d rows inline", rows, extra={"action": "inline_plan", "rows": rows, "seconds": seconds}
+        )
         return found
 
     def sql(
@@ -159,15 +183,22 @@ PLANS = InlinePlans()
 def planned(session: SparkSession, relations: Mapping[str, StructType], make: Make) -> InlinePlan | None:
     """Return the plan of a query over *relations* with these columns; None if it takes a job."""
     leaf = own_class(session, f"{PACKAGE}.InlineLeaf")
-    made = {name: leaf.relation(session._jsparkSession, java_type(session, each)) for name, each in relations.items()}
+    made = {
+        name: leaf.relation(session._jsparkSession, java_type(session, each))
+        for name, each in relations.items()
+    }
     with ExitStack() as stack:
-        views = {name: stack.enter_context(temporary_view(DataFrame(each, session))) for name, each in made.items()}
+        views = {
+            name: stack.enter_context(temporary_view(DataFrame(each, session))) for name, each in made.items()
+        }
         query = make(views)
         try:
             plan = own_class(session, f"{PACKAGE}.InlinePlan").of(query._jdf)
         except Py4JJavaError as error:
             refused = _thrown(error, _REFUSED)
-            log.info("jobs compute small changes: %s", refused.message, extra={"action": "inline_plan_refused"})
+            log.info(
+                "jobs compute small changes: %s", refused.message, extra={"action": "inline_plan_refused"}
+            )
             return None
     leaves = {name: leaf.of(each) for name, each in made.items()}
     return InlinePlan(plan=plan, size=int(plan.size()), leaves=leaves, columns=columns_of(plan.columns()))

@@ -92,4 +92,6 @@ def java_rows(session: SparkSession, columns: StructType, rows: Table) -> Any | 
     sink, given = BufferOutputStream(), rows.cast(arrow_schema(session, columns)).combine_chunks()
     with ipc.new_stream(sink, given.schema) as writer:
         writer.write_table(given)
-    return own_class(session, "freshtable.inline.Rows").ofArrow(java_type(session, columns), bytes(sink.getvalue()))
+    return own_class(session, "freshtable.inline.Rows").ofArrow(
+        java_type(session, columns), bytes(sink.getvalue())
+    )

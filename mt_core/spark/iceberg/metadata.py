@@ -20,7 +20,10 @@ _METADATA = "freshtable.iceberg.Metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """Iceberg's form of metadata as it was read: of `table`, whose `operations` commit a change of it. `newest` is main."""
+    """Iceberg's form of metadata as it was read: of `table`, whose `operations` commit a change of it.
+
+    `newest` is main.
+    """
 
     table: Any
     operations: Any
@@ -35,11 +38,15 @@ class Base:
     @property
     def is_current(self) -> bool:
         """Whether the operations have not read other metadata since."""
-        return str(self.operations.current().metadataFileLocation()) == str(self.metadata.metadataFileLocation())
+        return str(self.operations.current().metadataFileLocation()) == str(
+            self.metadata.metadataFileLocation()
+        )
 
 
 def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
-    """Return the metadata of Iceberg's *table* as of its last refresh; nobody else may refresh it afterwards."""
+    """Return the metadata of Iceberg's *table* as of its last refresh;
+    nobody else may refresh it afterwards.
+    """
     operations = table.operations()
     metadata = operations.current()
     facts = json.loads(own_class(session, _METADATA).facts(metadata))
@@ -63,9 +70,9 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
 def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: MetadataChange) -> None:
     """Apply *change* to exactly *metadata* of the table *name*, in one commit.
 
-    It has to differ from what the table has: Iceberg leaves out a commit that changes nothing, and then an earlier one that is
-    still on its way could land afterwards. Raises CommitConflict if other metadata is current, CommitUnknown if the outcome is
-    not known.
+    It has to differ from what the table has: Iceberg leaves out a commit that changes nothing, and then an
+    earlier one that is still on its way could land afterwards. Raises CommitConflict if other metadata is
+    current, CommitUnknown if the outcome is not known.
     """
     base: Base = metadata.base
     if change.branch is not None and metadata.main is None and change.publish is None:
@@ -83,7 +90,9 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
     except SPARK_ERRORS as cause:
         classes = java_classes(cause)
         if classes[:1] == (COMMIT_FAILED,):
-            raise CommitConflict(f"The metadata of {name} changed since it was read; read it again.") from cause
+            raise CommitConflict(
+                f"The metadata of {name} changed since it was read; read it again."
+            ) from cause
         why = translate(cause).message if classes else "the JVM did not answer"
         raise CommitUnknown(
             f"It is not known whether a change of the metadata of {name} was committed: {why}"
@@ -91,7 +100,10 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
 
 
 def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snapshot]:
-    """Yield main and its ancestors, newest first, as far as they have not expired. Raises errors of Spark as they are."""
+    """Yield main and its ancestors, newest first, as far as they have not expired.
+
+    Raises errors of Spark as they are.
+    """
     base: Base = metadata.base
     parent = base.parent
     if base.newest is not None:

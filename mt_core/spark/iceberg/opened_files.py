@@ -1,4 +1,6 @@
-"""Opened files: files of an Iceberg table that this process reads, by our reader in the JVM, without a job of Spark's."""
+"""Opened files: files of an Iceberg table that this process reads, by our reader in the JVM,
+without a job of Spark's.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 MOST_FILES = 64
 """Files that are opened, and"""
 MOST_DELETE_FILES = 24
-"""delete files of them, up to which that takes less time than a job; a table that has more than 20 is compacted."""
+"""delete files of them, up to which that takes less time than a job;
+a table that has more than 20 is compacted.
+"""
 FILE, POSITION = "_file", "_pos"
 _PACKAGE = "freshtable.files"
 
@@ -37,10 +41,12 @@ class OpenedFiles:
         return None if files is None else cls(session=session, table=table, files=files)
 
     def found(self, columns: StructType, values: Computed, most_read: int) -> Computed | None:
-        """Return the rows of which each column of *values* has one: *columns*, FILE, which is where the file is, and POSITION.
+        """Return the rows of which each column of *values* has one: *columns*, FILE,
+        which is where the file is, and POSITION.
 
-        They may be more. The columns of *values* are the first of *columns*, with the same types. None if more rows had to be read,
-        more are found than are held, or a file does not store all the columns as the table does now.
+        They may be more. The columns of *values* are the first of *columns*, with the same types.
+        None if more rows had to be read, more are found than are held, or a file does not store all the
+        columns as the table does now.
         """
         found = own_class(self.session, f"{_PACKAGE}.FoundRows").of(
             self.table, self.files, java_type(self.session, columns), values.java, MOST_LOCAL, most_read
@@ -50,10 +56,12 @@ class OpenedFiles:
     def changed_to(self, later: OpenedFiles, sign: str, most: int) -> Computed | None:
         """Return rows that make those of these files those of *later* ones, some of which may be the same.
 
-        Column *sign* has -1 for a row that goes, 1 for one that comes. None if there are more than *most*, or a file does not store
-        all columns as the table does now.
+        Column *sign* has -1 for a row that goes, 1 for one that comes. None if there are more than *most*,
+        or a file does not store all columns as the table does now.
         """
-        changed = own_class(self.session, f"{_PACKAGE}.ChangedRows").of(self.table, self.files, later.files, sign, most)
+        changed = own_class(self.session, f"{_PACKAGE}.ChangedRows").of(
+            self.table, self.files, later.files, sign, most
+        )
         return self._rows(changed)
 
     def _rows(self, rows: Any | None) -> Computed | None:

@@ -1,7 +1,8 @@
-"""Recent files: what the last changes have written to a table, which the next one writes again together with its own.
+"""Recent files: what the last changes have written to a table, which the next one writes again together
+with its own.
 
-A reader opens one file of data and one of deletes in place of as many as there were changes. Files that are full are gathered in
-larger ones.
+A reader opens one file of data and one of deletes in place of as many as there were changes.
+Files that are full are gathered in larger ones.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ _HELD_PLACES = schema([field(FILE, dictionary(int32(), string())), field(POSITIO
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentFiles:
-    """A file of data with `rows`, a list of the JVM in their order, and one of deletes with `places`; None for one without any.
+    """A file of data with `rows`, a list of the JVM in their order, and one of deletes with `places`;
+    None for one without any.
 
     `larger` are those of the changes before, with which these are gathered when they are full.
     """
@@ -64,7 +66,9 @@ class RecentFiles:
         return self.size + (0 if self.larger is None else self.larger.held)
 
     def replaced(self, rows: int, places: int) -> tuple[RecentFiles, ...]:
-        """Return the files that so many more are written together with, the newest first: none if these are full and stay."""
+        """Return the files that so many more are written together with, the newest first:
+        none if these are full and stay.
+        """
         rows, places = rows + int(self.rows.size()), places + self.places.num_rows
         if self.size <= MOST_BYTES and max(rows, places) <= MOST_RECENT:
             return (self,)
@@ -75,14 +79,19 @@ class RecentFiles:
 
 
 class RecentFilesOfTables:
-    """The recent files of tables, in memory: a process that has none of a table begins with new ones. Thread-safe."""
+    """The recent files of tables, in memory: a process that has none of a table begins with new ones.
+
+    Thread-safe.
+    """
 
     def __init__(self) -> None:
         self._lock = Lock()
         self._kept: OrderedDict[TableIdentifier, tuple[Any, str, RecentFiles]] = OrderedDict()
 
     def of(self, session: SparkSession, table: TableIdentifier, snapshot: str) -> RecentFiles | None:
-        """Return the files that were kept with *snapshot* of *table*; None if another one was written since."""
+        """Return the files that were kept with *snapshot* of *table*;
+        None if another one was written since.
+        """
         with self._lock:
             jvm, at, files = self._kept.get(table, (None, None, None))
         return files if jvm is session._jvm and at == snapshot else None
@@ -98,10 +107,14 @@ class RecentFilesOfTables:
                 held -= dropped.held
 
 
-def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None) -> RecentFiles:
-    """Add rows that *come*, a list of the JVM, and deletes of the places of rows *gone* to *update*; return their files.
+def add_to(
+    update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None
+) -> RecentFiles:
+    """Add rows that *come*, a list of the JVM, and deletes of the places of rows *gone* to *update*;
+    return their files.
 
-    The files *before* are replaced if there is room in them, or if they are gathered. *gone* has no places if it has no rows.
+    The files *before* are replaced if there is room in them, or if they are gathered.
+    *gone* has no places if it has no rows.
     """
     session = writer.session
     places = gone.select(_PLACES.names).cast(_PLACES) if gone.num_rows else _PLACES.empty_table()
@@ -117,7 +130,11 @@ def add_to(update: Any, writer: FileWriter, come: Any, gone: Table, before: Rece
         deletes = writer.position_deletes(Computed(session=session, schema=_PLACE, table=places).frame)
         update.addDeletes(deletes)
     return RecentFiles(
-        data=data, rows=rows, deletes=deletes, places=places.cast(_HELD_PLACES), larger=_larger(before, replaced)
+        data=data,
+        rows=rows,
+        deletes=deletes,
+        places=places.cast(_HELD_PLACES),
+        larger=_larger(before, replaced),
     )
 
 
@@ -128,7 +145,9 @@ def _larger(before: RecentFiles | None, replaced: Sequence[RecentFiles]) -> Rece
     return replaced[-1].larger
 
 
-def _together(session: SparkSession, update: Any, replaced: Sequence[RecentFiles], places: Table) -> tuple[Any, Table]:
+def _together(
+    session: SparkSession, update: Any, replaced: Sequence[RecentFiles], places: Table
+) -> tuple[Any, Table]:
     """Take the files *replaced* out by *update*; return a list of their rows that stay, and all places."""
     rows = static_member(session, "java.util.ArrayList")()
     for files in replaced:

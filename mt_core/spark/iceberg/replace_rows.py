@@ -1,17 +1,21 @@
-"""How rows of a table are replaced: one commit to a branch, in the cheapest of the ways that the table allows.
+"""How rows of a table are replaced: one commit to a branch, in the cheapest of the ways
+that the table allows.
 
-Rows are added, replaced all, or replaced in place. Three things are known of rows that go in place: nothing but their keys
-(`Replacement`), the places where files hold them (`RowDelta`), or a condition (`AllRows`). Rows with given keys go
+Rows are added, replaced all, or replaced in place. Three things are known of rows that go in place: nothing
+but their keys (`Replacement`), the places where files hold them (`RowDelta`), or a condition (`AllRows`).
+Rows with given keys go
 
 1. by an *equality delete*, a file with the keys, if the table asks for it (`write.upsert`): nothing is read,
-2. by *position deletes*: the rows are looked up, then deleted by their places; the driver writes those of few rows, a job those of
-   many if the table says that a MERGE is to delete so (`write.merge.mode` = `merge-on-read`),
+2. by *position deletes*: the rows are looked up, then deleted by their places; the driver writes those
+   of few rows, a job those of many if the table says that a MERGE is to delete so (`write.merge.mode`
+   = `merge-on-read`),
 3. by a *MERGE*, which writes each file with such a row again.
 
 If the caller has found it cheaper than to change the table in place, all of its rows are written again.
 
-A job of Spark's costs 100 to 300 ms whatever it does, so the driver writes what it has at hand itself (`FileWriter`). It leaves to
-a job: partitions and sort orders, whose rows have to be distributed, options of the write, and rows that are many.
+A job of Spark's costs 100 to 300 ms whatever it does, so the driver writes what it has at hand itself
+(`FileWriter`). It leaves to a job: partitions and sort orders, whose rows have to be distributed, options of
+the write, and rows that are many.
 """
 
 from __future__ import annotations
@@ -37,7 +41,9 @@ from mt_core.spark.iceberg.upserts import upserted
 _ALL_ROWS = "total-records"
 _MERGE_MODE, _MERGE_ON_READ, _COPY_ON_WRITE = "write.merge.mode", "merge-on-read", "copy-on-write"
 _POSITION_DELETE_FORMAT = 2
-"""The format whose delete files hold the places of rows: one before has none, one after a deletion vector for each file."""
+"""The format whose delete files hold the places of rows: one before has none,
+one after a deletion vector for each file.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,9 @@ Change = AddedRows | AllRows | Replacement | RowDelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModes:
-    """How rows of a table may go in place: by `equality` deletes; by `positions`, of any number of rows or of few only."""
+    """How rows of a table may go in place: by `equality` deletes;
+    by `positions`, of any number of rows or of few only.
+    """
 
     equality: bool
     positions: bool
@@ -70,7 +78,10 @@ class DeleteModes:
     @classmethod
     def of(cls, session: SparkSession, table: Any) -> Self:
         """Return how rows of Iceberg's *table* may go."""
-        properties, version = text_map(session, table.properties()), int(table.operations().current().formatVersion())
+        properties, version = (
+            text_map(session, table.properties()),
+            int(table.operations().current().formatVersion()),
+        )
         mode, holds_places = properties.get(_MERGE_MODE, "").lower(), version == _POSITION_DELETE_FORMAT
         asked = properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT
         # An equality delete of a partition does not reach files from before the table was partitioned so.
@@ -84,7 +95,9 @@ class DeleteModes:
 
     @property
     def looks_up(self) -> bool:
-        """Whether rows that go are looked up, however many they are; not in partitions, which get equality deletes."""
+        """Whether rows that go are looked up, however many they are; not in partitions,
+        which get equality deletes.
+        """
         return self.positions and not (self.equality and self.partitioned)
 
 
@@ -96,8 +109,9 @@ def replace_rows(
 ) -> RecentFiles | None:
     """Carry *change* out by *commit*; a change of nothing may leave the branch as it is.
 
-    Rows are deleted in one of the *modes*; None: all rows of the table are written again. The files *recent* of the changes before
-    may be written again together with the new ones. Return those that the next change may replace so, if there are any.
+    Rows are deleted in one of the *modes*; None: all rows of the table are written again. The files *recent*
+    of the changes before may be written again together with the new ones. Return those that the next change
+    may replace so, if there are any.
     """
     match change:
         case AddedRows():
@@ -122,7 +136,9 @@ def replace_rows(
 
 
 def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) -> RowDelta | None:
-    """Return *change* with the places of the rows that go; None if they are not to be deleted by their places."""
+    """Return *change* with the places of the rows that go;
+    None if they are not to be deleted by their places.
+    """
     here = modes.few_positions and change.values.few and written_here(commit, change.rows) is not None
     if not modes.looks_up and not here:
         return None
@@ -172,7 +188,9 @@ def _delete_places(
 
 
 def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None:
-    """Write *rows* without a job and return their files; None if a job is to write them: to partitions, or in an order."""
+    """Write *rows* without a job and return their files; None if a job is to write them:
+    to partitions, or in an order.
+    """
     if commit.options or not isinstance(rows, Computed) or not commit.table.sortOrder().isUnsorted():
         return None
     here = written_here(commit, rows)

@@ -1,4 +1,6 @@
-"""Replacements: the rows of a table that go, and those that come, written as the whole table or by a MERGE."""
+"""Replacements: the rows of a table that go, and those that come, written as the whole table
+or by a MERGE.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,11 @@ _COMMANDS = "freshtable.iceberg.Commands"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The rows that have one of `values`, each there once, in the columns `keys` go; `rows`, in the table's columns, come.
+    """The rows that have one of `values`, each there once, in the columns `keys` go;
+    `rows`, in the table's columns, come.
 
-    `gone` is a relation with the values, which may have other columns too. `bounds` is a condition that rows `q` which go meet;
-    None: it was not computed.
+    `gone` is a relation with the values, which may have other columns too.
+    `bounds` is a condition that rows `q` which go meet; None: it was not computed.
     """
 
     keys: tuple[str, ...]
@@ -47,8 +50,8 @@ class Replacement:
     def write_into(self, commit: BranchCommit) -> None:
         """Carry the replacement out by one MERGE.
 
-        Each value that goes is a row of the statement that deletes, each row that comes one that matches nothing. By the
-        bounds of the values Iceberg leaves files out.
+        Each value that goes is a row of the statement that deletes, each row that comes one
+        that matches nothing. By the bounds of the values Iceberg leaves files out.
         """
         rows, mark = self.frame, f"_comes_{uuid4().hex}"
         session = rows.sparkSession
@@ -66,7 +69,7 @@ class Replacement:
         with temporary_view(computed(source)) as view:
             matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {bounds}"
             text = (
-                f"MERGE INTO {commit.sql} AS q USING {view} AS k ON {matches} "
-                f"WHEN MATCHED THEN DELETE WHEN NOT MATCHED AND k.{mark} THEN INSERT ({given}) VALUES ({values})"
+                f"MERGE INTO {commit.sql} AS q USING {view} AS k ON {matches} WHEN MATCHED THEN DELETE "
+                f"WHEN NOT MATCHED AND k.{mark} THEN INSERT ({given}) VALUES ({values})"
             )
             own_class(session, _COMMANDS).sql(session._jsparkSession, text, json.dumps(dict(commit.summary)))

@@ -1,4 +1,6 @@
-"""Row deltas: rows of a table that go, by the places where its files hold them, and rows that come, in one commit."""
+"""Row deltas: rows of a table that go, by the places where its files hold them, and rows that come,
+in one commit.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ _COMMAND = "freshtable.iceberg.DeltaCommand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """The rows `gone` go, which have their PLACE, `come`, in the table's columns, come: those of a query if a job computes them."""
+    """The rows `gone` go, which have their PLACE, `come`, in the table's columns, come:
+    those of a query if a job computes them.
+    """
 
     gone: Computed
     come: Computed | DataFrame
@@ -33,8 +37,8 @@ class RowDelta:
     def written_by_driver(self, commit: BranchCommit, before: RecentFiles | None) -> RecentFiles | None:
         """Carry the change out by *commit* without a job; return its files.
 
-        They replace those of the changes *before*, if they are few. None, and the commit is not made, if the change is not of few
-        rows, or the driver does not write files of the table.
+        They replace those of the changes *before*, if they are few. None, and the commit is not made,
+        if the change is not of few rows, or the driver does not write files of the table.
         """
         gone = self.gone.rows
         come = written_here(commit, self.come)
@@ -46,7 +50,9 @@ class RowDelta:
         return files
 
     def write_into(self, commit: BranchCommit) -> None:
-        """Carry the change out by one job of Spark's: by a MERGE that deletes rows by their places, as the table has to say."""
+        """Carry the change out by one job of Spark's: by a MERGE that deletes rows by their places,
+        as the table has to say.
+        """
         come = self.come.frame if isinstance(self.come, Computed) else self.come
         few = isinstance(self.come, Computed) and self.come.few and self.gone.few
         session = come.sparkSession
@@ -62,15 +68,17 @@ class RowDelta:
         hint = "/*+ COALESCE(1) */ " if few else ""
         with temporary_view(self.gone.frame) as gone, temporary_view(come) as rows:
             frame = session.sql(
-                f"SELECT {hint}* FROM ("
-                f"SELECT {_items(columns, {operation: str(command.deletes()), **places})} FROM {gone} "
-                f"UNION ALL SELECT {_items(columns, {operation: str(command.inserts()), **values})} FROM {rows})"
+                f"SELECT {hint}* FROM (SELECT "
+                f"{_items(columns, {operation: str(command.deletes()), **places})} FROM {gone} UNION ALL "
+                f"SELECT {_items(columns, {operation: str(command.inserts()), **values})} FROM {rows})"
             )
             command.run(frame._jdf, json.dumps(dict(commit.summary)))
 
 
 def written_here(commit: BranchCommit, rows: DataFrame | Computed) -> Any | None:
-    """Return *rows* in the JVM, of which the driver writes a file; None if a job is to write them, to partitions for one."""
+    """Return *rows* in the JVM, of which the driver writes a file; None if a job is to write them,
+    to partitions for one.
+    """
     if not isinstance(rows, Computed) or is_partitioned(commit.table) or rows.java is None:
         return None
     return rows.java if commit.files.stores(rows.schema) else None
@@ -79,5 +87,6 @@ def written_here(commit: BranchCommit, rows: DataFrame | Computed) -> Any | None
 def _items(columns: Sequence[Column], values: Mapping[str, str]) -> str:
     """Return the items of a SELECT that gives *columns*: the values by their names, NULL for the others."""
     return ", ".join(
-        f"{values.get(column.name, f'CAST(NULL AS {column.type})')} AS {quote(column.name)}" for column in columns
+        f"{values.get(column.name, f'CAST(NULL AS {column.type})')} AS {quote(column.name)}"
+        for column in columns
     )

@@ -30,7 +30,9 @@ def planned_tasks(session: SparkSession, scan: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows that tasks of a scan read, with their columns; `java` gives them in the thread that takes them."""
+    """The rows that tasks of a scan read, with their columns;
+    `java` gives them in the thread that takes them.
+    """
 
     schema: StructType
     java: Any
@@ -56,8 +58,11 @@ def extent_of(session: SparkSession, tasks: Any) -> Extent:
     return Extent(files=files, size=size, rows=rows)
 
 
-def source_rows(session: SparkSession, table: Any, tasks: Any, columns: StructType | None = None) -> SourceRows:
-    """Return the rows that *tasks*, of which there is at least one, read of *table*: all of it, or *columns* in any order.
+def source_rows(
+    session: SparkSession, table: Any, tasks: Any, columns: StructType | None = None
+) -> SourceRows:
+    """Return the rows that *tasks*, of which there is at least one, read of *table*:
+    all of it, or *columns* in any order.
 
     Of a column of metadata the name alone counts.
     """

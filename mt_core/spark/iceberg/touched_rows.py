@@ -30,12 +30,15 @@ from mt_core.spark.iceberg.staged_files import SCAN_TASKS, SourceRows, extent_of
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
 MOST_READ = 4_000_000
-"""Rows in the pages that may have the values, up to which the process reads them: a job does it on all of Spark's cores."""
+"""Rows in the pages that may have the values, up to which the process reads them:
+a job does it on all of Spark's cores.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The values *rows* in columns *keys*, each once; `copies` is the column with how many rows with them are wanted, None: all.
+    """The values *rows* in columns *keys*, each once; `copies` is the column with how many rows
+    with them are wanted, None: all.
 
     `single`: no two rows of the table have the same values.
     """
@@ -59,16 +62,19 @@ def all_rows(session: SparkSession, at: TableAt) -> SourceRows | Computed | None
     tasks = _tasks(session, at, [])
     if not extent_of(session, tasks).is_read_here:
         return None
-    return source_rows(session, at.table, tasks) if tasks else nothing(session, stored_schema(session, at.table))
+    return (
+        source_rows(session, at.table, tasks) if tasks else nothing(session, stored_schema(session, at.table))
+    )
 
 
 def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wanted: Wanted) -> Computed:
-    """Return the rows of a table with values that are *wanted*: their *columns* and, but for partitions it has not, their PLACE.
+    """Return the rows of a table with values that are *wanted*: their *columns* and,
+    but for partitions it has not, their PLACE.
 
     Where there are none, they have the columns of the values, *columns* among them.
 
-    Only files are read whose bounds allow for such values. Rows within the bounds are looked up here if they are few, which spares
-    Spark the exchanges of a join and of a window.
+    Only files are read whose bounds allow for such values. Rows within the bounds are looked up here
+    if they are few, which spares Spark the exchanges of a join and of a window.
     """
     none = wanted.rows.few and not wanted.rows.count()
     tasks = None if none else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))
@@ -78,9 +84,11 @@ def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wan
     if here is not None:
         return here
     with staged(session, at.table, tasks) as frame:
-        place = PLACE if frame.select("_partition").schema[0].dataType.fields else PLACE[:-1]  # type: ignore[attr-defined]
+        partition = frame.select("_partition").schema[0].dataType
+        place = PLACE if partition.fields else PLACE[:-1]  # type: ignore[attr-defined]
         rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
-        # Iceberg has left out what it can; with the bounds in it, the code of the join would be compiled anew each time.
+        # Iceberg has left out what it can; with the bounds in it, the code of the join would be compiled
+        # anew each time.
         joined = chosen(rows, wanted.rows.frame, wanted)
         # A limit takes the rows through one more exchange.
         return at_hand(joined, joined.toArrow()) if wanted.single and wanted.rows.few else kept(joined)
@@ -106,7 +114,11 @@ def found_here(
     def touched(at: Mapping[str, str]) -> DataFrame:
         found = session.table(at["rows"])
         placed = found if SPEC in found.columns else found.withColumn(SPEC, lit(spec))
-        place = [name for name in PLACE if name in placed.columns and placed.schema[name].dataType != StructType([])]
+        place = [
+            name
+            for name in PLACE
+            if name in placed.columns and placed.schema[name].dataType != StructType([])
+        ]
         return chosen(placed, session.table(at["wanted"]), wanted).select(*map(quote, columns), *place)
 
     return PLANS.run(session, None, f"{purpose} {spec}", touched, {"rows": rows, "wanted": wanted.rows})
@@ -115,7 +127,9 @@ def found_here(
 def _looked_up(
     session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
 ) -> Computed | None:
-    """Return rows, those with the wanted values among them, with FILE and POSITION; None if they are not found by page indexes."""
+    """Return rows, those with the wanted values among them, with FILE and POSITION;
+    None if they are not found by page indexes.
+    """
     if is_partitioned(table):
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
@@ -134,7 +148,10 @@ def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str])
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
     place = PLACE if is_partitioned(table) else PLACE[:-1]
     # Of metadata, the names count.
-    asked = [*(stored[name.lower()] for name in columns), *(StructField(name, StringType()) for name in place)]
+    asked = [
+        *(stored[name.lower()] for name in columns),
+        *(StructField(name, StringType()) for name in place),
+    ]
     return source_rows(session, table, tasks, StructType(asked))
 
 
@@ -145,7 +162,9 @@ def chosen(rows: DataFrame, values: DataFrame, wanted: Wanted) -> DataFrame:
     if wanted.copies is None:
         return rows.alias("q").join(values.alias("k"), matches, "left_semi").select(*columns)
     copies, number = quote(wanted.copies), apart_from("_number", [*rows.columns, *values.columns])
-    order = Window.partitionBy(*(f"q.{quote(key)}" for key in wanted.keys)).orderBy(f"q.{FILE}", f"q.{POSITION}")
+    order = Window.partitionBy(*(f"q.{quote(key)}" for key in wanted.keys)).orderBy(
+        f"q.{FILE}", f"q.{POSITION}"
+    )
     numbered = (
         rows.alias("q")
         .join(values.alias("k"), matches)

@@ -1,4 +1,6 @@
-"""Upserts: rows replaced by key in one commit, an equality delete beside the new rows, for which no file of the table is read."""
+"""Upserts: rows replaced by key in one commit, an equality delete beside the new rows,
+for which no file of the table is read.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +24,11 @@ MOST_KEYS = 10_000
 MOST_ROWS = 100_000
 MOST_PARTITIONS = 50
 """Partitions up to which each gets files of its own, one after the other."""
-# Types of which equal values are the same for Spark and for Iceberg; not those of doubles, with NaN and two zeros.
-_COMPARED = frozenset({"boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal", "binary"})
+# Types of which equal values are the same for Spark and for Iceberg;
+# not those of doubles, with NaN and two zeros.
+_COMPARED = frozenset(
+    {"boolean", "int", "long", "date", "timestamp", "timestamptz", "string", "decimal", "binary"}
+)
 # Types of which Iceberg reads the value of a partition from a text, None from this one.
 _NAMED = frozenset({"boolean", "int", "long", "date", "string", "decimal"})
 _NULL = "__HIVE_DEFAULT_PARTITION__"
@@ -55,7 +60,9 @@ def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Part:
-    """Spark's internal rows, in lists of the JVM, of the keys that go and the rows that come in one partition."""
+    """Spark's internal rows, in lists of the JVM, of the keys that go and the rows
+    that come in one partition.
+    """
 
     values: Values
     gone: Any
@@ -90,7 +97,9 @@ def _parts(partition: Sequence[str], gone: DataFrame, rows: DataFrame) -> list[_
     if len(found) > MOST_PARTITIONS or any(_NULL in values for values in found):
         return None
     return [
-        _Part(values=values, gone=collected(_of(gone, texts, values)), rows=collected(_of(rows, texts, values)))
+        _Part(
+            values=values, gone=collected(_of(gone, texts, values)), rows=collected(_of(rows, texts, values))
+        )
         for values in sorted(found, key=repr)
     ]
 

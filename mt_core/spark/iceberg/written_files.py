@@ -28,7 +28,8 @@ Values = tuple[str | None, ...]
 class FileWriter:
     """Writes files of a storage table: its columns by name with their types, and those of its partitions.
 
-    `partition` is None if the partitions are not by the values of columns. Rows are a list of the JVM, as `collected` gives them.
+    `partition` is None if the partitions are not by the values of columns.
+    Rows are a list of the JVM, as `collected` gives them.
     """
 
     session: SparkSession
@@ -90,5 +91,7 @@ def _base(type_: str | Mapping[str, Any]) -> str:
 
 
 def collected(rows: DataFrame) -> Any:
-    """Return Spark's internal rows of a frame as a list of the JVM; those that its plan has come without a job."""
+    """Return Spark's internal rows of a frame as a list of the JVM;
+    those that its plan has come without a job.
+    """
     return own_class(rows.sparkSession, WRITTEN_FILES).collected(rows._jdf)

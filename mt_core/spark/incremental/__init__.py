@@ -1,1 +1,3 @@
-"""Incremental maintenance on Spark: shapes of queries, changes of their sources, and the rows that apply them."""
+"""Incremental maintenance on Spark: shapes of queries, changes of their sources,
+and the rows that apply them.
+"""

@@ -1,4 +1,6 @@
-"""Appended partitions: the values that the manifests of a source name for the files appended to it, without a job."""
+"""Appended partitions: the values that the manifests of a source name for the files appended to it,
+without a job.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,9 @@ def appended_values(
     None unless every appended file is in an identity partition by each of them.
     """
     schema = table.schema()
-    fields = [field for name in columns for field in java_items(schema.columns()) if str(field.name()) == name]
+    fields = [
+        field for name in columns for field in java_items(schema.columns()) if str(field.name()) == name
+    ]
     if len(fields) != len(columns) or not {str(field.type()) for field in fields} <= _TYPES:
         return None
     appends = table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))

@@ -1,4 +1,6 @@
-"""Changed groups: the groups of a query that a change of its sources touches, with the change of their aggregates."""
+"""Changed groups: the groups of a query that a change of its sources touches,
+with the change of their aggregates.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ from mt_core.tables.engine import Maintenance
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedGroups:
-    """Groups with the change of their aggregates, in `columns`: `every` one, and those whose aggregates are in doubt.
+    """Groups with the change of their aggregates, in `columns`:
+    `every` one, and those whose aggregates are in doubt.
 
     `doubt` is the column of `every` that says so; None, as is `doubtful`, where none can be.
     """
@@ -35,7 +38,9 @@ class ChangedGroups:
         strategy, names = maintenance.strategy, [column.name for column in maintenance.changes.columns]
         if not texts.images:
             given = ", ".join(map(quote, names))
-            few = small and small.compute(lambda rows: f"SELECT * FROM ({over(texts, rows).added()}\n) AS d({given})")
+            few = small and small.compute(
+                lambda rows: f"SELECT * FROM ({over(texts, rows).added()}\n) AS d({given})"
+            )
             return cls(columns=names, every=few or kept(session.sql(texts.added()).toDF(*names)))
         doubt = apart_from("_doubt", names)
         few = small and small.compute(lambda rows: over(texts, rows).subtracted(names, strategy.merge, doubt))
@@ -50,7 +55,9 @@ class ChangedGroups:
         return cls(columns=names, every=every, doubt=doubt, doubtful=doubtful)
 
     def certain(self, every: str) -> str:
-        """Return those that are not in doubt, in brackets, of *every*, a relation in SQL with the rows of `every`."""
+        """Return those that are not in doubt, in brackets, of *every*, a relation in SQL
+        with the rows of `every`.
+        """
         given = ", ".join(map(quote, self.columns))
         where = "" if self.doubt is None else f" WHERE NOT {quote(self.doubt)}"
         return f"(SELECT {given} FROM {every}{where})"

@@ -20,7 +20,9 @@ MOST_FILES = 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedDelete:
-    """A delete file, or the part of one at `offset`, with the number of rows that it has; it may be by `equality`."""
+    """A delete file, or the part of one at `offset`, with the number of rows that it has;
+    it may be by `equality`.
+    """
 
     location: str
     offset: int | None
@@ -30,7 +32,9 @@ class ScannedDelete:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ScannedFile:
-    """A data file of a snapshot with the delete files that apply to it, and the place of the task that reads both."""
+    """A data file of a snapshot with the delete files that apply to it, and the place of the task
+    that reads both.
+    """
 
     place: int
     size: int
@@ -50,8 +54,8 @@ class ScannedFiles:
 class FileDifference:
     """The files that one snapshot has and another has not, or has with other deletes.
 
-    `old` and `new` are the tasks that read them, lists of the JVM; `extent` is that of both. `rows` is the number of rows that
-    can differ; None if files were rewritten, which also have rows that stay.
+    `old` and `new` are the tasks that read them, lists of the JVM; `extent` is that of both. `rows` is the
+    number of rows that can differ; None if files were rewritten, which also have rows that stay.
     """
 
     old: Any
@@ -60,7 +64,8 @@ class FileDifference:
     rows: int | None
 
 
-# A run asks for a difference when it decides, and again when it writes; then runs of other tables that read the same source do.
+# A run asks for a difference when it decides, and again when it writes;
+# then runs of other tables that read the same source do.
 _differences: Known[FileDifference] = Known(16)
 # The next change of a source begins at the version at which the last one ended.
 _listings: Known[ScannedFiles] = Known(8)
@@ -86,14 +91,18 @@ def _between(session: SparkSession, before: ScannedFiles, after: ScannedFiles) -
     return FileDifference(
         old=_tasks(session, before, gone),
         new=_tasks(session, after, come),
-        extent=Extent(files=len(files), size=sum(each.size for each in files), rows=sum(each.rows for each in files)),
+        extent=Extent(
+            files=len(files), size=sum(each.size for each in files), rows=sum(each.rows for each in files)
+        ),
         rows=_rows(gone, come),
     )
 
 
 def _others(files: Mapping[str, ScannedFile], than: Mapping[str, ScannedFile]) -> dict[str, ScannedFile]:
     """Return those of *files* that are not the same in others."""
-    return {name: each for name, each in files.items() if name not in than or than[name].deletes != each.deletes}
+    return {
+        name: each for name, each in files.items() if name not in than or than[name].deletes != each.deletes
+    }
 
 
 def _tasks(session: SparkSession, listing: ScannedFiles, files: Mapping[str, ScannedFile]) -> Any:

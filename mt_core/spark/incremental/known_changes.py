@@ -1,4 +1,6 @@
-"""Known changes: what was found of versions of tables, for the next query that reads the same ones; a version never changes."""
+"""Known changes: what was found of versions of tables, for the next query that reads the same ones;
+a version never changes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,10 @@ T = TypeVar("T")
 
 
 class Known(Generic[T]):
-    """What was found of tables at some snapshots, of the last *most* ones that were asked for. Thread-safe."""
+    """What was found of tables at some snapshots, of the last *most* ones that were asked for.
+
+    Thread-safe.
+    """
 
     def __init__(self, most: int) -> None:
         self._most, self._lock = most, Lock()

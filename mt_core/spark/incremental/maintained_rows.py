@@ -1,4 +1,6 @@
-"""Maintained rows: what a run writes that applies a change, and whether it adds to the table or stands in for its rows."""
+"""Maintained rows: what a run writes that applies a change, and whether it adds to the table
+or stands in for its rows.
+"""
 
 from __future__ import annotations
 
@@ -56,7 +58,9 @@ def maintained_rows(
     stored: Any,
     modes: DeleteModes | None,
 ) -> Iterator[Change]:
-    """Give what a change replaces of the *stored* table, Iceberg's, of which rows go in *modes*; None: it is written again."""
+    """Give what a change replaces of the *stored* table, Iceberg's, of which rows go in *modes*; None:
+    it is written again.
+    """
     _check_unchanged(lineage, write.vector)
     changes, strategy = maintenance.changes, maintenance.strategy
     stored_order(write.table, changes.columns, write.columns, write.query_types)
@@ -70,13 +74,17 @@ def maintained_rows(
             case Way.NOTHING:
                 yield AddedRows(rows=nothing(session, stored_schema(session, stored)))
             case Way.APPEND:
-                few = small and small.compute(lambda rows: _stored_text(over(texts, rows).added(), names, write))
+                few = small and small.compute(
+                    lambda rows: _stored_text(over(texts, rows).added(), names, write)
+                )
                 yield AddedRows(rows=few or _stored(session, texts.added(), names, write))
             case Way.MERGE if strategy.first is not None:
                 rows = computed(session.sql(texts.candidates(table, names, strategy.first)))
                 found = _first(session, stack.enter_context(temporary_view(rows)), names, strategy.first)
                 yield AllRows(rows=_stored(session, found, names, write))
-            case Way.MERGE if not texts.images and (not small if modes is None else None not in strategy.merge):
+            case Way.MERGE if not texts.images and (
+                not small if modes is None else None not in strategy.merge
+            ):
                 yield AllRows(rows=_stored(session, texts.merged(table, names, strategy.merge), names, write))
             case Way.MERGE | Way.KEYS | Way.SIGNED:
                 yield _Replaced(
@@ -95,9 +103,14 @@ def maintained_rows(
 
 
 def _first(session: SparkSession, candidates: str, names: Sequence[str], first: FirstRows) -> str:
-    """Return the text for the first rows of a relation that has one more; raises Ties if that one could be among them as well."""
+    """Return the text for the first rows of a relation that has one more;
+    raises Ties if that one could be among them as well.
+    """
     order = ordered(names, first)
-    places = f"SELECT row_number() OVER (ORDER BY {order}) AS place, rank() OVER (ORDER BY {order}) AS rank FROM {candidates}"
+    places = (
+        f"SELECT row_number() OVER (ORDER BY {order}) AS place, rank() OVER (ORDER BY {order}) AS rank "
+        f"FROM {candidates}"
+    )
     tie = f"SELECT 1 FROM ({places}) WHERE place = {first.rows + 1} AND rank < place"
     if not first.total and not session.sql(tie).isEmpty():
         raise Ties("rows beside the LIMIT are equal in the ORDER BY")
@@ -123,7 +136,8 @@ def touched_values(
 def _values_in_manifests(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance
 ) -> frozenset[tuple[str | None, ...]] | None:
-    """Return what `touched_values` does if sources were only appended to, in partitions by the columns that tell; else None.
+    """Return what `touched_values` does if sources were only appended to, in partitions by the columns
+    that tell; else None.
 
     Rows that were changed are in files with others, which may be in more partitions than they.
     """
@@ -151,7 +165,9 @@ def _check_unchanged(lineage: Lineage, vector: SourceVector) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Replaced:
-    """What a change that does not only add rows takes out of the table and puts in; its views stay until `stack` closes."""
+    """What a change that does not only add rows takes out of the table and puts in;
+    its views stay until `stack` closes.
+    """
 
     session: SparkSession
     lineage: Lineage
@@ -212,12 +228,17 @@ class _Replaced:
             old = f"({touched(old, names, grouping, certain, bounds)})"
         text = self.texts.merged(old, names, strategy.merge, certain)
         if doubtful is not None:
-            doubted, named = self._view(doubtful.frame.select(*map(quote, grouping))), self._named(doubtful, grouping)
+            doubted, named = (
+                self._view(doubtful.frame.select(*map(quote, grouping))),
+                self._named(doubtful, grouping),
+            )
             text = f"{text}\nUNION ALL\n{self.texts.renewed(names, keys, doubted, named)}"
         rows = self._stored(text)
         if by_place:
             return RowDelta(gone=gone, come=rows)
-        return Replacement(keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds)
+        return Replacement(
+            keys=grouping, values=delta, gone=self._view(delta.frame), rows=rows, bounds=bounds
+        )
 
     def _merged_anew(self, found: ChangedGroups) -> DataFrame | Computed:
         """Return all rows of the table with the aggregates of the changed groups added."""
@@ -233,13 +254,18 @@ class _Replaced:
         return self._stored(self.texts.merged(self._table, names, merge, certain, few=few))
 
     def rows(self) -> Change:
-        """Take the rows out that removed rows of the sources had given, and put those in that added ones give."""
-        # In the table's own types: a value that they do not hold exactly is found again only as it was stored.
+        """Take the rows out that removed rows of the sources had given,
+        and put those in that added ones give.
+        """
+        # In the table's own types: a value that they do not hold exactly is found again only
+        # as it was stored.
         stored = tuple(column.name for column in self.write.columns)
         copies = apart_from("_copies", stored)
 
         def both(texts: DeltaTexts) -> tuple[str, str]:
-            removed, added = (_stored_text(text, self._names, self.write) for text in (texts.removed(), texts.added()))
+            removed, added = (
+                _stored_text(text, self._names, self.write) for text in (texts.removed(), texts.added())
+            )
             return removed, added
 
         def net_of(texts: DeltaTexts) -> DataFrame:
@@ -292,8 +318,12 @@ class _Replaced:
         here = PLANS.sql(self.session, self.lineage, lambda at: text(at["rows"]), {"rows": rows})
         return here or Computed.many(self.session.sql(text(self._view(rows.frame))))
 
-    def _whole(self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]) -> Computed | None:
-        """Return all rows of a small table after the change, by a query over those that it has; None if a job computes them."""
+    def _whole(
+        self, text: Callable[[Mapping[str, str]], str], given: Mapping[str, Computed]
+    ) -> Computed | None:
+        """Return all rows of a small table after the change, by a query over those that it has;
+        None if a job computes them.
+        """
         anew = self.modes is None and self.maintenance.small
         rows = all_rows(self.session, self.at) if anew else None
         if rows is None:
@@ -311,8 +341,12 @@ class _Replaced:
         return EVERYWHERE if self.modes is None else condition_of(bounds_of(values, columns))
 
     def _named(self, values: Computed, columns: Sequence[str]) -> str:
-        """Return a condition on rows of the query that have *values*; none for small sources, as it is compiled anew each time."""
-        return EVERYWHERE if is_small(self.maintenance.changes.source_bytes) else named_values(values, columns)
+        """Return a condition on rows of the query that have *values*; none for small sources,
+        as it is compiled anew each time.
+        """
+        return (
+            EVERYWHERE if is_small(self.maintenance.changes.source_bytes) else named_values(values, columns)
+        )
 
     def _view(self, frame: DataFrame) -> str:
         return self.stack.enter_context(temporary_view(frame))
@@ -321,9 +355,13 @@ class _Replaced:
 def _texts(
     session: SparkSession, lineage: Lineage, vector: SourceVector, maintenance: Maintenance, stack: ExitStack
 ) -> tuple[DeltaTexts, Mapping[str, ImageViews]]:
-    """Return the texts of a refresh, and the images of the sources of which rows were changed, until *stack* closes."""
+    """Return the texts of a refresh, and the images of the sources of which rows were changed,
+    until *stack* closes.
+    """
     changes, old, new = maintenance.changes, pins(maintenance.since), pins(vector)
-    changed = {n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows}
+    changed = {
+        n: source for n, source in enumerate(changes.readings) if changes.changes[source].kind.changes_rows
+    }
     values = maintenance.strategy.values
     texts = DeltaTexts(
         pieces=pieces_of(lineage),
@@ -350,7 +388,9 @@ def _texts(
 def _relations(
     session: SparkSession, lineage: Lineage, old: Mapping[str, str], new: Mapping[str, str]
 ) -> dict[tuple[str, str], str]:
-    """Return what is read of each source at its two versions, for those whose columns are other ones now, or that have no rows."""
+    """Return what is read of each source at its two versions, for those whose columns are other ones now,
+    or that have no rows.
+    """
     relations: dict[tuple[str, str], str] = {}
     with lineage.lock:
         for source in lineage.sources:
@@ -366,7 +406,8 @@ def _relations(
 
 
 def _check_values(session: SparkSession, texts: DeltaTexts, values: Collection[int]) -> None:
-    """Raise ValueChanged unless scalar subqueries give the same whichever version they read of the relations *values*.
+    """Raise ValueChanged unless scalar subqueries give the same whichever version they read
+    of the relations *values*.
 
     Each version in a statement of its own: Spark takes two versions of a table in one for the same relation.
     """
@@ -383,9 +424,11 @@ def _stored(session: SparkSession, text: str, names: list[str], write: Write) ->
 
 
 def _stored_text(text: str, names: list[str], write: Write) -> str:
-    """Return the rows of *text*, whose columns have *names* by position, in the columns of the table in order and type.
+    """Return the rows of *text*, whose columns have *names* by position, in the columns of the table in order
+    and type.
 
-    In one text: the analysis of each frame between them, and each call for a column, would cost a small change its time.
+    In one text: the analysis of each frame between them, and each call for a column,
+    would cost a small change its time.
     """
     items = (f"CAST(d.{quote(each.name)} AS {each.type}) AS {quote(each.name)}" for each in write.columns)
     return f"SELECT {', '.join(items)} FROM ({text}\n) AS d({', '.join(map(quote, names))})"

@@ -1,4 +1,6 @@
-"""Query shapes: the analysed plan of a query in the normal form that the rules of `mt_core.incremental` read."""
+"""Query shapes: the analysed plan of a query in the normal form that the rules of `mt_core.incremental`
+read.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ _RULES = (
 
 
 def plan_of(frame: DataFrame) -> tuple[str, tuple[str, ...]]:
-    """Return the JSON of a query's plan in normal form, and of the subqueries that are left in its expressions."""
+    """Return the JSON of a query's plan in normal form, and of the subqueries that are left
+    in its expressions.
+    """
     session, plan = frame.sparkSession, _normal_form(frame)
     return json_of(session, plan), tuple(json_of(session, each) for each in scala_items(plan.subqueriesAll()))
 
@@ -51,7 +55,9 @@ def _normal_form(frame: DataFrame) -> Any:
 
 
 def values_of(session: SparkSession, text: str) -> DataFrame:
-    """Return a row with the value of each subquery that is left in the expressions of a query, which is scalar; it is read once."""
+    """Return a row with the value of each subquery that is left in the expressions of a query,
+    which is scalar; it is read once.
+    """
     with ExitStack() as stack:
         views = [
             stack.enter_context(temporary_view(DataFrame(java_dataset(session, plan), session)))
@@ -74,14 +80,18 @@ def shape_of_query(session: SparkSession, text: str) -> tuple[QueryShape, tuple[
     shape = read_shape(json.loads(plan), [json.loads(each) for each in subqueries])
     if not isinstance(shape.merge, str):
         # The JSON of a plan does not tell TRY_SUM from SUM.
-        null_after_overflow = "try_sum" in text.lower() or session.conf.get("spark.sql.ansi.enabled") != "true"
+        null_after_overflow = (
+            "try_sum" in text.lower() or session.conf.get("spark.sql.ansi.enabled") != "true"
+        )
         types = {column.name: column.type for column in columns}
         shape = replace(shape, merge=check_types(shape.merge, types, null_after_overflow=null_after_overflow))
     return shape, columns
 
 
 def pieces_of(lineage: Lineage) -> tuple[Piece, ...]:
-    """Return the text of a query cut at its readings; a source at a version that the text names is a part of the text."""
+    """Return the text of a query cut at its readings; a source at a version that the text names
+    is a part of the text.
+    """
     return tuple(map(_piece, lineage.pieces))
 
 

@@ -1,4 +1,6 @@
-"""Row images: the rows that one version of a source has and another has not, read from the files that differ."""
+"""Row images: the rows that one version of a source has and another has not,
+read from the files that differ.
+"""
 
 from __future__ import annotations
 
@@ -53,7 +55,9 @@ class ImageViews:
 
     def of(self, relation: str) -> NamedImages:
         """Return the images in SQL, of the rows of `net` in *relation*."""
-        return images_of(relation, [name for name in self.net.columns if name != COPIES], COPIES, few=self.few)
+        return images_of(
+            relation, [name for name in self.net.columns if name != COPIES], COPIES, few=self.few
+        )
 
     @property
     def removed(self) -> str:
@@ -73,15 +77,21 @@ class ImageViews:
 
 
 def changed_rows(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> Computed:
-    """Return the rows of which two snapshots of a source have not as many; column COPIES has how many more the later one has."""
+    """Return the rows of which two snapshots of a source have not as many;
+    column COPIES has how many more the later one has.
+    """
     with ExitStack() as stack:
         with lineage.lock:
             shape = shape_of(source.table)
             if shape != lineage.shapes[source.name]:
-                raise SourcesChanged(f"The columns of {display_name(source.parts)} have changed; run it again.")
+                raise SourcesChanged(
+                    f"The columns of {display_name(source.parts)} have changed; run it again."
+                )
             files = files_between(session, source.table, old, new)
             if isinstance(files, str):
-                raise SourcesChanged(f"{display_name(source.parts)} cannot be compared: {files}; run it again.")
+                raise SourcesChanged(
+                    f"{display_name(source.parts)} cannot be compared: {files}; run it again."
+                )
             known = _nets.of(session, shape, old, new)
             net = _compared(session, source.table, files) if known is None else known.within(session)
             if net is None:
@@ -107,7 +117,9 @@ def _compared(session: SparkSession, table: Any, files: FileDifference) -> Compu
     if not files.extent.is_read_here:
         return None
     none = nothing(session, stored_schema(session, table))
-    before, after = (source_rows(session, table, tasks) if tasks else none for tasks in (files.old, files.new))
+    before, after = (
+        source_rows(session, table, tasks) if tasks else none for tasks in (files.old, files.new)
+    )
     return PLANS.run(
         session,
         None,
@@ -118,7 +130,9 @@ def _compared(session: SparkSession, table: Any, files: FileDifference) -> Compu
 
 
 def _by_place(session: SparkSession, table: Any, files: FileDifference) -> Computed | None:
-    """Return rows by which files differ whose writer has kept the order of rows; None if a file is not read so."""
+    """Return rows by which files differ whose writer has kept the order of rows;
+    None if a file is not read so.
+    """
     if not are_few(files.extent.size, files.extent.rows):
         return None
     before, after = (OpenedFiles.of(session, table, tasks) for tasks in (files.old, files.new))
@@ -140,19 +154,26 @@ def is_small(size: int | None) -> bool:
 
 
 def are_few(size: int | None, rows: int) -> bool:
-    """Return whether files of so many bytes have so few *rows* that this process holds them: many may be small."""
+    """Return whether files of so many bytes have so few *rows* that this process holds them:
+    many may be small.
+    """
     return is_small(size) and rows <= MOST_COMPARED
 
 
 def signed(before: DataFrame, after: DataFrame, copies: str = COPIES) -> DataFrame:
-    """Return the rows of both frames, which have the same columns, with -1 in column *copies* in those of the first, else 1."""
+    """Return the rows of both frames, which have the same columns, with -1 in column *copies* in those
+    of the first, else 1.
+    """
     return before.withColumn(copies, lit(-1)).unionAll(after.withColumn(copies, lit(1)))
 
 
 def netted(rows: DataFrame, copies: str = COPIES, *, signed_zeros: bool = True) -> DataFrame:
-    """Return the sums of column *copies* by the other columns, where they are not 0. A map counts by its entries in their order.
+    """Return the sums of column *copies* by the other columns, where they are not 0.
 
-    *signed_zeros*: zeros of both signs are different values, as a query may give others for them; in SQL they are equal.
+    A map counts by its entries in their order.
+
+    *signed_zeros*: zeros of both signs are different values, as a query may give others for them;
+    in SQL they are equal.
     """
     keys, values, taken = list[Column](), list[Column](), list(rows.columns)
     for field in rows.schema.fields:

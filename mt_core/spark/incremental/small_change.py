@@ -1,4 +1,6 @@
-"""Small changes: the rows that changed of the only relation that a query reads, where they are few enough to need no job."""
+"""Small changes: the rows that changed of the only relation that a query reads,
+where they are few enough to need no job.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ _ROWS = "rows"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SmallChange:
-    """The rows that changed of the only relation which the query of a table reads, and their images, by the name that they have."""
+    """The rows that changed of the only relation which the query of a table reads, and their images,
+    by the name that they have.
+    """
 
     session: SparkSession
     lineage: Lineage
@@ -47,7 +51,8 @@ class SmallChange:
         maintenance: Maintenance,
         images: Mapping[str, ImageViews],
     ) -> SmallChange | None:
-        """Return the change between the versions of *maintenance* and *vector*; None if it is not small, by what metadata says.
+        """Return the change between the versions of *maintenance* and *vector*;
+        None if it is not small, by what metadata says.
 
         *images* are those of the sources of which rows were changed.
         """
@@ -57,7 +62,9 @@ class SmallChange:
         ((name, change),) = changes.changes.items()
         if name in images:
             views = images[name]
-            return cls(session=session, lineage=lineage, rows=views.net, images=views.of) if views.few else None
+            return (
+                cls(session=session, lineage=lineage, rows=views.net, images=views.of) if views.few else None
+            )
         if not _is_small(change):
             return None
         source = next(source for source in lineage.sources if source.name == name)
@@ -65,7 +72,9 @@ class SmallChange:
         return None if rows is None else cls(session=session, lineage=lineage, rows=rows, images=_added)
 
     def compute(self, text: Query, make: Callable[[Images], DataFrame] | None = None) -> Computed | None:
-        """Return the rows of the query that *text* gives, or that *make* makes of the same; None if a job is to compute them."""
+        """Return the rows of the query that *text* gives, or that *make* makes of the same;
+        None if a job is to compute them.
+        """
         query = make or (lambda images: self.session.sql(text(images)))
         purpose = text(self.images(_ROWS))
         return PLANS.run(
@@ -78,17 +87,27 @@ def _added(relation: str) -> Images:
 
 
 def _is_small(change: SourceChange) -> bool:
-    """Return whether metadata says that few rows were appended; no scan is planned to find that they are many."""
+    """Return whether metadata says that few rows were appended;
+    no scan is planned to find that they are many.
+    """
     if change.kind is not ChangeKind.APPENDS or change.rows is None or change.size is None:
         return False
     return change.rows <= MOST_ROWS and change.size <= MOST_BYTES
 
 
-def _appended(session: SparkSession, lineage: Lineage, source: Source, old: str, new: str) -> SourceRows | None:
-    """Return the rows that were appended to a source between two snapshots; None if they are in many files."""
+def _appended(
+    session: SparkSession, lineage: Lineage, source: Source, old: str, new: str
+) -> SourceRows | None:
+    """Return the rows that were appended to a source between two snapshots;
+    None if they are in many files.
+    """
     with lineage.lock:
         if shape_of(source.table) != lineage.shapes[source.name]:
             return None
         scan = source.table.newIncrementalAppendScan().fromSnapshotExclusive(int(old)).toSnapshot(int(new))
         tasks = planned_tasks(session, scan)
-        return source_rows(session, source.table, tasks) if tasks and extent_of(session, tasks).is_read_here else None
+        return (
+            source_rows(session, source.table, tasks)
+            if tasks and extent_of(session, tasks).is_read_here
+            else None
+        )

@@ -16,7 +16,8 @@ from mt_core.tables.engine import AnalysedQuery
 
 OWN_SESSION = (
     "Refreshes run in a session of their own and do not see temporary views, functions or variables; "
-    "create permanent ones. Of a temporary table that is a stream, let a streaming INSERT keep the rows in a table, and read that."
+    "create permanent ones. Of a temporary table that is a stream, let a streaming "
+    "INSERT keep the rows in a table, and read that."
 )
 _GLOBAL_TEMPORARY = "global_temp"
 
@@ -48,20 +49,24 @@ def analysis_of(session: SparkSession, text: str) -> AnalysedQuery:
         expanded_query=_qualified(parsed if starless == text else parse(session, starless), names, sources),
         sources=tuple(sorted(map(display_name, sources))),
         relations=frozenset(
-            relation.parts[0].lower() for relation in parsed.relations if len(relation.parts) == 1 and not relation.cte
+            relation.parts[0].lower()
+            for relation in parsed.relations
+            if len(relation.parts) == 1 and not relation.cte
         ),
         functions=frozenset(parts[0].lower() for parts in parsed.functions if len(parts) == 1),
     )
 
 
 def _without_stars(session: SparkSession, text: str, columns: tuple[Column, ...]) -> str:
-    """Return *text* with its stars written out: it keeps its meaning when a source gets, loses or moves columns."""
+    """Return *text* with its stars written out: it keeps its meaning when a source gets,
+    loses or moves columns.
+    """
     starless = StarWriter(session, text).written_out()
     if starless == text:
         return text
     refusal = DefinitionInvalid(
-        "The stars of the query cannot be written out as columns, and would mean others once a source changes its columns; "
-        "name the columns in the place of each *."
+        "The stars of the query cannot be written out as columns, and would mean others once a source "
+        "changes its columns; name the columns in the place of each *."
     )
     try:
         starless_columns = columns_of(session.sql(starless)._jdf.queryExecution().analyzed().schema())

@@ -1,4 +1,6 @@
-"""Commits: the names of Iceberg tables to which this process commits rows, as Iceberg tells its listeners of them."""
+"""Commits: the names of Iceberg tables to which this process commits rows,
+as Iceberg tells its listeners of them.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,8 @@ class Commits:
         self._heard: tuple[Any, Any] | None = None
 
     def next(self, session: SparkSession, timeout_s: float) -> str | None:
-        """Wait for the next commit and return the name of its table, with the catalog; None if there was none in time.
+        """Wait for the next commit and return the name of its table, with the catalog;
+        None if there was none in time.
 
         The thread of the commit waits for nobody, and this one asks the JVM for nothing while it waits.
         """

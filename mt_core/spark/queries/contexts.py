@@ -1,4 +1,6 @@
-"""Query contexts: sessions of the engine's own that analyse and run queries, so that no user's session leaks in."""
+"""Query contexts: sessions of the engine's own that analyse and run queries,
+so that no user's session leaks in.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +27,8 @@ _Key = tuple[int, str, Namespace, str, tuple[tuple[str, str], ...]]
 class QueryContexts:
     """One session for each catalog, namespace, zone and settings, the 32 most recently used ones. Any thread.
 
-    They use the configured catalogs that the driver's own session has opened: to connect takes time, and connections are few.
+    They use the configured catalogs that the driver's own session has opened:
+    to connect takes time, and connections are few.
     """
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
@@ -58,14 +61,20 @@ class QueryContexts:
         return session
 
     def lend(self, session: SparkSession, settings: Mapping[str, str]) -> None:
-        """Let *session*, which has *settings*, use the configured catalogs that the driver's own session has opened."""
+        """Let *session*, which has *settings*, use the configured catalogs that the driver's own
+        session has opened.
+        """
         # Not those that statements created: they may change while the session lives.
         configured = catalog_names(self._driver.settings) - {SESSION_CATALOG}
-        share_plugins(self._driver.session, session, [name for name in configured if not _opens_anew(settings, name)])
+        share_plugins(
+            self._driver.session, session, [name for name in configured if not _opens_anew(settings, name)]
+        )
 
 
 def _opens_anew(settings: Mapping[str, str], catalog: str) -> bool:
-    """Return whether *settings* are such that *catalog* reads them when it is opened: its own, and those of file systems."""
+    """Return whether *settings* are such that *catalog* reads them when it is opened:
+    its own, and those of file systems.
+    """
     own = f"{PREFIX}{catalog}"
     return any(key == own or key.startswith((f"{own}.", _HADOOP)) for key in settings)
 

@@ -1,4 +1,7 @@
-"""Determinism of a query: whether equal sources always give equal rows. Pure: it reads the JSON of an analysed plan."""
+"""Determinism of a query: whether equal sources always give equal rows.
+
+Pure: it reads the JSON of an analysed plan.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +63,8 @@ _ICEBERG_RELATION = "DataSourceV2Relation"
 _LIMITS = frozenset({"GlobalLimit", "Offset", "Tail"})
 _BELOW_LIMIT = frozenset({"GlobalLimit", "LocalLimit", "Offset", "Project", "SubqueryAlias", "Tail"})
 
-# Words that Spark reads as a moment, with or without a time zone after them; 'epoch' is always the same moment.
+# Words that Spark reads as a moment, with or without a time zone after them;
+# 'epoch' is always the same moment.
 _MOMENT = re.compile(r"\s*(now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 _TIME_KEYWORDS = frozenset({"DATE", "TIMESTAMP", "TIMESTAMP_LTZ", "TIMESTAMP_NTZ"})
 _TIME_TYPES = frozenset({"date", "timestamp", "timestamp_ntz"})
@@ -74,28 +78,38 @@ def unstable_reason(
 ) -> str | None:
     """Return what in the plan can give other rows from the same sources, None without such.
 
-    Unless *of_order*, what depends on nothing but the order of rows does not count. *deterministic* are the functions of users'
-    code that are declared to be so.
+    Unless *of_order*, what depends on nothing but the order of rows does not count.
+    *deterministic* are the functions of users' code that are declared to be so.
     """
     body = json.loads(plan_json)
     for tree in _trees(body):
         for index in range(len(tree)):
-            reason = (_order_reason(tree, index) if of_order else None) or _node_reason(tree, index, deterministic)
+            reason = (_order_reason(tree, index) if of_order else None) or _node_reason(
+                tree, index, deterministic
+            )
             if reason:
                 return reason
     return _metadata_reason(body)
 
 
 def unstable_literal(text: str) -> str | None:
-    """Return a literal such as DATE 'today' in the text of a query, None without one: the plan has its day only."""
+    """Return a literal such as DATE 'today' in the text of a query, None without one:
+    the plan has its day only.
+    """
     for word, literal in pairwise(significant(text)):
-        if word.keyword in _TIME_KEYWORDS and literal.kind is TokenKind.STRING and _MOMENT.match(literal.value):
+        if (
+            word.keyword in _TIME_KEYWORDS
+            and literal.kind is TokenKind.STRING
+            and _MOMENT.match(literal.value)
+        ):
             return f"{word.keyword} '{literal.value}'"
     return None
 
 
 def _trees(body: Any) -> Iterator[list[_Node]]:
-    """Yield every list of nodes, in pre-order, anywhere in *body*: plans, expressions, and plans within expressions."""
+    """Yield every list of nodes, in pre-order, anywhere in *body*: plans, expressions,
+    and plans within expressions.
+    """
     if isinstance(body, list):
         if body and all(isinstance(item, dict) and "class" in item for item in body):
             yield body
@@ -109,9 +123,12 @@ def _trees(body: Any) -> Iterator[list[_Node]]:
 def _metadata_reason(body: Any) -> str | None:
     """Return a metadata column of an Iceberg table that the plan reads, None without one.
 
-    A compaction, which counts as no change of rows, gives it other values. A relation has all of them if the query reads any.
+    A compaction, which counts as no change of rows, gives it other values.
+    A relation has all of them if the query reads any.
     """
-    relations = {id(node["output"]): node["output"] for node in _nodes(body) if _class_name(node) == _ICEBERG_RELATION}
+    relations = {
+        id(node["output"]): node["output"] for node in _nodes(body) if _class_name(node) == _ICEBERG_RELATION
+    }
     given = {
         attribute["exprId"]["id"]: str(attribute["name"])
         for output in relations.values()
@@ -142,8 +159,11 @@ def _nodes(body: Any, besides: Collection[int] = ()) -> Iterator[_Node]:
 def _order_reason(tree: list[_Node], index: int) -> str | None:
     name = _class_name(tree[index])
     if name in _LIMITS:
-        # A tree lists a node's only child right after the node, so the Sort of an ordered LIMIT follows in the same list.
-        below = next((other for other in map(_class_name, tree[index + 1 :]) if other not in _BELOW_LIMIT), None)
+        # A tree lists a node's only child right after the node, so the Sort of an ordered LIMIT follows
+        # in the same list.
+        below = next(
+            (other for other in map(_class_name, tree[index + 1 :]) if other not in _BELOW_LIMIT), None
+        )
         return None if below == "Sort" else "LIMIT without ORDER BY"
     return OF_ORDER.get(name)
 
@@ -162,8 +182,12 @@ def _node_reason(tree: list[_Node], index: int, deterministic: frozenset[str]) -
 
 
 def _moment_reason(argument: list[_Node], *, is_cast: bool) -> str | None:
-    """Return why a text read as a time may mean the current one: a word such as 'now', or constants that may make one up."""
-    texts = [str(node.get("value")) for node in argument if node.get("dataType") == "string" and "value" in node]
+    """Return why a text read as a time may mean the current one: a word such as 'now',
+    or constants that may make one up.
+    """
+    texts = [
+        str(node.get("value")) for node in argument if node.get("dataType") == "string" and "value" in node
+    ]
     for text in texts:
         if _MOMENT.match(text):
             return f"'{text}' as a time"

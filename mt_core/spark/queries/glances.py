@@ -1,4 +1,6 @@
-"""Glances: the current snapshots of many Iceberg tables, all read with one call of the JVM, and apart from each other there."""
+"""Glances: the current snapshots of many Iceberg tables, all read with one call of the JVM,
+and apart from each other there.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ class Glances:
         self._seen: dict[str, tuple[str, str]] = {}
 
     def snapshots(self, session: SparkSession, tables: Mapping[str, Any]) -> dict[str, str | UnreadSources]:
-        """Return the current snapshot of each table, by name, "" of one without any; raises Spark's errors."""
+        """Return the current snapshot of each table, by name, "" of one without any;
+        raises Spark's errors.
+        """
         if not tables:
             return {}
         listed = self._listed(session, list(tables.values()))
@@ -67,7 +71,9 @@ def refreshed(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Seq
     return [outcome if isinstance(outcome, UnreadSources) else None for outcome in found]
 
 
-def current_versions(session: SparkSession, tables: Sequence[Any], wait_ms: int) -> Sequence[str | UnreadSources]:
+def current_versions(
+    session: SparkSession, tables: Sequence[Any], wait_ms: int
+) -> Sequence[str | UnreadSources]:
     """Bring tables to their current metadata; return for each its version there, read after the call began.
 
     Otherwise as `refreshed`.

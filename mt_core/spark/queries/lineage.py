@@ -1,4 +1,6 @@
-"""Lineage of a query: what it reads, the text that pins versions of it, and what keeps a refresh from being skipped."""
+"""Lineage of a query: what it reads, the text that pins versions of it,
+and what keeps a refresh from being skipped.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ ViewPath = tuple[tuple[str, ...], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """A table that the query reads, at its current version or at the one in the text (`travel`), the first time in `views`."""
+    """A table that the query reads, at its current version or at the one in the text (`travel`),
+    the first time in `views`.
+    """
 
     parts: tuple[str, ...]
     table: Any = field(default=None, repr=False, compare=False)
@@ -74,22 +78,27 @@ def shape_of(table: Any) -> Shape:
 
 
 def is_plain(source: Source) -> bool:
-    """Return whether a source is a table whose versions a text can name: no metadata table, branch, tag or time."""
+    """Return whether a source is a table whose versions a text can name:
+    no metadata table, branch, tag or time.
+    """
     # The name may also be that of a metadata table, or have a branch as its last part.
     is_table = str(source.table.getClass().getName()) == _PLAIN_TABLE
-    return source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
+    return (
+        source.travel is None and is_table and str(source.table.name()).endswith(".".join(source.parts[1:]))
+    )
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, kw_only=True, eq=False)
 class Lineage:
     """The facts about a query that hold until a source's shape or a view changes.
 
-    `pieces` is the query's text, with its views and with WITH queries that are read several times in place of their names, cut
-    where versions can be inserted; `unnamed` are sources without versions or catalog; `shapes` are those of the tables, and
-    `functions` the hashes of the functions, when the query was analysed; `columns` are hashes of what the query reads of each
-    table: ids, names and types of columns; `moving` are the names of the tables that are not plain. `unstable` and `unpinnable` are
-    reasons, None without one. `lock` guards the sources' tables, and `plain`: snapshots of them, by the names of the tables, that
-    are known to have the columns of now.
+    `pieces` is the query's text, with its views and with WITH queries that are read several times in place
+    of their names, cut where versions can be inserted; `unnamed` are sources without versions or catalog;
+    `shapes` are those of the tables, and `functions` the hashes of the functions, when the query was
+    analysed; `columns` are hashes of what the query reads of each table: ids, names and types of columns;
+    `moving` are the names of the tables that are not plain. `unstable` and `unpinnable` are reasons,
+    None without one. `lock` guards the sources' tables, and `plain`: snapshots of them, by the names of the
+    tables, that are known to have the columns of now.
     """
 
     sources: tuple[Source, ...]
@@ -148,7 +157,11 @@ class LineageReader:
         self._bases = {base.parts: base for base in bases if base.parts is not None}
         pieces = tuple(self._pieces(parsed, *self._names.current(), ()))
         in_text = {source.parts for source in self._sources.values()}
-        hidden = [Source(parts=parts, table=base.table) for parts, base in self._bases.items() if parts not in in_text]
+        hidden = [
+            Source(parts=parts, table=base.table)
+            for parts, base in self._bases.items()
+            if parts not in in_text
+        ]
         if hidden or bool(self._unresolved) != any(base.parts is None for base in bases):
             self._refuse_pins("the query reads relations that its text does not show")
         sources = (*self._sources.values(), *hidden)
@@ -164,7 +177,9 @@ class LineageReader:
             unpinnable=self._unpinnable or self._rewriting_fault(text_of(pieces, {}), analysed),
             shapes={source.name: shape_of(source.table) for source in sources if source.table is not None},
             columns=self._columns(sources, bases, plan),
-            moving=frozenset(source.name for source in sources if source.table is not None and not is_plain(source)),
+            moving=frozenset(
+                source.name for source in sources if source.table is not None and not is_plain(source)
+            ),
         )
 
     def _columns(self, sources: Iterable[Source], bases: Iterable[BaseRelation], plan: str) -> dict[str, str]:
@@ -192,10 +207,14 @@ class LineageReader:
         """Note why the versions of the sources cannot be pinned; the first reason counts."""
         self._unpinnable = self._unpinnable or reason
 
-    # ---------------------------------------------------------------------------------------------------------- pieces
+    # ------------------------------------------------------------------------------------------------- pieces
 
-    def _pieces(self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], path: ViewPath) -> Iterator[Piece]:
-        """Yield the text of the query, or of the view at the end of *path*, with its sources and expanded views."""
+    def _pieces(
+        self, parsed: ParsedQuery, catalog: str, namespace: tuple[str, ...], path: ViewPath
+    ) -> Iterator[Piece]:
+        """Yield the text of the query, or of the view at the end of *path*, with its sources
+        and expanded views.
+        """
         self._collect_functions(parsed, path)
         position = 0
         for relation in parsed.relations:
@@ -210,7 +229,9 @@ class LineageReader:
                 self._unresolved.append(parsed.text[relation.start : relation.stop])
                 yield parsed.text[relation.begin : relation.stop]
             else:
-                source = Source(parts=parts, table=self._bases[parts].table, travel=relation.travel, views=path)
+                source = Source(
+                    parts=parts, table=self._bases[parts].table, travel=relation.travel, views=path
+                )
                 # A version cannot follow `TABLE t`.
                 yield "SELECT * FROM " if relation.table_word is not None else ""
                 yield Reading(source=self._sources.setdefault(source.name, source), aliased=relation.aliased)
@@ -248,10 +269,13 @@ class LineageReader:
         for key, value in view.settings:
             if self._setting(key) != value:
                 self._refuse_pins(f"view {display_name(view.parts)} was created with {key} = {value}")
-        body = list(self._pieces(parse(self._session, view.text), view.catalog, view.namespace, (*path, view.parts)))
+        body = list(
+            self._pieces(parse(self._session, view.text), view.catalog, view.namespace, (*path, view.parts))
+        )
         names = [column.name.lower() for column in columns_of(self._analysed(text_of(body, {})).schema())]
         aliases = [f"_{index}" for index in range(len(names))]
-        # A view finds its columns in those of its query by name if it keeps their names, otherwise by position.
+        # A view finds its columns in those of its query by name if it keeps their names,
+        # otherwise by position.
         by_name = [aliases[names.index(name.lower())] for name in view.query_columns]
         columns = ", ".join(
             f"CAST({quote(alias)} AS {column.type}) AS {quote(column.name)}"
@@ -271,16 +295,22 @@ class LineageReader:
         except SPARK_ERRORS:
             return None
 
-    # --------------------------------------------------------------------------------------------------------- reasons
+    # ------------------------------------------------------------------------------------------------ reasons
 
     def _unstable_text(self, query: Query, parsed: ParsedQuery) -> str | None:
-        """Return what in the texts of query and views can give other rows from the same sources, None without such."""
+        """Return what in the texts of query and views can give other rows from the same sources,
+        None without such.
+        """
         functions = functions_of(self._session)
         for parts in self._functions:
             created = functions.get(parts[0]) if len(parts) == 1 else None
             if created is None or _is_unstable(created):
                 return f"the function {display_name(parts)}"
-            if literal := unstable_literal(created.body) if created.language is FunctionLanguage.SQL else None:
+            if (
+                literal := unstable_literal(created.body)
+                if created.language is FunctionLanguage.SQL
+                else None
+            ):
                 return f"{literal} in the function {display_name(parts)}"
         if parsed.identifier_clause:
             return "IDENTIFIER()"
@@ -290,7 +320,9 @@ class LineageReader:
         return next(filter(None, map(unstable_literal, texts)), None)
 
     def _rewriting_fault(self, text: str, analysed: Any) -> str | None:
-        """Return why *text*, which a refresh would run, differs from the user's query in relations or columns; None if not."""
+        """Return why *text*, which a refresh would run, differs from the user's query in relations
+        or columns; None if not.
+        """
         try:
             rewritten = self._analysed(text)
         except SPARK_ERRORS:
@@ -302,7 +334,9 @@ class LineageReader:
 
 
 def _is_unstable(function: CreatedFunction) -> bool:
-    """Whether a function may give other values for equal arguments; of one in SQL the plan of its body says more."""
+    """Whether a function may give other values for equal arguments;
+    of one in SQL the plan of its body says more.
+    """
     if function.language is FunctionLanguage.SQL:
         return function.deterministic is False
     return function.deterministic is not True

@@ -1,4 +1,6 @@
-"""Expressions of a parsed plan: the stars and subqueries among them, found without calls for each of the others."""
+"""Expressions of a parsed plan: the stars and subqueries among them, found without calls
+for each of the others.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,8 @@ _WITH_PLAN = "org.apache.spark.sql.catalyst.trees.TreePattern.PLAN_EXPRESSION"
 class ParsedExpressions:
     """Finds them in the plans that the parser of *session*, the active one, gives.
 
-    A list may have many thousands of literals: Spark is asked about all of a list at once, and about its parts where that says yes.
+    A list may have many thousands of literals: Spark is asked about all of a list at once,
+    and about its parts where that says yes.
     """
 
     def __init__(self, session: SparkSession) -> None:
@@ -34,7 +37,8 @@ class ParsedExpressions:
         return bool(self._subquery.isInstance(expression))
 
     def found(self, node: Any, *, whole: bool = True) -> Iterator[Any]:
-        """Yield the stars and subqueries in the expressions of a *node* of a plan, outermost and first ones first.
+        """Yield the stars and subqueries in the expressions of a *node* of a plan,
+        outermost and first ones first.
 
         Unless *whole*, an expression of the node that is a star itself is left out.
         """
@@ -50,7 +54,11 @@ class ParsedExpressions:
 
     def _parts(self, node: Any, expressions: Any) -> Iterator[Any]:
         """Yield those *expressions* of a node, a Scala Seq, in which there may be any."""
-        return scala_items(expressions) if node.containsPattern(self._with_plan) else self._with_stars(expressions)
+        return (
+            scala_items(expressions)
+            if node.containsPattern(self._with_plan)
+            else self._with_stars(expressions)
+        )
 
     def _with_stars(self, expressions: Any) -> Iterator[Any]:
         """Yield the items of a Scala Seq that have a star in them, halving it."""

@@ -12,7 +12,8 @@ _SHORT_LISTS = "freshtable.plans.ShortLists"
 
 
 def json_of(session: SparkSession, plan: Any) -> str:
-    """Return the JSON of a plan, in which several IN with short lists, joined by OR, stand for one with a long list.
+    """Return the JSON of a plan, in which several IN with short lists, joined by OR,
+    stand for one with a long list.
 
     Spark takes as long for a long list as the square of its length.
     """

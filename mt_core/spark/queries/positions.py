@@ -28,17 +28,21 @@ _BY_NAME = frozenset(
 
 
 def positional_part(session: SparkSession, text: str) -> str | None:
-    """Return a part of a query that gives other values once a source gets, loses or moves columns, None without one.
+    """Return a part of a query that gives other values once a source gets, loses or moves columns,
+    None without one.
 
-    A star or a table in a set operation is one, and a star below DISTINCT or in a function; a star of a nested query is not,
-    if the query around names its columns. *session* is the active one.
+    A star or a table in a set operation is one, and a star below DISTINCT or in a function;
+    a star of a nested query is not, if the query around names its columns. *session* is the active one.
     """
     walk = _Walk(session, text)
     return next(walk.parts(state_of(session).sqlParser().parsePlan(text), positional=False), None)
 
 
 class _Walk:
-    """Yields the positional parts of a plan. `positional`: what is around takes the columns of the plan by position."""
+    """Yields the positional parts of a plan.
+
+    `positional`: what is around takes the columns of the plan by position.
+    """
 
     def __init__(self, session: SparkSession, text: str) -> None:
         self._expressions, self._text = ParsedExpressions(session), text
@@ -69,7 +73,9 @@ class _Walk:
 
     def _excerpt(self, node: Any) -> str:
         origin = node.origin()
-        return self._text[int(origin.startIndex().get()) : int(origin.stopIndex().get()) + 1][:_EXCERPT_LENGTH]
+        return self._text[int(origin.startIndex().get()) : int(origin.stopIndex().get()) + 1][
+            :_EXCERPT_LENGTH
+        ]
 
 
 def _takes_positions(plan: Any, kind: str, positional: bool) -> bool:

@@ -1,4 +1,6 @@
-"""Relations of a query: the names in its text with their positions, and the relations that its analysed plan reads."""
+"""Relations of a query: the names in its text with their positions, and the relations
+that its analysed plan reads.
+"""
 
 from __future__ import annotations
 
@@ -23,8 +25,9 @@ TABLE_WORD = re.compile(r"\bTABLE(?:\s|/\*.*?\*/|--[^\n]*\n)*$", re.IGNORECASE |
 class RelationName:
     """A relation in a text: `text[start:stop]` is its name.
 
-    `cte`: the name of a WITH query; `aliased`: an alias follows; `travel`: the version in the text (`timestamp` for
-    TIMESTAMP AS OF), None without one; `table_word`: where the word TABLE before the name begins, None without it.
+    `cte`: the name of a WITH query; `aliased`: an alias follows; `travel`: the version in the text
+    (`timestamp` for TIMESTAMP AS OF), None without one; `table_word`: where the word TABLE before the name
+    begins, None without it.
     """
 
     parts: tuple[str, ...]
@@ -56,7 +59,8 @@ class ParsedQuery:
 
 
 def parse(session: SparkSession, text: str, plan: Any = None) -> ParsedQuery:
-    """Return the relations of a query with their positions; *plan* is that of a query that is only a part of *text*.
+    """Return the relations of a query with their positions; *plan* is that of a query
+    that is only a part of *text*.
 
     Raises DefinitionInvalid if the text is a command, Unsupported if it reads a stream.
     """
@@ -66,7 +70,8 @@ def parse(session: SparkSession, text: str, plan: Any = None) -> ParsedQuery:
         raise DefinitionInvalid("The text is not a query; write a SELECT, VALUES, TABLE or WITH … SELECT.")
     if "stream" in found:
         raise Unsupported(
-            f"STREAM {display_name(found['stream'])}: a refresh in FULL mode reads tables, not streams; leave out STREAM."
+            f"STREAM {display_name(found['stream'])}: a refresh in FULL mode reads tables, "
+            "not streams; leave out STREAM."
         )
     relations = (_relation(text, each) for each in found["relations"])
     return ParsedQuery(
@@ -80,14 +85,17 @@ def parse(session: SparkSession, text: str, plan: Any = None) -> ParsedQuery:
 
 def _relation(text: str, found: Mapping[str, Any]) -> RelationName:
     word = TABLE_WORD.search(text[: found["start"]])
-    return RelationName(**{**found, "parts": tuple(found["parts"])}, table_word=None if word is None else word.start())
+    return RelationName(
+        **{**found, "parts": tuple(found["parts"])}, table_word=None if word is None else word.start()
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BaseRelation:
     """A leaf of an analysed plan. `parts` is None for one without a name (files by path).
 
-    `table` is Iceberg's, if it is one, and `columns` the names of its columns by the ids of their attributes in the plan.
+    `table` is Iceberg's, if it is one, and `columns` the names of its columns by the ids of their
+    attributes in the plan.
     """
 
     parts: tuple[str, ...] | None
@@ -112,6 +120,8 @@ def base_relations(session: SparkSession, analysed: Any) -> tuple[BaseRelation, 
 
 
 def identifier_fields(frame: DataFrame) -> tuple[str, ...]:
-    """Return the identifier fields of the Iceberg table that *frame* is, in the order of its columns; none of anything else."""
+    """Return the identifier fields of the Iceberg table that *frame* is, in the order of its columns;
+    none of anything else.
+    """
     keys = json.loads(own_class(frame.sparkSession, _BASES).identifierFields(frame._jdf))
     return tuple(column for column in frame.columns if column in keys)

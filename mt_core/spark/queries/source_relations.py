@@ -1,8 +1,10 @@
-"""Source relations: a table at one of its snapshots as a relation in SQL that has the columns of the table now.
+"""Source relations: a table at one of its snapshots as a relation in SQL that has the columns
+of the table now.
 
-`VERSION AS OF` reads a snapshot with the columns that the table had then. Iceberg tells columns by their ids, so that each column
-of now is found in a snapshot whatever it was called, wherever it stood and whichever narrower type it had; one that came later is
-NULL. A table without a snapshot is a version of its own: it has no rows.
+`VERSION AS OF` reads a snapshot with the columns that the table had then. Iceberg tells columns by their
+ids, so that each column of now is found in a snapshot whatever it was called, wherever it stood and
+whichever narrower type it had; one that came later is NULL. A table without a snapshot is a version of
+its own: it has no rows.
 """
 
 from __future__ import annotations

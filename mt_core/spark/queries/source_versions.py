@@ -60,7 +60,8 @@ class SourceVersions:
         self._contexts = contexts
         self._lock = threading.Lock()
         self._lineages: OrderedDict[_Key, Lineage] = OrderedDict()
-        # Whether queries can stand in for the tables of a text; two threads may both find it missing, and write the same.
+        # Whether queries can stand in for the tables of a text; two threads may both find it missing,
+        # and write the same.
         self._replaceable: WeakKeyDictionary[Lineage, bool] = WeakKeyDictionary()
         # For the one thread that looks.
         self._glances = Glances()
@@ -84,28 +85,45 @@ class SourceVersions:
         raise EngineError("The sources of the query change faster than they can be read; try again later.")
 
     def look(self, queries: Sequence[Query]) -> list[str | UnreadSources | None]:
-        """Return for each query a text that changes when its sources or views do; None if they change without a version."""
+        """Return for each query a text that changes when its sources or views do;
+        None if they change without a version.
+        """
         known = self._glance(queries)
         # All that other threads work on, taken together, holds the others up for so long.
         until = time.monotonic() + WAIT_MS / 1000
         return [self._look(query, known, until) for query in queries]
 
     def _glance(self, queries: Sequence[Query]) -> dict[str, str | UnreadSources]:
-        """Return the snapshots of the sources of queries that were looked at before, as far as no other thread works on them."""
+        """Return the snapshots of the sources of queries that were looked at before,
+        as far as no other thread works on them.
+        """
         with self._lock:
-            lineages = [lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None]
+            lineages = [
+                lineage for query in queries if (lineage := self._lineages.get(self._key(query))) is not None
+            ]
         tables, moving = dict[str, Any](), dict[str, Source]()
         with ExitStack() as stack:
             for lineage in lineages:
-                new = [source for source in lineage.sources if source.name not in tables and source.name not in moving]
-                if new and all(source.table is not None for source in new) and lineage.lock.acquire(blocking=False):
+                new = [
+                    source
+                    for source in lineage.sources
+                    if source.name not in tables and source.name not in moving
+                ]
+                if (
+                    new
+                    and all(source.table is not None for source in new)
+                    and lineage.lock.acquire(blocking=False)
+                ):
                     stack.callback(lineage.lock.release)
                     moving |= {source.name: source for source in new if source.name in lineage.moving}
-                    tables |= {source.name: source.table for source in new if source.name not in lineage.moving}
+                    tables |= {
+                        source.name: source.table for source in new if source.name not in lineage.moving
+                    }
             try:
                 return self._glances.snapshots(self._driver.session, tables) | self._moving_versions(moving)
             except SPARK_ERRORS:
-                # A table is none that commits, or Spark has none of our classes: to look at each by itself finds out which.
+                # A table is none that commits, or Spark has none of our classes:
+                # to look at each by itself finds out which.
                 return {}
 
     def _moving_versions(self, sources: Mapping[str, Source]) -> dict[str, str | UnreadSources]:
@@ -117,7 +135,9 @@ class SourceVersions:
             for (name, source), failed in zip(sources.items(), outcomes, strict=True)
         }
 
-    def _look(self, query: Query, known: dict[str, str | UnreadSources], until: float) -> str | UnreadSources | None:
+    def _look(
+        self, query: Query, known: dict[str, str | UnreadSources], until: float
+    ) -> str | UnreadSources | None:
         """Return what one query would read, as far as it is not *known* from another query that reads it."""
         try:
             lineage = self.lineage(query)
@@ -139,7 +159,9 @@ class SourceVersions:
         return json.dumps({name: known[name] for name in names}, sort_keys=True)
 
     def _snapshot(self, source: Source, lineage: Lineage, until: float) -> str | UnreadSources:
-        """Return the current snapshot of a source, or why it could not be read; another thread may wait for its answer."""
+        """Return the current snapshot of a source, or why it could not be read;
+        another thread may wait for its answer.
+        """
         if not lineage.lock.acquire(timeout=max(0.0, until - time.monotonic())):
             return UnreadSources(reason="")
         try:
@@ -153,7 +175,9 @@ class SourceVersions:
             lineage.lock.release()
 
     def _unread(self, query: Query, source: str, unread: UnreadSources) -> UnreadSources:
-        """Return why *source* was not read; one that failed may have been recreated, which the next analysis finds out."""
+        """Return why *source* was not read; one that failed may have been recreated,
+        which the next analysis finds out.
+        """
         if not unread.reason:
             return unread
         if NO_ANSWER not in unread.reason:
@@ -164,7 +188,9 @@ class SourceVersions:
         with self._lock:
             self._lineages.pop(self._key(query), None)
 
-    def _look_at_definitions(self, query: Query, lineage: Lineage, known: dict[str, str | UnreadSources]) -> list[str]:
+    def _look_at_definitions(
+        self, query: Query, lineage: Lineage, known: dict[str, str | UnreadSources]
+    ) -> list[str]:
         """Return the names of the views and functions, whose hashes are *known* afterwards."""
         session = self._contexts.session(query)
         with active_session(session):
@@ -175,7 +201,9 @@ class SourceVersions:
                     known[display_name(view.parts)] = "" if current is None else current.digest
             for parts in lineage.functions:
                 known[display_name(parts)] = names.function_digest(parts)
-        return [display_name(parts) for parts in (*(view.parts for view in lineage.views), *lineage.functions)]
+        return [
+            display_name(parts) for parts in (*(view.parts for view in lineage.views), *lineage.functions)
+        ]
 
     def pinned_text(self, query: Query, vector: SourceVector) -> str:
         """Return the query at exactly the versions of *vector*; the user's text if it cannot be pinned."""
@@ -184,7 +212,8 @@ class SourceVersions:
         lineage = self.lineage(query)
         versions = {source.name: source.version or {} for source in vector.sources}
         if not agrees(lineage, versions):
-            # A view, a function or a schema changed after the vector was read: the text has to be that of the vector.
+            # A view, a function or a schema changed after the vector was read:
+            # the text has to be that of the vector.
             raise SourcesChanged(
                 "A view, function or table of the query changed while the refresh was starting; run it again."
             )
@@ -206,11 +235,15 @@ class SourceVersions:
     def _relation(self, session: Any, lineage: Lineage, source: Source, pin: str) -> str:
         relation = relation_at(session, lineage, source, pin)
         if relation is None:
-            raise SourcesChanged(f"The columns of {source.name} changed while the refresh was starting; run it again.")
+            raise SourcesChanged(
+                f"The columns of {source.name} changed while the refresh was starting; run it again."
+            )
         return relation
 
     def _can_replace(self, session: Any, lineage: Lineage) -> bool:
-        """Return whether the query gives the same columns with queries in place of its tables: qualified ones may not be found."""
+        """Return whether the query gives the same columns with queries in place of its tables:
+        qualified ones may not be found.
+        """
         found = self._replaceable.get(lineage)
         if found is None:
             tables = [source for source in lineage.sources if source.travel is None]
@@ -228,7 +261,8 @@ class SourceVersions:
         return found
 
     def lost(self, query: Query, vector: SourceVector) -> str | None:
-        """Return a source of which the version that *vector* pins cannot be read any more: it was dropped, or the version expired.
+        """Return a source of which the version that *vector* pins cannot be read any more:
+        it was dropped, or the version expired.
 
         None: there is none.
         """
@@ -239,7 +273,11 @@ class SourceVersions:
                 for source in lineage.sources:
                     version = versions.get(source.name, {})
                     pin = pin_of(version)
-                    if source.table is not None and pin is not None and _is_lost(source, version["uuid"], pin):
+                    if (
+                        source.table is not None
+                        and pin is not None
+                        and _is_lost(source, version["uuid"], pin)
+                    ):
                         return source.name
         except SPARK_ERRORS as cause:
             raise translate(cause) from cause
@@ -267,7 +305,8 @@ class SourceVersions:
         return (self._driver.generation, query.text, query.catalog, query.namespace, query.zone, settings)
 
     def _refresh(self, lineage: Lineage) -> dict[str, dict[str, Any]]:
-        """Bring the sources to their current metadata, and return their versions there, by the names of the sources.
+        """Bring the sources to their current metadata, and return their versions there,
+        by the names of the sources.
 
         Raises EngineError if one does not answer, _Outdated if it fails.
         """
@@ -281,8 +320,8 @@ class SourceVersions:
                 if outcome.reason and NO_ANSWER not in outcome.reason:
                     raise _Outdated
                 raise EngineError(
-                    f"Table {source.name} has not answered for {LIMIT_MS // 1000} seconds; check the database of its "
-                    "catalog, and the store of its files.",
+                    f"Table {source.name} has not answered for {LIMIT_MS // 1000} seconds; "
+                    "check the database of its catalog, and the store of its files.",
                     table=source.name,
                 )
             found[source.name] = json.loads(outcome)
@@ -385,7 +424,9 @@ def agrees(lineage: Lineage, versions: Mapping[str, Mapping[str, Any]]) -> bool:
 
 
 def _read_of(version: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the table of a version and what the query read of it; a release that did not record columns needs all the same."""
+    """Return the table of a version and what the query read of it;
+    a release that did not record columns needs all the same.
+    """
     return version.get("uuid"), version.get(COLUMNS, version.get(SCHEMA))
 
 
@@ -395,14 +436,18 @@ def _read_of_lineage(lineage: Lineage, name: str, version: Mapping[str, Any]) ->
 
 
 def pin_of(version: Mapping[str, Any]) -> str | None:
-    """Return the snapshot that a version of a source names, EMPTY for a table without one; None if it names none to pin."""
+    """Return the snapshot that a version of a source names, EMPTY for a table without one;
+    None if it names none to pin.
+    """
     if PIN in version:
         return str(version[PIN])
     return EMPTY if "uuid" in version and version["snapshot"] is None else None
 
 
 def pins(vector: SourceVector) -> dict[str, str]:
-    """Return the snapshot that a vector names for each of its sources that has versions, EMPTY for a table without one."""
+    """Return the snapshot that a vector names for each of its sources that has versions,
+    EMPTY for a table without one.
+    """
     found = {each.name: pin_of(each.version or {}) for each in vector.sources}
     return {name: pin for name, pin in found.items() if pin is not None}
 
@@ -426,7 +471,8 @@ def _keeps_rows(snapshot: Mapping[str, Any]) -> bool:
 
 
 def _last_row_change(session: SparkSession, table: Any, snapshot: dict[str, Any]) -> dict[str, Any]:
-    """Return the snapshot, up to *snapshot*, that last changed rows: compaction and a refresh without rows keep them.
+    """Return the snapshot, up to *snapshot*, that last changed rows:
+    compaction and a refresh without rows keep them.
 
     Snapshots are in the form that Iceberg stores them in.
     """

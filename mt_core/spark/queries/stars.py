@@ -1,7 +1,9 @@
-"""Stars of a query: each `*`, and each `TABLE t`, written out as the columns that it means when the query is created.
+"""Stars of a query: each `*`, and each `TABLE t`, written out as the columns that it means
+when the query is created.
 
-Pipe syntax has stars that no text shows: `FROM t |> WHERE a > 0` gives all columns of t, and `|> EXTEND`, `|> SET` and `|> DROP`
-take all columns of what is before them. There a subquery with the columns that t has now takes the place of t.
+Pipe syntax has stars that no text shows: `FROM t |> WHERE a > 0` gives all columns of t, and `|> EXTEND`,
+`|> SET` and `|> DROP` take all columns of what is before them. There a subquery with the columns that t has
+now takes the place of t.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ _PIPE = "|>"
 _SET_OPERATIONS = frozenset({"Except", "Intersect", "Union"})
 
 Scope = tuple[tuple[Any, int], ...]
-"""The WITH clauses around a part of a query, outermost first, each with how many of its queries that part can name."""
+"""The WITH clauses around a part of a query, outermost first, each with how many of its queries
+that part can name.
+"""
 
 
 class StarWriter:
@@ -37,15 +41,22 @@ class StarWriter:
         self._edits: list[tuple[int, int, str]] = []
 
     def written_out(self) -> str:
-        """Return the text without stars; raises DefinitionInvalid for one that no list of columns can replace exactly."""
+        """Return the text without stars; raises DefinitionInvalid for one that no list of columns
+        can replace exactly.
+        """
         self._plan(state_of(self._session).sqlParser().parsePlan(self._text), (), exposed=True)
         text = self._text
         for start, stop, columns in sorted(set(self._edits), reverse=True):
             text = f"{text[:start]}{columns}{text[stop:]}"
         return text
 
-    def _plan(self, plan: Any, scope: Scope, *, exposed: bool, exists: bool = False, aliased: bool = False) -> None:
-        """Replace the stars in a plan. It is *exposed* if no list of columns above it says which of its columns the query gives."""
+    def _plan(
+        self, plan: Any, scope: Scope, *, exposed: bool, exists: bool = False, aliased: bool = False
+    ) -> None:
+        """Replace the stars in a plan.
+
+        It is *exposed* if no list of columns above it says which of its columns the query gives.
+        """
         kind, below = class_name(plan), exposed
         match kind:
             case "UnresolvedWith":
@@ -69,7 +80,11 @@ class StarWriter:
             case _:
                 # Whether EXISTS finds a row does not depend on the columns of its rows.
                 hides_star = self._selected(plan, scope, ignored=exists and kind == "Project")
-                below = hides_star or kind in _SET_OPERATIONS or (exposed and kind not in ("Aggregate", "Project"))
+                below = (
+                    hides_star
+                    or kind in _SET_OPERATIONS
+                    or (exposed and kind not in ("Aggregate", "Project"))
+                )
         for child in scala_items(plan.children()):
             self._plan(child, scope, exposed=below, aliased=kind == "SubqueryAlias")
 
@@ -87,7 +102,8 @@ class StarWriter:
         self._edits.append((start, stop, f"(SELECT {columns} FROM {self._text[start:stop]}){alias}"))
 
     def _selected(self, plan: Any, scope: Scope, *, ignored: bool) -> bool:
-        """Replace the stars in the expressions of a node, but those of an *ignored* one, and those in its subqueries.
+        """Replace the stars in the expressions of a node, but those of an *ignored* one,
+        and those in its subqueries.
 
         Returns whether the node has a star that the text does not show.
         """
@@ -123,7 +139,9 @@ class StarWriter:
         return self._sql_names(analysed.output(), analysed, relation)
 
     def _sql_names(self, columns: Any, below: Any, origin: Any, prefix: tuple[str, ...] = ()) -> str:
-        """Return a list of names that mean exactly *columns* above *below*; raises DefinitionInvalid if there is none."""
+        """Return a list of names that mean exactly *columns* above *below*;
+        raises DefinitionInvalid if there is none.
+        """
         names: list[str] = []
         for column in scala_items(columns):
             name, qualifier = str(column.name()), [str(part) for part in scala_items(column.qualifier())]
@@ -164,8 +182,8 @@ class StarWriter:
         start, stop = _span(origin)
         excerpt = " ".join(self._text[start:stop].split())[:_EXCERPT_LENGTH]
         return DefinitionInvalid(
-            f"{excerpt} of the query cannot be written out as columns, and would mean others once a source changes its "
-            "columns; name the columns in its place."
+            f"{excerpt} of the query cannot be written out as columns, and would mean others once a source "
+            "changes its columns; name the columns in its place."
         )
 
 

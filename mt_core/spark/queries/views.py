@@ -84,14 +84,16 @@ class Names:
         return _view(parts, self._java.view(self._session._jsparkSession, json.dumps(parts)))
 
     def temporary_view(self, name: str) -> View | None:
-        """Return the temporary view of that name, None for the name of anything else, and of a view without a query."""
+        """Return the temporary view of that name, None for the name of anything else,
+        and of a view without a query.
+        """
         return _view((name,), self._java.temporaryView(self._session._jsparkSession, name))
 
     def relations(self, namespace: Sequence[str]) -> list[str]:
         """Return the tables and views of *namespace*, empty: of the current one, and the temporary views.
 
-        A catalog without views gives its tables alone. Raises Spark's error if there is no such namespace, or there are no
-        tables in such a catalog.
+        A catalog without views gives its tables alone. Raises Spark's error if there is no such namespace,
+        or there are no tables in such a catalog.
         """
         catalog, levels = self.current() if not namespace else self._split(tuple(namespace))
         names: list[str] = json.loads(
@@ -112,7 +114,9 @@ class Names:
         return bool(self._java.tableExists(self._session._jsparkSession, json.dumps(parts)))
 
     def function(self, parts: tuple[str, ...]) -> tuple[str, ...] | None:
-        """Return the full name of a function that is not built in, one part for one of all sessions; None for one of Spark's."""
+        """Return the full name of a function that is not built in, one part for one of all sessions;
+        None for one of Spark's.
+        """
         catalog, namespace = self.current()
         if len(parts) == 1:
             if parts[0].lower() in functions_of(self._session):
@@ -120,11 +124,14 @@ class Names:
             is_built_in = bool(self._java.isBuiltIn(self._session._jsparkSession, parts[0]))
             return None if is_built_in else (catalog, *namespace, *parts)
         qualified = self.qualify(parts, catalog, namespace)
-        # Iceberg's catalogs bring functions such as bucket() in the namespace system; `system.builtin` is Spark's own.
+        # Iceberg's catalogs bring functions such as bucket() in the namespace system;
+        # `system.builtin` is Spark's own.
         return None if qualified[-2].lower() in {"system", "builtin"} else qualified
 
     def function_digest(self, parts: tuple[str, ...]) -> str:
-        """Return a hash of a function's class, resources and text, if Spark's own catalog has it; otherwise of its name."""
+        """Return a hash of a function's class, resources and text, if Spark's own catalog has it;
+        otherwise of its name.
+        """
         text = ".".join(parts)
         if len(parts) == 1:
             created = functions_of(self._session).get(parts[0])
@@ -139,7 +146,9 @@ def _view(parts: tuple[str, ...], facts: str | None) -> View | None:
         return None
     found = json.loads(facts)
     # Spark keeps no catalog of a view that an old release created.
-    catalog, *namespace = (parts[:-1] or ("",)) if found["catalog"] is None else (found["catalog"], *found["namespace"])
+    catalog, *namespace = (
+        (parts[:-1] or ("",)) if found["catalog"] is None else (found["catalog"], *found["namespace"])
+    )
     return View(
         parts=parts,
         text=found["text"],

@@ -11,12 +11,16 @@ from mt_core.base.tokens import Token, significant, skip_brackets
 from mt_core.spark.queries.relations import ParsedQuery, RelationName
 
 LONGEST = 200_000
-"""Characters of a text up to which it is written anew: WITH queries that read each other several times multiply."""
+"""Characters of a text up to which it is written anew: WITH queries that read each other
+several times multiply.
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WithQuery:
-    """A query `text[begin:end]` with the name by which others read it, and its list of columns in brackets, if it has one."""
+    """A query `text[begin:end]` with the name by which others read it, and its list of columns in brackets,
+    if it has one.
+    """
 
     name: str
     columns: str
@@ -29,7 +33,8 @@ class _TooLong(Exception):
 
 
 def inlined(parsed: ParsedQuery) -> str | None:
-    """Return the text of a query with its WITH queries in place of their names; None unless it reads one several times.
+    """Return the text of a query with its WITH queries in place of their names;
+    None unless it reads one several times.
 
     Of a query with WITH in another place than its beginning, the result is None too.
     """
@@ -44,7 +49,9 @@ def inlined(parsed: ParsedQuery) -> str | None:
 
 
 def _parts(text: str) -> Iterator[_WithQuery]:
-    """Yield the WITH queries at the beginning of a text, and the query that follows them; RECURSIVE ones are none."""
+    """Yield the WITH queries at the beginning of a text, and the query that follows them;
+    RECURSIVE ones are none.
+    """
     token = _token(text, 0)
     if token.keyword != "WITH" or _token(text, token.end).keyword == "RECURSIVE":
         yield _WithQuery(name="", columns="", begin=0, end=len(text))
@@ -93,7 +100,9 @@ class _Inlining:
     def _subquery(self, relation: RelationName) -> str:
         name = relation.parts[0]
         query = next(
-            each for each in reversed(self._queries) if each.name == name.lower() and each.end < relation.start
+            each
+            for each in reversed(self._queries)
+            if each.name == name.lower() and each.end < relation.start
         )
         # On a line of its own: the text may end with a comment.
         text = f"({self.text(query.begin, query.end)}\n)"

@@ -1,4 +1,6 @@
-"""Comparisons of the rows that a table stores with those of its query at fixed versions, as multisets, in one pass over each."""
+"""Comparisons of the rows that a table stores with those of its query at fixed versions, as multisets,
+in one pass over each.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,8 @@ _ABSOLUTE = 1e-12
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns of a table as a comparison takes them: compared exactly, within a tolerance, or left out with the reason.
+    """The columns of a table as a comparison takes them: compared exactly, within a tolerance,
+    or left out with the reason.
 
     `keys` are exact ones, which give a row its bucket.
     """
@@ -71,8 +74,8 @@ class Comparisons(RowComparison):
                     return _compared(session, comparison, self._spark.versions.pinned_text(query, vector))
         except SourcesChanged as cause:
             raise Incomparable(
-                f"{comparison.table} cannot be compared with its query: a view or the columns of a source changed since its "
-                f"last refresh; {_way_out(comparison)}",
+                f"{comparison.table} cannot be compared with its query: "
+                f"a view or the columns of a source changed since its last refresh; {_way_out(comparison)}",
                 table=str(comparison.table),
             ) from cause
         except QueryFailed as cause:
@@ -83,22 +86,27 @@ class Comparisons(RowComparison):
         lost = self._spark.versions.lost(comparison.query, comparison.vector)
         if lost is not None:
             raise Incomparable(
-                f"{comparison.table} cannot be compared with its query: the version of {lost} that its last refresh has read "
-                f"expired, or {lost} was dropped; {_way_out(comparison)}",
+                f"{comparison.table} cannot be compared with its query: the version of {lost} that its last "
+                f"refresh has read expired, or {lost} was dropped; {_way_out(comparison)}",
                 table=str(comparison.table),
                 source=lost,
             )
 
 
 def _way_out(comparison: Comparison) -> str:
-    return f"ALTER MATERIALIZED TABLE {comparison.table} REFRESH computes all rows at versions that are there."
+    return (
+        f"ALTER MATERIALIZED TABLE {comparison.table} REFRESH computes all rows at versions that are there."
+    )
 
 
 def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compared:
     query_rows = session.sql(text)
     columns = _columns_of(query_rows, comparison, text)
     names = [column.name for column in comparison.columns]
-    table = f"SELECT {', '.join(map(quote, names))} FROM {comparison.table.sql} VERSION AS OF {comparison.snapshot_id}"
+    table = (
+        f"SELECT {', '.join(map(quote, names))} "
+        f"FROM {comparison.table.sql} VERSION AS OF {comparison.snapshot_id}"
+    )
     stored = _part_of(session.sql(table), comparison, columns)
     cast = [f.col(quote(each.name)).cast(each.type).alias(each.name) for each in comparison.columns]
     queried = _part_of(shaped(query_rows, comparison).select(*cast), comparison, columns)
@@ -136,11 +144,13 @@ def _compared(session: SparkSession, comparison: Comparison, text: str) -> Compa
     )
 
 
-# -------------------------------------------------------------------------------------------------------------- columns
+# ---------------------------------------------------------------------------------------------------- columns
 
 
 def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
-    """Return how each column of the table is compared; raises Incomparable if not even the number of rows is certain."""
+    """Return how each column of the table is compared; raises Incomparable if not even the number
+    of rows is certain.
+    """
     plan, subqueries = plan_of(rows)
     unstable, declared = unstable_literal(text), deterministic_functions(rows.sparkSession)
     for each in (plan, *subqueries):
@@ -156,7 +166,9 @@ def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
             table=str(comparison.table),
         )
     names = [stored[name.lower()].name for name in rows.columns]
-    left_out = {name: reason for name, reason in zip(names, certainty.columns, strict=True) if reason is not None}
+    left_out = {
+        name: reason for name, reason in zip(names, certainty.columns, strict=True) if reason is not None
+    }
     left_out |= {
         column.name: f"values of type {column.type} cannot be compared"
         for column in comparison.columns
@@ -166,7 +178,9 @@ def _columns_of(rows: DataFrame, comparison: Comparison, text: str) -> _Columns:
     # A grouping key is copied from a source, so that its digits are certain.
     grouping = {names[position] for position in keys} if len(keys) < len(names) else set[str]()
     floating = {name for name, each in zip(names, types, strict=True) if _is_floating(each)}
-    exact = tuple(name for name in names if name not in left_out and (name not in floating or name in grouping))
+    exact = tuple(
+        name for name in names if name not in left_out and (name not in floating or name in grouping)
+    )
     hashed = tuple(name for name in exact if name not in floating)
     return _Columns(
         exact=exact,
@@ -190,7 +204,9 @@ def _is_floating(data_type: spark.DataType) -> bool:
 
 def _part_of(rows: DataFrame, comparison: Comparison, columns: _Columns) -> DataFrame:
     """Return those of *rows* that the comparison is about."""
-    inside, outside = (predicate_of(scope, comparison.columns) for scope in (comparison.scope, comparison.besides))
+    inside, outside = (
+        predicate_of(scope, comparison.columns) for scope in (comparison.scope, comparison.besides)
+    )
     if inside is not None:
         rows = rows.filter(inside)
     if outside is not None and comparison.besides.specs:
@@ -210,7 +226,7 @@ def _hash(names: Sequence[str]) -> SparkColumn:
     return f.xxhash64(*map(quote, names)) if names else f.lit(0).cast("bigint")
 
 
-# --------------------------------------------------------------------------------------------------------------- compare
+# ---------------------------------------------------------------------------------------------------- compare
 
 
 def _different_buckets(stored: DataFrame, queried: DataFrame, columns: _Columns) -> int:
@@ -241,13 +257,16 @@ def _differences(stored: DataFrame, queried: DataFrame, columns: _Columns, numbe
     Column *number* has how many more the table has of a row than the query.
     """
     names = list(map(quote, columns.compared))
-    signed = stored.select(*names, f.lit(1).alias(number)).unionAll(queried.select(*names, f.lit(-1).alias(number)))
+    signed = stored.select(*names, f.lit(1).alias(number)).unionAll(
+        queried.select(*names, f.lit(-1).alias(number))
+    )
     net = computed(signed.groupBy(*names).agg(f.sum(number).alias(number)).where(f.col(number) != 0))
     return computed(_without_close(net, columns, number)) if columns.floating else net
 
 
 def _without_close(net: DataFrame, columns: _Columns, number: str) -> DataFrame:
-    """Return *net*, of which no two rows are equal, without pairs of both signs that differ only within the tolerance.
+    """Return *net*, of which no two rows are equal, without pairs of both signs that differ only
+    within the tolerance.
 
     Rows that agree in all exact columns are paired in the order of their floating ones.
     """
@@ -301,4 +320,6 @@ def _row_set(answer: DataFrame, *, empty: bool) -> RowSet:
     form = ResultForm(answer.schema)
     if empty:
         return RowSet(columns=form.columns, rows=[])
-    return RowSet(columns=form.columns, rows=form.rows(arrow_frame(answer).toArrow().cast(form.schema).to_batches()))
+    return RowSet(
+        columns=form.columns, rows=form.rows(arrow_frame(answer).toArrow().cast(form.schema).to_batches())
+    )

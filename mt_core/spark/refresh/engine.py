@@ -67,7 +67,9 @@ class _Catalogs(CatalogLookup):
 
     def namespace_exists(self, catalog: str, namespace: Namespace) -> bool:
         with self._spark.working() as session:
-            return bool(self._spark.catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace)))
+            return bool(
+                self._spark.catalogs.plugin(catalog).namespaceExists(java_strings(session, namespace))
+            )
 
     def relation_exists(self, identifier: TableIdentifier) -> bool:
         with self._spark.working() as session:
@@ -88,7 +90,9 @@ class _Queries(QueryAnalysis):
         except QueryFailed as cause:
             if cause.error_class not in _SESSION_BOUND:
                 raise
-            raise cause.reworded(f"{cause.message} {OWN_SESSION}", line=cause.line, position=cause.position) from cause
+            raise cause.reworded(
+                f"{cause.message} {OWN_SESSION}", line=cause.line, position=cause.position
+            ) from cause
 
     def check_columns(self, identifier: TableIdentifier, columns: Sequence[Column]) -> tuple[Column, ...]:
         with self._spark.working() as session:
@@ -99,7 +103,9 @@ class _Queries(QueryAnalysis):
             for source, target in zip(produced, declared, strict=True):
                 check_assignable(session, source, target)
 
-    def partition_values(self, query: Query, identifier: TableIdentifier, column: str) -> frozenset[str | None]:
+    def partition_values(
+        self, query: Query, identifier: TableIdentifier, column: str
+    ) -> frozenset[str | None]:
         with self._spark.driver.run_tagged(uuid4().hex, REFRESH_POOL, f"partitions of {identifier}"):
             session = self._spark.queries.session(query)
             with active_session(session):

@@ -26,12 +26,15 @@ _DELETED = 2
 _TARGET_BYTES = "write.target-file-size-bytes"
 _BY_KEY = 2
 _NUMBERED_AS_BEFORE = "use-starting-sequence-number"
-# With a sequence number of their own the new files are newer than all delete files: nothing is committed in between.
+# With a sequence number of their own the new files are newer than all delete files:
+# nothing is committed in between.
 _REWRITE = {"min-input-files": "2", "delete-file-threshold": "1", _NUMBERED_AS_BEFORE: "false"}
 
 
 class Housekeeping(TableHousekeeping):
-    """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be called at any time."""
+    """Works on tables that the caller has claimed; `has_expired`, `fragments` and `rewrite_files` may be
+    called at any time.
+    """
 
     def __init__(self, spark: SparkContexts) -> None:
         self._spark = spark
@@ -48,7 +51,8 @@ class Housekeeping(TableHousekeeping):
             if all(each is None or each.timestampMillis() >= limit for each in kept):
                 expiry.expireOlderThan(limit).retainLast(1).commit()
                 return
-            # By age they would go with the others. To name those makes Iceberg look through all manifests for files to delete.
+            # By age they would go with the others. To name those makes Iceberg look through all manifests
+            # for files to delete.
             for snapshot_id in _old_snapshots(table, older_than).difference(keep):
                 expiry.expireSnapshotId(int(snapshot_id))
             expiry.expireOlderThan(0).commit()
@@ -80,21 +84,31 @@ class Housekeeping(TableHousekeeping):
             )
             places = [(row[1], row[2], row[3]) for row in counted.collect()]
         # A delete file that is older than all data files of its partition applies to none, and stays.
-        deletes = [each for _, oldest, found in places if oldest is not None for each in found if each >= oldest]
-        return Fragments(small_files=sum(max(small - 1, 0) for small, _, _ in places), delete_files=len(deletes))
+        deletes = [
+            each for _, oldest, found in places if oldest is not None for each in found if each >= oldest
+        ]
+        return Fragments(
+            small_files=sum(max(small - 1, 0) for small, _, _ in places), delete_files=len(deletes)
+        )
 
     def rewrite_files(self, rewrite: Rewrite) -> Staged:
         description = f"compaction of {rewrite.table}"
-        with self._spark.driver.run_tagged(rewrite.job_id, REFRESH_POOL, description), self._spark.working() as session:
+        with (
+            self._spark.driver.run_tagged(rewrite.job_id, REFRESH_POOL, description),
+            self._spark.working() as session,
+        ):
             table = self._spark.catalogs.load_table(rewrite.table)
             if table.refs().get(rewrite.branch) is None:
                 raise _branch_lost(rewrite)
             actions = static_member(session, "org.apache.iceberg.spark.actions.SparkActions.get")
             action = actions(session._jsparkSession).rewriteDataFiles(table).toBranch(rewrite.branch)
-            options = _REWRITE | {"min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))}
+            options = _REWRITE | {
+                "min-file-size-bytes": str(_small_bytes(text_map(session, table.properties())))
+            }
             summary = text_map(session, table.snapshot(rewrite.branch).summary())
             if int(summary.get("total-equality-deletes") or 0):
-                # Batches beside this delete by keys, which has to apply to the new files as to those of which they have the rows.
+                # Batches beside this delete by keys, which has to apply to the new files
+                # as to those of which they have the rows.
                 options[_NUMBERED_AS_BEFORE] = "true"
             for key, value in options.items():
                 action = action.option(key, value)
@@ -103,7 +117,11 @@ class Housekeeping(TableHousekeeping):
             action.execute()
             table.refresh()
             written = table.snapshot(rewrite.branch)
-            idle = _idle_deletes(session, table, written, rewrite) if options[_NUMBERED_AS_BEFORE] == "true" else ()
+            idle = (
+                _idle_deletes(session, table, written, rewrite)
+                if options[_NUMBERED_AS_BEFORE] == "true"
+                else ()
+            )
             if idle:
                 table.manageSnapshots().replaceBranch(rewrite.branch, written.parentId()).commit()
                 _commit_again(session, table, rewrite, written, idle)
@@ -120,7 +138,9 @@ class Housekeeping(TableHousekeeping):
 
 
 def _idle_deletes(session: SparkSession, table: Any, snapshot: Any, rewrite: Rewrite) -> list[Any]:
-    """Return the files of a snapshot that delete by keys, and are older than all files that they could apply to."""
+    """Return the files of a snapshot that delete by keys, and are older than all files
+    that they could apply to.
+    """
     entries = session.sql(f"SELECT * FROM {rewrite.table.sql}.entries VERSION AS OF {snapshot.snapshotId()}")
     named = entries.where(col("status") != _DELETED).select("sequence_number", "data_file.*")
     places = Window.partitionBy("partition" if "partition" in named.columns else "spec_id")
@@ -165,11 +185,15 @@ def _head(catalogs: Catalogs, rewrite: Rewrite) -> Staged:
 
 
 def _branch_lost(rewrite: Rewrite) -> EngineError:
-    return EngineError(f"{rewrite.table} has no branch {rewrite.branch} any more: a refresh has opened the table.")
+    return EngineError(
+        f"{rewrite.table} has no branch {rewrite.branch} any more: a refresh has opened the table."
+    )
 
 
 def _old_snapshots(table: Any, older_than: datetime) -> set[str]:
-    """Return the snapshots of Iceberg's *table* from before *older_than*, but main and those that a branch or tag names."""
+    """Return the snapshots of Iceberg's *table* from before *older_than*, but main and those
+    that a branch or tag names.
+    """
     named = {str(ref.snapshotId()) for ref in table.refs().values()}
     limit = _millis(older_than)
     return {str(each.snapshotId()) for each in table.snapshots() if each.timestampMillis() < limit} - named

@@ -21,7 +21,8 @@ class MetadataStore(TableMetadata):
 
     def load(self, identifier: TableIdentifier) -> StorageMetadata:
         with self._spark.working() as session:
-            # Each read has a table object of its own: the refresh of another reader must not move the base of this one.
+            # Each read has a table object of its own: the refresh of another reader must not move
+            # the base of this one.
             return metadata_of(session, self._spark.catalogs.load_table(identifier))
 
     def swap(self, identifier: TableIdentifier, metadata: StorageMetadata, change: MetadataChange) -> None:

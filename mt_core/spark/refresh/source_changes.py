@@ -1,4 +1,6 @@
-"""Source changes: what the snapshot logs of a query's sources say of the time between two vectors, without a Spark job."""
+"""Source changes: what the snapshot logs of a query's sources say of the time between two vectors,
+without a Spark job.
+"""
 
 from __future__ import annotations
 
@@ -111,7 +113,9 @@ class SourceLogs(ChangeReader):
         return shape
 
     def _change(self, lineage: Lineage, source: Source, old: str, new: str) -> tuple[SourceChange, int]:
-        """Return what happened to a source between two of its versions, and its size in bytes at the newer one."""
+        """Return what happened to a source between two of its versions, and its size in bytes
+        at the newer one.
+        """
         if old == new:
             return SourceChange(kind=ChangeKind.NOTHING), self._size(source, new)
         if new == EMPTY:
@@ -179,7 +183,9 @@ def _commit(snapshot: Mapping[str, Any]) -> Commit:
         parent_id=None if parent is None else str(parent),
         operation=str(summary.pop("operation", "")),
         summary=summary,
-        at=datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, UTC) if "timestamp-ms" in snapshot else None,
+        at=datetime.fromtimestamp(snapshot["timestamp-ms"] / 1000, UTC)
+        if "timestamp-ms" in snapshot
+        else None,
     )
 
 
@@ -194,7 +200,9 @@ def _lasting_obstacle(lineage: Lineage) -> str | None:
     unversioned = [*(source.name for source in lineage.sources if source.table is None), *lineage.unnamed]
     if unversioned:
         return _unversioned(unversioned[0])
-    moving = (each for each in lineage.sources if each.name in lineage.moving and not (each.travel or "").isdigit())
+    moving = (
+        each for each in lineage.sources if each.name in lineage.moving and not (each.travel or "").isdigit()
+    )
     return lineage.unpinnable or next(map(not_plain, moving), None)
 
 

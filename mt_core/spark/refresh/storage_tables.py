@@ -30,7 +30,8 @@ _DEFAULTS = {
     # For writers that are not ours; refreshes never retry, they decide again.
     "commit.retry.num-retries": "20",
     "commit.retry.min-wait-ms": "50",
-    # A change reads the parts of files that can hold its rows: by Iceberg's default of 128 MiB, that is most of a file.
+    # A change reads the parts of files that can hold its rows: by Iceberg's default of 128 MiB,
+    # that is most of a file.
     "write.parquet.row-group-size-bytes": str(8 * 1024 * 1024),
 }
 _FORMAT = "format-version"
@@ -53,14 +54,21 @@ class StorageTables(TableStorage):
                 try:
                     self._build(session, core, name, spec)
                 except SPARK_ERRORS as cause:
-                    # Another writer was faster, perhaps an earlier try of ours: the owner of the table decides.
+                    # Another writer was faster, perhaps an earlier try of ours:
+                    # the owner of the table decides.
                     if java_classes(cause)[:1] != (ALREADY_EXISTS,):
                         raise
             table = self._spark.catalogs.load_table(spec.identifier)
             owner = table.properties().get(TABLE_ID)
             if owner != spec.table_id:
-                whose = "a table that is not a materialized table" if owner is None else "another materialized table"
-                raise TableExists(f"The name {spec.identifier} is taken by {whose}; choose another one, or drop it.")
+                whose = (
+                    "a table that is not a materialized table"
+                    if owner is None
+                    else "another materialized table"
+                )
+                raise TableExists(
+                    f"The name {spec.identifier} is taken by {whose}; choose another one, or drop it."
+                )
             if table.currentSnapshot() is None:
                 with translating(_conflict(spec.identifier)):
                     table.newAppend().set(CREATED, spec.table_id).commit()
@@ -82,7 +90,8 @@ class StorageTables(TableStorage):
                 else:
                     # DROP has to succeed; files that another table may own stay.
                     log.warning(
-                        "files of %s were left under %s: the path does not carry the table's id %s; remove them by hand",
+                        "files of %s were left under %s: the path does not carry the table's id %s; "
+                        "remove them by hand",
                         identifier,
                         folder,
                         table_id,
@@ -116,9 +125,13 @@ class StorageTables(TableStorage):
                 update.commit()
 
     def _build(self, session: SparkSession, core: Any, name: Any, spec: StorageSpec) -> None:
-        """Create the table with one snapshot, so that main is never null and every branch has a snapshot to begin at."""
+        """Create the table with one snapshot, so that main is never null and every branch has
+        a snapshot to begin at.
+        """
         levels = java_strings(session, spec.identifier.parts[1:-1])
-        if not core.namespaceExists(static_member(session, "org.apache.iceberg.catalog.Namespace.of")(levels)):
+        if not core.namespaceExists(
+            static_member(session, "org.apache.iceberg.catalog.Namespace.of")(levels)
+        ):
             namespace = display_name(spec.identifier.parts[:-1])
             raise DefinitionInvalid(
                 f"There is no namespace {namespace}; create it first: CREATE NAMESPACE {namespace}."
@@ -135,14 +148,18 @@ class StorageTables(TableStorage):
         transaction.commitTransaction()
 
     def _location(self, spec: StorageSpec) -> str:
-        """Return the folder of a new table. It carries the table's id, so that a name can be used again at once."""
+        """Return the folder of a new table.
+
+        It carries the table's id, so that a name can be used again at once.
+        """
         if spec.location:
             base = spec.location.rstrip("/")
             return base if spec.table_id in base else f"{base}/{spec.table_id}"
         warehouse = self._spark.catalogs.setting(spec.identifier.catalog, "warehouse")
         if not warehouse:
             raise DefinitionInvalid(
-                f"Catalog {spec.identifier.catalog} has no warehouse; set spark.sql.catalog.{spec.identifier.catalog}.warehouse."
+                f"Catalog {spec.identifier.catalog} has no warehouse; "
+                f"set spark.sql.catalog.{spec.identifier.catalog}.warehouse."
             )
         folders = [_UNSAFE.sub("_", part) for part in spec.identifier.parts[1:]]
         return f"{warehouse.rstrip('/')}/{'/'.join(folders)}-{spec.table_id}"
@@ -159,11 +176,13 @@ def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
                 f"{', '.join(each.name for each in spec.columns)}."
             )
         try:
-            # Only build() checks the column's type: called once for each column, so that the error can name it.
+            # Only build() checks the column's type: called once for each column,
+            # so that the error can name it.
             builder.identity(column.name).build()
         except SPARK_ERRORS as cause:
             raise DefinitionInvalid(
-                f"PARTITIONED BY ({key}): a column of type {column.type} cannot partition a table; use a simple type."
+                f"PARTITIONED BY ({key}): a column of type {column.type} cannot partition a table; "
+                "use a simple type."
             ) from cause
     for transform in spec.transforms:
         width = () if transform.width is None else (transform.width,)
@@ -171,8 +190,8 @@ def _partitioning(session: SparkSession, schema: Any, spec: StorageSpec) -> Any:
             getattr(builder, transform.kind.singular)(transform.column, *width).build()
         except SPARK_ERRORS as cause:
             raise DefinitionInvalid(
-                f"PARTITIONED BY ({transform}): Iceberg cannot lay {spec.identifier} out by it; leave the transform out, or use "
-                "another one."
+                f"PARTITIONED BY ({transform}): Iceberg cannot lay {spec.identifier} out by it; "
+                "leave the transform out, or use another one."
             ) from cause
     return builder.build()
 
@@ -182,9 +201,11 @@ def _properties(spec: StorageSpec) -> dict[str, str]:
     properties = {
         **_DEFAULTS,
         _FORMAT: "3" if variant else "2",
-        # One task writes all rows of a partition, so that a refresh makes few files; whole tables are not redistributed.
+        # One task writes all rows of a partition, so that a refresh makes few files;
+        # whole tables are not redistributed.
         "write.distribution-mode": "hash" if spec.partition_keys or spec.transforms else "none",
-        # A large table is changed by MERGE, to which one row of a file costs as much as all else. Format 1 has no delete files.
+        # A large table is changed by MERGE, to which one row of a file costs as much as all else.
+        # Format 1 has no delete files.
         **({} if spec.properties.get(_FORMAT) == "1" else {"write.merge.mode": "merge-on-read"}),
         **spec.properties,
         TABLE_ID: spec.table_id,

@@ -1,4 +1,6 @@
-"""Writes of refresh runs: a query at fixed versions, staged on the run's branch, overwriting exactly its scope."""
+"""Writes of refresh runs: a query at fixed versions, staged on the run's branch,
+overwriting exactly its scope.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,8 @@ class StagedWrites(RowWriter):
         except QueryFailed as cause:
             if self._spark.versions.lost(query, vector) is not None:
                 raise SourcesChanged(
-                    f"A source of {of} was dropped or a version of it expired while the refresh was reading it; run it again."
+                    f"A source of {of} was dropped or a version of it expired while the refresh was "
+                    "reading it; run it again."
                 ) from cause
             # Line and position would be those of the pinned text, which no user wrote.
             raise cause.reworded(cause.message) from cause
@@ -104,7 +107,9 @@ class StagedWrites(RowWriter):
         if maintenance is None:
             replace_rows(commit, self._all(session, write, predicate_of(write.scope, write.columns)), None)
         elif maintenance.strategy.way is Way.PARTITIONS:
-            touched = touched_values(session, self._spark.versions.lineage(write.query), write.vector, maintenance)
+            touched = touched_values(
+                session, self._spark.versions.lineage(write.query), write.vector, maintenance
+            )
             replace_rows(commit, self._all(session, write, _touched(touched, write, maintenance)), None)
         else:
             modes = _delete_modes(session, table, write, maintenance)
@@ -118,19 +123,27 @@ class StagedWrites(RowWriter):
         made = head if commit.held is None else commit.held
         snapshot, asked = facts_of(session, made), Snapshot.of("", write.summary)
         if (snapshot.run_id, snapshot.batch) != (asked.run_id, asked.batch):
-            raise EngineError(f"Branch {write.branch} of {write.table} does not end with the rows of this run.")
+            raise EngineError(
+                f"Branch {write.branch} of {write.table} does not end with the rows of this run."
+            )
         if recent is not None:
             self._recent.keep(session, write.table, snapshot.snapshot_id, recent)
         return Staged(snapshot=snapshot, metadata=metadata_of(session, table), held=commit.held)
 
     def _all(self, session: SparkSession, write: Write, scope: SparkColumn | None) -> AllRows:
-        """Return the rows of the query that stand in for those of the table that are in *scope*, None for all."""
+        """Return the rows of the query that stand in for those of the table that are in *scope*,
+        None for all.
+        """
         rows = shaped(session.sql(self._spark.versions.pinned_text(write.query, write.vector)), write)
         return AllRows(rows=rows if scope is None else rows.filter(scope), where=scope)
 
 
-def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenance: Maintenance) -> SparkColumn | None:
-    """Return the condition that selects the partitions with *values*; raises QueryFailed if it cannot, so that all rows are due."""
+def _touched(
+    values: Collection[tuple[str | None, ...]], write: Write, maintenance: Maintenance
+) -> SparkColumn | None:
+    """Return the condition that selects the partitions with *values*; raises QueryFailed if it cannot,
+    so that all rows are due.
+    """
     if len(values) > MOST_TOUCHED:
         raise QueryFailed(f"{len(values)} partitions changed")
     names = [maintenance.changes.columns[position].name for position in maintenance.strategy.keys]
@@ -141,7 +154,9 @@ def _touched(values: Collection[tuple[str | None, ...]], write: Write, maintenan
         raise QueryFailed(str(cause)) from cause
 
 
-def _delete_modes(session: SparkSession, table: Any, write: Write, maintenance: Maintenance) -> DeleteModes | None:
+def _delete_modes(
+    session: SparkSession, table: Any, write: Write, maintenance: Maintenance
+) -> DeleteModes | None:
     """Return how rows of the table are deleted; None if it is written again."""
     # A statement takes no options of the write.
     if not maintenance.in_place or write_options(write.options):
@@ -153,7 +168,9 @@ def _head(table: Any, write: Write) -> Any:
     """Return the snapshot at which the run's branch of Iceberg's *table* ends, as that was read last."""
     branch = table.refs().get(write.branch)
     if branch is None:
-        raise EngineError(f"{write.table} has no branch {write.branch} any more: another owner took the table over.")
+        raise EngineError(
+            f"{write.table} has no branch {write.branch} any more: another owner took the table over."
+        )
     return table.snapshot(branch.snapshotId())
 
 
@@ -178,7 +195,9 @@ def predicate_of(scope: Scope, columns: Sequence[Column]) -> SparkColumn | None:
 
 
 def _any(conditions: Sequence[SparkColumn]) -> SparkColumn:
-    """Return the OR of *conditions* as a tree that is as flat as can be: a chain of hundreds overflows Spark's stack."""
+    """Return the OR of *conditions* as a tree that is as flat as can be:
+    a chain of hundreds overflows Spark's stack.
+    """
     if len(conditions) < 2:
         return conditions[0] if conditions else lit(False)
     middle = len(conditions) // 2

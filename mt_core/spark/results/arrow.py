@@ -1,4 +1,6 @@
-"""The two forms of a result: rows of JSON values as Flink has them, and Arrow with the types of the columns."""
+"""The two forms of a result: rows of JSON values as Flink has them,
+and Arrow with the types of the columns.
+"""
 
 from __future__ import annotations
 
@@ -21,14 +23,17 @@ from mt_core.spark.results.types import result_columns
 
 COLUMNS_KEY = "freshtable.columns"
 CHANGELOG_KEY = "freshtable.row-kind"
-"""Its value is the name of the column with the kinds of the rows, which the columns of the result do not contain."""
+"""Its value is the name of the column with the kinds of the rows, which the columns of the result
+do not contain.
+"""
 
 
 class ResultForm:
     """Reads the batches of a query with *schema*; raises Unsupported if JSON has no form for a column.
 
-    Batches have a column with instants twice: as instants for Arrow, and as the session's wall clock for JSON, since only
-    Spark knows its zone. The last column of a *changelog* is none of the result: it has the kinds of the rows.
+    Batches have a column with instants twice: as instants for Arrow, and as the session's wall clock
+    for JSON, since only Spark knows its zone. The last column of a *changelog* is none of the result:
+    it has the kinds of the rows.
     """
 
     def __init__(self, schema: spark.StructType, *, changelog: bool = False) -> None:
@@ -36,8 +41,12 @@ class ResultForm:
         fields = schema.fields[:-1] if changelog else schema.fields
         self.columns = result_columns(spark.StructType(fields))
         self._encoders = [encoder(field.dataType, field.name) for field in fields]
-        self._writers = [writer(field.dataType, encode) for field, encode in zip(fields, self._encoders, strict=True)]
-        self._variants = {at for at, field in enumerate(schema.fields) if isinstance(field.dataType, spark.VariantType)}
+        self._writers = [
+            writer(field.dataType, encode) for field, encode in zip(fields, self._encoders, strict=True)
+        ]
+        self._variants = {
+            at for at, field in enumerate(schema.fields) if isinstance(field.dataType, spark.VariantType)
+        }
         shown = [_arrow_field(field, casts(field.dataType, ARROW_CASTS)) for field in schema.fields]
         instants = [at for at, field in enumerate(schema.fields) if _has_instants(field.dataType)]
         wall_clocks = [
@@ -48,18 +57,25 @@ class ResultForm:
         self._json_places = [places.get(at, at) for at in range(len(fields))]
         metadata = {COLUMNS_KEY: json.dumps([column.to_json() for column in self.columns])}
         self._shown = pa.schema(
-            [field.with_type(pa.string()) if at in self._variants else field for at, field in enumerate(shown)],
+            [
+                field.with_type(pa.string()) if at in self._variants else field
+                for at, field in enumerate(shown)
+            ],
             metadata=metadata | ({CHANGELOG_KEY: ROW_KIND} if changelog else {}),
         )
 
     def rows(self, parts: Sequence[pa.RecordBatch]) -> list[list[Any]]:
         """Return the rows of *parts* as JSON values."""
-        columns = [encode(column) for encode, column in zip(self._encoders, self._json_columns(parts), strict=True)]
+        columns = [
+            encode(column) for encode, column in zip(self._encoders, self._json_columns(parts), strict=True)
+        ]
         return list(map(list, zip(*columns, strict=True)))
 
     def json(self, parts: Sequence[pa.RecordBatch]) -> bytes:
         """Return the rows of *parts* as the JSON text of an array of Flink's row objects."""
-        return json_rows(self._json_columns(parts), self._writers, self._codes(parts) if self.changelog else None)
+        return json_rows(
+            self._json_columns(parts), self._writers, self._codes(parts) if self.changelog else None
+        )
 
     def kinds(self, parts: Sequence[pa.RecordBatch]) -> list[RowKind]:
         """Return how each row of *parts* changes the result."""
@@ -90,7 +106,9 @@ class ResultForm:
 
 
 def arrow_frame(frame: DataFrame) -> DataFrame:
-    """Return *frame* with the columns that ResultForm reads: those that Arrow can carry, then wall clocks of instants."""
+    """Return *frame* with the columns that ResultForm reads: those that Arrow can carry,
+    then wall clocks of instants.
+    """
     types = [field.dataType for field in frame.schema.fields]
     steps = [casts(data_type, ARROW_CASTS) for data_type in types]
     instants = [at for at, data_type in enumerate(types) if _has_instants(data_type)]

@@ -1,4 +1,6 @@
-"""The rows of a query as Arrow batches, in the query's order: a wave of partitions at a time, each wave a Spark job."""
+"""The rows of a query as Arrow batches, in the query's order: a wave of partitions at a time,
+each wave a Spark job.
+"""
 
 from __future__ import annotations
 
@@ -38,11 +40,13 @@ class QueryJob:
 def batches(
     driver: SparkDriver, frame: DataFrame, schema: pa.Schema, job: QueryJob, sizes: PartSizes = DEFAULT_SIZES
 ) -> Generator[pa.RecordBatch | None]:
-    """Yield the rows of *frame*; None before a batch that takes one more job. Any thread may take the next one.
+    """Yield the rows of *frame*; None before a batch that takes one more job.
 
-    The caller takes the first inside `SparkDriver.run_tagged`, which says what is raised. A query with no more partitions
-    than Spark has cores is one job, unless they have more rows than *sizes* lets one bring; one with a limit runs no more
-    partitions than are needed to reach it.
+    Any thread may take the next one.
+
+    The caller takes the first inside `SparkDriver.run_tagged`, which says what is raised. A query with no
+    more partitions than Spark has cores is one job, unless they have more rows than *sizes* lets one bring;
+    one with a limit runs no more partitions than are needed to reach it.
     """
     waves = _Waves(driver, frame, job, sizes)
     while waves.left:

@@ -1,4 +1,6 @@
-"""Rows of Arrow columns as the JSON text of a page's `data`, written by Arrow without a Python object for each row."""
+"""Rows of Arrow columns as the JSON text of a page's `data`, written by Arrow without a Python object
+for each row.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ _BEGINNINGS = [f'{{"kind":"{kind.name}","fields":[' for kind in RowKind]
 
 
 def writer(data_type: spark.DataType, encode: Encode) -> Write:
-    """Return the function from an Arrow array of Spark's *data_type* to JSON texts of its values as *encode* gives them."""
+    """Return the function from an Arrow array of Spark's *data_type* to JSON texts of its values
+    as *encode* gives them.
+    """
     if isinstance(data_type, _PLAIN):
         return lambda array: pc.cast(array, pa.string())
     if isinstance(data_type, spark.DoubleType):
@@ -86,7 +90,8 @@ def _quoted(texts: pa.Array) -> pa.Array:
 
 def _any(values: Sequence[Any]) -> pa.Array:
     return pa.array(
-        [None if value is None else orjson.dumps(value, default=_exact).decode() for value in values], pa.string()
+        [None if value is None else orjson.dumps(value, default=_exact).decode() for value in values],
+        pa.string(),
     )
 
 

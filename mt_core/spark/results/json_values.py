@@ -34,10 +34,14 @@ JSON_CASTS: Mapping[type[spark.DataType], spark.DataType] = {
     **ARROW_CASTS,
     spark.TimestampType: spark.TimestampNTZType(),
 }
-"""The same for JSON: TIMESTAMP becomes the wall clock of the session's zone, so that only Spark has to know zones."""
+"""The same for JSON: TIMESTAMP becomes the wall clock of the session's zone,
+so that only Spark has to know zones.
+"""
 
 
-def casts(data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.DataType]) -> list[spark.DataType]:
+def casts(
+    data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.DataType]
+) -> list[spark.DataType]:
     """Return the casts that Spark has to apply, one after the other, for the casts *by*; mostly none."""
     months = _replaced(data_type, {spark.YearMonthIntervalType: spark.YearMonthIntervalType(1, 1)})
     if not isinstance(data_type, spark.NullType):
@@ -51,7 +55,8 @@ def casts(data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.Dat
 
 
 def encoder(data_type: spark.DataType, name: str) -> Encode:
-    """Return the function from an Arrow array of Spark's *data_type* to values; raises Unsupported for nested map keys.
+    """Return the function from an Arrow array of Spark's *data_type* to values;
+    raises Unsupported for nested map keys.
 
     DECIMAL gives Decimal, without trailing zeros: to be written as a number.
     """
@@ -65,7 +70,11 @@ def encoder(data_type: spark.DataType, name: str) -> Encode:
             return partial(_structs, data_type.fieldNames(), encoders)
         case _:
             texts = AS_TEXTS.get(type(data_type))
-            return _SCALARS.get(type(data_type), _values) if texts is None else lambda array: _texts(texts(array))
+            return (
+                _SCALARS.get(type(data_type), _values)
+                if texts is None
+                else lambda array: _texts(texts(array))
+            )
 
 
 def _replaced(data_type: spark.DataType, by: Mapping[type[spark.DataType], spark.DataType]) -> spark.DataType:
@@ -77,13 +86,16 @@ def _replaced(data_type: spark.DataType, by: Mapping[type[spark.DataType], spark
             return spark.MapType(key, value, data_type.valueContainsNull)
         case spark.StructType():
             return spark.StructType(
-                [spark.StructField(f.name, _replaced(f.dataType, by), f.nullable, f.metadata) for f in data_type.fields]
+                [
+                    spark.StructField(f.name, _replaced(f.dataType, by), f.nullable, f.metadata)
+                    for f in data_type.fields
+                ]
             )
         case _:
             return by.get(type(data_type), data_type)
 
 
-# ------------------------------------------------------------------------------------------------------------- scalars
+# ---------------------------------------------------------------------------------------------------- scalars
 
 
 def _values(array: pa.Array) -> list[Any]:
@@ -127,7 +139,9 @@ def _iso(array: pa.Array) -> pa.Array:
 
 
 def _signed(texts: pa.Array, values: pa.Array, last: int) -> pa.Array:
-    """Put a plus before years of more than four digits, as ISO 8601 demands, if there are values after *last*."""
+    """Put a plus before years of more than four digits, as ISO 8601 demands,
+    if there are values after *last*.
+    """
     latest = pc.max(values).as_py()
     if latest is None or latest <= last:
         return texts
@@ -165,7 +179,7 @@ _SCALARS: dict[type[spark.DataType], Encode] = {
     spark.VariantType: _each(lambda value: spark.VariantVal(value["value"], value["metadata"]).toJson()),
 }
 
-# -------------------------------------------------------------------------------------------------------------- nested
+# ----------------------------------------------------------------------------------------------------- nested
 
 
 def _lists(encode: Encode, array: pa.Array) -> list[Any]:
@@ -190,8 +204,8 @@ def _key_encoder(data_type: spark.MapType, name: str) -> Encode:
     """Return the encoder of keys, which JSON needs as texts: other scalars become the text of their value."""
     if isinstance(data_type.keyType, (spark.ArrayType, spark.MapType, spark.StructType, spark.VariantType)):
         raise Unsupported(
-            f"Column {name} has a {data_type.simpleString()}, and the keys of a JSON object cannot be nested; "
-            "cast the keys, or select map_entries(...)."
+            f"Column {name} has a {data_type.simpleString()}, and the keys of a JSON object cannot be "
+            "nested; cast the keys, or select map_entries(...)."
         )
     encode = encoder(data_type.keyType, name)
     match data_type.keyType:

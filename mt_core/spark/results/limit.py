@@ -1,4 +1,6 @@
-"""Limits: the LIMIT and OFFSET at the top of a query, kept there so that the first partitions may give all of its rows."""
+"""Limits: the LIMIT and OFFSET at the top of a query, kept there so that the first partitions may
+give all of its rows.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _ADAPTIVE = "AdaptiveSparkPlan"
 
 @dataclass(slots=True, kw_only=True)
 class Window:
-    """The rows of a query that its result has: *left* rows (None: all) after *skip*; it changes as rows arrive."""
+    """The rows of a query that its result has: *left* rows (None: all) after *skip*;
+    it changes as rows arrive.
+    """
 
     skip: int = 0
     left: int | None = None
@@ -55,9 +59,11 @@ def below_limit(frame: DataFrame, change: Callable[[DataFrame], DataFrame]) -> D
 
 
 def limited_rows(frame: DataFrame) -> tuple[Any, Any, Window]:
-    """Return the rows of *frame* as Spark's RDD of Arrow messages, the plan that gives them, and which of them the result has.
+    """Return the rows of *frame* as Spark's RDD of Arrow messages, the plan that gives them,
+    and which of them the result has.
 
-    Spark's own way to run a limit without collecting reads every partition first. Stages before the last one run here.
+    Spark's own way to run a limit without collecting reads every partition first.
+    Stages before the last one run here.
     """
     jdf: Any = frame._jdf
     plan = jdf.queryExecution().executedPlan()

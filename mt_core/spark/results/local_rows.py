@@ -49,7 +49,9 @@ def row_batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.
 
 
 def _row_of_constants(session: SparkSession, project: Any) -> Any:
-    """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job; None for any other query."""
+    """Return the row of a SELECT without FROM, which Spark's optimiser leaves to a job;
+    None for any other query.
+    """
     if project.child().nodeName() != "OneRowRelation" or not project.deterministic():
         return None
     jvm: Any = session._jvm
@@ -68,5 +70,7 @@ def _batches(frame: DataFrame, rows: Any, schema: pa.Schema) -> Generator[pa.Rec
         return
     converters = static_member(frame.sparkSession, _CONVERTERS)
     # The zone is part of the schema alone, which the messages do not contain.
-    messages = converters.toBatchIterator(rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None)
+    messages = converters.toBatchIterator(
+        rows.iterator(), frame._jdf.schema(), MOST, "UTC", True, False, None
+    )
     yield pa.ipc.read_record_batch(pa.py_buffer(messages.next()), schema)

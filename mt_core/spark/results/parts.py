@@ -1,4 +1,6 @@
-"""Parts of partitions: how the rows of a partition come by several jobs, none of which has all of them in memory."""
+"""Parts of partitions: how the rows of a partition come by several jobs,
+none of which has all of them in memory.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,9 @@ _END, _MORE = b"\0", b"\1"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartSizes:
-    """The bytes of the *first* part of a partition, and of *all* parts of one job; None: as many as fit the memory of Spark."""
+    """The bytes of the *first* part of a partition, and of *all* parts of one job; None:
+    as many as fit the memory of Spark.
+    """
 
     first: int = FIRST_BYTES
     all: int | None = None
@@ -31,8 +35,9 @@ DEFAULT_SIZES = PartSizes()
 class Parts:
     """How far the rows of a query have come whose partitions come in parts.
 
-    Each job has parts of consecutive partitions. The rows come in order, so that of a job's parts only those up to the first one
-    are used whose partition has more: a further job computes this partition and those behind it again.
+    Each job has parts of consecutive partitions. The rows come in order, so that of a job's parts only
+    those up to the first one are used whose partition has more: a further job computes this partition
+    and those behind it again.
     """
 
     def __init__(self, function: Any, partitions: Any, sizes: PartSizes, room: int) -> None:
@@ -43,7 +48,9 @@ class Parts:
         self._has_begun, self._is_first, self._alone = False, True, False
 
     def fitting(self, size: int, received: int) -> int:
-        """Return how many of *size* partitions the next job computes, after *received* bytes of those before."""
+        """Return how many of *size* partitions the next job computes, after *received* bytes
+        of those before.
+        """
         if self._alone:
             return 1
         average = received // self.done if self.done else 0

@@ -1,4 +1,6 @@
-"""Results of queries: rows that Spark still produces while the first are read, and that stay Arrow until a page needs them."""
+"""Results of queries: rows that Spark still produces while the first are read, and that stay Arrow
+until a page needs them.
+"""
 
 from __future__ import annotations
 
@@ -29,12 +31,18 @@ Ended = Callable[[MtError | None], None]
 class StreamedRows:
     """The rows of one query, which a thread of its own reads while others take pages. Safe from any thread.
 
-    *source* yields the rows, and None before it may take long; *stop* ends the query. `running` is whether the query may
-    still bring rows, `stalled` whether it waits for a reader: an *endless* one always does.
+    *source* yields the rows, and None before it may take long; *stop* ends the query. `running` is whether
+    the query may still bring rows, `stalled` whether it waits for a reader: an *endless* one always does.
     """
 
     def __init__(
-        self, form: ResultForm, spool: Spool, source: Batches, stop: Callable[[], object], *, endless: bool = False
+        self,
+        form: ResultForm,
+        spool: Spool,
+        source: Batches,
+        stop: Callable[[], object],
+        *,
+        endless: bool = False,
     ) -> None:
         self._form, self._spool, self._source, self._stop = form, spool, source, stop
         self.endless = endless
@@ -48,7 +56,9 @@ class StreamedRows:
         self._callbacks: list[Ended] = []
 
     def begin(self) -> None:
-        """Read until the first rows are there or the query has ended, in a new thread from then on; raises the query's error."""
+        """Read until the first rows are there or the query has ended, in a new thread from then on;
+        raises the query's error.
+        """
         try:
             done = self._read(patient=False)
         except MtError as error:
@@ -66,7 +76,9 @@ class StreamedRows:
         threading.Thread(target=self._read_on, name="result", daemon=True).start()
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
-        """Wait until row *start* is there or the query has ended; return how many of *size* rows make a page that is there."""
+        """Wait until row *start* is there or the query has ended;
+        return how many of *size* rows make a page that is there.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self._spool.rows > start or not self.running, timeout_s)
             return self._spool.fitting(start, size, PAGE_BYTES)
@@ -91,7 +103,9 @@ class StreamedRows:
             self._changed.notify_all()
 
     def on_end(self, callback: Ended) -> None:
-        """Call *callback* once, when the query has ended, with its error if it has one; at once if it has ended already."""
+        """Call *callback* once, when the query has ended, with its error if it has one;
+        at once if it has ended already.
+        """
         with self._changed:
             if self.running:
                 self._callbacks.append(callback)
@@ -118,7 +132,9 @@ class StreamedRows:
             return batches
 
     def _read_on(self) -> None:
-        error: MtError | None = MtError("The rows of the result could not be read; the gateway's log has the details.")
+        error: MtError | None = MtError(
+            "The rows of the result could not be read; the gateway's log has the details."
+        )
         try:
             self._read(patient=True)
             error = None
@@ -130,7 +146,10 @@ class StreamedRows:
             self._end(error)
 
     def _read(self, *, patient: bool) -> bool:
-        """Read to the end; unless *patient*, stop where more would take long once there are rows. Return whether it has ended."""
+        """Read to the end; unless *patient*, stop where more would take long once there are rows.
+
+        Return whether it has ended.
+        """
         taken = 0
         if self._between_jobs:
             self._await_room()
@@ -149,8 +168,8 @@ class StreamedRows:
         return True
 
     def _await_room(self) -> None:
-        """Wait until there is room for the rows of one more job: the JVM holds the rows of a job until they are read, and
-        many results that wait there would leave it without memory."""
+        """Wait until there is room for the rows of one more job: the JVM holds the rows of a job
+        until they are read, and many results that wait there would leave it without memory."""
         with self._changed:
             self.stalled = self.endless or self._spool.full
             self._changed.wait_for(lambda: not self._spool.full or not self.running)
@@ -179,8 +198,8 @@ def fetch(
 ) -> StreamedRows:
     """Run *frame* and return its rows once the first are there, or all; raises the query's error.
 
-    The caller runs it as the job (`SparkDriver.run_tagged`); later work tags itself. Raises Unsupported before the query
-    runs if JSON has no form for a column.
+    The caller runs it as the job (`SparkDriver.run_tagged`); later work tags itself.
+    Raises Unsupported before the query runs if JSON has no form for a column.
     """
     form, shown = ResultForm(frame.schema), arrow_frame(frame)
     source = local_batches(shown, form.schema) or batches(driver, shown, form.schema, job, sizes)

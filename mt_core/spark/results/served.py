@@ -42,13 +42,16 @@ class ServedMessages:
         return message
 
     def close(self) -> None:
-        """Let the JVM release the messages: those that it has not sent, and those that the object behind `_server` still has."""
+        """Let the JVM release the messages: those that it has not sent, and those that the object behind
+        `_server` still has.
+        """
         self._file.close()
         self._server = None
 
 
 def _dismiss(session: SparkSession, served: Any) -> None:
-    """End the thread of the JVM that serves a wave to nobody: it would wait for a reader, with the rows, as long as the JVM lives.
+    """End the thread of the JVM that serves a wave to nobody: it would wait for a reader, with the rows,
+    as long as the JVM lives.
 
     The JVM knocks at its own door: this process may have no file left to open.
     """

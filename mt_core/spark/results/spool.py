@@ -1,4 +1,6 @@
-"""Spools: the rows of one result as Arrow batches, in memory while there is room, else in files until they are read."""
+"""Spools: the rows of one result as Arrow batches, in memory while there is room,
+else in files until they are read.
+"""
 
 from __future__ import annotations
 
@@ -24,13 +26,17 @@ _PREFIX = "result-"
 
 
 class Spools:
-    """Makes the spools of a gateway. *folder* holds nothing else: what an earlier process left there is deleted.
+    """Makes the spools of a gateway.
 
-    All spools share *max_memory* bytes of memory; *max_disk* is how many bytes in files one of them should not exceed.
-    Safe from any thread.
+    *folder* holds nothing else: what an earlier process left there is deleted.
+
+    All spools share *max_memory* bytes of memory; *max_disk* is how many bytes in files one of them should
+    not exceed. Safe from any thread.
     """
 
-    def __init__(self, folder: Path | None = None, *, max_memory: int = MAX_MEMORY, max_disk: int = MAX_DISK) -> None:
+    def __init__(
+        self, folder: Path | None = None, *, max_memory: int = MAX_MEMORY, max_disk: int = MAX_DISK
+    ) -> None:
         self.folder, self.max_disk = folder, max_disk
         self._lock = threading.Lock()
         self._free_memory = max_memory
@@ -56,7 +62,9 @@ class Spools:
 
 @dataclass(slots=True, kw_only=True)
 class _Segment:
-    """One file with batches one after the other; it is closed, and so deleted, when all of them have been released."""
+    """One file with batches one after the other; it is closed, and so deleted,
+    when all of them have been released.
+    """
 
     file: IO[bytes]
     size: int = 0
@@ -75,7 +83,10 @@ class _Chunk:
 
 
 class Spool:
-    """Batches in order, read by the numbers of their rows. Not safe from several threads: its owner has the lock."""
+    """Batches in order, read by the numbers of their rows.
+
+    Not safe from several threads: its owner has the lock.
+    """
 
     def __init__(self, schema: pa.Schema, spools: Spools) -> None:
         self._schema, self._spools = schema, spools
@@ -88,7 +99,9 @@ class Spool:
 
     @property
     def full(self) -> bool:
-        """Whether its files have reached their limit, so that nothing should be added before rows are released."""
+        """Whether its files have reached their limit, so that nothing should be added before
+        rows are released.
+        """
         return self._on_disk >= self._spools.max_disk
 
     def append(self, batch: pa.RecordBatch) -> None:
@@ -106,7 +119,9 @@ class Spool:
         self.rows += chunk.rows
 
     def read(self, start: int, count: int) -> list[pa.RecordBatch]:
-        """Return rows *start* to *start* + *count*, as far as they are there; those released must not be read."""
+        """Return rows *start* to *start* + *count*, as far as they are there;
+        those released must not be read.
+        """
         batches = []
         for chunk, first, rows in self._parts(start, min(start + count, self.rows)):
             batch = chunk.batch
@@ -121,7 +136,9 @@ class Spool:
         return batches
 
     def fitting(self, start: int, count: int, size: int) -> int:
-        """Return how many of the *count* rows from *start* on are there and fit into *size* bytes; the first always fits."""
+        """Return how many of the *count* rows from *start* on are there and fit into *size* bytes;
+        the first always fits.
+        """
         fitting = 0
         for chunk, _, rows in self._parts(start, min(start + count, self.rows)):
             room = max(int(size * chunk.rows / max(chunk.size, 1)), 0 if fitting else 1)
@@ -156,7 +173,9 @@ class Spool:
                 segment.file.close()
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[_Chunk, int, int]]:
-        """Yield the chunks that hold rows *start* to *end*, with the first of these rows in each and their number."""
+        """Yield the chunks that hold rows *start* to *end*, with the first of these rows in each
+        and their number.
+        """
         index = max(bisect_right(self._starts, start) - 1, 0)
         while index < len(self._chunks) and start < end:
             chunk, first = self._chunks[index], start - self._starts[index]
@@ -189,13 +208,14 @@ class Spool:
             if folder is not None:
                 folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             # The file has no name where the system allows that, so that a process that is killed leaves none.
-            file = tempfile.TemporaryFile(prefix=_PREFIX, dir=folder)  # noqa: SIM115 - closed by `release` or `close`
+            # `release` or `close` closes it.
+            file = tempfile.TemporaryFile(prefix=_PREFIX, dir=folder)  # noqa: SIM115
             segment = self._segment = _Segment(file=file)
         return segment
 
     def _unusable(self, what: str, cause: OSError) -> EngineError:
         place = self._spools.folder or Path(tempfile.gettempdir())
         return EngineError(
-            f"Rows of the result cannot be {what} in {place}: {cause.strerror or cause}; make room there, or raise "
-            "sql-gateway.result.max-memory."
+            f"Rows of the result cannot be {what} in {place}: {cause.strerror or cause}; "
+            "make room there, or raise sql-gateway.result.max-memory."
         )

@@ -43,7 +43,9 @@ def result_columns(schema: spark.StructType) -> tuple[Column, ...]:
 
 
 def logical_type(data_type: spark.DataType, *, nullable: bool = True) -> LogicalType:
-    """Return *data_type* as a Flink logical type; a type that Flink lacks is VARCHAR, since its values are shown as text."""
+    """Return *data_type* as a Flink logical type; a type that Flink lacks is VARCHAR,
+    since its values are shown as text.
+    """
     if isinstance(data_type, spark.NullType):
         return LogicalType(root="NULL")
     root, extras = _PLAIN.get(type(data_type)) or _parametrised(data_type)
@@ -63,7 +65,10 @@ def _parametrised(data_type: spark.DataType) -> tuple[str, dict[str, Any]]:
         case spark.ArrayType():
             return "ARRAY", {"elementType": _json(data_type.elementType, data_type.containsNull)}
         case spark.MapType():
-            key, value = _json(data_type.keyType, False), _json(data_type.valueType, data_type.valueContainsNull)
+            key, value = (
+                _json(data_type.keyType, False),
+                _json(data_type.valueType, data_type.valueContainsNull),
+            )
             return "MAP", {"keyType": key, "valueType": value}
         case spark.StructType():
             return "ROW", {"fields": [_field(field) for field in data_type.fields]}
@@ -71,7 +76,9 @@ def _parametrised(data_type: spark.DataType) -> tuple[str, dict[str, Any]]:
             return "VARCHAR", {"length": STRING_LENGTH}
 
 
-def _interval(data_type: spark.YearMonthIntervalType | spark.DayTimeIntervalType) -> tuple[str, dict[str, Any]]:
+def _interval(
+    data_type: spark.YearMonthIntervalType | spark.DayTimeIntervalType,
+) -> tuple[str, dict[str, Any]]:
     is_years = isinstance(data_type, spark.YearMonthIntervalType)
     units = _YEAR_MONTH if is_years else _DAY_TIME
     first, last = units[data_type.startField], units[data_type.endField]

@@ -23,9 +23,11 @@ _SPARK_TABLE = "org.apache.iceberg.spark.source.SparkTable"
 
 
 def affected_rows(frame: DataFrame, started_ms: int) -> int | None:
-    """Return how many rows the statement behind *frame* changed; None for one that changes none, or does not count them.
+    """Return how many rows the statement behind *frame* changed; None for one that changes none,
+    or does not count them.
 
-    *started_ms* is when the statement began, in milliseconds since 1970. No error of counting is raised: the change is done.
+    *started_ms* is when the statement began, in milliseconds since 1970. No error of counting is raised:
+    the change is done.
     """
     try:
         return _counted(frame, started_ms)
@@ -61,7 +63,9 @@ def _written(plan: Any) -> int | None:
 
 
 def _changed(statement: Any, plan: Any, *, rewrites: bool) -> int | None:
-    """Return the rows of an UPDATE, DELETE or MERGE that *rewrites* files, or writes beside them which rows are deleted."""
+    """Return the rows of an UPDATE, DELETE or MERGE that *rewrites* files, or writes beside them
+    which rows are deleted.
+    """
     written = _written(plan)
     added, removed, *delete_files = _metrics(plan, _COMMITTED)
     if written == 0 and removed == 0:
@@ -102,13 +106,17 @@ def _metrics(plan: Any, names: tuple[str, ...]) -> list[int]:
 
 
 def _in_snapshot(table: Any, key: str, started_ms: int, absent: int | None = None) -> int | None:
-    """Return the number *key* of the snapshot that a statement left in an Iceberg table, *absent* if it left none.
+    """Return the number *key* of the snapshot that a statement left in an Iceberg table,
+    *absent* if it left none.
 
-    None if another statement left one in the meantime, or if delete files had removed some of the records before.
+    None if another statement left one in the meantime, or if delete files had removed some
+    of the records before.
     """
     if str(table.getClass().getName()) != _SPARK_TABLE:
         return None
-    since = list(takewhile(lambda each: each.timestampMillis() >= started_ms, reversed(table.table().snapshots())))
+    since = list(
+        takewhile(lambda each: each.timestampMillis() >= started_ms, reversed(table.table().snapshots()))
+    )
     if len(since) != 1:
         return None if since else absent
     summary = since[0].summary()

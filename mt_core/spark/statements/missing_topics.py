@@ -1,4 +1,6 @@
-"""Missing topics: the tables over Kafka of a query that failed because Kafka does not have one of its topics."""
+"""Missing topics: the tables over Kafka of a query that failed because Kafka does not have
+one of its topics.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,9 @@ _TOPICS = re.compile(r"strategy=\w+\[(?P<topics>.*?)\], start=")
 
 @contextmanager
 def naming_topics(session: SparkSession, text: str, source: ConnectorSource) -> Iterator[None]:
-    """Raise QueryFailed that names the topics, and their tables, if the block, which runs *text*, fails for want of one."""
+    """Raise QueryFailed that names the topics, and their tables, if the block, which runs *text*,
+    fails for want of one.
+    """
     try:
         yield
     except (*SPARK_ERRORS, MtError) as error:
@@ -38,8 +42,8 @@ def naming_topics(session: SparkSession, text: str, source: ConnectorSource) -> 
         if not names:
             raise
         raise QueryFailed(
-            f"Kafka does not have the topic {' or '.join(sorted(names))}. Create the topic in Kafka, or DROP the table and "
-            "create it over another one."
+            f"Kafka does not have the topic {' or '.join(sorted(names))}. "
+            "Create the topic in Kafka, or DROP the table and create it over another one."
         ) from error
 
 

@@ -1,4 +1,6 @@
-"""Protected statements: which may work on a materialized table, and what to use in place of the others, by class of plan."""
+"""Protected statements: which may work on a materialized table, and what to use in place of the others,
+by class of plan.
+"""
 
 from __future__ import annotations
 
@@ -8,14 +10,28 @@ from dataclasses import dataclass
 from mt_core.errors import MtError, TableProtected, Unsupported
 from mt_core.model.table import TableIdentifier
 
-# These read, or change something else than a table. Any other command that works on a materialized table is refused.
+# These read, or change something else than a table. Any other command that works on a materialized
+# table is refused.
 HARMLESS = frozenset(
     {
         *("CommentOnTable", "CreateOrReplaceTag", "DropTag"),
-        *("AnalyzeTable", "AnalyzeColumn", "AnalyzeTables", "CacheTable", "CacheTableAsSelect", "UncacheTable"),
+        *(
+            "AnalyzeTable",
+            "AnalyzeColumn",
+            "AnalyzeTables",
+            "CacheTable",
+            "CacheTableAsSelect",
+            "UncacheTable",
+        ),
         *("DescribeRelation", "DescribeColumn", "ShowTableProperties", "ShowColumns", "ShowPartitions"),
         *("InsertIntoDir", "InsertIntoHiveDirCommand", "CreateViewCommand"),
-        *("CreateFunction", "CreateUserDefinedFunction", "DropFunction", "RefreshFunction", "DescribeFunction"),
+        *(
+            "CreateFunction",
+            "CreateUserDefinedFunction",
+            "DropFunction",
+            "RefreshFunction",
+            "DescribeFunction",
+        ),
         *("CreateVariable", "DropVariable", "SetVariable", "SetCatalogAndNamespace"),
     }
 )
@@ -26,7 +42,12 @@ NAMING_PROCEDURES = frozenset({"register_table", "snapshot"})
 # Iceberg's own statements name their table in a field; Spark's changes of rows have a relation there.
 TABLE_FIELD = frozenset(
     {
-        *("AddPartitionField", "DropPartitionField", "ReplacePartitionField", "SetWriteDistributionAndOrdering"),
+        *(
+            "AddPartitionField",
+            "DropPartitionField",
+            "ReplacePartitionField",
+            "SetWriteDistributionAndOrdering",
+        ),
         *("SetIdentifierFields", "DropIdentifierFields", "CreateOrReplaceBranch", "DropBranch"),
     }
 )
@@ -65,8 +86,8 @@ _RENAME = "CREATE MATERIALIZED TABLE under the new name, then DROP MATERIALIZED 
 _NAME = "use CREATE OR ALTER MATERIALIZED TABLE {table}, or choose another name"
 _BRANCH = "its branches belong to refreshes; tags are allowed"
 _PROCEDURE = (
-    "of Iceberg's procedures only rewrite_data_files, rewrite_manifests and rewrite_position_delete_files may; "
-    "ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again"
+    "of Iceberg's procedures only rewrite_data_files, rewrite_manifests and rewrite_position_delete_files "
+    "may; ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again"
 )
 _VIEW = "use CREATE TEMPORARY VIEW … AS SELECT * FROM {table}"
 _SHOW = "use SHOW CREATE MATERIALIZED TABLE {table}"
@@ -74,7 +95,9 @@ _SHOW = "use SHOW CREATE MATERIALIZED TABLE {table}"
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A statement that must not work on a materialized table, and the way out; `{table}` in it is replaced by its name."""
+    """A statement that must not work on a materialized table, and the way out;
+    `{table}` in it is replaced by its name.
+    """
 
     statement: str
     way_out: str
@@ -83,9 +106,12 @@ class Refusal:
     def of(self, table: TableIdentifier) -> MtError:
         way_out = self.way_out.format(table=table)
         if not self.changes:
-            return Unsupported(f"{table} is a materialized table, and {self.statement} is for other tables: {way_out}.")
+            return Unsupported(
+                f"{table} is a materialized table, and {self.statement} is for other tables: {way_out}."
+            )
         return TableProtected(
-            f"{table} is a materialized table, and {self.statement} must not change it: {way_out}.", table=str(table)
+            f"{table} is a materialized table, and {self.statement} must not change it: {way_out}.",
+            table=str(table),
         )
 
 
@@ -95,7 +121,8 @@ _REFUSALS: Mapping[str, Refusal] = {
     "RenameTable": Refusal("ALTER TABLE … RENAME TO", _RENAME),
     "InsertIntoStatement": Refusal("INSERT", _ROWS),
     **{
-        kind: Refusal("INSERT", _ROWS) for kind in ("OverwriteByExpression", "OverwritePartitionsDynamic", "AppendData")
+        kind: Refusal("INSERT", _ROWS)
+        for kind in ("OverwriteByExpression", "OverwritePartitionsDynamic", "AppendData")
     },
     "UpdateTable": Refusal("UPDATE", _ROWS),
     "DeleteFromTable": Refusal("DELETE", _ROWS),
@@ -104,7 +131,13 @@ _REFUSALS: Mapping[str, Refusal] = {
     **{kind: Refusal("TRUNCATE TABLE", _ROWS) for kind in ("TruncateTable", "TruncatePartition")},
     **{
         kind: Refusal("ALTER TABLE … PARTITION", _ROWS)
-        for kind in ("AddPartitions", "DropPartitions", "RenamePartitions", "RecoverPartitions", "RepairTable")
+        for kind in (
+            "AddPartitions",
+            "DropPartitions",
+            "RenamePartitions",
+            "RecoverPartitions",
+            "RepairTable",
+        )
     },
     **{
         kind: Refusal("ALTER TABLE", _COLUMNS)
@@ -112,7 +145,12 @@ _REFUSALS: Mapping[str, Refusal] = {
     },
     **{
         kind: Refusal("CREATE TABLE", _NAME)
-        for kind in ("CreateTable", "CreateTableAsSelect", "CreateTableLikeCommand", "CreateStreamingTableAsSelect")
+        for kind in (
+            "CreateTable",
+            "CreateTableAsSelect",
+            "CreateTableLikeCommand",
+            "CreateStreamingTableAsSelect",
+        )
     },
     **{kind: Refusal("REPLACE TABLE", _NAME) for kind in ("ReplaceTable", "ReplaceTableAsSelect")},
     **{
@@ -120,7 +158,10 @@ _REFUSALS: Mapping[str, Refusal] = {
         for kind in ("CreateView", "CreateIcebergView", "CreateMaterializedViewAsSelect")
     },
     "CreateTempViewUsing": Refusal("a temporary view USING iceberg", _VIEW),
-    **{kind: Refusal("a statement about branches", _BRANCH) for kind in ("CreateOrReplaceBranch", "DropBranch")},
+    **{
+        kind: Refusal("a statement about branches", _BRANCH)
+        for kind in ("CreateOrReplaceBranch", "DropBranch")
+    },
     "RefreshTable": Refusal("REFRESH TABLE", "use REFRESH MATERIALIZED TABLE {table}", changes=False),
     "ShowCreateTable": Refusal("SHOW CREATE TABLE", _SHOW, changes=False),
 }

@@ -1,4 +1,6 @@
-"""Protection of materialized tables: refuses each statement of Spark's that would change one, before Spark runs it."""
+"""Protection of materialized tables: refuses each statement of Spark's that would change one,
+before Spark runs it.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class TableDirectory(Protocol):
         """Return the materialized tables that read one of these tables or views."""
 
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
-        """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""
+        """Raise TableBusy if a streaming job reads or writes one of these tables,
+        which *statement* would take away.
+        """
 
     def check_no_stream_within(self, catalog: str, namespace: Namespace, statement: str) -> None:
         """Raise TableBusy if a streaming job reads or writes a table of a namespace, or of one below it."""
@@ -95,14 +99,16 @@ def run_protected(
 
     Raises DefinitionInvalid for what would be created in a namespace that is not there.
 
-    What runs of a statement that is no query is the plan that *adapt* makes of its own, with the tables of *connectors*.
+    What runs of a statement that is no query is the plan that *adapt* makes of its own,
+    with the tables of *connectors*.
 
-    A query costs no more than without. Any other statement is parsed here and run from its plan, so that a long INSERT is
-    parsed once.
+    A query costs no more than without. Any other statement is parsed here and run from its plan,
+    so that a long INSERT is parsed once.
     """
     words = _first_words(text)
     if words and words[0] in _READS and words[:2] != ["SHOW", "CREATE"]:
-        # The last of the five calls that PySpark makes; the others are for arguments, which the text does not have.
+        # The last of the five calls that PySpark makes; the others are for arguments,
+        # which the text does not have.
         return DataFrame(session._jsparkSession.sql(text), session)
     with active_session(session):
         parser = state_of(session).sqlParser()
@@ -118,7 +124,9 @@ def run_protected(
             for dropping in emptying(session, *check.namespace_of(plan)):
                 run_protected(session, dropping, tables)
         adapted = adapt(ConnectorNames(session, connectors).adapted(plan))
-        instead = None if kind != "AlterViewAs" else AlteredView(plan=plan, text=text, parts=check.target_of(plan))
+        instead = (
+            None if kind != "AlterViewAs" else AlteredView(plan=plan, text=text, parts=check.target_of(plan))
+        )
         if instead is None or not instead.is_computed:
             try:
                 return DataFrame(java_dataset(session, adapted), session)
@@ -143,7 +151,10 @@ def _first_words(text: str) -> list[str]:
 
 
 class _Check:
-    """Checks the parsed plan of one statement, in the session that will run it. *words* are the statement's first ones."""
+    """Checks the parsed plan of one statement, in the session that will run it.
+
+    *words* are the statement's first ones.
+    """
 
     def __init__(self, session: SparkSession, parser: Any, tables: TableDirectory, words: str) -> None:
         self._session, self._parser, self._tables, self._words = session, parser, tables, words
@@ -165,26 +176,30 @@ class _Check:
             check_new_name((catalog, *levels))
         elif kind == "SetCatalogAndNamespace" and self._in_script:
             raise Unsupported(
-                "USE cannot be part of a script BEGIN … END; send it before, or qualify the names in the script."
+                "USE cannot be part of a script BEGIN … END; "
+                "send it before, or qualify the names in the script."
             )
         elif kind in _SQL_FUNCTIONS and plan.inputParamText().isDefined():
             # Iceberg's extension of Spark reads no parameters of functions: an error without a word.
             raise Unsupported(
-                "A function of a database cannot have parameters: Iceberg's extension of Spark does not read them. Leave the "
+                "A function of a database cannot have parameters: "
+                "Iceberg's extension of Spark does not read them. Leave the "
                 "database out: CREATE FUNCTION name (…) keeps a function for all sessions."
             )
         elif kind not in HARMLESS:
             self._command(plan, kind)
 
     def _refuse(self, refusal: Refusal, names: Iterable[tuple[str, ...]]) -> None:
-        """Raise the error of *refusal* if a full name is a materialized table's, or one of its branches or metadata tables."""
+        """Raise the error of *refusal* if a full name is a materialized table's, or one of its branches
+        or metadata tables.
+        """
         for full in names:
             identifiers = [*_identifiers(full), *_identifiers(full[:-1])]
             table = self._tables.first_of(identifiers) if identifiers else None
             if table is not None:
                 raise refusal.of(table)
 
-    # ------------------------------------------------------------------------------------------------------ statements
+    # --------------------------------------------------------------------------------------------- statements
 
     def _inner_plans(self, plan: Any, kind: str) -> Iterator[Any]:
         match kind:
@@ -192,8 +207,11 @@ class _Check:
                 self._in_script = True
                 yield from self._script_plans(plan)
             case "Union":
-                # FROM … INSERT … INSERT is a union of its inserts, one level deep; a deeper one is of queries.
-                yield from (child for child in scala_items(plan.children()) if str(child.productPrefix()) != "Union")
+                # FROM … INSERT … INSERT is a union of its inserts, one level deep;
+                # a deeper one is of queries.
+                yield from (
+                    child for child in scala_items(plan.children()) if str(child.productPrefix()) != "Union"
+                )
             case "UnresolvedExecuteImmediate":
                 text = self._value(plan.sqlStmtStr(), "EXECUTE IMMEDIATE")
                 check_nesting(text)
@@ -261,8 +279,8 @@ class _Check:
             what = "of those" if kind in TAKES_AWAY else "of those whose queries read a column that is gone"
             if readers:
                 self.warnings.append(
-                    f"{display_name(full)} is read by {readers}; refreshes {what} fail until it is there again, or until ALTER "
-                    "MATERIALIZED TABLE … AS gives the table another query."
+                    f"{display_name(full)} is read by {readers}; refreshes {what} fail until it is there "
+                    "again, or until ALTER MATERIALIZED TABLE … AS gives the table another query."
                 )
 
     def _targets(self, plan: Any, kind: str) -> Iterator[tuple[tuple[str, ...], bool]]:
@@ -288,7 +306,10 @@ class _Check:
             # Iceberg's parser resolves the views of its catalogs.
             case "ResolvedIdentifier" | "ResolvedV2View":
                 identifier = node.identifier()
-                yield (str(node.catalog().name()), *map(str, identifier.namespace()), str(identifier.name())), False
+                yield (
+                    (str(node.catalog().name()), *map(str, identifier.namespace()), str(identifier.name())),
+                    False,
+                )
             case "PlanWithUnresolvedIdentifier":
                 yield _parts(self._identifier_clause(node)), False
             case "UnresolvedIdentifier" if not node.allowTemp():
@@ -300,7 +321,9 @@ class _Check:
                 | "UnresolvedTableOrView"
                 | "UnresolvedView"
             ):
-                parts = _parts(node.nameParts() if kind == "UnresolvedIdentifier" else node.multipartIdentifier())
+                parts = _parts(
+                    node.nameParts() if kind == "UnresolvedIdentifier" else node.multipartIdentifier()
+                )
                 temporary_views = state_of(self._session).catalog()
                 yield parts, len(parts) == 1 and bool(temporary_views.getTempView(parts[0]).isDefined())
 
@@ -315,8 +338,8 @@ class _Check:
         if tables:
             names = ", ".join(map(str, tables[:5])) + (" …" if len(tables) > 5 else "")
             raise TableProtected(
-                f"{display_name([catalog, *namespace])} holds materialized tables: {names}; DROP MATERIALIZED TABLE them first, "
-                f"as in DROP MATERIALIZED TABLE {tables[0]}.",
+                f"{display_name([catalog, *namespace])} holds materialized tables: {names}; "
+                f"DROP MATERIALIZED TABLE them first, as in DROP MATERIALIZED TABLE {tables[0]}.",
                 table=str(tables[0]),
             )
 
@@ -329,7 +352,9 @@ class _Check:
         if self._names.is_catalog(name[0]) and name[0] != catalog:
             catalog, namespace = name[0], self._names.default_namespace(name[0])
         for argument in scala_items(plan.args()):
-            value = argument.value() if str(argument.productPrefix()) == "NamedArgumentExpression" else argument
+            value = (
+                argument.value() if str(argument.productPrefix()) == "NamedArgumentExpression" else argument
+            )
             names = self._names_in(self._value(value, "CALL"))
             full_names = [self._names.qualify(parts, catalog, namespace) for parts in names]
             if name[-1].lower() in NAMING_PROCEDURES:
@@ -337,7 +362,7 @@ class _Check:
                     check_new_name(full)
             self._refuse(refusal_of("Call", f"CALL {display_name(name)}"), full_names)
 
-    # ----------------------------------------------------------------------------------------------- names and values
+    # --------------------------------------------------------------------------------------- names and values
 
     def qualified(self, parts: tuple[str, ...]) -> tuple[str, ...]:
         """Return the full name that *parts* mean in the session."""

@@ -33,7 +33,9 @@ class _Entry:
 
 
 class SparkSessions:
-    """Holds the Spark session of each gateway session, created at its first use and recreated after a lost JVM."""
+    """Holds the Spark session of each gateway session, created at its first use and recreated
+    after a lost JVM.
+    """
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync
@@ -78,7 +80,9 @@ class SparkSessions:
         self._end(entry)
 
     def jars(self, session_id: str) -> dict[str, str]:
-        """Return the copies of the jars that the session has added, by their paths; they are forgotten with it."""
+        """Return the copies of the jars that the session has added, by their paths;
+        they are forgotten with it.
+        """
         with self._lock:
             return self._jars[session_id]
 
@@ -107,7 +111,11 @@ class SparkSessions:
                 close_plugins(entry.session, self._driver.session)
 
     def _apply(self, entry: _Entry, properties: Mapping[str, str]) -> None:
-        wanted = {key: value for key, value in properties.items() if key.startswith("spark.") and key != LARGE_VALUES}
+        wanted = {
+            key: value
+            for key, value in properties.items()
+            if key.startswith("spark.") and key != LARGE_VALUES
+        }
         if ZONE_KEY in properties:
             wanted[SPARK_ZONE_KEY] = properties[ZONE_KEY]
         with self._driver.translating():
@@ -129,7 +137,8 @@ class SparkSessions:
                     conf.set(key, value)
             except QueryFailed as cause:
                 raise cause.reworded(
-                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it, or open a session without it."
+                    f"Session property {key} = {value!r} cannot be applied: {cause.message} RESET it, "
+                    "or open a session without it."
                 ) from cause
             entry.before.setdefault(key, earlier)
             entry.applied[key] = value

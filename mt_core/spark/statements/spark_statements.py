@@ -22,7 +22,14 @@ from mt_core.model.reservation import Atomicity, Reservation
 from mt_core.model.stream import StreamMember
 from mt_core.model.table import Column as SparkColumn
 from mt_core.plans.compiled import Topology
-from mt_core.sessions.ports import Relation, ResultRows, SessionContext, SessionState, StatementEngine, StatementResult
+from mt_core.sessions.ports import (
+    Relation,
+    ResultRows,
+    SessionContext,
+    SessionState,
+    StatementEngine,
+    StatementResult,
+)
 from mt_core.spark.catalogs.catalog_sync import Settings
 from mt_core.spark.catalogs.columns import check_assignable, columns_of
 from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
@@ -108,7 +115,9 @@ class SparkStatements(StatementEngine):
         with self._sessions.use(context) as session:
             return self._run(session, sql, job_id, reservation)
 
-    def _run(self, session: SparkSession, sql: str, job_id: str, reservation: Reservation | None) -> StatementResult:
+    def _run(
+        self, session: SparkSession, sql: str, job_id: str, reservation: Reservation | None
+    ) -> StatementResult:
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=sql[:DESCRIPTION_LENGTH])
         started_ms = time.time_ns() // 1_000_000
         with (
@@ -146,7 +155,9 @@ class SparkStatements(StatementEngine):
             return reservation
 
     def _check_names(self, session: SparkSession, sql: str, table: str) -> None:
-        """Raise DefinitionInvalid for a column of the query of *sql* with which Iceberg could not write or read *table*."""
+        """Raise DefinitionInvalid for a column of the query of *sql* with which Iceberg could not write
+        or read *table*.
+        """
         names: list[str] = []
         with suppress(MtError, *SPARK_ERRORS):  # The statement itself says what is wrong with its query.
             query = state_of(session).sqlParser().parsePlan(sql).query()
@@ -199,7 +210,7 @@ class SparkStatements(StatementEngine):
         with self._session(context) as session:
             check_assignable(session, produced, declared)
 
-    # ------------------------------------------------------------------------------------- sessions and their catalogs
+    # ---------------------------------------------------------------------------- sessions and their catalogs
 
     def session_state(self, context: SessionContext) -> SessionState:
         with self._session(context) as session:
@@ -239,7 +250,10 @@ class SparkStatements(StatementEngine):
         job = QueryJob(job_id=job_id, pool=INTERACTIVE_POOL, description=query.text[:DESCRIPTION_LENGTH])
         with self._session(context) as session:
             return follow(
-                self._driver, read_query(session, query, self._connectors, context.properties), job, self._spools
+                self._driver,
+                read_query(session, query, self._connectors, context.properties),
+                job,
+                self._spools,
             )
 
     def create_unbounded(self, context: SessionContext, table: CreateConnectorTable) -> None:
@@ -258,7 +272,8 @@ class SparkStatements(StatementEngine):
                 file = local.absolute()
                 if not file.is_file():
                     raise DefinitionInvalid(
-                        f"ADD JAR: there is no file {file} on the gateway's machine; give the path of a jar there."
+                        f"ADD JAR: there is no file {file} on the gateway's machine; "
+                        "give the path of a jar there."
                     )
                 path = str(file)
             copy = self._jars.add(path, partial(fetch_jar, session))
@@ -266,17 +281,23 @@ class SparkStatements(StatementEngine):
             self._sessions.jars(context.session_id)[path] = copy
             return path
 
-    def check_function(self, context: SessionContext, function: CreatedFunction, *, job_id: str) -> CreatedFunction:
+    def check_function(
+        self, context: SessionContext, function: CreatedFunction, *, job_id: str
+    ) -> CreatedFunction:
         with self._session(context) as session:
             catalog, namespace = Names(session).current()
             # In a session that is forgotten: one that has the function would show it before it is kept.
-            scratch = self._sync.apply(session.newSession(), except_for=configured_catalogs(context.properties))
+            scratch = self._sync.apply(
+                session.newSession(), except_for=configured_catalogs(context.properties)
+            )
             with active_session(scratch):
                 if Names(scratch).current() != (catalog, namespace):
                     scratch.sql(f"USE {sql_name((catalog, *namespace))}")
                 placed = replace(function, catalog=catalog, namespace=namespace)
                 try:
-                    return self._driver.functions.checked(scratch, placed, partial(self._driver.check_canceled, job_id))
+                    return self._driver.functions.checked(
+                        scratch, placed, partial(self._driver.check_canceled, job_id)
+                    )
                 finally:
                     close_plugins(scratch, self._driver.session)
 

@@ -20,7 +20,8 @@ _INSERT, _WITH = "InsertIntoStatement", "UnresolvedWith"
 
 
 def insert_records(session: SparkSession, text: str, source: ConnectorSource) -> int | None:
-    """Run *text* if it is an INSERT into a topic, and return how many records that were; None for any other statement.
+    """Run *text* if it is an INSERT into a topic, and return how many records that were;
+    None for any other statement.
 
     Raises DefinitionInvalid, Unsupported, and Spark's own errors.
     """
@@ -39,7 +40,9 @@ def insert_records(session: SparkSession, text: str, source: ConnectorSource) ->
 
 
 def _written(rows: DataFrame, table: TopicTable) -> int:
-    """Write *rows*, and return how many records that were; one for each key, with its last row, where a record sets a row."""
+    """Write *rows*, and return how many records that were; one for each key, with its last row,
+    where a record sets a row.
+    """
     if not table.topic.keys:
         return write_records(rows, table.topic)
     given = {name.lower() for name in rows.columns}
@@ -63,5 +66,7 @@ def _target(session: SparkSession, text: str, source: ConnectorSource) -> TopicT
     parts = tuple(map(str, scala_items(statement.table().multipartIdentifier())))
     table = ConnectorNames(session, source).topic(parts)
     if table is not None and statement.overwrite():
-        raise Unsupported(f"INSERT OVERWRITE {display_name(parts)}: the records of a topic stay; write INSERT INTO.")
+        raise Unsupported(
+            f"INSERT OVERWRITE {display_name(parts)}: the records of a topic stay; write INSERT INTO."
+        )
     return table

@@ -1,1 +1,3 @@
-"""Streams on Spark: streaming INSERTs, carried out by Structured Streaming, exactly once into Iceberg's tables."""
+"""Streams on Spark: streaming INSERTs, carried out by Structured Streaming,
+exactly once into Iceberg's tables.
+"""

@@ -50,7 +50,10 @@ _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
 class StreamAttempt:
-    """Runs a stream; every method may be called from any thread. *sinks* are open, one for each table written."""
+    """Runs a stream; every method may be called from any thread.
+
+    *sinks* are open, one for each table written.
+    """
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class StreamAttempt:
         self._written = 0
         self._thread = threading.Thread(target=self._run, name="stream-start", daemon=True)
 
-    # ----------------------------------------------------------------------------------------------------------- life
+    # --------------------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
         """Begin in a thread, which ends when Spark runs the batches."""
@@ -94,7 +97,10 @@ class StreamAttempt:
         self._failure = error
 
     def stop(self) -> None:
-        """Stop; when this returns no batch runs. Raises EngineUnavailable if Spark went away, and the stream with it."""
+        """Stop; when this returns no batch runs.
+
+        Raises EngineUnavailable if Spark went away, and the stream with it.
+        """
         self._ending.set()
         if self._query is None:
             self._driver.cancel(self._job)
@@ -129,14 +135,18 @@ class StreamAttempt:
         self.stop()
 
     def _finish_batch(self) -> None:
-        """Wait for the commit of a batch that a table has; one that only some of them have would bar a savepoint."""
+        """Wait for the commit of a batch that a table has; one that only some of them have would
+        bar a savepoint.
+        """
         has = [sink.batch for sink in self._sinks.values() if sink.batch is not None]
         # A stream that fails meanwhile leaves the batch as it is.
         with suppress(EngineError, EngineUnavailable):
             self.wait_batch(max(has, default=FIRST_ROWS))
 
     def wait_batch(self, batch: int) -> None:
-        """Wait until a batch is committed; raises the error of a stream that ends before, EngineUnavailable if Spark does."""
+        """Wait until a batch is committed; raises the error of a stream that ends before,
+        EngineUnavailable if Spark does.
+        """
         while self._committed < batch:
             progress = self.progress()
             if not progress.running and self._committed < batch:
@@ -195,7 +205,7 @@ class StreamAttempt:
         """Whether the JVM that ran the stream has been replaced by another one."""
         return self._driver.generation != self._generation
 
-    # ---------------------------------------------------------------------------------------------------------- start
+    # -------------------------------------------------------------------------------------------------- start
 
     def _run(self) -> None:
         try:
@@ -211,7 +221,9 @@ class StreamAttempt:
         definition = self._definition
         try:
             session = self._session = self._sessions.session(definition)
-            members = [self._sessions.member(session, each, definition.settings) for each in definition.members]
+            members = [
+                self._sessions.member(session, each, definition.settings) for each in definition.members
+            ]
             self._rows = MemberRows(members=members, plans=self._plan.members)
             checkpoints = Checkpoints(session)
             if definition.restored_from is not None and not self._plan.has_checkpoint:
@@ -245,7 +257,9 @@ class StreamAttempt:
             )
 
     def _write_first_rows(self) -> None:
-        """Write the rows that the sources have at the snapshots where the stream begins, unless the tables have them."""
+        """Write the rows that the sources have at the snapshots where the stream begins,
+        unless the tables have them.
+        """
         snapshots = snapshots_of(self._plan.starts)
         if not snapshots or self._plan.begun or self._batch is not None:
             return
@@ -257,7 +271,7 @@ class StreamAttempt:
             if source.name in snapshots:
                 self._position.rows_read += rows_at(source.table, snapshots[source.name])
 
-    # -------------------------------------------------------------------------------------------------------- batches
+    # ------------------------------------------------------------------------------------------------ batches
 
     def _take(self, rows: DataFrame, number: int) -> None:
         """Write a batch; Spark calls this, and repeats it after a failure."""
@@ -274,7 +288,9 @@ class StreamAttempt:
         self._batch = number
 
     def _write(self, rows: DataFrame, number: int) -> None:
-        due = {table: sink for table, sink in self._sinks.items() if sink.batch is None or sink.batch < number}
+        due = {
+            table: sink for table, sink in self._sinks.items() if sink.batch is None or sink.batch < number
+        }
         if not due:
             # A batch that was published before the stream ended; Spark fails unless its state is read.
             rows.write.format("noop").mode("overwrite").save()
@@ -300,14 +316,16 @@ class StreamAttempt:
             raise Canceled("The stream was stopped.")
 
     def _check_starts(self) -> None:
-        """Raise StreamBroken unless each source of which nothing was read yet can still be read from its start."""
+        """Raise StreamBroken unless each source of which nothing was read yet can still be read
+        from its start.
+        """
         if self._position.is_in_each_source:
             return
         for source in sources_of(self._rows.members):
             if source.name in self._plan.starts:
                 check_start(source, self._plan.starts[source.name], self._position.snapshots)
 
-    # ------------------------------------------------------------------------------------------------------- progress
+    # ----------------------------------------------------------------------------------------------- progress
 
     def _advance(self) -> None:
         """Count what the batches since the last call have read."""
@@ -323,7 +341,9 @@ class StreamAttempt:
             if ended_by.isDefined() and self._session is not None:
                 cause = convert_exception(ended_by.get().cause())
                 with active_session(self._session):
-                    failure = breakage(self._session, sources_of(self._rows.members), self._plan.starts, cause)
+                    failure = breakage(
+                        self._session, sources_of(self._rows.members), self._plan.starts, cause
+                    )
                 failure = failure or foreign_state(thrown_by(cause)) or translate(cause)
         self._failure = failure
         return None if isinstance(failure, EngineUnavailable) else failure

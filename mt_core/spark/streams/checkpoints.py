@@ -1,4 +1,6 @@
-"""Checkpoints of streams: the folders in which Spark keeps how far a stream is, and their copies, the savepoints."""
+"""Checkpoints of streams: the folders in which Spark keeps how far a stream is, and their copies,
+the savepoints.
+"""
 
 from __future__ import annotations
 
@@ -43,7 +45,9 @@ class Checkpoints:
             self._folders.write(f"{folder}/{_JOB}", job_id)
 
     def batches(self, folder: str) -> tuple[int | None, int | None]:
-        """Return the last batch that a stream began, and the last that it committed; None before the first."""
+        """Return the last batch that a stream began, and the last that it committed;
+        None before the first.
+        """
         return self._last(f"{folder}/offsets"), self._last(f"{folder}/commits")
 
     def offsets(self, folder: str, batch: int) -> list[Any]:
@@ -62,11 +66,15 @@ class Checkpoints:
         return self._folders.exists(f"{folder}/{_CREATED}")
 
     def layout(self, folder: str) -> int | None:
-        """Return the layout of the states of our operators in a checkpoint; None if it has no states, and no number of them."""
+        """Return the layout of the states of our operators in a checkpoint;
+        None if it has no states, and no number of them.
+        """
         if self._folders.exists(f"{folder}/{_LAYOUT}"):
             return int(json.loads(self._folders.read(f"{folder}/{_LAYOUT}"))["layout"])
         states = f"{folder}/state"
-        has_states = any(self._folders.exists(f"{states}/{each}/{_NOTES}") for each in self._folders.names(states))
+        has_states = any(
+            self._folders.exists(f"{states}/{each}/{_NOTES}") for each in self._folders.names(states)
+        )
         return UNNUMBERED if has_states else None
 
     def savepoint_layout(self, savepoint: str) -> int | None:
@@ -79,22 +87,25 @@ class Checkpoints:
         return [] if committed is None else self.offsets(f"{savepoint}/{_COPY}", committed)
 
     def take_layout(self, folder: str) -> None:
-        """Note that the states will have the layout of this release; raises StreamBroken if there are others."""
+        """Note that the states will have the layout of this release;
+        raises StreamBroken if there are others.
+        """
         layout = self.layout(folder)
         if layout is None:
             self._folders.write(f"{folder}/{_LAYOUT}", json.dumps({"layout": LAYOUT}))
         elif layout != LAYOUT:
             raise StreamBroken(
-                f"Checkpoint {folder} has states of operators in layout {layout}, and this release reads layout {LAYOUT}. The "
-                "release that wrote them can still drain the job: STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they hold. "
-                f"{NEW_JOB}"
+                f"Checkpoint {folder} has states of operators in layout {layout}, and this release "
+                f"reads layout {LAYOUT}. The release that wrote them can still drain the job: "
+                f"STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they hold. {NEW_JOB}"
             )
 
     def add_last_batch(self, folder: str) -> int | None:
-        """Add a batch without rows, before which all times are over, to the checkpoint of a stream that does not run.
+        """Add a batch without rows, before which all times are over, to the checkpoint of a stream
+        that does not run.
 
-        Spark runs it at the next start: what windows and joins still hold is given then. Returns its number, None if there is
-        no batch yet, or the last one has not been committed.
+        Spark runs it at the next start: what windows and joins still hold is given then.
+        Returns its number, None if there is no batch yet, or the last one has not been committed.
         """
         began, committed = self.batches(folder)
         if committed is None or began != committed:
@@ -117,7 +128,9 @@ class Checkpoints:
         self._folders.delete(f"{savepoint}/{_PROBE}")
 
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
-        """Copy a checkpoint, which no stream uses now, to a savepoint with *facts*; the facts, written last, make it whole."""
+        """Copy a checkpoint, which no stream uses now, to a savepoint with *facts*;
+        the facts, written last, make it whole.
+        """
         if self._folders.exists(f"{savepoint}/{_FACTS}"):
             return
         self._copy(checkpoint, f"{savepoint}/{_COPY}")
@@ -128,7 +141,8 @@ class Checkpoints:
         facts = f"{savepoint.rstrip('/')}/{_FACTS}"
         if not self._folders.exists(facts):
             raise DefinitionInvalid(
-                f"There is no savepoint in {savepoint}; give the path that STOP JOB … WITH SAVEPOINT answered."
+                f"There is no savepoint in {savepoint}; "
+                "give the path that STOP JOB … WITH SAVEPOINT answered."
             )
         body: dict[str, Any] = json.loads(self._folders.read(facts))
         return body
@@ -156,7 +170,9 @@ class Checkpoints:
         self._folders.delete(f"{folder}.part")
 
     def _relocate(self, part: str, checkpoint: str) -> None:
-        """Let the state of operators in *part* find its schemas in *checkpoint*: Spark notes their whole paths."""
+        """Let the state of operators in *part* find its schemas in *checkpoint*:
+        Spark notes their whole paths.
+        """
         for operator in self._folders.names(f"{part}/state"):
             notes = f"{part}/state/{operator}/{_NOTES}"
             for name in filter(str.isdecimal, self._folders.names(notes)):
@@ -167,7 +183,9 @@ class Checkpoints:
                     tails = [path[path.rindex(_SCHEMAS) :] for path in paths]
                     store["stateSchemaFilePaths"] = [f"{checkpoint}/state/{operator}{tail}" for tail in tails]
                 self._folders.delete(f"{notes}/{name}")
-                self._folders.write(f"{notes}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}")
+                self._folders.write(
+                    f"{notes}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}"
+                )
 
     def _reorder(self, part: str, order: Sequence[int]) -> None:
         """Let each source of a checkpoint have the place that *order* says."""
@@ -175,7 +193,9 @@ class Checkpoints:
         for name in filter(str.isdecimal, self._folders.names(offsets)):
             version, facts, *lines = self._folders.read(f"{offsets}/{name}").splitlines()
             self._folders.delete(f"{offsets}/{name}")
-            self._folders.write(f"{offsets}/{name}", "\n".join([version, facts, *(lines[old] for old in order)]))
+            self._folders.write(
+                f"{offsets}/{name}", "\n".join([version, facts, *(lines[old] for old in order)])
+            )
         aside = f"{part}/sources.part"
         if self._folders.exists(sources):
             # What a source itself notes, by its place.

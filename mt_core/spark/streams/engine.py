@@ -75,7 +75,9 @@ class SparkStreams(StreamEngine):
             return self._prepared(session, definition).topology(session)
 
     def _prepared(self, session: SparkSession, definition: StreamDefinition) -> PreparedStream:
-        members = [self._sessions.member(session, member, definition.settings) for member in definition.members]
+        members = [
+            self._sessions.member(session, member, definition.settings) for member in definition.members
+        ]
         return prepared_stream(session, definition, members, self._catalogs, self._connectors)
 
     def check(self, definition: StreamDefinition) -> None:
@@ -118,7 +120,9 @@ class SparkStreams(StreamEngine):
             self._close(job_id, definition)
             self._let_go(job_id)
 
-    def savepoint(self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False) -> str:
+    def savepoint(
+        self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False
+    ) -> str:
         with self._turns[job_id]:
             attempt = self._attempts.get(job_id)
             with self._working() as session:
@@ -134,17 +138,21 @@ class SparkStreams(StreamEngine):
                 tables = [sink.last_batch() for sink in sinks.values() if sink.keeps_batch]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
                 self._let_go(job_id)
-                # The tables of other connectors do not say what they have; the attempt does, if it was of this process.
+                # The tables of other connectors do not say what they have;
+                # the attempt does, if it was of this process.
                 unknown = None in tables or len(tables) < len(sinks)
                 begun = (
                     definition.planned.begun
                     or committed is not None
                     or (attempt.has_begun if attempt is not None else not unknown)
                 )
-                in_batch = began != committed and any(batch is not None and batch >= (began or 0) for batch in tables)
+                in_batch = began != committed and any(
+                    batch is not None and batch >= (began or 0) for batch in tables
+                )
                 if in_batch or (not begun and any(batch is not None for batch in tables)):
                     raise EngineError(
-                        f"Job {job_id} failed in the middle of a batch, and has to finish it first; stop it again later."
+                        f"Job {job_id} failed in the middle of a batch, and has to finish it first; "
+                        "stop it again later."
                     )
                 self._close(job_id, definition)
                 facts = savepoint_facts(definition.planned, begun=begun)
@@ -194,10 +202,12 @@ class SparkStreams(StreamEngine):
         self._stopped.pop(job_id, None)
         self._lacking.discard(job_id)
 
-    # ------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _end_time(self, job_id: str, definition: StreamDefinition, paused: StreamAttempt) -> StreamAttempt:
-        """Let a stream that was paused give what its windows and joins still hold; return the attempt that did."""
+        """Let a stream that was paused give what its windows and joins still hold;
+        return the attempt that did.
+        """
         with self._working() as session:
             last = Checkpoints(session).add_last_batch(definition.checkpoint)
             if last is None:

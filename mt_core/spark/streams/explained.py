@@ -1,4 +1,6 @@
-"""EXPLAIN of streams: where their sources begin, what they keep from batch to batch, how their rows arrive, and their plans."""
+"""EXPLAIN of streams: where their sources begin, what they keep from batch to batch, how their rows arrive,
+and their plans.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,9 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """A table that an INSERT writes, with its `stored` columns, of which those of its primary key are `keys`."""
+    """A table that an INSERT writes, with its `stored` columns, of which those of its primary
+    key are `keys`.
+    """
 
     insert: Insert
     target: SinkTarget | None
@@ -62,7 +66,9 @@ class _Written:
     def lines(self, changelog: Changelog) -> Iterator[str]:
         check_changes(display_name(self.table), self.target, self.keys, changelog)
         by_key = (
-            f"; a row replaces the one with its {', '.join(self.keys)}" if self.target is None and self.keys else ""
+            f"; a row replaces the one with its {', '.join(self.keys)}"
+            if self.target is None and self.keys
+            else ""
         )
         yield f"Sink {display_name(self.table)}: {kind_of(self.target).guarantee}{by_key}"
 
@@ -75,7 +81,8 @@ def explained_streams(
     connectors: ConnectorSource,
     settings: Mapping[str, str],
 ) -> str:
-    """Return the explanation of queries, tables of these or INSERT statements that read streams, in a *mode* of EXPLAIN or as json.
+    """Return the explanation of queries, tables of these or INSERT statements that read streams,
+    in a *mode* of EXPLAIN or as json.
 
     *settings* are the properties of the session. Raises what running them would.
     """
@@ -87,7 +94,9 @@ def explained_streams(
             keys = written.keys if written is not None else ()
             kept = written.kept(changelog, query) if written is not None else ()
             keeps_state = check_streamable(query) or bool(kept)
-            operator = sink_of(written.table, changelog.operator, kept) if written and kept else changelog.operator
+            operator = (
+                sink_of(written.table, changelog.operator, kept) if written and kept else changelog.operator
+            )
             reading = _Reading(keeps_state=keeps_state, in_order=bool(keys))
             lines = ["== Stream ==", *_sources(session, query, changelog, connectors, reading)]
             sink = _creation(session, member, changelog) if written is None else written.lines(changelog)
@@ -101,7 +110,11 @@ def explained_streams(
 
 
 def _sources(
-    session: SparkSession, query: StreamedQuery, changelog: Changelog, connectors: ConnectorSource, reading: _Reading
+    session: SparkSession,
+    query: StreamedQuery,
+    changelog: Changelog,
+    connectors: ConnectorSource,
+    reading: _Reading,
 ) -> Iterator[str]:
     starts = {
         source.name: start_of(source, keeps_state=reading.keeps_state, in_order=reading.in_order)
@@ -125,7 +138,10 @@ def _state(changelog: Changelog, operator: Operator, *, keeps_state: bool) -> It
     yield f"State: {'kept from batch to batch, in the checkpoint' if keeps_state else 'none'}"
     yield from state_lines(operator)
     if changelog.updates:
-        yield f"Changes: rows take back and replace others that were given before {changelog_mode(changelog.changes)}"
+        yield (
+            "Changes: rows take back and replace others that were given before "
+            f"{changelog_mode(changelog.changes)}"
+        )
 
 
 def _connector(source: StreamSource, names: ConnectorNames) -> str:
@@ -142,12 +158,18 @@ def _start(start: Start, table: object) -> str:
     if start.snapshot is None:
         return "from its first snapshot on"
     rows = rows_at(table, start.snapshot)
-    return f"the {rows} {plural(rows, 'row')} of snapshot {start.snapshot} first, then what is appended after it"
+    return (
+        f"the {rows} {plural(rows, 'row')} of snapshot {start.snapshot} first, then what is appended after it"
+    )
 
 
-def _as_they_stand(session: SparkSession, changelog: Changelog, names: ConnectorNames) -> Iterable[tuple[str, ...]]:
+def _as_they_stand(
+    session: SparkSession, changelog: Changelog, names: ConnectorNames
+) -> Iterable[tuple[str, ...]]:
     found = (
-        names.public_name(base.parts) for base in base_relations(session, changelog.plan) if base.parts is not None
+        names.public_name(base.parts)
+        for base in base_relations(session, changelog.plan)
+        if base.parts is not None
     )
     return dict.fromkeys(found)
 

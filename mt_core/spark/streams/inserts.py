@@ -1,4 +1,6 @@
-"""Statements as a stream runs them, INSERT and tables of queries: the table, the columns that are named, and the query."""
+"""Statements as a stream runs them, INSERT and tables of queries: the table, the columns that are named,
+and the query.
+"""
 
 from __future__ import annotations
 
@@ -19,10 +21,12 @@ _BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """`table` is its full name, or the one part of the name of a temporary table. `columns` are those written after the name.
+    """`table` is its full name, or the one part of the name of a temporary table.
 
-    `plan` is that of the query, as parsed, and `statement` that of the statement without its clause WITH. A table that is
-    *created* has the columns of the query.
+    `columns` are those written after the name.
+
+    `plan` is that of the query, as parsed, and `statement` that of the statement without its clause WITH.
+    A table that is *created* has the columns of the query.
     """
 
     table: tuple[str, ...]
@@ -59,8 +63,8 @@ def read_insert(session: SparkSession, text: str) -> Insert:
         )
     if statement.partitionSpec().nonEmpty():
         raise Unsupported(
-            f"INSERT INTO {display_name(parts)} PARTITION: a stream writes the values of partition columns that its query gives; "
-            "name them in the query."
+            f"INSERT INTO {display_name(parts)} PARTITION: a stream writes the values of partition columns "
+            "that its query gives; name them in the query."
         )
     query = statement.query()
     if common is not None:
@@ -81,7 +85,9 @@ def is_insert(session: SparkSession, text: str) -> bool:
 
 
 def query_of(session: SparkSession, text: str) -> Any:
-    """Return the parsed plan of the query of an INSERT, or of the query that *text* is; *session* is the active one."""
+    """Return the parsed plan of the query of an INSERT, or of the query that *text* is;
+    *session* is the active one.
+    """
     plan = state_of(session).sqlParser().parsePlan(text)
     statement = plan.child() if class_name(plan) == _WITH else plan
     return read_insert(session, text).plan if class_name(statement) in {_INSERT, *_CREATIONS} else plan

@@ -1,4 +1,6 @@
-"""Upsert materialize: the rows that a stream has given for each key of a table, kept to give the last one that is left."""
+"""Upsert materialize: the rows that a stream has given for each key of a table,
+kept to give the last one that is left.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ class KeyedInsert:
 
 
 def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the key for which the stream *rows* of an INSERT are kept in a session with *settings*, empty if they are not.
+    """Return the key for which the stream *rows* of an INSERT are kept in a session with *settings*,
+    empty if they are not.
 
     Raises DefinitionInvalid if the INSERT gives no value for a column of it.
     """
@@ -56,14 +59,16 @@ def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str
 def no_value_of_key(table: str, missing: Sequence[str]) -> DefinitionInvalid:
     """Return the refusal of an INSERT into *table* that gives no value for columns of its primary key."""
     return DefinitionInvalid(
-        f"INSERT INTO {table} gives no value for {', '.join(missing)} of its PRIMARY KEY; name all columns of the key."
+        f"INSERT INTO {table} gives no value for {', '.join(missing)} of its PRIMARY KEY; "
+        "name all columns of the key."
     )
 
 
 def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) -> bool:
     """Return whether the rows of a key are kept.
 
-    They need not if its columns identify a row of the query: the row before is then taken back with each new one.
+    They need not if its columns identify a row of the query: the row before is then taken back
+    with each new one.
     """
     if not insert.keys or choice is UpsertMaterialize.NONE:
         return False
@@ -81,7 +86,9 @@ def states_of(key: Sequence[str], query: StreamedQuery) -> tuple[OperatorState, 
 
 
 def policy_of(query: StreamedQuery) -> TtlPolicy:
-    """Return how long the rows of a query, which are kept, are not forgotten: that of a plan, else of the session."""
+    """Return how long the rows of a query, which are kept, are not forgotten:
+    that of a plan, else of the session.
+    """
     if query.ttls:
         # It is the last operator.
         return planned_policy(query.ttls[-1][0])
@@ -89,7 +96,8 @@ def policy_of(query: StreamedQuery) -> TtlPolicy:
 
 
 def materialized(rows: DataFrame, keys: Sequence[str], policy: TtlPolicy) -> DataFrame:
-    """Return for each of the *keys* the row of the stream *rows* that came last, of those that are not taken back, as a changelog.
+    """Return for each of the *keys* the row of the stream *rows* that came last,
+    of those that are not taken back, as a changelog.
 
     A row is forgotten by the *policy*.
     """

@@ -1,4 +1,6 @@
-"""Rows of the members of a stream: in the columns that their queries gave at first, and in those of the tables that they write."""
+"""Rows of the members of a stream: in the columns that their queries gave at first,
+and in those of the tables that they write.
+"""
 
 from __future__ import annotations
 
@@ -58,7 +60,9 @@ class MemberRows:
 
     def of_table(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
         """Return the rows of all members that write *table*, of which *frames* has one each."""
-        mine = [frame for frame, member in zip(frames, self.members, strict=True) if member.insert.table == table]
+        mine = [
+            frame for frame, member in zip(frames, self.members, strict=True) if member.insert.table == table
+        ]
         if any(map(is_changelog, mine)):
             added = lit(RowKind.INSERT.code).cast("tinyint")
             mine = [frame if is_changelog(frame) else frame.withColumn(ROW_KIND, added) for frame in mine]
@@ -71,21 +75,28 @@ class MemberRows:
         return rows.select(*(quote(name) for name in rows.columns if name != ROW_KIND), ROW_KIND)
 
     def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
-        """Return *frames*, one for each member, with the columns that they gave at first, named as in their tables."""
+        """Return *frames*, one for each member, with the columns that they gave at first,
+        named as in their tables.
+        """
         return [
-            _renamed(_chosen(frame, _with_kind(frame, plan.given)), _with_kind(frame, plan.columns) or plan.columns)
+            _renamed(
+                _chosen(frame, _with_kind(frame, plan.given)), _with_kind(frame, plan.columns) or plan.columns
+            )
             for frame, plan in zip(frames, self.plans, strict=True)
         ]
 
 
 def packed(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all *frames* as one stream; of several: the number of the frame, and a struct of its columns there."""
+    """Return the rows of all *frames* as one stream; of several: the number of the frame,
+    and a struct of its columns there.
+    """
     if len(frames) == 1:
         return frames[0]
     frames = [frame.toDF(*(f"_{position}" for position in range(len(frame.columns)))) for frame in frames]
     structs = [struct(*map(col, frame.columns)) for frame in frames]
     types = [
-        frame.select(each.alias("row")).schema.fields[0].dataType for frame, each in zip(frames, structs, strict=True)
+        frame.select(each.alias("row")).schema.fields[0].dataType
+        for frame, each in zip(frames, structs, strict=True)
     ]
     whole = [
         frame.select(
@@ -114,7 +125,9 @@ def _with_kind(frame: DataFrame, columns: Sequence[str] | None) -> Sequence[str]
 
 
 def _chosen(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
-    """Return *frame* with the columns that its query gave at first: a * stands for others once its table is altered."""
+    """Return *frame* with the columns that its query gave at first:
+    a * stands for others once its table is altered.
+    """
     if given is None or frame.columns == list(given):
         return frame
     present = {name.lower() for name in frame.columns}
@@ -131,7 +144,10 @@ def _renamed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 def _stored(frame: DataFrame, table: TableName) -> DataFrame:
     """Return *frame* with the types that its columns have in *table*."""
-    types = {field.name.lower(): field.dataType for field in frame.sparkSession.table(sql_name(table)).schema.fields}
+    types = {
+        field.name.lower(): field.dataType
+        for field in frame.sparkSession.table(sql_name(table)).schema.fields
+    }
     return frame.select(
         *(col(quote(name)).cast(types.get(name.lower(), kind)).alias(name) for name, kind in frame.dtypes)
     )
@@ -139,6 +155,6 @@ def _stored(frame: DataFrame, table: TableName) -> DataFrame:
 
 def _other_columns(now: str, then: str) -> Unsupported:
     return Unsupported(
-        f"The query gives the columns ({now}), and gave ({then}) when the job was created. Name its columns in the place of each "
-        "*, and run it again."
+        f"The query gives the columns ({now}), and gave ({then}) when the job was created. "
+        "Name its columns in the place of each *, and run it again."
     )

@@ -1,4 +1,6 @@
-"""Needed files: what a stream has to find before it starts, besides its tables; all of them may be gone on another machine."""
+"""Needed files: what a stream has to find before it starts, besides its tables;
+all of them may be gone on another machine.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +26,11 @@ def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
             raise StreamFilesMissing.of(definition, f"There is no jar {jar}, which the job was created with.")
 
 
-def check_batches(definition: StreamDefinition, began: int | None, batches: Mapping[TableName, int | None]) -> None:
-    """Raise StreamFilesMissing if a table has a batch after the last that the checkpoint *began*: others would get its number.
+def check_batches(
+    definition: StreamDefinition, began: int | None, batches: Mapping[TableName, int | None]
+) -> None:
+    """Raise StreamFilesMissing if a table has a batch after the last that the checkpoint *began*:
+    others would get its number.
 
     *batches* are the last ones that the tables have.
     """
@@ -34,6 +39,6 @@ def check_batches(definition: StreamDefinition, began: int | None, batches: Mapp
         if has > (FIRST_ROWS if began is None else began):
             raise StreamFilesMissing.of(
                 definition,
-                f"{display_name(table)} has batch {has}, which checkpoint {definition.checkpoint} does not have: it was deleted "
-                "or exchanged.",
+                f"{display_name(table)} has batch {has}, which checkpoint {definition.checkpoint} does not "
+                "have: it was deleted or exchanged.",
             )

@@ -1,4 +1,6 @@
-"""Position of a stream in its sources: up to where its committed batches have read each, and what its operators keep since."""
+"""Position of a stream in its sources: up to where its committed batches have read each,
+and what its operators keep since.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ _EXPIRED = "numValuesRemovedDueToTTLExpiry"
 
 
 class Position:
-    """Where one attempt is; `batch` is the last batch that Spark has reported, which it does after the commit."""
+    """Where one attempt is; `batch` is the last batch that Spark has reported,
+    which it does after the commit.
+    """
 
     def __init__(self) -> None:
         self.batch, self.rows_read = FIRST_ROWS, 0
@@ -45,7 +49,9 @@ class Position:
                 self._keep(body["stateOperators"])
 
     def has_ended(self, last: int | None) -> bool:
-        """Return whether the sources have given all that they will ever have, which is up to the offset *last*."""
+        """Return whether the sources have given all that they will ever have,
+        which is up to the offset *last*.
+        """
         return has_ended(self._offsets, last)
 
     @property
@@ -54,7 +60,10 @@ class Position:
         return json.dumps(list(self._offsets)) if self._offsets else None
 
     def states(self, names: Sequence[str]) -> str | None:
-        """Return what each operator keeps, as JSON; None without one. *names* are those of ours, from the last operator down."""
+        """Return what each operator keeps, as JSON; None without one.
+
+        *names* are those of ours, from the last operator down.
+        """
         if len(names) != len(self._states):
             names = [each["operatorName"] for each in self._states]
         states = [
@@ -85,7 +94,9 @@ class Position:
     @property
     def snapshots(self) -> list[int]:
         """The snapshots of Iceberg's tables up to which they were read."""
-        return [each["snapshot_id"] for each in self._offsets if isinstance(each, dict) and "snapshot_id" in each]
+        return [
+            each["snapshot_id"] for each in self._offsets if isinstance(each, dict) and "snapshot_id" in each
+        ]
 
 
 def _is_read(offset: Any) -> bool:

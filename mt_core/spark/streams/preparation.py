@@ -1,9 +1,10 @@
-"""Preparation of a stream: its statements are analysed, its tables looked up, and its plan decided; nothing runs.
+"""Preparation of a stream: its statements are analysed, its tables looked up, and its plan decided;
+nothing runs.
 
-Each statement is analysed once, in a session of the stream's own: its definition has to be all that it needs, and what the
-session of its user has besides would be missing at a start. The columns that its query gives, the operators that it needs
-and the sources that it reads all come from that one analysis; so does the check that its table takes the columns, which
-analyses the head of the INSERT over the analysed query.
+Each statement is analysed once, in a session of the stream's own: its definition has to be all that it needs,
+and what the session of its user has besides would be missing at a start. The columns that its query gives,
+the operators that it needs and the sources that it reads all come from that one analysis; so does the check
+that its table takes the columns, which analyses the head of the INSERT over the analysed query.
 """
 
 from __future__ import annotations
@@ -28,7 +29,13 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.queries.relations import base_relations
 from mt_core.spark.streams.materialization import KeyedInsert, materialized_key
 from mt_core.spark.streams.member_rows import MemberRows
-from mt_core.spark.streams.query import MemberQuery, check_columns, check_first_rows, check_streamable, sources_of
+from mt_core.spark.streams.query import (
+    MemberQuery,
+    check_columns,
+    check_first_rows,
+    check_streamable,
+    sources_of,
+)
 from mt_core.spark.streams.savepoints import restored
 from mt_core.spark.streams.sinks.created_table import check_creation
 from mt_core.spark.streams.sinks.iceberg import target_of
@@ -75,7 +82,10 @@ def prepared_stream(
         for table in writes
         if table not in targets and not creates
     }
-    keys = [keys_of(targets.get(each.insert.table), tables.get(display_name(each.insert.table))) for each in members]
+    keys = [
+        keys_of(targets.get(each.insert.table), tables.get(display_name(each.insert.table)))
+        for each in members
+    ]
     for written, member, key in zip(definition.members, members, keys, strict=True):
         target = targets.get(member.insert.table)
         if kind_of(target).in_spark:
@@ -121,12 +131,14 @@ def _check_apart(reads: Sequence[TableName], writes: Sequence[TableName]) -> Non
     for table in writes:
         if _folded(table) in map(_folded, reads):
             raise Unsupported(
-                f"The statement reads {display_name(table)}, which it writes: as a stream it would read its own rows; "
-                "write another table."
+                f"The statement reads {display_name(table)}, which it writes: "
+                "as a stream it would read its own rows; write another table."
             )
 
 
-def _reads(session: SparkSession, members: Sequence[MemberQuery], source: ConnectorSource) -> tuple[TableName, ...]:
+def _reads(
+    session: SparkSession, members: Sequence[MemberQuery], source: ConnectorSource
+) -> tuple[TableName, ...]:
     """Return all tables that the members read, as streams or not."""
     names: dict[TableName, None] = {}
     with active_session(session):
@@ -143,7 +155,8 @@ def _reads(session: SparkSession, members: Sequence[MemberQuery], source: Connec
 def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergTarget:
     """Return a table, which may be the materialized one of the id *keeps*.
 
-    Raises TableNotFound, StorageMissing of the materialized table, and Unsupported unless each batch gets into it once.
+    Raises TableNotFound, StorageMissing of the materialized table, and Unsupported unless each batch
+    gets into it once.
     """
     with suppress(CatalogUnsupported):
         if len(table) > 2 and table[0] != SESSION_CATALOG:
@@ -153,8 +166,8 @@ def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergT
                 raise _no_table(identifier) if keeps is None else storage_missing(identifier)
             return found
     raise Unsupported(
-        f"{display_name(table)} cannot be written by a stream, which publishes each batch once by compare-and-set; INSERT into "
-        "an Iceberg table of a catalog of type jdbc, such as lake."
+        f"{display_name(table)} cannot be written by a stream, which publishes each batch once by "
+        "compare-and-set; INSERT into an Iceberg table of a catalog of type jdbc, such as lake."
     )
 
 
@@ -165,8 +178,8 @@ def _folded(table: TableName) -> TableName:
 
 def _no_table(table: TableIdentifier) -> TableNotFound:
     return TableNotFound(
-        f"There is no table {table}; create it by CREATE TABLE, or with the stream that fills it by CREATE TABLE {table} AS "
-        "SELECT ….",
+        f"There is no table {table}; create it by CREATE TABLE, or with the stream that fills it by CREATE "
+        f"TABLE {table} AS SELECT ….",
         table=str(table),
     )
 

@@ -1,4 +1,6 @@
-"""The query of a stream: the members of its definition in a session of their own, as batches and as streams."""
+"""The query of a stream: the members of its definition in a session of their own,
+as batches and as streams.
+"""
 
 from __future__ import annotations
 
@@ -61,16 +63,16 @@ _KEEPS_STATE = frozenset(
 )
 _STREAM_IN_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 _NO_SUBQUERY = (
-    "A subquery reads a table as a stream, which Spark cannot run; write a JOIN in its place, or let it read the table as it "
-    "stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after the name."
+    "A subquery reads a table as a stream, which Spark cannot run; write a JOIN in its place, or let it "
+    "read the table as it stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after the name."
 )
 _WAY_OUT = (
-    "Keep the result as a materialized table, whose refreshes may replace rows, or run the statement in batch mode: "
-    "SET 'execution.runtime-mode' = 'batch'."
+    "Keep the result as a materialized table, whose refreshes may replace rows, "
+    "or run the statement in batch mode: SET 'execution.runtime-mode' = 'batch'."
 )
 _STATELESS = (
-    "A job that keeps a table may filter, change and unite the rows of its streams and join them with tables, and no more: no "
-    "aggregate, DISTINCT, window, LIMIT, or join of two streams."
+    "A job that keeps a table may filter, change and unite the rows of its streams and join them with "
+    "tables, and no more: no aggregate, DISTINCT, window, LIMIT, or join of two streams."
 )
 
 
@@ -85,7 +87,9 @@ class _Analysis:
 # No slots: the analysis is kept.
 @dataclass(frozen=True, kw_only=True)
 class StreamedQuery:
-    """A query in its session, and its sources; `settings` are the properties of the session, `ttls` those of a plan."""
+    """A query in its session, and its sources; `settings` are the properties of the session,
+    `ttls` those of a plan.
+    """
 
     text: StreamedText
     session: SparkSession = field(repr=False)
@@ -112,7 +116,9 @@ class StreamedQuery:
         return self._analysis({})
 
     def stream_of(self, changelog: Changelog) -> DataFrame:
-        """Return the rows of a `changelog` of the query, the last column of which is `ROW_KIND` if they are not only added."""
+        """Return the rows of a `changelog` of the query, the last column of which is `ROW_KIND`
+        if they are not only added.
+        """
         with active_session(self.session):
             return DataFrame(java_dataset(self.session, changelog.plan), self.session)
 
@@ -196,12 +202,17 @@ class StreamSessions:
         """Return a Spark session of the stream's own, with all that its definition gives it."""
         settings = {key: value for key, value in definition.settings.items() if key != LARGE_VALUES}
         query = Query(
-            text="", catalog=definition.catalog, namespace=definition.namespace, zone=definition.zone, settings=settings
+            text="",
+            catalog=definition.catalog,
+            namespace=definition.namespace,
+            zone=definition.zone,
+            settings=settings,
         )
         session = self.contexts.new_session(query)
         # An idle stream with state would otherwise run a batch at each trigger.
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        # An attempt that ended while it noted its first batch leaves a file beside the notes, which is no other stream's.
+        # An attempt that ended while it noted its first batch leaves a file beside the notes,
+        # which is no other stream's.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         plan = definition.plan or StreamPlan()
         if not plan.own_operators:
@@ -231,11 +242,19 @@ class StreamSessions:
             close_plugins(session, self.driver.session)
 
     def member(self, session: SparkSession, member: StreamMember, settings: Mapping[str, str]) -> MemberQuery:
-        """Return an INSERT, of a stream with *settings*, with its sources. Raises Unsupported, and Spark's own errors."""
+        """Return an INSERT, of a stream with *settings*, with its sources.
+
+        Raises Unsupported, and Spark's own errors.
+        """
         with active_session(session):
             insert = read_insert(session, member.text)
             text = read_sources(
-                session, member.text, insert.plan, member.hints, self.connectors, endless_only=member.endless_only
+                session,
+                member.text,
+                insert.plan,
+                member.hints,
+                self.connectors,
+                endless_only=member.endless_only,
             )
             topic = None if insert.created else ConnectorNames(session, self.connectors).topic(insert.table)
         return MemberQuery(
@@ -270,7 +289,10 @@ def check_stateless(member: StreamedQuery) -> None:
 
 
 def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
-    """Return whether the query keeps state from batch to batch. Raises Unsupported for what neither we nor Spark can run."""
+    """Return whether the query keeps state from batch to batch.
+
+    Raises Unsupported for what neither we nor Spark can run.
+    """
     plan = member.analysed.plan
     if not plan.isStreaming():
         raise Unsupported(
@@ -297,13 +319,15 @@ def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None
     snapshots = snapshots_of(starts)
     if any(source.name in snapshots for source in member.text.sources) and member.is_stream_at(snapshots):
         raise Unsupported(
-            "The query reads a table and a temporary table without end, so its first rows cannot be read; read them in an INSERT "
-            "each, or the table as it stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after its name."
+            "The query reads a table and a temporary table without end, so its first rows cannot be read; "
+            "read them in an INSERT each, or the table as it stands at each batch: "
+            "/*+ OPTIONS('streaming' = 'false') */ after its name."
         )
 
 
 def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -> None:
-    """Raise Spark's error unless it can write the columns of the query of *member*, which has that *text*, as a batch.
+    """Raise Spark's error unless it can write the columns of the query of *member*, which has that *text*,
+    as a batch.
 
     A query that cannot be analysed has the position of the error in *text*.
     """

@@ -1,4 +1,6 @@
-"""Savepoints: what they say of the job that they were made of, and what a job takes over that begins with one."""
+"""Savepoints: what they say of the job that they were made of, and what a job takes over
+that begins with one.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from mt_core.spark.streams.sources.order import SOURCES, order_of
 
 
 def savepoint_facts(plan: StreamPlan, *, begun: bool) -> dict[str, Any]:
-    """Return what a savepoint says of its job, whose rows up to its starts have been written if it has *begun*."""
+    """Return what a savepoint says of its job, whose rows up to its starts have been written
+    if it has *begun*.
+    """
     starts = {name: start.to_json() for name, start in plan.starts.items()}
     facts = {"starts": starts, "begun": begun, OPERATORS: plan.own_operators}
     return facts if plan.sources is None else {**facts, SOURCES: list(plan.sources)}
@@ -30,7 +34,8 @@ def restored(
     *,
     keeps_state: bool,
 ) -> tuple[StreamPlan, Sequence[int] | None]:
-    """Return the *plan* with what a savepoint decides, for a job that reads *tables*, which are those of Iceberg.
+    """Return the *plan* with what a savepoint decides, for a job that reads *tables*,
+    which are those of Iceberg.
 
     Beside it: the places that the sources of the job have in the savepoint, None if they are the same.
     """
@@ -39,12 +44,13 @@ def restored(
     # A set: the registry keeps no order of names.
     if facts["starts"].keys() != plan.starts.keys():
         raise DefinitionInvalid(
-            f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; this one reads {', '.join(plan.starts)}."
+            f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; "
+            f"this one reads {', '.join(plan.starts)}."
         )
     if layout not in {None, LAYOUT}:
         raise DefinitionInvalid(
-            f"Savepoint {savepoint} has states of operators in layout {layout}, and this release reads layout {LAYOUT}; start "
-            "the statement without it."
+            f"Savepoint {savepoint} has states of operators in layout {layout}, "
+            f"and this release reads layout {LAYOUT}; start the statement without it."
         )
     names = list(plan.sources or ())
     stored = facts.get(SOURCES) or order_of(checkpoints.savepoint_offsets(savepoint), names, tables)
@@ -52,7 +58,8 @@ def restored(
     if stored != names and sorted(stored) == sorted(names):
         if keeps_state or len(set(names)) < len(names):
             raise DefinitionInvalid(
-                f"Savepoint {savepoint} is of a query that reads {', '.join(stored)}, and this one reads them in another order: "
+                f"Savepoint {savepoint} is of a query that reads {', '.join(stored)}, "
+                "and this one reads them in another order: "
                 f"{', '.join(names)}. Write them in the order of the savepoint, which its state has too."
             )
         order = [stored.index(name) for name in names]

@@ -1,4 +1,6 @@
-"""Unbounded results: the rows that a SELECT over streams finds, and goes on to find for as long as the result is open."""
+"""Unbounded results: the rows that a SELECT over streams finds, and goes on to find for as long
+as the result is open.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,8 @@ _WAITING = 16
 
 
 def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spools) -> StreamedRows:
-    """Return the rows of *query*: those that its sources have, then those that are added, until the rows are closed.
+    """Return the rows of *query*: those that its sources have, then those that are added,
+    until the rows are closed.
 
     Raises Unsupported for a query whose rows would change once they are given, and Spark's own errors.
     """
@@ -50,7 +53,9 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
 
 
 def reads_stream(query: StreamedQuery) -> bool:
-    """Return whether *query* reads a table that is read as a stream; it is analysed unless its text says so."""
+    """Return whether *query* reads a table that is read as a stream;
+    it is analysed unless its text says so.
+    """
     return query.text.is_stream or bool(query.plan.isStreaming())
 
 
@@ -97,7 +102,10 @@ class _Feed:
         self._driver.cancel(self._job.job_id)
 
     def batches(self) -> Generator[pa.RecordBatch | None]:
-        """Yield the rows until the stream fails or ends; None after each batch of Spark. Raises the stream's error."""
+        """Yield the rows until the stream fails or ends; None after each batch of Spark.
+
+        Raises the stream's error.
+        """
         if self._frames.first is not None:
             yield from self._first_rows(self._frames.first)
         query = self._start()
@@ -168,7 +176,9 @@ class _Feed:
         raise Canceled("The result was closed.")
 
     def _has_ended(self, query: StreamingQuery) -> bool:
-        """Return whether the batches up to the one that was handed over have all rows that the sources will ever have."""
+        """Return whether the batches up to the one that was handed over have all rows
+        that the sources will ever have.
+        """
         if self._frames.last_offset is None:
             return False
         with self._driver.translating():

@@ -25,7 +25,9 @@ def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
     A `type` with dots is the class of a Spark catalog plug-in, whose options are passed unchanged.
     """
     if "." in name:
-        raise DefinitionInvalid(f"Catalog `{name}`: the name of a catalog cannot contain a dot; choose another name.")
+        raise DefinitionInvalid(
+            f"Catalog `{name}`: the name of a catalog cannot contain a dot; choose another name."
+        )
     kind = options.get("type")
     if kind is None:
         raise DefinitionInvalid(
@@ -46,7 +48,9 @@ def configured_catalogs(settings: Mapping[str, str]) -> dict[str, dict[str, str]
     """Return the catalogs that Spark's *settings* name, each with its options; `type` is its class."""
     catalogs: dict[str, dict[str, str]] = {}
     for key, value in settings.items():
-        name, dot, option = key.removeprefix(PREFIX).partition(".") if key.startswith(PREFIX) else ("", "", "")
+        name, dot, option = (
+            key.removeprefix(PREFIX).partition(".") if key.startswith(PREFIX) else ("", "", "")
+        )
         if name and not dot:
             catalogs.setdefault(name, {})["type"] = value
         elif name:
@@ -58,7 +62,8 @@ def _options(name: str, kind: str, options: Mapping[str, str]) -> dict[str, str]
     if kind == "iceberg":
         if "catalog-type" not in options and "catalog-impl" not in options:
             raise DefinitionInvalid(
-                f"Catalog {name}: type 'iceberg' needs the option 'catalog-type' (jdbc, rest, hadoop, hive …) or 'catalog-impl'."
+                f"Catalog {name}: type 'iceberg' needs the option 'catalog-type' "
+                "(jdbc, rest, hadoop, hive …) or 'catalog-impl'."
             )
         # Without its cache the catalog sees at once what others commit.
         return {"cache-enabled": "false", **{_ICEBERG.get(key, key): value for key, value in options.items()}}

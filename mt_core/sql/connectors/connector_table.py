@@ -12,7 +12,14 @@ from mt_core.model.connector_table import Watermark
 from mt_core.model.temporary_files import TemporaryFiles
 from mt_core.sql.catalog import CatalogStatement, CreateConnectorTable
 from mt_core.sql.connectors.kafka import MetadataColumn
-from mt_core.sql.connectors.kinds import FORMATS, STREAMING_CONNECTORS, TOPICS, UPSERT_KAFKA, Source, source_of
+from mt_core.sql.connectors.kinds import (
+    FORMATS,
+    STREAMING_CONNECTORS,
+    TOPICS,
+    UPSERT_KAFKA,
+    Source,
+    source_of,
+)
 from mt_core.sql.connectors.rowless_table import rowless_table, topic_table, with_event_time
 from mt_core.sql.connectors.written_table import WrittenTable
 from mt_core.sql.cursor import TokenCursor
@@ -65,7 +72,9 @@ def _read_columns(cursor: TokenCursor, table: WrittenTable) -> None:
         )
     if cursor.accept("PARTITIONED"):
         cursor.expect("BY")
-        table.partition_keys = [cursor.identifier("a partition column") for _ in cursor.entries("the columns")]
+        table.partition_keys = [
+            cursor.identifier("a partition column") for _ in cursor.entries("the columns")
+        ]
 
 
 def _stored(table: WrittenTable) -> CreateConnectorTable:
@@ -93,7 +102,9 @@ def _stored(table: WrittenTable) -> CreateConnectorTable:
 
 
 def _set_event_time(table: WrittenTable, source: Source) -> None:
-    """Make the column of a watermark an instant, if Spark reads the table; an Iceberg table keeps no watermark."""
+    """Make the column of a watermark an instant, if Spark reads the table;
+    an Iceberg table keeps no watermark.
+    """
     if source.provider in {None, "iceberg"} or table.watermark is None or table.query is not None:
         return
     for spec in with_event_time(table):
@@ -111,7 +122,9 @@ def _read_end(cursor: TokenCursor, table: WrittenTable) -> None:
         # At the line and column of the text that was sent.
         table.query = "\n" * (line - 1) + " " * (column - 1) + query
     if cursor.word() == "LIKE":
-        raise Unsupported(f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns.")
+        raise Unsupported(
+            f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns."
+        )
     cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
 
 
@@ -130,7 +143,9 @@ def _check_columns_of_query(table: WrittenTable) -> None:
 
 
 def _check_keys(table: WrittenTable) -> None:
-    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for columns that cannot be in a key."""
+    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for columns
+    that cannot be in a key.
+    """
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
         name = columns.get(key.lower())
@@ -150,7 +165,9 @@ def _check_keys(table: WrittenTable) -> None:
 
 
 def _is_flinks(text: str) -> bool:
-    """Return whether `WITH (` or a list of columns comes before AS, or the columns have a key or a watermark."""
+    """Return whether `WITH (` or a list of columns comes before AS, or the columns have a key
+    or a watermark.
+    """
     cursor, depth, before, listed, sparks = TokenCursor(text), 0, "", False, False
     while token := cursor.take():
         word = token.keyword
@@ -224,7 +241,9 @@ def _set_keys(table: WrittenTable, keys: tuple[str, ...]) -> None:
 
 
 def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
-    """Move past WATERMARK FOR column AS expression, which acts in streams alone; another expression than a delay has no effect."""
+    """Move past WATERMARK FOR column AS expression, which acts in streams alone;
+    another expression than a delay has no effect.
+    """
     if not cursor.accept("WATERMARK", "FOR"):
         return False
     column, ahead = cursor.identifier("the column of the watermark"), 2
@@ -261,10 +280,12 @@ def _skip_item(cursor: TokenCursor) -> None:
 
 
 def _computed(table: WrittenTable, name: str) -> Unsupported:
-    return Unsupported(f"Table {table}, column {name}: computed and metadata columns are not supported; use a view.")
+    return Unsupported(
+        f"Table {table}, column {name}: computed and metadata columns are not supported; use a view."
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- in Spark
+# --------------------------------------------------------------------------------------------------- in Spark
 
 
 def _spark_sql(table: WrittenTable, source: Source) -> str:
@@ -279,9 +300,16 @@ def _spark_sql(table: WrittenTable, source: Source) -> str:
 
 def _temporary(table: WrittenTable, source: Source) -> Iterable[str]:
     if table.query is not None or table.if_not_exists or source.provider in {"iceberg", None}:
-        what = "AS query" if table.query is not None else "IF NOT EXISTS" if table.if_not_exists else _NOT_TEMPORARY
+        what = (
+            "AS query"
+            if table.query is not None
+            else "IF NOT EXISTS"
+            if table.if_not_exists
+            else _NOT_TEMPORARY
+        )
         raise Unsupported(
-            f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, or a table that stays."
+            f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, "
+            "or a table that stays."
         )
     files = TemporaryFiles(watermark=table.watermark, partition_keys=tuple(table.partition_keys))
     return (

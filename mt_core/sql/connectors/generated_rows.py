@@ -1,6 +1,8 @@
-"""Rows that a connector generates, `datagen` and `rate`: each column as an expression over a counter and a time.
+"""Rows that a connector generates, `datagen` and `rate`: each column as an expression over a counter
+and a time.
 
-The expressions give the same rows for the same counter, so that a stream that repeats a batch repeats its rows.
+The expressions give the same rows for the same counter, so that a stream that repeats a batch
+repeats its rows.
 """
 
 from __future__ import annotations
@@ -59,8 +61,8 @@ class _Field:
 
     def invalid(self, key: str, expected: str) -> DefinitionInvalid:
         return DefinitionInvalid(
-            f"Table {self.table}: option 'fields.{self.spec.name}.{key}' is '{self.options.get(key, '')}'; expected "
-            f"{expected}."
+            f"Table {self.table}: option 'fields.{self.spec.name}.{key}' is '{self.options.get(key, '')}'; "
+            f"expected {expected}."
         )
 
     def hash(self, purpose: str = "") -> str:
@@ -75,7 +77,8 @@ class _Field:
 def generated_rows(
     table: str, options: Mapping[str, str], specs: Sequence[ColumnSpec], now_columns: frozenset[str]
 ) -> GeneratedRows:
-    """Return the rows of a table with the connector `datagen` or `rate`; *now_columns* are those AS PROCTIME().
+    """Return the rows of a table with the connector `datagen` or `rate`;
+    *now_columns* are those AS PROCTIME().
 
     Raises DefinitionInvalid, Unsupported naming the option or the column.
     """
@@ -88,10 +91,16 @@ def generated_rows(
         items, limit = _of_rate(table, specs, now_columns), None
     else:
         if not declared:
-            raise DefinitionInvalid(f"Table {table}: connector 'datagen' needs columns; write them after the name.")
+            raise DefinitionInvalid(
+                f"Table {table}: connector 'datagen' needs columns; write them after the name."
+            )
         fields = _fields(table, rest, declared)
         items = [_item(spec, fields.get(spec.name)) for spec in specs]
-        limits = [each.whole("end", 0) - each.whole("start", 0) + 1 for each in fields.values() if _is_sequence(each)]
+        limits = [
+            each.whole("end", 0) - each.whole("start", 0) + 1
+            for each in fields.values()
+            if _is_sequence(each)
+        ]
         if _NUMBER_OF_ROWS in rest:
             limits.append(_positive(table, rest, _NUMBER_OF_ROWS, 1))
         limit = min(limits, default=None)
@@ -107,8 +116,8 @@ def _of_rate(table: str, specs: Sequence[ColumnSpec], now_columns: frozenset[str
             continue
         if spec.type not in sources:
             raise Unsupported(
-                f"Table {table}, column {spec.name}: connector 'rate' gives a time and a counter, so a column is TIMESTAMP(3), "
-                "TIMESTAMP_LTZ(3) or BIGINT; use connector 'datagen' for others."
+                f"Table {table}, column {spec.name}: connector 'rate' gives a time and a counter, so a "
+                "column is TIMESTAMP(3), TIMESTAMP_LTZ(3) or BIGINT; use connector 'datagen' for others."
             )
         items.append(f"{sources[spec.type]} AS {quote(spec.name)}")
     return items or [TIME, COUNTER]
@@ -124,7 +133,8 @@ def _fields(table: str, options: Mapping[str, str], specs: Sequence[ColumnSpec])
             others.append(key)
         elif match["field"] not in by_field:
             raise DefinitionInvalid(
-                f"Table {table}: option '{key}' is of a column {match['field']}; there are {', '.join(by_field)}."
+                f"Table {table}: option '{key}' is of a column {match['field']}; "
+                f"there are {', '.join(by_field)}."
             )
         else:
             by_field[match["field"]][match["key"]] = value
@@ -136,7 +146,8 @@ def _check_known(table: str, keys: Mapping[str, str] | Sequence[str], known: Seq
     for key in keys:
         if key not in known:
             near = (
-                suggestion(key, known, likeness=0.6) or f"there are {', '.join(known)}, and fields.<column>.<option>."
+                suggestion(key, known, likeness=0.6)
+                or f"there are {', '.join(known)}, and fields.<column>.<option>."
             )
             raise DefinitionInvalid(f"Table {table}: there is no option '{key}'; {near}")
 
@@ -144,11 +155,13 @@ def _check_known(table: str, keys: Mapping[str, str] | Sequence[str], known: Seq
 def _positive(table: str, options: Mapping[str, str], key: str, default: int) -> int:
     text = options.get(key, str(default)).strip()
     if not _WHOLE.fullmatch(text) or not 0 < int(text) <= _LONGEST:
-        raise DefinitionInvalid(f"Table {table}: option '{key}' is '{text}'; expected a whole number above 0.")
+        raise DefinitionInvalid(
+            f"Table {table}: option '{key}' is '{text}'; expected a whole number above 0."
+        )
     return int(text)
 
 
-# ----------------------------------------------------------------------------------------------------------- expressions
+# ------------------------------------------------------------------------------------------------ expressions
 
 
 def _item(spec: ColumnSpec, field: _Field | None) -> str:
@@ -175,15 +188,16 @@ def _sequence(field: _Field) -> str:
     for key in ("start", "end"):
         if key not in field.options:
             raise DefinitionInvalid(
-                f"Table {field.table}, column {field.spec.name}: a sequence needs 'fields.{field.spec.name}.{key}'."
+                f"Table {field.table}, column {field.spec.name}: "
+                f"a sequence needs 'fields.{field.spec.name}.{key}'."
             )
     start = field.whole("start", 0)
     if field.whole("end", 0) < start:
         raise field.invalid("end", f"a whole number from {start} on")
     if field.kind not in _SEQUENCES:
         raise Unsupported(
-            f"Table {field.table}, column {field.spec.name}: a sequence has numbers, which a column of type {field.spec.type} "
-            "cannot hold; use a number or STRING."
+            f"Table {field.table}, column {field.spec.name}: a sequence has numbers, "
+            f"which a column of type {field.spec.type} cannot hold; use a number or STRING."
         )
     return f"CAST({start}L + {COUNTER} AS {field.spec.type})"
 
@@ -192,8 +206,8 @@ def _random(field: _Field) -> str:
     writer = _WRITERS.get(field.kind)
     if writer is None:
         raise Unsupported(
-            f"Table {field.table}, column {field.spec.name}: connector 'datagen' has no values of type {field.spec.type}; "
-            "use a number, STRING, BYTES, BOOLEAN, DATE or TIMESTAMP."
+            f"Table {field.table}, column {field.spec.name}: connector 'datagen' has no values of type "
+            f"{field.spec.type}; use a number, STRING, BYTES, BOOLEAN, DATE or TIMESTAMP."
         )
     return writer(field)
 
@@ -210,7 +224,9 @@ def _integer(field: _Field) -> str:
     low, high = _bounds(field, str(-most), str(most - 1), _WHOLE)
     lower, upper = int(low), int(high)
     if not -most <= lower <= upper < most:
-        raise field.invalid("max" if "max" in field.options else "min", f"a number that {field.kind} can hold")
+        raise field.invalid(
+            "max" if "max" in field.options else "min", f"a number that {field.kind} can hold"
+        )
     span = upper - lower + 1
     if span == 2 * _LONGEST + 2:
         return field.hash()
@@ -225,7 +241,9 @@ def _fraction(field: _Field) -> str:
 
 
 def _decimal(field: _Field) -> str:
-    digits = [int(each) for each in (field.spec.type or "").partition("(")[2].rstrip(")").split(",") if each.strip()]
+    digits = [
+        int(each) for each in (field.spec.type or "").partition("(")[2].rstrip(")").split(",") if each.strip()
+    ]
     precision, scale = (*digits, *(10, 0)[len(digits) :])
     lower, upper = _bounds(field, "0", "9" * max(precision - scale - 1, 1), _NUMBER)
     return f"CAST({_between(field, lower, upper)} AS {field.spec.type})"
@@ -257,7 +275,10 @@ def _letters(field: _Field, length: int) -> str:
     text = (
         f"sha2(concat({seed}), 256)"
         if hashes == 1
-        else f"array_join(transform(sequence(1, {hashes}), i -> sha2(concat({seed}, CAST(i AS STRING)), 256)), '')"
+        else (
+            f"array_join(transform(sequence(1, {hashes}), "
+            f"i -> sha2(concat({seed}, CAST(i AS STRING)), 256)), '')"
+        )
     )
     varies = field.options.get("var-len", "false")
     if not BOOLEAN.accepts(varies):

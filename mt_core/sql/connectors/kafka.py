@@ -1,4 +1,6 @@
-"""CREATE TABLE … over a topic of Kafka: the columns of Flink's statement over its records, which may set and delete rows."""
+"""CREATE TABLE … over a topic of Kafka: the columns of Flink's statement over its records,
+which may set and delete rows.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +19,17 @@ _METADATA = {
     "partition": "partition",
     "offset": "offset",
     "timestamp": "timestamp",
-    "timestamp-type": "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END",
+    "timestamp-type": (
+        "CASE timestampType WHEN 0 THEN 'CreateTime' WHEN 1 THEN 'LogAppendTime' ELSE 'NoTimestampType' END"
+    ),
     "headers": (
         "aggregate(coalesce(headers, array()), CAST(map() AS MAP<STRING, BINARY>), (found, each) -> "
         "map_concat(map_filter(found, (name, value) -> name <> each.key), map(each.key, each.value)))"
     ),
 }
-_HEADERS = "transform(map_entries(CAST({} AS MAP<STRING, BINARY>)), each -> struct(each.key, each.value)) AS headers"
+_HEADERS = (
+    "transform(map_entries(CAST({} AS MAP<STRING, BINARY>)), each -> struct(each.key, each.value)) AS headers"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +53,9 @@ class KafkaColumns:
 
 
 def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -> KafkaTopic:
-    """Return what *table* means to Spark; raises DefinitionInvalid, Unsupported naming the option or the column."""
+    """Return what *table* means to Spark; raises DefinitionInvalid, Unsupported naming the option
+    or the column.
+    """
     translated = kafka_options(table, options)
     fields = _fields(table, options, columns)
     key, value = _parts(table, options, fields, _named_key(table, options, fields))
@@ -55,16 +63,20 @@ def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -
     return _topic(table, options, translated, columns, [value] if key is None else [key, value])
 
 
-def upsert_topic(table: str, options: Mapping[str, str], columns: KafkaColumns, keys: Sequence[str]) -> KafkaTopic:
-    """Return the same of a *table* whose records set the row that the columns *keys* name, or delete it: those without a value."""
+def upsert_topic(
+    table: str, options: Mapping[str, str], columns: KafkaColumns, keys: Sequence[str]
+) -> KafkaTopic:
+    """Return the same of a *table* whose records set the row that the columns *keys* name, or delete it:
+    those without a value.
+    """
     translated = upsert_options(table, options)
     fields = _fields(table, options, columns)
     key_fields = _primary_key(table, options, fields, keys)
     key, value = _parts(table, options, fields, key_fields)
     if key is None:
         raise DefinitionInvalid(
-            f"Table {table}: connector '{options['connector']}' needs a PRIMARY KEY (…) NOT ENFORCED, the columns of which are "
-            "the keys of its records; add it to the columns."
+            f"Table {table}: connector '{options['connector']}' needs a PRIMARY KEY (…) NOT ENFORCED, "
+            "the columns of which are the keys of its records; add it to the columns."
         )
     # A record that deletes has the key alone.
     topic = _topic(table, options, translated, columns, [value, key])
@@ -73,9 +85,15 @@ def upsert_topic(table: str, options: Mapping[str, str], columns: KafkaColumns, 
 
 
 def _topic(
-    table: str, options: Mapping[str, str], translated: KafkaOptions, columns: KafkaColumns, record: Sequence[Part]
+    table: str,
+    options: Mapping[str, str],
+    translated: KafkaOptions,
+    columns: KafkaColumns,
+    record: Sequence[Part],
 ) -> KafkaTopic:
-    """Return the topic whose records have the parts *record*; of those that have the same column the last one counts."""
+    """Return the topic whose records have the parts *record*;
+    of those that have the same column the last one counts.
+    """
     parts = {field.name: part for part in record for field in part.fields}
     items = [
         _metadata_item(table, options, spec, columns.metadata[spec.name])
@@ -85,7 +103,9 @@ def _topic(
         if spec.name not in columns.computed
     ]
     computed = [
-        f"({columns.computed[spec.name]}) AS {quote(spec.name)}" if spec.name in columns.computed else quote(spec.name)
+        f"({columns.computed[spec.name]}) AS {quote(spec.name)}"
+        if spec.name in columns.computed
+        else quote(spec.name)
         for spec in columns.specs
     ]
     written, written_record, reason = _writing(table, options, columns, record)
@@ -116,7 +136,9 @@ def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> di
     }
     if not fields:
         connector = options["connector"]
-        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs columns; write them after the name.")
+        raise DefinitionInvalid(
+            f"Table {table}: connector '{connector}' needs columns; write them after the name."
+        )
     return fields
 
 
@@ -145,13 +167,13 @@ def _primary_key(
     for key in keys:
         if key.lower() not in fields:
             raise DefinitionInvalid(
-                f"Table {table}: column {key} of the PRIMARY KEY is computed, or metadata, and so in the key of no record; name "
-                f"some of {', '.join(each.name for each in fields.values())}."
+                f"Table {table}: column {key} of the PRIMARY KEY is computed, or metadata, and so in the "
+                f"key of no record; name some of {', '.join(each.name for each in fields.values())}."
             )
         if not fields[key.lower()].name.startswith(prefix):
             raise DefinitionInvalid(
-                f"Table {table}: column {key} of the PRIMARY KEY does not begin with '{prefix}', the 'key.fields-prefix'; rename "
-                "it, or leave the option out."
+                f"Table {table}: column {key} of the PRIMARY KEY does not begin with '{prefix}', "
+                "the 'key.fields-prefix'; rename it, or leave the option out."
             )
     return [fields[key.lower()] for key in keys]
 
@@ -169,19 +191,22 @@ def _parts(
         )
     if prefix and include == "ALL":
         raise DefinitionInvalid(
-            f"Table {table}: option 'key.fields-prefix' needs 'value.fields-include' = 'EXCEPT_KEY', as in Flink."
+            f"Table {table}: option 'key.fields-prefix' needs 'value.fields-include' = "
+            "'EXCEPT_KEY', as in Flink."
         )
     value_fields = [field for field in fields.values() if include == "ALL" or field not in key_fields]
     if not value_fields:
         raise DefinitionInvalid(
-            f"Table {table}: 'value.fields-include' = 'EXCEPT_KEY' leaves no column for the value of a record; write ALL, or add "
-            "a column."
+            f"Table {table}: 'value.fields-include' = 'EXCEPT_KEY' leaves no column for the value of a "
+            "record; write ALL, or add a column."
         )
     value_format, value_options = format_options(table, options, "value")
     value = Part(table=table, column="value", format=value_format, options=value_options, fields=value_fields)
     if not key_fields:
         return None, value
-    key = Part(table=table, column="key", format=key_format, options=key_options, fields=key_fields, prefix=prefix)
+    key = Part(
+        table=table, column="key", format=key_format, options=key_options, fields=key_fields, prefix=prefix
+    )
     return key, value
 
 
@@ -189,8 +214,8 @@ def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, col
     expression = _METADATA.get(column.key)
     if expression is None:
         raise Unsupported(
-            f"Table {table}, column {spec.name}: connector '{options['connector']}' has no metadata '{column.key}'; there are "
-            f"{', '.join(_METADATA)}."
+            f"Table {table}, column {spec.name}: connector '{options['connector']}' has no metadata "
+            f"'{column.key}'; there are {', '.join(_METADATA)}."
         )
     return f"CAST({expression} AS {spec.type}) AS {quote(spec.name)}"
 
@@ -198,12 +223,17 @@ def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, col
 def _writing(
     table: str, options: Mapping[str, str], columns: KafkaColumns, parts: Sequence[Part]
 ) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return the columns that INSERT takes, the select items of a record over these, and why there are none."""
+    """Return the columns that INSERT takes, the select items of a record over these,
+    and why there are none.
+    """
     if "topic" not in options or ";" in options["topic"]:
         return (
             (),
             (),
-            f"Table {table} is of several topics, and INSERT writes one; create a table with 'topic' = 'name'.",
+            (
+                f"Table {table} is of several topics, and INSERT writes one; "
+                "create a table with 'topic' = 'name'."
+            ),
         )
     metadata = {name: each for name, each in columns.metadata.items() if not each.virtual}
     for name, each in metadata.items():

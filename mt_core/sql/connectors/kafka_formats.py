@@ -1,4 +1,6 @@
-"""Formats of Kafka's records: expressions of Spark between the bytes of a key or value and the columns of a table."""
+"""Formats of Kafka's records: expressions of Spark between the bytes of a key or value
+and the columns of a table.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,8 @@ _SQL, _ISO = "yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The key or the value of a record: the Kafka column that has its bytes, its format, and its columns of the table.
+    """The key or the value of a record: the Kafka column that has its bytes, its format,
+    and its columns of the table.
 
     *prefix* stands before the names in the table, and is not in the record.
     """
@@ -30,13 +33,15 @@ class Part:
     prefix: str = ""
 
     def __post_init__(self) -> None:
-        if self.format == "raw" and (len(self.fields) != 1 or self.fields[0].type not in ("STRING", "BINARY")):
+        if self.format == "raw" and (
+            len(self.fields) != 1 or self.fields[0].type not in ("STRING", "BINARY")
+        ):
             raise Unsupported(
-                f"Table {self.table}: format 'raw' of the {self.column} needs one column of type STRING or BYTES; decode it in the "
-                "query."
+                f"Table {self.table}: format 'raw' of the {self.column} needs one column of type STRING or "
+                "BYTES; decode it in the query."
             )
 
-    # ------------------------------------------------------------------------------------------------------------ rows
+    # --------------------------------------------------------------------------------------------------- rows
 
     @property
     def condition(self) -> str:
@@ -51,9 +56,12 @@ class Part:
         if self.format == "raw":
             return ()
         schema = ", ".join(
-            f"{quote(self._name(field))} {_WITH_LENGTH.sub('STRING', field.type or '')}" for field in self.fields
+            f"{quote(self._name(field))} {_WITH_LENGTH.sub('STRING', field.type or '')}"
+            for field in self.fields
         )
-        options = _map({"mode": "PERMISSIVE" if self._is("ignore-parse-errors") else "FAILFAST", **self._reading()})
+        options = _map(
+            {"mode": "PERMISSIVE" if self._is("ignore-parse-errors") else "FAILFAST", **self._reading()}
+        )
         text = f"from_{self.format}(CAST({self.column} AS STRING), {string_literal(schema)}, {options})"
         return (f"{text} AS {quote('__' + self.column)}",)
 
@@ -63,10 +71,14 @@ class Part:
             charset = self.options.get("charset")
             if field.type == "BINARY":
                 return self.column
-            return f"decode({self.column}, {string_literal(charset)})" if charset else f"CAST({self.column} AS STRING)"
+            return (
+                f"decode({self.column}, {string_literal(charset)})"
+                if charset
+                else f"CAST({self.column} AS STRING)"
+            )
         return f"{quote('__' + self.column)}.{quote(self._name(field))}"
 
-    # --------------------------------------------------------------------------------------------------------- records
+    # ------------------------------------------------------------------------------------------------ records
 
     @property
     def record(self) -> str:
@@ -74,14 +86,17 @@ class Part:
         casts = [f"CAST({quote(field.name)} AS {field.type})" for field in self.fields]
         if self.format == "raw":
             charset = self.options.get("charset")
-            text = f"encode({casts[0]}, {string_literal(charset)})" if charset else f"CAST({casts[0]} AS BINARY)"
+            text = (
+                f"encode({casts[0]}, {string_literal(charset)})" if charset else f"CAST({casts[0]} AS BINARY)"
+            )
             return f"{text} AS {self.column}"
         pairs = ", ".join(
-            f"{string_literal(self._name(field))}, {cast}" for field, cast in zip(self.fields, casts, strict=True)
+            f"{string_literal(self._name(field))}, {cast}"
+            for field, cast in zip(self.fields, casts, strict=True)
         )
         return f"to_{self.format}(named_struct({pairs}), {_map(self._writing())}) AS {self.column}"
 
-    # -------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _name(self, field: ColumnSpec) -> str:
         return field.name.removeprefix(self.prefix)

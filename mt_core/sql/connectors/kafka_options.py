@@ -1,4 +1,6 @@
-"""Options of the connectors `kafka` and `upsert-kafka`: Flink's names, as those of Spark's reader and writer."""
+"""Options of the connectors `kafka` and `upsert-kafka`: Flink's names, as those of Spark's reader
+and writer.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,13 @@ _PROPERTIES, _SERVERS, _GROUP, _RESET = (
 )
 _STARTUP, _BOUNDED = "scan.startup.", "scan.bounded."
 # Options of Spark's reader, which have no name in Flink.
-_READER = ("failOnDataLoss", "maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay", "minPartitions")
+_READER = (
+    "failOnDataLoss",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "minPartitions",
+)
 _OF_SCANS = ("mode", "timestamp-millis", "specific-offsets")
 _NO_PARALLELISM: Mapping[str, str] = {
     "scan.parallelism": "write 'minPartitions', the least number of tasks that read a batch",
@@ -25,14 +33,17 @@ _NO_PARALLELISM: Mapping[str, str] = {
     "sink.transactional-id-prefix": "leave it out; Spark writes records to Kafka at least once",
 }
 _FROM_THE_BEGINNING = (
-    "leave it out; the topic is read from its first record, or rows that have not changed since would be missing"
+    "leave it out; the topic is read from its first record, or rows that have not changed "
+    "since would be missing"
 )
 _ONE_A_KEY = "leave it out; of the rows that a key has in a batch the last one is written"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Connector:
-    """The options that a connector has by name and, with other endings, by the beginning; and the way out for others of Flink."""
+    """The options that a connector has by name and, with other endings, by the beginning;
+    and the way out for others of Flink.
+    """
 
     known: tuple[str, ...]
     beginnings: tuple[str, ...]
@@ -76,7 +87,10 @@ _UPSERT_KAFKA = _Connector(
         "sink.delivery-guarantee",
         *_READER,
     ),
-    beginnings=(_PROPERTIES, *(f"{part}{form}." for part in ("key.", "value.") for form in ("json", "csv", "raw"))),
+    beginnings=(
+        _PROPERTIES,
+        *(f"{part}{form}." for part in ("key.", "value.") for form in ("json", "csv", "raw")),
+    ),
     refused={
         **_NO_PARALLELISM,
         "topic-pattern": "name one topic with 'topic'",
@@ -101,7 +115,13 @@ _ACCEPTED = {
     "sink.partitioner": (("default",), "Kafka's producer chooses by the key; name one with 'key.fields'"),
 }
 # Spark sets these itself, and refuses them.
-_OF_SPARK = ("key.deserializer", "value.deserializer", "key.serializer", "value.serializer", "enable.auto.commit")
+_OF_SPARK = (
+    "key.deserializer",
+    "value.deserializer",
+    "key.serializer",
+    "value.serializer",
+    "enable.auto.commit",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,7 +136,9 @@ class KafkaOptions:
 
 
 def kafka_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
-    """Translate the WITH *options* of *table*; raises DefinitionInvalid, Unsupported naming the option and the way out."""
+    """Translate the WITH *options* of *table*; raises DefinitionInvalid, Unsupported naming the option
+    and the way out.
+    """
     return _translated(table, options, _KAFKA)
 
 
@@ -125,8 +147,8 @@ def upsert_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
     translated = _translated(table, options, _UPSERT_KAFKA)
     if ";" in options["topic"]:
         raise Unsupported(
-            f"Table {table}: connector '{options['connector']}' is of one topic, because the records of several have no order; "
-            "create a table for each."
+            f"Table {table}: connector '{options['connector']}' is of one topic, "
+            "because the records of several have no order; create a table for each."
         )
     for key in ("key.format", "value.format"):
         if key not in options:
@@ -139,7 +161,9 @@ def _translated(table: str, options: Mapping[str, str], connector: _Connector) -
         _check_known(table, options, key, connector)
     for key, (accepted, way_out) in _ACCEPTED.items():
         if options.get(key, accepted[0]).lower() not in accepted:
-            raise Unsupported(f"Table {table}: option '{key}' = '{options[key]}' is not supported; {way_out}.")
+            raise Unsupported(
+                f"Table {table}: option '{key}' = '{options[key]}' is not supported; {way_out}."
+            )
     reading = {key: options[key] for key in _READER if key in options}
     if (group := options.get(_GROUP)) is not None:
         # Each query has a group of its own, or two of them would share the records.
@@ -173,7 +197,8 @@ def _topics(table: str, options: Mapping[str, str]) -> dict[str, str]:
     names, pattern = options.get("topic"), options.get("topic-pattern")
     if (names is None) == (pattern is None):
         raise DefinitionInvalid(
-            f"Table {table}: connector '{options['connector']}' needs one of the options 'topic' and 'topic-pattern'."
+            f"Table {table}: connector '{options['connector']}' needs one of the options 'topic' "
+            "and 'topic-pattern'."
         )
     if names is None:
         return {"subscribePattern": pattern or ""}
@@ -186,8 +211,8 @@ def _topics(table: str, options: Mapping[str, str]) -> dict[str, str]:
 def _connection(table: str, options: Mapping[str, str]) -> dict[str, str]:
     if not options.get(_SERVERS):
         raise DefinitionInvalid(
-            f"Table {table}: connector '{options['connector']}' needs the option '{_SERVERS}', such as 'host:9092'; add it to "
-            "WITH (…)."
+            f"Table {table}: connector '{options['connector']}' needs the option '{_SERVERS}', "
+            "such as 'host:9092'; add it to WITH (…)."
         )
     return {
         f"kafka.{key.removeprefix(_PROPERTIES)}": value
@@ -196,7 +221,7 @@ def _connection(table: str, options: Mapping[str, str]) -> dict[str, str]:
     }
 
 
-# --------------------------------------------------------------------------------------------------------------- offsets
+# ---------------------------------------------------------------------------------------------------- offsets
 
 
 def _start(table: str, options: Mapping[str, str]) -> dict[str, str]:
@@ -216,7 +241,9 @@ def _start(table: str, options: Mapping[str, str]) -> dict[str, str]:
             }
         case "specific-offsets":
             return {"startingOffsets": _offsets(table, options, _STARTUP)}
-    raise _unknown_mode(table, _STARTUP, mode, ("earliest-offset", "latest-offset", "timestamp", "specific-offsets"))
+    raise _unknown_mode(
+        table, _STARTUP, mode, ("earliest-offset", "latest-offset", "timestamp", "specific-offsets")
+    )
 
 
 def _end(table: str, options: Mapping[str, str]) -> dict[str, str] | None:
@@ -231,7 +258,9 @@ def _end(table: str, options: Mapping[str, str]) -> dict[str, str] | None:
             return {"endingTimestamp": _millis(table, options, _BOUNDED)}
         case "specific-offsets":
             return {"endingOffsets": _offsets(table, options, _BOUNDED)}
-    raise _unknown_mode(table, _BOUNDED, mode, ("unbounded", "latest-offset", "timestamp", "specific-offsets"))
+    raise _unknown_mode(
+        table, _BOUNDED, mode, ("unbounded", "latest-offset", "timestamp", "specific-offsets")
+    )
 
 
 def _check_mode_keys(table: str, options: Mapping[str, str], prefix: str, mode: str) -> None:
@@ -240,7 +269,8 @@ def _check_mode_keys(table: str, options: Mapping[str, str], prefix: str, mode: 
         wanted = "timestamp" if key == "timestamp-millis" else key
         if f"{prefix}{key}" in options and mode != wanted:
             raise DefinitionInvalid(
-                f"Table {table}: option '{prefix}{key}' goes with '{prefix}mode' = '{wanted}', and it is '{mode}'."
+                f"Table {table}: option '{prefix}{key}' goes with '{prefix}mode' = '{wanted}', "
+                f"and it is '{mode}'."
             )
 
 
@@ -248,18 +278,22 @@ def _unknown_mode(table: str, prefix: str, mode: str, modes: Sequence[str]) -> M
     if mode == "group-offsets":
         others = ", ".join(f"'{each}'" for each in modes if each != "specific-offsets")
         return Unsupported(
-            f"Table {table}: '{prefix}mode' = 'group-offsets' is not supported, because a job keeps its offsets in its "
-            f"checkpoint and not in Kafka; use {others}, or 'specific-offsets' with the offsets of the group in "
-            f"'{prefix}specific-offsets'."
+            f"Table {table}: '{prefix}mode' = 'group-offsets' is not supported, "
+            f"because a job keeps its offsets in its checkpoint and not in Kafka; use {others}, "
+            f"or 'specific-offsets' with the offsets of the group in '{prefix}specific-offsets'."
         )
-    return DefinitionInvalid(f"Table {table}: '{prefix}mode' is '{mode}'; expected one of {', '.join(modes)}.")
+    return DefinitionInvalid(
+        f"Table {table}: '{prefix}mode' is '{mode}'; expected one of {', '.join(modes)}."
+    )
 
 
 def _millis(table: str, options: Mapping[str, str], prefix: str) -> str:
     key = f"{prefix}timestamp-millis"
     text = _needed(table, options, key)
     if not INTEGER.accepts(text) or int(text) < 0:
-        raise DefinitionInvalid(f"Table {table}: option '{key}' is '{text}'; expected milliseconds since 1970.")
+        raise DefinitionInvalid(
+            f"Table {table}: option '{key}' is '{text}'; expected milliseconds since 1970."
+        )
     return text.strip()
 
 
@@ -274,7 +308,8 @@ def _offsets(table: str, options: Mapping[str, str], prefix: str) -> str:
         pair = dict(one.partition(":")[::2] for one in each.replace(" ", "").split(","))
         if set(pair) != {"partition", "offset"} or not all(map(str.isdecimal, pair.values())):
             raise DefinitionInvalid(
-                f"Table {table}: option '{key}' has '{each}'; expected partition:0,offset:42;partition:1,offset:300."
+                f"Table {table}: option '{key}' has '{each}'; "
+                "expected partition:0,offset:42;partition:1,offset:300."
             )
         found[pair["partition"]] = int(pair["offset"])
     return json.dumps({topic.strip(): found})
@@ -286,11 +321,12 @@ def _needed(table: str, options: Mapping[str, str], key: str) -> str:
     return options[key]
 
 
-# --------------------------------------------------------------------------------------------------------------- formats
+# ---------------------------------------------------------------------------------------------------- formats
 
 
 def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[str, dict[str, str]]:
-    """Return the format of *part*, `key` or `value`, and its options without their prefixes; empty for a key without one.
+    """Return the format of *part*, `key` or `value`, and its options without their prefixes;
+    empty for a key without one.
 
     The value's may stand without its prefix. Raises DefinitionInvalid, Unsupported.
     """
@@ -303,7 +339,8 @@ def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[s
     known = _FORMAT_OPTIONS.get(name)
     if known is None:
         raise Unsupported(
-            f"Table {table}: {part} format '{written}' is not supported; supported are {', '.join(_FORMAT_OPTIONS)}. Read the "
+            f"Table {table}: {part} format '{written}' is not supported; "
+            f"supported are {', '.join(_FORMAT_OPTIONS)}. Read the "
             "bytes with 'raw' into a column of type BYTES, and decode them in the query."
         )
     prefixes = [f"{part}.{name}.", *([f"{name}."] if part == "value" else [])]
@@ -317,7 +354,8 @@ def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[s
         accepts = known.get(key)
         if accepts is None:
             raise DefinitionInvalid(
-                f"Table {table}: format '{name}' has no option '{name}.{key}'; there are {', '.join(known) or 'none'}."
+                f"Table {table}: format '{name}' has no option '{name}.{key}'; "
+                f"there are {', '.join(known) or 'none'}."
             )
         if not accepts(value):
             raise DefinitionInvalid(f"Table {table}: option '{name}.{key}' cannot be '{value}'.")
@@ -326,7 +364,9 @@ def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[s
 
 def _missing(table: str, options: Mapping[str, str], key: str) -> DefinitionInvalid:
     connector = options["connector"]
-    return DefinitionInvalid(f"Table {table}: connector '{connector}' needs the option '{key}'; add it to WITH (…).")
+    return DefinitionInvalid(
+        f"Table {table}: connector '{connector}' needs the option '{key}'; add it to WITH (…)."
+    )
 
 
 def _any(_text: str) -> bool:
@@ -352,5 +392,7 @@ _FORMAT_OPTIONS: Mapping[str, Mapping[str, Callable[[str], bool]]] = {
         "null-literal": _any,
         "ignore-parse-errors": BOOLEAN.accepts,
     },
-    "raw": {"charset": _one_of("utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf-16le", "utf-32")},
+    "raw": {
+        "charset": _one_of("utf-8", "us-ascii", "iso-8859-1", "utf-16", "utf-16be", "utf-16le", "utf-32")
+    },
 }

@@ -61,7 +61,8 @@ _DRIVERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The data source of a table: `provider` for USING, `options` of the source, `properties` and `location` of the table.
+    """The data source of a table: `provider` for USING, `options` of the source,
+    `properties` and `location` of the table.
 
     `provider` is None for a table of its catalog's own kind.
     """
@@ -73,7 +74,9 @@ class Source:
 
 
 def source_of(table: str, options: Mapping[str, str]) -> Source:
-    """Return what the WITH *options* of *table* mean to Spark; raises Unsupported, DefinitionInvalid naming the option."""
+    """Return what the WITH *options* of *table* mean to Spark; raises Unsupported,
+    DefinitionInvalid naming the option.
+    """
     if "connector" not in options:
         return Source(provider=None, properties=options)
     connector = options["connector"].lower()
@@ -83,21 +86,28 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
     make = _CONNECTORS.get(connector)
     if make is None:
         raise Unsupported(
-            f"Table {table}: connector '{options['connector']}' is not supported; supported are {', '.join(SUPPORTED)}. "
+            f"Table {table}: connector '{options['connector']}' is not supported; "
+            f"supported are {', '.join(SUPPORTED)}. "
             "For another data source that Spark knows write Spark's CREATE TABLE … USING."
         )
     return make(table, rest)
 
 
 def check_sink(table: str, options: Mapping[str, str], columns: Collection[str]) -> None:
-    """Raise DefinitionInvalid for a table that only takes rows and has no *columns*, or an option that does not exist."""
+    """Raise DefinitionInvalid for a table that only takes rows and has no *columns*,
+    or an option that does not exist.
+    """
     connector = options["connector"].lower()
     if not columns:
-        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs columns; write them after the name.")
+        raise DefinitionInvalid(
+            f"Table {table}: connector '{connector}' needs columns; write them after the name."
+        )
     for key in options:
         if key not in ("connector", *_SINK_OPTIONS[connector]):
             known = (
-                f"there is {', '.join(_SINK_OPTIONS[connector])} only" if _SINK_OPTIONS[connector] else "it has none"
+                f"there is {', '.join(_SINK_OPTIONS[connector])} only"
+                if _SINK_OPTIONS[connector]
+                else "it has none"
             )
             raise DefinitionInvalid(f"Table {table}: connector '{connector}' has no option '{key}'; {known}.")
 
@@ -105,7 +115,9 @@ def check_sink(table: str, options: Mapping[str, str], columns: Collection[str])
 def _filesystem(table: str, options: dict[str, str]) -> Source:
     written = _required(table, "filesystem", options, "format")
     if written.lower() not in FORMATS:
-        raise Unsupported(f"Table {table}: format '{written}' is not supported; supported are {', '.join(FORMATS)}.")
+        raise Unsupported(
+            f"Table {table}: format '{written}' is not supported; supported are {', '.join(FORMATS)}."
+        )
     _required(table, "filesystem", options, "path")
     rest = {key: value for key, value in options.items() if key != "format"}
     return Source(provider=written.lower(), options=_format_options(written.lower(), rest))
@@ -115,8 +127,8 @@ def _iceberg(table: str, options: dict[str, str]) -> Source:
     for key in _OTHER_CATALOG:
         if key in options:
             raise Unsupported(
-                f"Table {table}: option '{key}' of connector 'iceberg' is not supported; CREATE CATALOG … WITH "
-                "('type' = 'iceberg', …) gives access to all tables of that catalog."
+                f"Table {table}: option '{key}' of connector 'iceberg' is not supported; "
+                "CREATE CATALOG … WITH ('type' = 'iceberg', …) gives access to all tables of that catalog."
             )
     properties = {key: value for key, value in options.items() if key != "path"}
     return Source(provider="iceberg", properties=properties, location=options.get("path"))
@@ -125,11 +137,15 @@ def _iceberg(table: str, options: dict[str, str]) -> Source:
 def _jdbc(table: str, options: dict[str, str]) -> Source:
     for key in ("url", "table-name"):
         _required(table, "jdbc", options, key)
-    return Source(provider="jdbc", options=with_driver({_JDBC.get(key, key): value for key, value in options.items()}))
+    return Source(
+        provider="jdbc", options=with_driver({_JDBC.get(key, key): value for key, value in options.items()})
+    )
 
 
 def with_driver(options: Mapping[str, str]) -> dict[str, str]:
-    """Return JDBC *options* with the class of the driver, which Spark cannot infer from the URL; an explicit one wins."""
+    """Return JDBC *options* with the class of the driver, which Spark cannot infer from the URL;
+    an explicit one wins.
+    """
     _, _, rest = options.get("url", "").partition(":")
     driver = _DRIVERS.get(rest.partition(":")[0].lower())
     return {**options, "driver": options.get("driver", driver)} if driver else dict(options)
@@ -137,7 +153,9 @@ def with_driver(options: Mapping[str, str]) -> dict[str, str]:
 
 def _required(table: str, connector: str, options: Mapping[str, str], key: str) -> str:
     if key not in options:
-        raise DefinitionInvalid(f"Table {table}: connector '{connector}' needs the option '{key}'; add it to WITH (…).")
+        raise DefinitionInvalid(
+            f"Table {table}: connector '{connector}' needs the option '{key}'; add it to WITH (…)."
+        )
     return options[key]
 
 
@@ -149,7 +167,9 @@ _CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
 
 
 def option_names(connector: str) -> tuple[str, ...]:
-    """Return the names of options that tables of *connector* take, without those that have a name of the user's in them."""
+    """Return the names of options that tables of *connector* take, without those that have a name
+    of the user's in them.
+    """
     match connector:
         case "kafka" | "upsert-kafka":
             return TOPIC_OPTIONS[connector]
@@ -184,6 +204,10 @@ def _format_option(provider: str, key: str, value: str) -> dict[str, str]:
         case "csv", "disable-quote-character", choice:
             return {"quote": ""} if choice == "true" else {}
         case "json", "timestamp-format.standard", choice:
-            return {"timestampFormat": _SQL_TIMESTAMP, "timestampNTZFormat": _SQL_TIMESTAMP} if choice == "sql" else {}
+            return (
+                {"timestampFormat": _SQL_TIMESTAMP, "timestampNTZFormat": _SQL_TIMESTAMP}
+                if choice == "sql"
+                else {}
+            )
         case _:
             return {_CSV.get(key, key) if provider == "csv" else key: value}

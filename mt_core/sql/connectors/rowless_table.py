@@ -73,7 +73,9 @@ def topic_table(table: WrittenTable) -> CreateConnectorTable:
         is_temporary=table.temporary,
         if_not_exists=table.if_not_exists,
         or_replace="REPLACE" in table.words,
-        kafka=upsert_topic(name, options, columns, table.keys) if upserts else kafka_topic(name, options, columns),
+        kafka=upsert_topic(name, options, columns, table.keys)
+        if upserts
+        else kafka_topic(name, options, columns),
         watermark=table.watermark,
         column_list=() if table.temporary else tuple(_declared(table, spec) for spec in columns.specs),
         options={} if table.temporary else table.options,
@@ -105,7 +107,8 @@ def _check_words(table: WrittenTable, connector: str) -> None:
         )
     if table.query is not None:
         raise Unsupported(
-            f"Table {table}: AS query does not go with connector '{connector}', {_without_query(table, connector)}"
+            f"Table {table}: AS query does not go with connector '{connector}', "
+            f"{_without_query(table, connector)}"
         )
     if table.partition_keys:
         raise Unsupported(f"Table {table}: connector '{connector}' stores no rows; leave PARTITIONED BY out.")
@@ -116,7 +119,9 @@ def _without_query(table: WrittenTable, connector: str) -> str:
     if connector not in {*SINKS, *TOPICS}:
         return "which generates its rows; leave AS query out."
     what, how = (
-        ("which has its rows in a topic", "") if connector in TOPICS else ("which stores no rows", " in streaming mode")
+        ("which has its rows in a topic", "")
+        if connector in TOPICS
+        else ("which stores no rows", " in streaming mode")
     )
     words = "CREATE TEMPORARY TABLE" if table.temporary else "CREATE TABLE"
     return (
@@ -140,9 +145,13 @@ def _unreadable(table: WrittenTable, specs: Sequence[ColumnSpec], connector: str
 
 
 def with_event_time(table: WrittenTable) -> list[ColumnSpec]:
-    """Return the columns, with the one of the watermark as an instant: Spark has no event time without a zone."""
+    """Return the columns, with the one of the watermark as an instant:
+    Spark has no event time without a zone.
+    """
     if table.has_other_watermark:
-        raise Unsupported(f"Table {table}: write WATERMARK FOR column AS column - INTERVAL '5' SECOND, or AS column.")
+        raise Unsupported(
+            f"Table {table}: write WATERMARK FOR column AS column - INTERVAL '5' SECOND, or AS column."
+        )
     if table.watermark is None:
         return table.specs
     name = table.watermark.column

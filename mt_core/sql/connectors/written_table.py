@@ -47,4 +47,8 @@ class WrittenTable:
     @property
     def has_keys(self) -> bool:
         """Whether the table stores its primary key; only tables of Iceberg can."""
-        return bool(self.keys) and not self.temporary and self.options.get("connector", "iceberg").lower() == "iceberg"
+        return (
+            bool(self.keys)
+            and not self.temporary
+            and self.options.get("connector", "iceberg").lower() == "iceberg"
+        )

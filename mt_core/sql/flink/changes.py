@@ -1,4 +1,6 @@
-"""Changes of tables, databases and views: Flink's statements as Spark's, and refusals of those that Spark cannot perform."""
+"""Changes of tables, databases and views: Flink's statements as Spark's, and refusals of those
+that Spark cannot perform.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,9 @@ _WATERMARK = "watermarks are not supported: batch queries do without them; leave
 
 
 def alter_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read ALTER TABLE [IF EXISTS] t SET (…) | RESET (…) | RENAME … | ADD … | MODIFY … | DROP …; None for Spark's own forms."""
+    """Read ALTER TABLE [IF EXISTS] t SET (…) | RESET (…) | RENAME … | ADD … | MODIFY … | DROP …;
+    None for Spark's own forms.
+    """
     if cursor.accept("IF", "EXISTS"):
         raise Unsupported("ALTER TABLE IF EXISTS is not supported; leave IF EXISTS out.")
     name = cursor.name("the name of a table")
@@ -74,7 +78,9 @@ def _modify(cursor: TokenCursor, name: Name) -> str:
         column = quote(cursor.identifier("a column name"))
         kind = read_type(cursor)
         if cursor.accept("NOT", "NULL"):
-            raise _refused(name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL")
+            raise _refused(
+                name, "MODIFY … NOT NULL", f"use Spark's ALTER TABLE … ALTER COLUMN {column} SET NOT NULL"
+            )
         cursor.accept("NULL")
         changes.append(f"CHANGE COLUMN {column} {column} {kind}{_comment_and_position(cursor)}")
     if len(changes) > 1:
@@ -106,7 +112,9 @@ _CHANGES: Mapping[str, Callable[[TokenCursor, Name], str | None]] = {
 
 
 def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
-    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED; raises Unsupported for one that is enforced."""
+    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED;
+    raises Unsupported for one that is enforced.
+    """
     if cursor.accept("CONSTRAINT"):
         cursor.identifier("the name of a constraint")
     cursor.expect("PRIMARY", "KEY")
@@ -118,7 +126,9 @@ def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
 def not_enforced(cursor: TokenCursor, table: str) -> None:
     """Read the NOT ENFORCED that a key needs."""
     if not cursor.accept("NOT", "ENFORCED"):
-        raise Unsupported(f"Table {table}: a PRIMARY KEY is not enforced; write PRIMARY KEY (…) NOT ENFORCED.")
+        raise Unsupported(
+            f"Table {table}: a PRIMARY KEY is not enforced; write PRIMARY KEY (…) NOT ENFORCED."
+        )
 
 
 def _column(cursor: TokenCursor, name: Name) -> str:
@@ -157,7 +167,7 @@ def _refused(name: Name, what: str, way_out: str) -> Unsupported:
     return Unsupported(f"ALTER TABLE {display_name(name)}: {what} is not supported; {way_out}.")
 
 
-# ----------------------------------------------------------------------------------------------------- databases, views
+# ------------------------------------------------------------------------------------------- databases, views
 
 
 def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
@@ -169,7 +179,9 @@ def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     properties = property_list(cursor.properties())
     cursor.expect_end()
     text = f" COMMENT {string_literal(comment)}" if comment is not None else ""
-    return SparkStatement(spark_sql=f"CREATE NAMESPACE {guard}{sql_name(name)}{text} WITH DBPROPERTIES ({properties})")
+    return SparkStatement(
+        spark_sql=f"CREATE NAMESPACE {guard}{sql_name(name)}{text} WITH DBPROPERTIES ({properties})"
+    )
 
 
 def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
@@ -183,10 +195,14 @@ def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def drop_temporary(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view, which a temporary table is too."""
+    """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view,
+    which a temporary table is too.
+    """
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("the name of a temporary table or view")
     cursor.expect_end()
     if len(name) > 1:
-        raise Unsupported(f"{display_name(name)}: a temporary view has a name without a database; leave it out.")
+        raise Unsupported(
+            f"{display_name(name)}: a temporary view has a name without a database; leave it out."
+        )
     return DropTemporaryView(name=name[0], if_exists=if_exists)

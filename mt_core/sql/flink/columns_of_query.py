@@ -1,4 +1,6 @@
-"""The columns of CREATE TABLE t (columns) AS query: those of the list and those of the query in one select list."""
+"""The columns of CREATE TABLE t (columns) AS query: those of the list and those of the query
+in one select list.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +13,9 @@ from mt_core.sql.statements import ColumnSpec
 
 
 def overrides(declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> Iterator[tuple[Column, Column]]:
-    """Yield each column of the query that the list gives a type of its own, and that column as the list has it."""
+    """Yield each column of the query that the list gives a type of its own, and that column
+    as the list has it.
+    """
     types = {each.name.lower(): each for each in declared if each.type is not None}
     for column in produced:
         if each := types.get(column.name.lower()):
@@ -21,20 +25,24 @@ def overrides(declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> Ite
 def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> str:
     """Return the items of SELECT … FROM (query) that give the table its columns.
 
-    Names alone give the columns of the query another order. Of columns with types, those that the query does not have come
-    first and are NULL; those that it has keep the query's order. Raises DefinitionInvalid for names that are not the query's.
+    Names alone give the columns of the query another order. Of columns with types, those that the query does
+    not have come first and are NULL; those that it has keep the query's order. Raises DefinitionInvalid for
+    names that are not the query's.
     """
     written = {each.name.lower(): each for each in declared}
     columns = {each.name.lower(): each for each in produced}
     if declared and declared[0].type is None:
         if written.keys() != columns.keys():
             raise DefinitionInvalid(
-                f"Table {table}: the list names {', '.join(each.name for each in declared)}, but the columns of the query are "
-                f"{', '.join(each.name for each in produced)}; name all of them, or give the columns types."
+                f"Table {table}: the list names {', '.join(each.name for each in declared)}, "
+                f"but the columns of the query are {', '.join(each.name for each in produced)}; "
+                "name all of them, or give the columns types."
             )
         return ", ".join(_item(columns[each.name.lower()].name, each.name) for each in declared)
     added = [
-        f"CAST(NULL AS {each.type}) AS {quote(each.name)}" for each in declared if each.name.lower() not in columns
+        f"CAST(NULL AS {each.type}) AS {quote(each.name)}"
+        for each in declared
+        if each.name.lower() not in columns
     ]
     kept = [
         f"CAST({quote(column.name)} AS {each.type}) AS {quote(each.name)}"

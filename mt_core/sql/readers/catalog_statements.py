@@ -44,7 +44,7 @@ _IN_A_NAMESPACE = {
 }
 
 
-# ----------------------------------------------------------------------------------------------------------------- SHOW
+# ------------------------------------------------------------------------------------------------------- SHOW
 
 
 def show(kind: Shown) -> Reader:
@@ -99,7 +99,7 @@ def show_create_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | No
     return ShowCreateCatalog(name=name)
 
 
-# ------------------------------------------------------------------------------------------------------------- DESCRIBE
+# --------------------------------------------------------------------------------------------------- DESCRIBE
 
 
 def describe_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | DescribeTable | None:
@@ -141,9 +141,11 @@ def stop_job(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     return StopJob(job_id=job_id, savepoint=savepoint, drain=drain, drop=drop)
 
 
-# -------------------------------------------------------------------------------------------------------------- EXPLAIN
+# ---------------------------------------------------------------------------------------------------- EXPLAIN
 
-_SPARK_MODES = {mode.value.upper(): mode for mode in ExplainMode if mode not in {ExplainMode.SIMPLE, ExplainMode.JSON}}
+_SPARK_MODES = {
+    mode.value.upper(): mode for mode in ExplainMode if mode not in {ExplainMode.SIMPLE, ExplainMode.JSON}
+}
 _CHANGES = "CHANGELOG_MODE"
 _FLINK_DETAILS = {
     "ESTIMATED_COST": ExplainMode.COST,
@@ -155,7 +157,9 @@ _FLINK_DETAILS = {
 
 
 def read_explain(cursor: TokenCursor, text: str) -> Explain | ExplainPlan:
-    """Read what follows EXPLAIN: PLAN 'uri', or Flink's details, PLAN FOR, or Spark's modes, then a statement."""
+    """Read what follows EXPLAIN: PLAN 'uri', or Flink's details, PLAN FOR, or Spark's modes,
+    then a statement.
+    """
     plan = explain_plan(cursor)
     if plan is not None:
         return plan
@@ -186,7 +190,7 @@ def _details(cursor: TokenCursor) -> list[str]:
     return details
 
 
-# ----------------------------------------------------------------------------------------------- catalogs, modules, jars
+# ------------------------------------------------------------------------------------ catalogs, modules, jars
 
 
 def use_catalog(cursor: TokenCursor, text: str) -> CatalogStatement | None:

@@ -1,4 +1,6 @@
-"""CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the one order that Flink's parser accepts (FLIP-435)."""
+"""CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the one order that Flink's parser
+accepts (FLIP-435).
+"""
 
 from __future__ import annotations
 
@@ -32,12 +34,18 @@ CLAUSES = (
 )
 CLAUSE_ORDER = (
     "the clauses are, in this order: (columns), COMMENT '…', PARTITIONED BY (…), WITH ('key' = 'value', …), "
-    "FRESHNESS = INTERVAL 'n' unit or SCHEDULE CRON '…' [AT TIME ZONE '…'], REFRESH_MODE = FULL | CONTINUOUS, AS query"
+    "FRESHNESS = INTERVAL 'n' unit or SCHEDULE CRON '…' [AT TIME ZONE '…'], "
+    "REFRESH_MODE = FULL | CONTINUOUS, AS query"
 )
 _REFUSED = {
-    "DISTRIBUTED": "DISTRIBUTED is not supported: storage tables have no buckets; leave the clause out, or use PARTITIONED BY.",
-    "START_MODE": "START_MODE is not supported: a materialized table always begins with all the rows of its sources; "
-    "leave the clause out, and restrict the query with WHERE if it should begin later.",
+    "DISTRIBUTED": (
+        "DISTRIBUTED is not supported: storage tables have no buckets; "
+        "leave the clause out, or use PARTITIONED BY."
+    ),
+    "START_MODE": (
+        "START_MODE is not supported: a materialized table always begins with all the rows of its sources; "
+        "leave the clause out, and restrict the query with WHERE if it should begin later."
+    ),
 }
 _UNITS = ", ".join(FreshnessUnit)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
@@ -60,7 +68,9 @@ class _Clauses:
 
 
 def is_view(cursor: TokenCursor) -> bool:
-    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW or TABLE comes next."""
+    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW
+    or TABLE comes next.
+    """
     if cursor.word() in {"VIEW", "VIEWS"}:
         return True
     cursor.expect("TABLE")
@@ -68,7 +78,9 @@ def is_view(cursor: TokenCursor) -> bool:
 
 
 def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateMaterializedTable | None:
-    """Read what follows CREATE [OR ALTER] MATERIALIZED; raises SqlSyntaxError, DefinitionInvalid or Unsupported."""
+    """Read what follows CREATE [OR ALTER] MATERIALIZED; raises SqlSyntaxError,
+    DefinitionInvalid or Unsupported.
+    """
     if or_alter:
         cursor.expect("TABLE")
     elif is_view(cursor):
@@ -166,7 +178,7 @@ def read_mode(cursor: TokenCursor) -> RefreshMode:
     return mode
 
 
-# --------------------------------------------------------------------------------------------------------- partitioning
+# ----------------------------------------------------------------------------------------------- partitioning
 
 
 def _read_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[Transform, ...]]:
@@ -192,7 +204,8 @@ def _read_transform(cursor: TokenCursor) -> Transform:
     kind = SPELLINGS.get(cursor.word())
     if kind is None:
         raise cursor.refusal(
-            "expected a column, or one of Iceberg's transforms: years(c), months(c), days(c), hours(c), bucket(n, c), "
+            "expected a column, or one of Iceberg's transforms: "
+            "years(c), months(c), days(c), hours(c), bucket(n, c), "
             "truncate(n, c); anything else is computed in the query, and given a name there with AS"
         )
     cursor.take()
@@ -202,13 +215,19 @@ def _read_transform(cursor: TokenCursor) -> Transform:
         if kind.has_width and not widths and (token := cursor.peek()) and token.kind is TokenKind.NUMBER:
             widths.append(_read_width(cursor, kind))
         elif columns:
-            raise cursor.error(f"the number of {kind}, such as {kind}(16, {columns[0]})" if kind.has_width else ")")
+            raise cursor.error(
+                f"the number of {kind}, such as {kind}(16, {columns[0]})" if kind.has_width else ")"
+            )
         else:
             columns.append(cursor.identifier(f"the column of {kind}"))
             if cursor.word() == ".":
-                raise cursor.refusal(f"{kind} takes a whole column; give the field a name in the query with AS")
+                raise cursor.refusal(
+                    f"{kind} takes a whole column; give the field a name in the query with AS"
+                )
     if not columns or (kind.has_width and not widths):
-        raise cursor.refusal(f"{kind} takes a column and a number, such as {kind}(16, {(columns or ['c'])[0]})")
+        raise cursor.refusal(
+            f"{kind} takes a column and a number, such as {kind}(16, {(columns or ['c'])[0]})"
+        )
     return Transform(kind=kind, column=columns[0], width=widths[0] if widths else None)
 
 
@@ -219,13 +238,18 @@ def _read_width(cursor: TokenCursor, kind: TransformKind) -> int:
     return int(cursor.value("a number", TokenKind.NUMBER))
 
 
-# ------------------------------------------------------------------------------------------------------------ freshness
+# -------------------------------------------------------------------------------------------------- freshness
 
 
 def read_interval(cursor: TokenCursor) -> Freshness:
-    """Read `INTERVAL 'n' unit`; a fraction has to be a whole number of seconds. Raises DefinitionInvalid for what does not fit."""
+    """Read `INTERVAL 'n' unit`; a fraction has to be a whole number of seconds.
+
+    Raises DefinitionInvalid for what does not fit.
+    """
     if not cursor.accept("INTERVAL"):
-        raise cursor.refusal("only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY")
+        raise cursor.refusal(
+            "only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY"
+        )
     minus = "-" if cursor.accept("-") else ""
     written = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
     if cursor.at_end:
@@ -242,13 +266,15 @@ def read_interval(cursor: TokenCursor) -> Freshness:
     seconds = amount * (UNIT_SECONDS[known] if known else 1)
     if amount <= 0:
         raise DefinitionInvalid(
-            f"FRESHNESS: only positive integers are supported, not '{written}'; write for example INTERVAL '1' DAY.",
+            f"FRESHNESS: only positive integers are supported, not '{written}'; "
+            "write for example INTERVAL '1' DAY.",
             key="FRESHNESS",
             value=written,
         )
     if seconds != int(seconds):
         raise DefinitionInvalid(
-            f"FRESHNESS: INTERVAL '{written}' {unit} is no whole number of seconds; write for example INTERVAL '90' MINUTE.",
+            f"FRESHNESS: INTERVAL '{written}' {unit} is no whole number of seconds; "
+            "write for example INTERVAL '90' MINUTE.",
             key="FRESHNESS",
             value=written,
         )
@@ -257,7 +283,7 @@ def read_interval(cursor: TokenCursor) -> Freshness:
     return Freshness(int(amount), known or unit)
 
 
-# -------------------------------------------------------------------------------------------------------------- columns
+# ---------------------------------------------------------------------------------------------------- columns
 
 
 def _read_columns(cursor: TokenCursor, text: str, table: Name) -> tuple[ColumnSpec, ...]:
@@ -271,7 +297,8 @@ def _read_columns(cursor: TokenCursor, text: str, table: Name) -> tuple[ColumnSp
             raise SqlSyntaxError(f"Column {column.name} of {'.'.join(table)} is given twice", **where)
         if columns and (columns[0].type is None) != (column.type is None):
             raise SqlSyntaxError(
-                f"Column {column.name} of {'.'.join(table)}: give every column of the list a type, or none", **where
+                f"Column {column.name} of {'.'.join(table)}: give every column of the list a type, or none",
+                **where,
             )
         columns.append(column)
     return tuple(columns)
@@ -280,9 +307,13 @@ def _read_columns(cursor: TokenCursor, text: str, table: Name) -> tuple[ColumnSp
 def _refuse_constraint(cursor: TokenCursor) -> None:
     words = (cursor.word(), cursor.word(1))
     if words == ("WATERMARK", "FOR"):
-        raise Unsupported("WATERMARK is not supported in the columns of a materialized table; put it into the query.")
+        raise Unsupported(
+            "WATERMARK is not supported in the columns of a materialized table; put it into the query."
+        )
     if words == ("PRIMARY", "KEY") or (words[0] == "CONSTRAINT" and cursor.word(2) in {"PRIMARY", "UNIQUE"}):
-        raise Unsupported("PRIMARY KEY is not supported: storage tables enforce no keys; leave the constraint out.")
+        raise Unsupported(
+            "PRIMARY KEY is not supported: storage tables enforce no keys; leave the constraint out."
+        )
 
 
 def _read_column(cursor: TokenCursor, text: str) -> ColumnSpec:
@@ -300,7 +331,8 @@ def _read_column(cursor: TokenCursor, text: str) -> ColumnSpec:
 def _refuse_computed(cursor: TokenCursor, column: str) -> None:
     if cursor.word() in {"AS", "METADATA", "GENERATED", "DEFAULT"}:
         raise Unsupported(
-            f"Column {column}: computed, metadata and default columns are not supported; compute {column} in the query."
+            f"Column {column}: computed, metadata and default columns are not supported; "
+            f"compute {column} in the query."
         )
     if cursor.word() == "PRIMARY":
         _refuse_constraint(cursor)

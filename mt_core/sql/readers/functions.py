@@ -1,4 +1,6 @@
-"""Readers of statements about functions; None leaves a statement to Spark: one about a function of a database."""
+"""Readers of statements about functions; None leaves a statement to Spark:
+one about a function of a database.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +9,23 @@ from dataclasses import replace
 
 from mt_core.base.identifiers import display_name
 from mt_core.errors import DefinitionInvalid, Unsupported
-from mt_core.model.function import PIN, CreatedFunction, FileKind, FunctionFile, FunctionKind, FunctionLanguage
+from mt_core.model.function import (
+    PIN,
+    CreatedFunction,
+    FileKind,
+    FunctionFile,
+    FunctionKind,
+    FunctionLanguage,
+)
 from mt_core.sql.catalog import CatalogStatement
 from mt_core.sql.cursor import TokenCursor
-from mt_core.sql.functions import AlterFunction, CreateFunction, DescribeFunction, DropFunction, ShowCreateFunction
+from mt_core.sql.functions import (
+    AlterFunction,
+    CreateFunction,
+    DescribeFunction,
+    DropFunction,
+    ShowCreateFunction,
+)
 from mt_core.sql.statements import DescribeTable
 
 Reader = Callable[[TokenCursor, str], CatalogStatement | None]
@@ -50,15 +65,17 @@ def create_function(*, temporary: bool = False, or_replace: bool = False) -> Rea
 def alter_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name(_NAME)
-    return None if len(name) > 1 else AlterFunction(function=_definition(cursor, name[0]), if_exists=if_exists)
+    return (
+        None if len(name) > 1 else AlterFunction(function=_definition(cursor, name[0]), if_exists=if_exists)
+    )
 
 
 def alter_temporary_function(cursor: TokenCursor, text: str) -> None:
     """Refuse what Flink's parser reads and Flink refuses."""
     cursor.accept("IF", "EXISTS")
     raise Unsupported(
-        "ALTER of a temporary function is not supported, as in Flink; write CREATE OR REPLACE TEMPORARY FUNCTION "
-        f"{display_name(cursor.name(_NAME)[-1:])} in its place."
+        "ALTER of a temporary function is not supported, as in Flink; "
+        f"write CREATE OR REPLACE TEMPORARY FUNCTION {display_name(cursor.name(_NAME)[-1:])} in its place."
     )
 
 
@@ -96,21 +113,23 @@ def describe_function(cursor: TokenCursor, text: str) -> CatalogStatement | Desc
 def _single(name: tuple[str, ...]) -> str:
     if len(name) > 1:
         raise Unsupported(
-            f"Function {display_name(name)}: a function that CREATE FUNCTION keeps has a name without a database, which all "
-            f"sessions see; write {name[-1]}."
+            f"Function {display_name(name)}: a function that CREATE FUNCTION keeps has a name without a "
+            f"database, which all sessions see; write {name[-1]}."
         )
     return name[0].lower()
 
 
 def _refuse_language(cursor: TokenCursor, name: tuple[str, ...]) -> None:
-    """Raise Unsupported for a function of a database in a form that Spark does not read: with parameters, or with LANGUAGE."""
+    """Raise Unsupported for a function of a database in a form that Spark does not read:
+    with parameters, or with LANGUAGE.
+    """
     if cursor.word() == "(" or (
         cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE")
     ):
         _single(name)
 
 
-# ----------------------------------------------------------------------------------------------------------- definitions
+# ------------------------------------------------------------------------------------------------ definitions
 
 
 def _definition(cursor: TokenCursor, name: str) -> CreatedFunction:
@@ -154,7 +173,9 @@ def _language(cursor: TokenCursor) -> FunctionLanguage:
 
 
 def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[FunctionFile, ...]:
-    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]]; raises DefinitionInvalid for a kind that the language has no use for."""
+    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]]; raises DefinitionInvalid for a kind
+    that the language has no use for.
+    """
     files: list[FunctionFile] = []
     more = cursor.accept("USING")
     while more:
@@ -162,9 +183,11 @@ def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[
             raise cursor.error("JAR, FILE or ARCHIVE")
         kind = FileKind(cursor.word())
         if kind not in _FILES_OF[language]:
+            of_jars = FileKind.JAR in _FILES_OF[language]
+            way_out = "write LANGUAGE PYTHON" if of_jars else "a jar has classes of Java or Scala"
             raise DefinitionInvalid(
-                f"Function {name}: a function in {language} uses {' or '.join(_FILES_OF[language])}, not {kind}; "
-                f"{'write LANGUAGE PYTHON' if FileKind.JAR in _FILES_OF[language] else 'a jar has classes of Java or Scala'}."
+                f"Function {name}: a function in {language} uses {' or '.join(_FILES_OF[language])}, "
+                f"not {kind}; {way_out}."
             )
         cursor.take()
         uri, _, content = cursor.string(f"the place of the {kind} in quotes").partition(PIN)
@@ -174,7 +197,9 @@ def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[
 
 
 def _returns(cursor: TokenCursor) -> tuple[str, bool]:
-    """Read [RETURNS type | RETURNS TABLE [(columns)]]: the type or the columns as written, and whether it is a table."""
+    """Read [RETURNS type | RETURNS TABLE [(columns)]]: the type or the columns as written,
+    and whether it is a table.
+    """
     if not cursor.accept("RETURNS"):
         return "", False
     if cursor.accept("TABLE"):

@@ -14,7 +14,9 @@ _STATEMENT_SET = ("STATEMENT", "SET", "BEGIN")
 
 
 def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> CompilePlan:
-    """Read what follows COMPILE PLAN, or COMPILE AND EXECUTE PLAN, which may not say IF NOT EXISTS: it means that."""
+    """Read what follows COMPILE PLAN, or COMPILE AND EXECUTE PLAN, which may not say IF NOT EXISTS:
+    it means that.
+    """
     uri = _uri(cursor)
     if_not_exists = not execute and cursor.accept("IF", "NOT", "EXISTS")
     cursor.expect("FOR")
@@ -23,7 +25,8 @@ def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> Co
         raise cursor.error(_WHAT)
     if first.keyword in _NOT_COMPILED:
         raise Unsupported(
-            f"{first.keyword} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT SET BEGIN INSERT …; END."
+            f"{first.keyword} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT "
+            "SET BEGIN INSERT …; END."
         )
     is_set = all(cursor.word(ahead) == word for ahead, word in enumerate(_STATEMENT_SET))
     if first.keyword not in {"INSERT", "WITH", "FROM"} and not is_set:

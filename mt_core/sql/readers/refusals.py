@@ -9,15 +9,20 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.create import is_view
 
 NO_MODULES = (
-    "is not supported: Spark has no modules: its functions are always available, and CREATE FUNCTION adds others."
+    "is not supported: Spark has no modules: its functions are always available, "
+    "and CREATE FUNCTION adds others."
 )
-NO_REMOVAL = "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
+NO_REMOVAL = (
+    "REMOVE JAR is not supported: Spark cannot unload classes; open a new session, or restart the gateway."
+)
 NO_REPLACE = "CREATE OR REPLACE MATERIALIZED TABLE is not supported; use CREATE OR ALTER MATERIALIZED TABLE."
 NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY out, or use a TEMPORARY VIEW."
 
 
 def refuse(reason: str, *, views: bool = False) -> Callable[[TokenCursor, str], None]:
-    """Return a reader that refuses its statement for *reason*; with *views* it leaves Spark's MATERIALIZED VIEW to Spark."""
+    """Return a reader that refuses its statement for *reason*;
+    with *views* it leaves Spark's MATERIALIZED VIEW to Spark.
+    """
 
     def read(cursor: TokenCursor, text: str) -> None:
         if not (views and is_view(cursor)):

@@ -37,7 +37,7 @@ MOST_REFRESHES = 10_000
 _COLUMNS_COME_FROM_THE_QUERY = "its columns come from its query: use ALTER MATERIALIZED TABLE … AS query"
 
 
-# --------------------------------------------------------------------------------------------------------- ALTER, DROP
+# ------------------------------------------------------------------------------------------------ ALTER, DROP
 
 
 def drop(cursor: TokenCursor, text: str) -> Statement | None:
@@ -59,7 +59,8 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
         if refused := _REFUSED_ACTIONS.get(cursor.word()):
             raise _no_action(name, *refused)
         raise cursor.error(
-            "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET FRESHNESS = INTERVAL 'n' unit, SET SCHEDULE CRON '…', "
+            "SUSPEND, RESUME [WITH (…)], REFRESH [PARTITION (…)], SET "
+            "FRESHNESS = INTERVAL 'n' unit, SET SCHEDULE CRON '…', "
             "SET REFRESH_MODE = FULL | CONTINUOUS, SET ('key' = 'value', …), RESET ('key', …), or AS query"
         )
     cursor.take()
@@ -69,7 +70,9 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def refresh(cursor: TokenCursor, text: str) -> Statement | None:
-    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED TABLE … REFRESH."""
+    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED
+    TABLE … REFRESH.
+    """
     if is_view(cursor):
         return None
     statement = _refresh(cursor, cursor.name())
@@ -95,7 +98,8 @@ def _set(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
         raise _no_action(name, "SET TBLPROPERTIES", "use SET ('key' = 'value', …)")
     if cursor.word() != "(":
         raise cursor.error(
-            "FRESHNESS = INTERVAL 'n' unit, SCHEDULE CRON '…', REFRESH_MODE = FULL | CONTINUOUS, or ('key' = 'value', …)"
+            "FRESHNESS = INTERVAL 'n' unit, SCHEDULE CRON '…', "
+            "REFRESH_MODE = FULL | CONTINUOUS, or ('key' = 'value', …)"
         )
     options = cursor.properties()
     if not options:
@@ -110,7 +114,9 @@ def _as(cursor: TokenCursor, name: tuple[str, ...]) -> Statement:
 
 _ACTIONS: Mapping[str, Callable[[TokenCursor, tuple[str, ...]], Statement]] = {
     "SUSPEND": lambda _, name: SuspendTable(name=name),
-    "RESUME": lambda cursor, name: ResumeTable(name=name, options=cursor.properties() if cursor.accept("WITH") else {}),
+    "RESUME": lambda cursor, name: ResumeTable(
+        name=name, options=cursor.properties() if cursor.accept("WITH") else {}
+    ),
     "REFRESH": _refresh,
     "SET": _set,
     "RESET": lambda cursor, name: AlterOptions(name=name, removed=cursor.property_keys()),
@@ -129,7 +135,7 @@ def _no_action(name: tuple[str, ...], action: str, way_out: str) -> Unsupported:
     return Unsupported(f"ALTER MATERIALIZED TABLE {'.'.join(name)}: {action} is not supported; {way_out}.")
 
 
-# ---------------------------------------------------------------------------------------------- SHOW, DESCRIBE, EXPLAIN
+# ------------------------------------------------------------------------------------ SHOW, DESCRIBE, EXPLAIN
 
 
 def show_tables(cursor: TokenCursor, text: str) -> Statement | None:
@@ -168,7 +174,9 @@ def show_refreshes(cursor: TokenCursor, text: str) -> Statement | None:
         status = RunStatus(cursor.string("a status in quotes").upper())
     extended = not batches and cursor.accept("EXTENDED")
     limit = _read_limit(cursor) if cursor.accept("LIMIT") else None
-    cursor.expect_end("FOR name [BATCHES], WHERE status = '…', EXTENDED, LIMIT n, or the end of the statement")
+    cursor.expect_end(
+        "FOR name [BATCHES], WHERE status = '…', EXTENDED, LIMIT n, or the end of the statement"
+    )
     return ShowRefreshes(name=name, batches=batches, status=status, extended=extended, limit=limit)
 
 
@@ -177,7 +185,9 @@ def _read_limit(cursor: TokenCursor) -> int:
     if token is None or token.kind is not TokenKind.NUMBER or not re.fullmatch("[0-9]{1,9}", token.text):
         raise cursor.error("a whole number of rows")
     if int(token.text) > MOST_REFRESHES:
-        raise cursor.error(f"at most {MOST_REFRESHES} rows; WHERE status = '…' and FOR name select among them")
+        raise cursor.error(
+            f"at most {MOST_REFRESHES} rows; WHERE status = '…' and FOR name select among them"
+        )
     cursor.take()
     return int(token.text)
 
@@ -207,7 +217,11 @@ def verify(cursor: TokenCursor, text: str) -> Statement | None:
 
 def _read_percent(cursor: TokenCursor) -> float:
     token = cursor.peek()
-    if token is None or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,4})?", token.text) or not 0 < float(token.text) <= 100:
+    if (
+        token is None
+        or not re.fullmatch(r"[0-9]{1,3}(\.[0-9]{1,4})?", token.text)
+        or not 0 < float(token.text) <= 100
+    ):
         raise cursor.error("a percentage greater than 0 and at most 100")
     cursor.take()
     return float(token.text)
@@ -219,7 +233,9 @@ def explain_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) ->
 
 
 def describe(cursor: TokenCursor, text: str) -> Statement | None:
-    """Read DESCRIBE [TABLE] [EXTENDED] name, the one form that can mean a materialized table; None for Spark's others."""
+    """Read DESCRIBE [TABLE] [EXTENDED] name, the one form that can mean a materialized table;
+    None for Spark's others.
+    """
     if cursor.word() == "MATERIALIZED" and cursor.word(1) == "TABLE":
         raise cursor.refusal("DESCRIBE MATERIALIZED TABLE does not exist; expected DESCRIBE [EXTENDED] name")
     if cursor.peek(1):

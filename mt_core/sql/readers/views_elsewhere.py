@@ -1,4 +1,6 @@
-"""Views elsewhere: what other systems call a materialized view or a dynamic table, refused with the statement to write here."""
+"""Views elsewhere: what other systems call a materialized view or a dynamic table,
+refused with the statement to write here.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +18,13 @@ _VERBS = (*_CREATES, "ALTER", "DROP", "REFRESH", "SHOW")
 
 
 def readers(verb: str, noun: str) -> dict[str, Callable[[TokenCursor, str], None]]:
-    """Return the readers of the statements of *verb* about *noun*, such as CREATE about MATERIALIZED VIEW, by their first words."""
+    """Return the readers of the statements of *verb* about *noun*, such as CREATE about MATERIALIZED VIEW,
+    by their first words.
+    """
     plural = "S" if verb == "SHOW" else ""
-    return {f"{words} {noun}{plural}": _refuse(words, noun) for words in _VERBS if words.partition(" ")[0] == verb}
+    return {
+        f"{words} {noun}{plural}": _refuse(words, noun) for words in _VERBS if words.partition(" ")[0] == verb
+    }
 
 
 def _refuse(words: str, noun: str) -> Callable[[TokenCursor, str], None]:
@@ -29,7 +35,9 @@ def _refuse(words: str, noun: str) -> Callable[[TokenCursor, str], None]:
             plural = "S" if words == "SHOW" else ""
             statement = f"{words} MATERIALIZED TABLE{plural}{_rest(cursor, text)}"
         shown = statement_text(statement, len(statement))
-        raise Unsupported(f"There is no {noun} here; a query whose rows are kept is a materialized table: {shown}")
+        raise Unsupported(
+            f"There is no {noun} here; a query whose rows are kept is a materialized table: {shown}"
+        )
 
     return read
 
@@ -64,7 +72,9 @@ def _creation(head: str, cursor: TokenCursor) -> str:
             case "PARTITIONED" if cursor.word(1) == "BY":
                 cursor.take()
                 cursor.take()
-                parts.append(f"PARTITIONED BY {cursor.text_of(lambda: _skip_brackets(cursor), 'the columns')}")
+                parts.append(
+                    f"PARTITIONED BY {cursor.text_of(lambda: _skip_brackets(cursor), 'the columns')}"
+                )
             case "TARGET_LAG":
                 cursor.take()
                 cursor.accept("=")
@@ -79,7 +89,11 @@ def _creation(head: str, cursor: TokenCursor) -> str:
 def _freshness(cursor: TokenCursor) -> str | None:
     token = cursor.take()
     lag = None if token is None else _LAG.fullmatch(token.value)
-    return f"INTERVAL '{lag[1]}' {lag[2].upper()}" if lag is not None and lag[2].upper() in set(UNIT_SECONDS) else None
+    return (
+        f"INTERVAL '{lag[1]}' {lag[2].upper()}"
+        if lag is not None and lag[2].upper() in set(UNIT_SECONDS)
+        else None
+    )
 
 
 def _skip_brackets(cursor: TokenCursor) -> None:

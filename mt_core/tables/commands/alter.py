@@ -1,4 +1,6 @@
-"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: the definition changes under an intent, and a rebuild becomes due."""
+"""ALTER … AS, CREATE OR ALTER, ALTER … SET and RESET: the definition changes under an intent,
+and a rebuild becomes due.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +12,14 @@ from functools import partial
 from mt_core.errors import DefinitionInvalid, TableBusy
 from mt_core.model.freshness import Freshness
 from mt_core.model.storage import UPSERT
-from mt_core.model.table import Column, MaterializedTable, RefreshMode, RefreshStatus, TableDefinition, TableIdentifier
+from mt_core.model.table import (
+    Column,
+    MaterializedTable,
+    RefreshMode,
+    RefreshStatus,
+    TableDefinition,
+    TableIdentifier,
+)
 from mt_core.sql.statements import CreateMaterializedTable, SetSchedule
 from mt_core.tables.commands.create import declared
 from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
@@ -41,10 +50,14 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 def alter_query(
     services: TableServices, identifier: TableIdentifier, query: str, context: CommandContext
 ) -> CommandOutcome:
-    """Give the table another query, which may append nullable columns at the end; the whole table is due to be rebuilt."""
+    """Give the table another query, which may append nullable columns at the end;
+    the whole table is due to be rebuilt.
+    """
     table = services.intents.current(identifier)
     refuse_refresh(table, "ALTER … AS")
-    old = replace(table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context))
+    old = replace(
+        table.definition, catalog=context.catalog, namespace=context.namespace, settings=settings_of(context)
+    )
     analysed = analysed_alone(services, identifier, query_of(old, query), context)
     check_names(str(identifier), [column.name for column in analysed.columns])
     columns = services.engine.queries.check_columns(identifier, analysed.columns)
@@ -64,12 +77,20 @@ def alter_query(
 
 
 def create_or_alter(
-    services: TableServices, statement: CreateMaterializedTable, table: MaterializedTable, context: CommandContext
+    services: TableServices,
+    statement: CreateMaterializedTable,
+    table: MaterializedTable,
+    context: CommandContext,
 ) -> CommandOutcome:
-    """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options, comment and freshness."""
+    """Apply a CREATE OR ALTER to a table that exists: query, appended columns, options,
+    comment and freshness.
+    """
     identifier = table.identifier
     _refuse_other_zone(identifier, table.definition, statement.zone)
-    warnings = (*check_table_options(statement.options, str(identifier)), *_zone_warnings(services, table, context))
+    warnings = (
+        *check_table_options(statement.options, str(identifier)),
+        *_zone_warnings(services, table, context),
+    )
     new = declared(services, statement, identifier, context)
     if new.partitioning != table.definition.partitioning:
         raise DefinitionInvalid(
@@ -89,12 +110,15 @@ def create_or_alter(
     return _redefine(services, table, new, appended, warnings, context.caller or None)
 
 
-def _zone_warnings(services: TableServices, table: MaterializedTable, context: CommandContext) -> tuple[str, ...]:
+def _zone_warnings(
+    services: TableServices, table: MaterializedTable, context: CommandContext
+) -> tuple[str, ...]:
     asked, kept = zone_of(context, services.settings), table.definition.zone
     if asked == kept:
         return ()
     return (
-        f"{table.identifier} keeps its time zone {kept}, in which its query runs; that of this session is {asked}.",
+        f"{table.identifier} keeps its time zone {kept}, in which its query runs; "
+        f"that of this session is {asked}.",
     )
 
 
@@ -118,7 +142,11 @@ def _redefine(
         due = fingerprint_of(new)
         if due == fingerprint_of(old):
             now = trusted(replace(now, definition=new))
-            if now.rebuild_due is not None and now.doubt is not None and now.status is RefreshStatus.ACTIVATED:
+            if (
+                now.rebuild_due is not None
+                and now.doubt is not None
+                and now.status is RefreshStatus.ACTIVATED
+            ):
                 services.request_rebuild(tx, now, requested_by)
             return now
         if now.status is RefreshStatus.ACTIVATED:
@@ -142,8 +170,8 @@ def _redefine(
 def _still_suspended(table: MaterializedTable) -> str:
     why = f" ({table.status_reason})" if table.status_reason else ""
     return (
-        f"{table.identifier} is SUSPENDED{why} and keeps the rows of its old definition; ALTER MATERIALIZED TABLE "
-        f"{table.identifier} RESUME refreshes it by the new one."
+        f"{table.identifier} is SUSPENDED{why} and keeps the rows of its old definition; "
+        f"ALTER MATERIALIZED TABLE {table.identifier} RESUME refreshes it by the new one."
     )
 
 
@@ -158,20 +186,29 @@ def _refuse_changed(now: MaterializedTable, seen: MaterializedTable) -> None:
 def _change_storage(
     services: TableServices, table: MaterializedTable, new: TableDefinition, appended: Sequence[Column]
 ) -> None:
-    """Change the storage under a claim of its own: no run is RUNNING, and the fence refuses commits of older claims."""
+    """Change the storage under a claim of its own: no run is RUNNING, and the fence refuses commits
+    of older claims.
+    """
     before, after = storage_spec(table), storage_spec(replace(table, definition=new))
     if not appended and (before.properties, before.comment) == (after.properties, after.comment):
         return
     claim_exclusively(services, table, wait_s=services.settings.alter_wait_s)
     if appended:
         services.engine.storage.add_columns(table.identifier, appended)
-    services.engine.storage.set_properties(after, forgotten=before.properties.keys() - after.properties.keys())
+    services.engine.storage.set_properties(
+        after, forgotten=before.properties.keys() - after.properties.keys()
+    )
 
 
 def alter_options(
-    services: TableServices, identifier: TableIdentifier, *, options: Mapping[str, str], removed: Sequence[str]
+    services: TableServices,
+    identifier: TableIdentifier,
+    *,
+    options: Mapping[str, str],
+    removed: Sequence[str],
 ) -> CommandOutcome:
-    """Set and remove options that say how rows are computed and stored; no rebuild is due, since they change none.
+    """Set and remove options that say how rows are computed and stored;
+    no rebuild is due, since they change none.
 
     To repeat it is harmless.
     """
@@ -179,15 +216,17 @@ def alter_options(
     for key in (*options, *removed):
         if is_formatter(key):
             raise DefinitionInvalid(
-                f"{where}: {key} decides which rows a schedule time refreshes; change it with CREATE OR ALTER MATERIALIZED "
-                "TABLE, which refreshes the whole table again.",
+                f"{where}: {key} decides which rows a schedule time refreshes; "
+                "change it with CREATE OR ALTER MATERIALIZED TABLE, which refreshes the whole table again.",
                 table=str(identifier),
                 key=key,
             )
     warnings = check_table_options(options, str(identifier), "SET")
     # An option that an earlier release knew can be removed.
     check_known([key for key in removed if key not in seen.definition.options], where)
-    merged = {key: value for key, value in seen.definition.options.items() if key not in removed} | dict(options)
+    merged = {key: value for key, value in seen.definition.options.items() if key not in removed} | dict(
+        options
+    )
     check_durations(merged)
     new = replace(seen.definition, options=merged)
     if STRATEGY in options:
@@ -206,7 +245,8 @@ def set_freshness(
 ) -> CommandOutcome:
     """Keep the table fresh within *freshness* from now on.
 
-    The session's properties decide which mode a freshness means, as at CREATE; a mode that was declared stays.
+    The session's properties decide which mode a freshness means, as at CREATE;
+    a mode that was declared stays.
     """
     old = services.intents.current(identifier).definition
     declared_mode = old.logical_refresh_mode
@@ -219,36 +259,45 @@ def set_freshness(
     return _told_of_mode(_keep_fresh(services, identifier, new), identifier, old, new, why)
 
 
-def set_schedule(services: TableServices, identifier: TableIdentifier, statement: SetSchedule) -> CommandOutcome:
+def set_schedule(
+    services: TableServices, identifier: TableIdentifier, statement: SetSchedule
+) -> CommandOutcome:
     """Refresh the table by a cron from now on, in place of its freshness; its time zone stays."""
     old = services.intents.current(identifier).definition
     _refuse_other_zone(identifier, old, statement.zone)
     if old.logical_refresh_mode == RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
-            f"{identifier} is declared with REFRESH_MODE = CONTINUOUS, and a schedule means FULL; ALTER MATERIALIZED TABLE "
-            f"{identifier} SET REFRESH_MODE = FULL first.",
+            f"{identifier} is declared with REFRESH_MODE = CONTINUOUS, and a schedule means FULL; "
+            f"ALTER MATERIALIZED TABLE {identifier} SET REFRESH_MODE = FULL first.",
             table=str(identifier),
             key="REFRESH_MODE",
             value=old.logical_refresh_mode,
         )
     new = replace(old, **cadence_fields(statement.cron), refresh_mode=RefreshMode.FULL)
     check_partitions_of_cron(identifier, new, services.settings)
-    return _told_of_mode(_keep_fresh(services, identifier, new), identifier, old, new, "a schedule means FULL")
+    return _told_of_mode(
+        _keep_fresh(services, identifier, new), identifier, old, new, "a schedule means FULL"
+    )
 
 
 def _told_of_mode(
     outcome: CommandOutcome, identifier: TableIdentifier, old: TableDefinition, new: TableDefinition, why: str
 ) -> CommandOutcome:
-    """Return *outcome* with a warning if the mode is another one now, and with the statement that gives the old one back."""
+    """Return *outcome* with a warning if the mode is another one now, and with the statement
+    that gives the old one back.
+    """
     if new.refresh_mode is old.refresh_mode:
         return outcome
     keeps = ""
     if new.cron is None:
-        keeps = f"ALTER MATERIALIZED TABLE {identifier} SET REFRESH_MODE = {old.refresh_mode} keeps the freshness in the old mode, "
+        keeps = (
+            f"ALTER MATERIALIZED TABLE {identifier} SET "
+            f"REFRESH_MODE = {old.refresh_mode} keeps the freshness in the old mode, "
+        )
     before = f"FRESHNESS = {old.interval}" if old.cron is None else f"SCHEDULE {old.cron}"
     warning = (
-        f"The refresh mode of {identifier} is {new.refresh_mode} now, it was {old.refresh_mode}: {why}. {keeps}ALTER MATERIALIZED "
-        f"TABLE {identifier} SET {before} gives both back."
+        f"The refresh mode of {identifier} is {new.refresh_mode} now, it was {old.refresh_mode}: {why}. "
+        f"{keeps}ALTER MATERIALIZED TABLE {identifier} SET {before} gives both back."
     )
     return replace(outcome, warnings=(*outcome.warnings, warning))
 
@@ -256,8 +305,8 @@ def _told_of_mode(
 def _refuse_other_zone(identifier: TableIdentifier, definition: TableDefinition, zone: str | None) -> None:
     if zone is not None and zone != definition.zone:
         raise DefinitionInvalid(
-            f"AT TIME ZONE '{zone}': {identifier} has the time zone {definition.zone}, in which its query runs and its partitions "
-            "are named; leave AT TIME ZONE out, or DROP and CREATE the table.",
+            f"AT TIME ZONE '{zone}': {identifier} has the time zone {definition.zone}, in which its query "
+            "runs and its partitions are named; leave AT TIME ZONE out, or DROP and CREATE the table.",
             table=str(identifier),
             key="AT TIME ZONE",
             value=zone,
@@ -269,13 +318,17 @@ def _refuse_full(table: MaterializedTable, new: TableDefinition) -> None:
         refuse_refresh(table, "Refresh mode FULL")
 
 
-def set_refresh_mode(services: TableServices, identifier: TableIdentifier, mode: RefreshMode) -> CommandOutcome:
-    """Refresh in *mode* from now on, whatever the freshness: what the table shows stays, only who refreshes it changes."""
+def set_refresh_mode(
+    services: TableServices, identifier: TableIdentifier, mode: RefreshMode
+) -> CommandOutcome:
+    """Refresh in *mode* from now on, whatever the freshness: what the table shows stays,
+    only who refreshes it changes.
+    """
     old = services.intents.current(identifier).definition
     if old.cron is not None and mode is RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
-            f"{identifier} has SCHEDULE {old.cron}, which means REFRESH_MODE = FULL; ALTER MATERIALIZED TABLE {identifier} SET "
-            "FRESHNESS = INTERVAL 'n' unit first.",
+            f"{identifier} has SCHEDULE {old.cron}, which means REFRESH_MODE = FULL; "
+            f"ALTER MATERIALIZED TABLE {identifier} SET FRESHNESS = INTERVAL 'n' unit first.",
             table=str(identifier),
             key="REFRESH_MODE",
             value=mode.value,
@@ -299,7 +352,9 @@ def _keep_fresh(services: TableServices, identifier: TableIdentifier, new: Table
     seen = services.intents.current(identifier)
     _refuse_full(seen, new)
     continuous = seen.is_looked_out_for and new.refresh_mode is RefreshMode.CONTINUOUS
-    with services.intents.command(identifier, "SET FRESHNESS", detail={"reschedules": not continuous}) as command:
+    with services.intents.command(
+        identifier, "SET FRESHNESS", detail={"reschedules": not continuous}
+    ) as command:
         if not continuous:
             services.keeper.reschedule(_rescheduled(services, command.table, new, services.clock.now()))
         command.finish(changed)

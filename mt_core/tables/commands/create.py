@@ -1,4 +1,6 @@
-"""CREATE MATERIALIZED TABLE: the intent records each effect before it happens, and a failure undoes them backwards."""
+"""CREATE MATERIALIZED TABLE: the intent records each effect before it happens,
+and a failure undoes them backwards.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,13 @@ from mt_core.tables.commands.streams import refuse_unkept, with_streams
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import check_table_options
 from mt_core.tables.definition.partitioning import check_transforms
-from mt_core.tables.definition.table_definition import check_names, define, schedule_warnings, settings_of, zone_of
+from mt_core.tables.definition.table_definition import (
+    check_names,
+    define,
+    schedule_warnings,
+    settings_of,
+    zone_of,
+)
 from mt_core.tables.engine import Query, SourceVector
 from mt_core.tables.refresh.late_data import late_warnings
 from mt_core.tables.refresh.outlook import recomputed_warnings
@@ -26,19 +34,24 @@ from mt_core.tables.table_commands import CommandContext, CommandOutcome
 
 
 def create(
-    services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
+    services: TableServices,
+    statement: CreateMaterializedTable,
+    identifier: TableIdentifier,
+    context: CommandContext,
 ) -> CommandOutcome:
     """Create the table, its storage and its workflow, and queue its first refresh."""
     check_new_name(identifier.parts)
     without_effect = check_table_options(statement.options, str(identifier))
     definition = declared(services, statement, identifier, context)
     for tombstone in in_transaction(services.registry, lambda tx: tx.tombstones.all()):
-        # What a dropped table of this name has left is removed first, so that the name can be used again at once.
+        # What a dropped table of this name has left is removed first, so that the name can be
+        # used again at once.
         if tombstone.identifier == identifier:
             sweep(services, tombstone)
     if services.engine.catalogs.relation_exists(identifier):
         raise TableExists(
-            f"{identifier} exists already; choose another name, or use CREATE OR ALTER for a materialized table.",
+            f"{identifier} exists already; choose another name, or use CREATE "
+            "OR ALTER for a materialized table.",
             table=str(identifier),
         )
     vector = services.engine.sources.read_vector(query_of(definition))
@@ -85,9 +98,14 @@ def _outcome(
 
 
 def declared(
-    services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
+    services: TableServices,
+    statement: CreateMaterializedTable,
+    identifier: TableIdentifier,
+    context: CommandContext,
 ) -> TableDefinition:
-    """Return the definition that the statement declares, checked against query, catalog and storage; changes nothing."""
+    """Return the definition that the statement declares, checked against query, catalog and storage;
+    changes nothing.
+    """
     services.engine.catalogs.check_catalog(identifier)
     context = replace(context, zone=statement.zone or context.zone)
     query = Query(
@@ -100,7 +118,9 @@ def declared(
     check_durations(statement.options)
     analysed = analysed_alone(services, identifier, query, context)
     check_names(str(identifier), [column.name for column in analysed.columns])
-    definition = define(statement, analysed, identifier=identifier, context=context, settings=services.settings)
+    definition = define(
+        statement, analysed, identifier=identifier, context=context, settings=services.settings
+    )
     produced = {column.name: column for column in analysed.columns}
     queries = services.engine.queries
     queries.check_assignable([produced[column.name] for column in definition.columns], definition.columns)
@@ -114,8 +134,8 @@ def _announce(services: TableServices, tx: Transaction, planned: MaterializedTab
     taken = tx.tables.named(identifier)
     if taken is not None:
         raise TableExists(
-            f"Materialized table {identifier} exists already ({taken.status}); choose another name, use CREATE OR ALTER, "
-            "or DROP it first.",
+            f"Materialized table {identifier} exists already ({taken.status}); "
+            "choose another name, use CREATE OR ALTER, or DROP it first.",
             table=str(identifier),
         )
     now = tx.now()
@@ -137,15 +157,21 @@ def initializing(
         created_at=now,
         status_by=context.caller or "CREATE",
         status_at=now,
-        location=f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}",
+        location=(
+            f"{services.settings.warehouse}/{'.'.join(identifier.namespace)}/{identifier.name}-{table_id}"
+        ),
         covered_until=now,
         covered=(),
         scheduler=services.settings.scheduler_type,
     )
 
 
-def _activate(services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None) -> str | None:
-    """Store handler, status and first run in the last transaction, which clears the intent; return the run's id."""
+def _activate(
+    services: TableServices, table: MaterializedTable, handler: str, requested_by: str | None
+) -> str | None:
+    """Store handler, status and first run in the last transaction, which clears the intent;
+    return the run's id.
+    """
     first = services.new_run(table, RunKind.INITIAL, table.created_at, requested_by=requested_by)
     refreshed = not table.definition.streams and services.settings.initial_refresh is not InitialRefresh.NONE
     runs_now = refreshed and services.settings.initial_refresh is InitialRefresh.ON_CREATE
@@ -164,24 +190,28 @@ def _activate(services: TableServices, table: MaterializedTable, handler: str, r
 
 
 def _undone_unless_active(services: TableServices, table: MaterializedTable, error: MtError) -> str | None:
-    """Undo the CREATE and raise its error; if only the answer of the last transaction was lost, return the run it queued."""
+    """Undo the CREATE and raise its error; if only the answer of the last transaction was lost,
+    return the run it queued.
+    """
     try:
         now, runs = in_transaction(
-            services.registry, lambda tx: (tx.tables.get(table.table_id), tx.runs.newest(table_id=table.table_id))
+            services.registry,
+            lambda tx: (tx.tables.get(table.table_id), tx.runs.newest(table_id=table.table_id)),
         )
         if now is not None and now.status is not RefreshStatus.INITIALIZING:
             return next((run.run_id for run in runs if run.kind is RunKind.INITIAL), None)
         undo_create(services, table)
     except MtError as left:
         raise TableNotCreated(
-            f"Materialized table {table.identifier} was not created: {error} What it left could not be removed yet "
-            f"({left}); DROP MATERIALIZED TABLE {table.identifier} removes it.",
+            f"Materialized table {table.identifier} was not created: {error} What it left could not be "
+            f"removed yet ({left}); DROP MATERIALIZED TABLE {table.identifier} removes it.",
             table=str(table.identifier),
         ) from error
     if isinstance(error, TableExists):
         raise error
     raise TableNotCreated(
-        f"Materialized table {table.identifier} was not created, nothing was kept: {error}", table=str(table.identifier)
+        f"Materialized table {table.identifier} was not created, nothing was kept: {error}",
+        table=str(table.identifier),
     ) from error
 
 

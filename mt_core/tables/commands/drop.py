@@ -18,11 +18,20 @@ from mt_core.tables.views.readers import readers_of
 from mt_core.tables.views.stream_tables import check_no_stream
 
 log = logging.getLogger(__name__)
-_FOLDERS = ("write.data.path", "write.metadata.path", "write.object-storage.path", "write.folder-storage.path")
+_FOLDERS = (
+    "write.data.path",
+    "write.metadata.path",
+    "write.object-storage.path",
+    "write.folder-storage.path",
+)
 
 
-def drop_with_readers(services: TableServices, identifier: TableIdentifier, statement: DropTable) -> CommandOutcome:
-    """Drop a table; by the statement's behavior its readers are dropped too (CASCADE), prevent it (RESTRICT), or stay."""
+def drop_with_readers(
+    services: TableServices, identifier: TableIdentifier, statement: DropTable
+) -> CommandOutcome:
+    """Drop a table; by the statement's behavior its readers are dropped too (CASCADE),
+    prevent it (RESTRICT), or stay.
+    """
     readers = readers_of(services, identifier)
     named = ", ".join(str(each) for each in readers)
     if readers and statement.behavior is DropBehavior.RESTRICT:
@@ -35,7 +44,9 @@ def drop_with_readers(services: TableServices, identifier: TableIdentifier, stat
     dropped = {each.parts for each in (*dependents, identifier)}
     in_transaction(
         services.registry,
-        lambda tx: check_no_stream(tx, dropped.__contains__, f"DROP MATERIALIZED TABLE {identifier}", ends_kept=True),
+        lambda tx: check_no_stream(
+            tx, dropped.__contains__, f"DROP MATERIALIZED TABLE {identifier}", ends_kept=True
+        ),
     )
     outcomes = [drop(services, each, if_exists=True) for each in dependents]
     outcome = drop(services, identifier, if_exists=statement.if_exists)
@@ -46,18 +57,26 @@ def drop_with_readers(services: TableServices, identifier: TableIdentifier, stat
 
 
 def _dependents(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
-    """Return all tables that read *identifier*, directly or through others; a reader precedes what it reads."""
+    """Return all tables that read *identifier*, directly or through others;
+    a reader precedes what it reads.
+    """
     dependents: list[TableIdentifier] = []
     ahead = [identifier]
     while ahead:
-        new = [each for each in readers_of(services, ahead.pop()) if each not in dependents and each != identifier]
+        new = [
+            each
+            for each in readers_of(services, ahead.pop())
+            if each not in dependents and each != identifier
+        ]
         dependents += new
         ahead += new
     return dependents[::-1]
 
 
 def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: bool) -> CommandOutcome:
-    """Delete the table's row at once, then remove what belongs to it; the reconciler removes what cannot be removed now."""
+    """Delete the table's row at once, then remove what belongs to it;
+    the reconciler removes what cannot be removed now.
+    """
     bury = partial(_bury, services=services, identifier=identifier, if_exists=if_exists)
     tombstone, elsewhere = in_transaction(services.registry, bury)
     if tombstone is None:
@@ -76,7 +95,9 @@ def drop(services: TableServices, identifier: TableIdentifier, *, if_exists: boo
 def _bury(
     tx: Transaction, *, services: TableServices, identifier: TableIdentifier, if_exists: bool
 ) -> tuple[Tombstone | None, tuple[str, ...]]:
-    """Delete the row; return the tombstone in its place (None: there was no table), and warnings of files that are left."""
+    """Delete the row; return the tombstone in its place (None: there was no table),
+    and warnings of files that are left.
+    """
     if if_exists and tx.tables.named(identifier) is None:
         return None, ()
     table = get_table(tx, identifier)

@@ -1,4 +1,6 @@
-"""EXPLAIN CREATE MATERIALIZED TABLE: what the table would be, and how refreshes would keep it, without creating it."""
+"""EXPLAIN CREATE MATERIALIZED TABLE: what the table would be, and how refreshes would keep it,
+without creating it.
+"""
 
 from __future__ import annotations
 
@@ -31,12 +33,17 @@ _STRATEGIES = {
 
 
 def explain_create(
-    services: TableServices, statement: CreateMaterializedTable, identifier: TableIdentifier, context: CommandContext
+    services: TableServices,
+    statement: CreateMaterializedTable,
+    identifier: TableIdentifier,
+    context: CommandContext,
 ) -> tuple[str, tuple[str, ...]]:
     """Return the text and the warnings; raises what CREATE would raise before its first effect."""
     warnings = check_table_options(statement.options, str(identifier))
     exists = in_transaction(services.registry, lambda tx: tx.tables.named(identifier)) is not None
-    if not (exists and statement.or_alter) and (exists or services.engine.catalogs.relation_exists(identifier)):
+    if not (exists and statement.or_alter) and (
+        exists or services.engine.catalogs.relation_exists(identifier)
+    ):
         raise TableExists(
             f"{identifier} exists already; choose another name, or EXPLAIN REFRESH a materialized table.",
             table=str(identifier),
@@ -60,12 +67,18 @@ def explain_create(
         *([f"  layout:   {', '.join(map(str, definition.transforms))}"] if definition.transforms else []),
         f"  mode:     {definition.refresh_mode} ({_why_mode(services, definition, context)})",
         f"  schedule: {_schedule(services, definition)}",
-        *(_stream_lines(definition, vector) if definition.streams else _refresh_lines(services, definition, vector)),
+        *(
+            _stream_lines(definition, vector)
+            if definition.streams
+            else _refresh_lines(services, definition, vector)
+        ),
     ]
     return "\n".join(lines), warnings
 
 
-def _refresh_lines(services: TableServices, definition: TableDefinition, vector: SourceVector) -> Iterator[str]:
+def _refresh_lines(
+    services: TableServices, definition: TableDefinition, vector: SourceVector
+) -> Iterator[str]:
     strategy = strategy_option(definition)
     yield f"  strategy: {strategy}: {_STRATEGIES[strategy]}"
     yield from late_lines(services.engine.changes, definition)
@@ -75,7 +88,9 @@ def _refresh_lines(services: TableServices, definition: TableDefinition, vector:
 def _stream_lines(definition: TableDefinition, vector: SourceVector) -> Iterator[str]:
     yield "  kept by:  a streaming job, which adds each row once; no refresh can compute the table again"
     read = {
-        source.name: ("read as a stream" if source.name in definition.streams else "read as it stands at each batch",)
+        source.name: (
+            "read as a stream" if source.name in definition.streams else "read as it stands at each batch",
+        )
         for source in vector.sources
     }
     yield from source_lines(vector, read)
@@ -97,4 +112,7 @@ def _schedule(services: TableServices, definition: TableDefinition) -> str:
     if definition.refresh_mode is not RefreshMode.FULL:
         return f"within {definition.interval.words} of a change"
     first = definition.grid().after(in_transaction(services.registry, lambda tx: tx.now()))
-    return f"{definition.cadence.every} in {definition.zone}, first at {show_schedule_time(first, definition.zone)}"
+    return (
+        f"{definition.cadence.every} in {definition.zone}, "
+        f"first at {show_schedule_time(first, definition.zone)}"
+    )

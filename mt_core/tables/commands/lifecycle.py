@@ -26,7 +26,9 @@ def suspend(
     detail = {} if reason is None else {"by": by, "reason": reason}
     with services.intents.command(identifier, "SUSPEND", check=_can_suspend, detail=detail) as command:
         services.keeper.ensure(command.table, active=False)
-        command.finish(lambda tx, now: now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now(), reason=reason))
+        command.finish(
+            lambda tx, now: now.advance(RefreshStatus.SUSPENDED, by=by, at=tx.now(), reason=reason)
+        )
     return CommandOutcome()
 
 
@@ -95,15 +97,17 @@ def resume(
 
 
 def _check_resumable(services: TableServices, table: MaterializedTable, options: Mapping[str, str]) -> None:
-    """Raise for a table that a streaming job cannot go on with: it has no refreshes with options, and cannot be computed again."""
+    """Raise for a table that a streaming job cannot go on with: it has no refreshes with options,
+    and cannot be computed again.
+    """
     if options:
         refuse_refresh(table, f"RESUME WITH ({', '.join(map(repr, options))})")
     try:
         services.engine.metadata.load(table.identifier)
     except StorageMissing as cause:
         raise IllegalStatus(
-            f"The storage of materialized table {table.identifier} is missing, and the rows that its streaming job wrote with it; "
-            "DROP and CREATE it.",
+            f"The storage of materialized table {table.identifier} is missing, "
+            "and the rows that its streaming job wrote with it; DROP and CREATE it.",
             table=str(table.identifier),
         ) from cause
 

@@ -1,4 +1,6 @@
-"""Sources that a CREATE or ALTER refuses: what only its session has, and what the table cannot be refreshed from."""
+"""Sources that a CREATE or ALTER refuses: what only its session has, and what the table cannot
+be refreshed from.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,9 @@ _SCHEMAS_OF_VARIABLES = {(), ("session",), ("system", "session")}
 def analysed_alone(
     services: TableServices, identifier: TableIdentifier, query: Query, context: CommandContext
 ) -> AnalysedQuery:
-    """Return *query*, analysed without the session; raises DefinitionInvalid if it names what only the session has."""
+    """Return *query*, analysed without the session; raises DefinitionInvalid if it names what
+    only the session has.
+    """
     try:
         analysed = services.engine.queries.analyse(query)
     except QueryFailed as error:
@@ -32,23 +36,30 @@ def analysed_alone(
         if name is None:
             raise
         raise DefinitionInvalid(
-            f"The query of {identifier} names {name}, which is a variable of this session; refreshes do not see it. Write its "
-            "value."
+            f"The query of {identifier} names {name}, which is a variable of this session; "
+            "refreshes do not see it. Write its value."
         ) from error
     views = sorted(analysed.relations & context.temporary_relations)
     functions = sorted(analysed.functions & context.temporary_functions)
     if views or functions:
         what, name = ("view", views[0]) if views else ("function", functions[0])
         raise DefinitionInvalid(
-            f"The query of {identifier} names {name}, which is a temporary {what} in this session; refreshes do not see it and "
-            f"would take what else has that name. Create a permanent {what}, or write the name in full."
+            f"The query of {identifier} names {name}, which is a temporary {what} in this session; "
+            "refreshes do not see it and would take what else has that name. "
+            f"Create a permanent {what}, or write the name in full."
         )
     return analysed
 
 
 def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bool]) -> str | None:
-    """Return the name of the variable of the session at the place in *text* that *error* points to; None if there is none."""
-    if error.line is None or error.position is None or not (error.error_class or "").startswith(_OF_VARIABLES):
+    """Return the name of the variable of the session at the place in *text* that *error* points to;
+    None if there is none.
+    """
+    if (
+        error.line is None
+        or error.position is None
+        or not (error.error_class or "").startswith(_OF_VARIABLES)
+    ):
         return None
     place, parts = (error.line, error.position), list[str]()
     tokens = dropwhile(lambda token: (token.line, token.column) < place, significant(text))
@@ -64,7 +75,9 @@ def _variable_at(text: str, error: QueryFailed, has_variable: Callable[[str], bo
 def refuse_impossible(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector* as its options ask for."""
+    """Raise DefinitionInvalid for a table that cannot be refreshed from the sources of *vector*
+    as its options ask for.
+    """
     refuse_streams(services, identifier, definition, vector)
     refuse_circle(services.registry, services.engine.sources, identifier, vector)
     if not definition.streams:

@@ -1,4 +1,6 @@
-"""Streams as sources: tables that have no rows of their own, which a streaming job can read and a refresh cannot."""
+"""Streams as sources: tables that have no rows of their own, which a streaming job can read
+and a refresh cannot.
+"""
 
 from __future__ import annotations
 
@@ -29,16 +31,18 @@ def with_streams(
     changing = [name for name in streams if _changes_rows(tables[name])]
     if changing:
         raise DefinitionInvalid(
-            f"{identifier} cannot read {changing[0]}, whose connector '{tables[changing[0]].connector}' sets and deletes rows by "
-            "key: a job that keeps a table only adds rows to it. Let a streaming job keep the rows in an Iceberg table with the "
-            f"same PRIMARY KEY (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO it SELECT … FROM {changing[0]}), and "
-            f"let {identifier} read that table.",
+            f"{identifier} cannot read {changing[0]}, whose connector '{tables[changing[0]].connector}' "
+            "sets and deletes rows by key: a job that keeps a table only adds rows to it. "
+            "Let a streaming job keep the rows in an Iceberg table with the "
+            "same PRIMARY KEY (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO it SELECT … "
+            f"FROM {changing[0]}), and let {identifier} read that table.",
             table=str(identifier),
         )
     if streams and definition.refresh_mode is not RefreshMode.CONTINUOUS:
         raise DefinitionInvalid(
-            f"{identifier} cannot be of refresh mode {definition.refresh_mode}, since {streams[0]} has rows without end and keeps "
-            "none of them: only a streaming job can read it, which is CONTINUOUS. Give REFRESH_MODE = CONTINUOUS, or a shorter "
+            f"{identifier} cannot be of refresh mode {definition.refresh_mode}, since {streams[0]} has rows "
+            "without end and keeps none of them: only a streaming job can read it, which is CONTINUOUS. "
+            "Give REFRESH_MODE = CONTINUOUS, or a shorter "
             f"FRESHNESS. Another way: {_other_way(identifier, streams[0])}",
             table=str(identifier),
         )
@@ -48,14 +52,16 @@ def with_streams(
 def refuse_streams(
     services: TableServices, identifier: TableIdentifier, definition: TableDefinition, vector: SourceVector
 ) -> None:
-    """Raise DefinitionInvalid for a source of *vector* without rows that a table of *definition* can be kept by."""
+    """Raise DefinitionInvalid for a source of *vector* without rows that a table of *definition*
+    can be kept by.
+    """
     tables = _connector_tables(services)
     for source in vector.sources:
         table = tables.get(source.name)
         if table is not None and table.connector in SINKS:
             raise DefinitionInvalid(
-                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' takes rows and gives none; read "
-                "another table.",
+                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' takes rows "
+                "and gives none; read another table.",
                 table=str(identifier),
             )
         if (
@@ -64,8 +70,9 @@ def refuse_streams(
             and (_is_endless(table) or table.connector in TOPICS)
         ):
             raise DefinitionInvalid(
-                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' has rows without end and keeps none "
-                f"of them: a refresh reads what a table has. {_other_way(identifier, source.name)}",
+                f"{identifier} cannot read {source.name}, whose connector '{table.connector}' "
+                "has rows without end and keeps none of them: a refresh reads what a table has. "
+                f"{_other_way(identifier, source.name)}",
                 table=str(identifier),
             )
 
@@ -76,7 +83,8 @@ def refuse_unkept(services: TableServices, table: MaterializedTable) -> None:
     problem = services.keeper.objection(table) if streams else ""
     if problem:
         raise DefinitionInvalid(
-            f"{table.identifier} cannot be kept by a streaming job: {problem} {_other_way(table.identifier, streams[0])}",
+            f"{table.identifier} cannot be kept by a streaming job: "
+            f"{problem} {_other_way(table.identifier, streams[0])}",
             table=str(table.identifier),
         )
 
@@ -96,6 +104,6 @@ def _changes_rows(table: ConnectorTable) -> bool:
 
 def _other_way(identifier: TableIdentifier, source: str) -> str:
     return (
-        f"Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg "
-        f"table SELECT … FROM {source}), and let {identifier} read the table that the job writes."
+        "Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO "
+        f"an Iceberg table SELECT … FROM {source}), and let {identifier} read the table that the job writes."
     )

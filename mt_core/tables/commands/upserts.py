@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from mt_core.base.plural import plural
 from mt_core.errors import DefinitionInvalid
 from mt_core.model.storage import UPSERT
@@ -15,30 +17,37 @@ from mt_core.tables.views.readers import readers_of
 _WHY = "a refresh could tell what has changed there only by reading all of it"
 
 
-def refuse_upserted_source(services: TableServices, identifier: TableIdentifier, vector: SourceVector) -> None:
-    """Raise DefinitionInvalid if a source of *vector* is a materialized table whose rows are replaced by key."""
+def refuse_upserted_source(
+    services: TableServices, identifier: TableIdentifier, vector: SourceVector
+) -> None:
+    """Raise DefinitionInvalid if a source of *vector* is a materialized table whose rows
+    are replaced by key.
+    """
     for source in vector.sources:
         name = source.name
-        table = in_transaction(services.registry, lambda tx, name=name: materialized(tx, name))  # type: ignore[misc]
+        table = in_transaction(services.registry, partial(materialized, source=name))
         if table is not None and table.identifier != identifier and UPSERT in table.definition.options:
             raise DefinitionInvalid(
-                f"{identifier} cannot read {table.identifier}, which has the option '{UPSERT}': {_WHY}. Take the option away "
-                f"(ALTER MATERIALIZED TABLE {table.identifier} RESET ('{UPSERT}')), or read the sources of {table.identifier}.",
+                f"{identifier} cannot read {table.identifier}, which has the option '{UPSERT}': {_WHY}. "
+                f"Take the option away (ALTER MATERIALIZED TABLE {table.identifier} RESET ('{UPSERT}')), "
+                f"or read the sources of {table.identifier}.",
                 table=str(table.identifier),
                 key=UPSERT,
             )
 
 
 def refuse_read(services: TableServices, identifier: TableIdentifier, definition: TableDefinition) -> None:
-    """Raise DefinitionInvalid if rows of the table are to be replaced by key, and other materialized tables read it."""
+    """Raise DefinitionInvalid if rows of the table are to be replaced by key,
+    and other materialized tables read it.
+    """
     if UPSERT not in definition.options:
         return
     readers = readers_of(services, identifier)
     if readers:
         raise DefinitionInvalid(
             f"{identifier} cannot have the option '{UPSERT}', since {', '.join(map(str, readers))} "
-            f"{plural(len(readers), 'reads', 'read')} it: {_WHY}. Leave the option out, or let what reads {identifier} read its "
-            "sources.",
+            f"{plural(len(readers), 'reads', 'read')} it: {_WHY}. "
+            f"Leave the option out, or let what reads {identifier} read its sources.",
             table=str(identifier),
             key=UPSERT,
             value=definition.options[UPSERT],

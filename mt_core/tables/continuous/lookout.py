@@ -1,7 +1,8 @@
-"""The look-out: it sees which CONTINUOUS tables have changed sources, and has a batch carried out where one is due.
+"""The look-out: it sees which CONTINUOUS tables have changed sources, and has a batch carried out
+where one is due.
 
-It keeps nothing that is not found again: what it has seen of the sources of a table, and the stretch that goes on. After a restart
-each table is due once, and its first batch finds out whether anything changed.
+It keeps nothing that is not found again: what it has seen of the sources of a table, and the stretch
+that goes on. After a restart each table is due once, and its first batch finds out whether anything changed.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ log = logging.getLogger(__name__)
 
 @dataclass(eq=False, kw_only=True)
 class _Kept:
-    """A table that is kept fresh: when its sources are looked at next, and when its next batch may begin at the earliest.
+    """A table that is kept fresh: when its sources are looked at next, and when its next batch may
+    begin at the earliest.
 
-    `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held` is why no batch may
-    begin, "" if one may. So many `failures` there were in a row, of batches, `losses` of Spark by them, and `unread` of looks.
-    `busy` while a thread works on it: all else is then that thread's.
+    `seen` is what its sources were when its last batch began, `due` what they are now if that differs; `held`
+    is why no batch may begin, "" if one may. So many `failures` there were in a row, of batches, `losses` of
+    Spark by them, and `unread` of looks. `busy` while a thread works on it: all else is then that thread's.
     """
 
     table: MaterializedTable
@@ -57,8 +59,9 @@ class _Kept:
 
 
 class LookOut:
-    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches to *submit*, and what no batch
-    waits for to *beside*. It goes by the time elapsed, which no jump of the clock changes.
+    """One for all tables of a gateway. `look` is called by one thread at a time, and hands batches
+    to *submit*, and what no batch waits for to *beside*. It goes by the time elapsed, which no
+    jump of the clock changes.
 
     The tables are read again after each change of the registry, but only once within *read_every*.
     """
@@ -96,14 +99,19 @@ class LookOut:
         return bool(self._kept)
 
     def hears(self, source: str) -> bool:
-        """Note that rows were committed to *source*; return whether a table reads it, and a look is due. Any thread."""
+        """Note that rows were committed to *source*; return whether a table reads it, and a look is due.
+
+        Any thread.
+        """
         if not any(source in kept.table.definition.sources for kept in list(self._kept.values())):
             return False
         self._services.published.put(source)
         return True
 
     def look(self) -> timedelta:
-        """Look at the sources that are to be looked at, begin the batches that are due, and return when to look again."""
+        """Look at the sources that are to be looked at, begin the batches that are due,
+        and return when to look again.
+        """
         services = self._services
         now = services.clock.elapsed()
         if now >= self._reads_at(now):
@@ -134,10 +142,12 @@ class LookOut:
                 kept.stretch.ending = why
                 self._work(kept)
 
-    # ------------------------------------------------------------------------------------------------------------- look
+    # --------------------------------------------------------------------------------------------------- look
 
     def _reads_at(self, now: timedelta) -> timedelta:
-        """Return when the tables are to be read: soon if one may have been created, changed or dropped, or a refresh requested."""
+        """Return when the tables are to be read: soon if one may have been created, changed or dropped,
+        or a refresh requested.
+        """
         if self._read is None:
             return now
         generation, at = self._read
@@ -150,7 +160,9 @@ class LookOut:
         found = {table.table_id: table for table in tables}
         for table_id, table in found.items():
             kept = self._kept.get(table_id)
-            if kept is None or (kept.table.definition != table.definition and kept.stretch is None and not kept.busy):
+            if kept is None or (
+                kept.table.definition != table.definition and kept.stretch is None and not kept.busy
+            ):
                 kept = self._kept[table_id] = _Kept(table=table, look_at=now, batch_at=now)
             if kept.table.continuous_job != table.continuous_job and not kept.busy:
                 # It was suspended and resumed.
@@ -164,7 +176,9 @@ class LookOut:
                 self._services.fresh_at.pop(table_id, None)
 
     def _hurry(self, now: timedelta) -> None:
-        """Look at the tables that read what was committed since, at once if their next batch may begin or only pauses."""
+        """Look at the tables that read what was committed since, at once if their next batch may begin
+        or only pauses.
+        """
         queue = self._services.published
         published = {queue.get() for _ in range(queue.qsize())}
         for kept in self._kept.values() if published else ():
@@ -189,11 +203,15 @@ class LookOut:
                 self._services.fresh_at[kept.table.table_id] = looked_at
 
     def _note_unread(self, kept: _Kept, reason: str, now: timedelta) -> None:
-        """Note that the sources of a table could not be read, or do not answer yet; its batch fails, and tells why.
+        """Note that the sources of a table could not be read, or do not answer yet;
+        its batch fails, and tells why.
 
         The first time may have met a table while it was recreated, so the pauses begin with the second.
         """
-        freshness, kept.look_at = kept.table.definition.interval, next_look(kept.table.definition.interval, now)
+        freshness, kept.look_at = (
+            kept.table.definition.interval,
+            next_look(kept.table.definition.interval, now),
+        )
         if not reason:
             return
         if not kept.unread:
@@ -204,7 +222,7 @@ class LookOut:
         kept.unread += 1
         kept.due, kept.is_due = reason, True
 
-    # ------------------------------------------------------------------------------------------------------------- work
+    # --------------------------------------------------------------------------------------------------- work
 
     def _begin_batch(self, kept: _Kept, now: timedelta) -> None:
         """Begin a batch that is due, or look again soon if it has to wait for other refreshes."""
@@ -221,7 +239,8 @@ class LookOut:
 
     def _work(self, kept: _Kept) -> None:
         """Carry out one batch, or the end of the stretch."""
-        # Unless it comes to an end that says otherwise: an error of any kind must not be tried again without a pause.
+        # Unless it comes to an end that says otherwise: an error of any kind must not be tried again
+        # without a pause.
         kept.batch_at = self._services.clock.elapsed() + SHORTEST_PAUSE
         try:
             self._drive(kept)
@@ -287,14 +306,20 @@ class LookOut:
 
 
 def _wakes_at(kept: _Kept) -> timedelta:
-    """Return when a table needs the look-out next: a due one waits for its batch, and for its sources if they were not read."""
+    """Return when a table needs the look-out next: a due one waits for its batch, and for its sources
+    if they were not read.
+    """
     if not kept.is_due:
         return kept.look_at
     return min(kept.batch_at, kept.look_at) if kept.unread else kept.batch_at
 
 
-def _tables_and_waiting(tx: Transaction, held: Iterable[str]) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
-    """Return the tables that are refreshed continuously, and those of *held* for which a refresh of another kind waits."""
+def _tables_and_waiting(
+    tx: Transaction, held: Iterable[str]
+) -> tuple[Iterable[MaterializedTable], Mapping[str, str]]:
+    """Return the tables that are refreshed continuously, and those of *held* for which a refresh
+    of another kind waits.
+    """
     queued = [run for table_id in held for run in tx.runs.queued(table_id)]
     return tx.tables.continuous(), {run.table_id: f"a {run.kind} refresh is due" for run in queued}
 

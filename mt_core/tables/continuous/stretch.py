@@ -1,8 +1,10 @@
-"""A stretch of continuous refresh: one claim of a table, under which batch after batch publishes what changed.
+"""A stretch of continuous refresh: one claim of a table, under which batch after batch
+publishes what changed.
 
-Each batch is a publish of docs/decisions/0003-refresh-protocol.md (`Publication`), under the run's id and its own number.
-Between two batches the stretch stands at the step IDLE and holds no thread; its claim, its epoch and its branch stay. It ends
-when anything else is to be done with the table. Its end loses nothing: what the table shows of its sources is in the snapshot.
+Each batch is a publish of docs/decisions/0003-refresh-protocol.md (`Publication`), under the run's id and
+its own number. Between two batches the stretch stands at the step IDLE and holds no thread; its claim,
+its epoch and its branch stay. It ends when anything else is to be done with the table. Its end loses nothing:
+what the table shows of its sources is in the snapshot.
 """
 
 from __future__ import annotations
@@ -45,9 +47,9 @@ _SUMS = ("rows", "rows_inserted", "rows_updated", "rows_deleted", "bytes_read")
 class Stretch:
     """Carries out the batches of a claimed CONTINUOUS run.
 
-    `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends, "" while it goes
-    on: another thread may set it while the stretch is idle. `losses` are those of the table in a row, *losses* before this stretch;
-    there are none any more once a batch has ended in any other way.
+    `way` is how the last batch was published, None if nothing had changed; `ending` is why the stretch ends,
+    "" while it goes on: another thread may set it while the stretch is idle. `losses` are those of the table
+    in a row, *losses* before this stretch; there are none any more once a batch has ended in any other way.
     """
 
     def __init__(self, claimed: Claimed, services: TableServices, *, beside: Submit, losses: Losses) -> None:
@@ -79,8 +81,12 @@ class Stretch:
         return self._publication.claimed
 
     def steps(self) -> Steps:
-        """Publish batch after batch, yielding each step's name before it happens, and IDLE between two batches."""
-        return to_end(self._publication, self._batches(), self._ledger, self._release, self._services.signal.set)
+        """Publish batch after batch, yielding each step's name before it happens,
+        and IDLE between two batches.
+        """
+        return to_end(
+            self._publication, self._batches(), self._ledger, self._release, self._services.signal.set
+        )
 
     def _batches(self) -> Steps:
         while not self.ending:
@@ -99,7 +105,9 @@ class Stretch:
             if not self.ending:
                 yield IDLE
         status = RunStatus.SUCCEEDED if self._recent else RunStatus.SKIPPED
-        raise RunEnded(status=status, changes={"reason": f"{self._noted.get('reason', 'idle')}; ended: {self.ending}"})
+        raise RunEnded(
+            status=status, changes={"reason": f"{self._noted.get('reason', 'idle')}; ended: {self.ending}"}
+        )
 
     def _set_deadline(self) -> None:
         """Give each batch the time that a refresh may take."""
@@ -109,7 +117,8 @@ class Stretch:
             self._publication.claimed = replace(claimed, run=run, ends_by=self._began + self._timeout)
 
     def _expire(self) -> None:
-        """Delete snapshots that are older than the history, or than the last 500 batches, once a minute; not those others read.
+        """Delete snapshots that are older than the history, or than the last 500 batches, once a minute;
+        not those others read.
 
         Each commit writes a list of all that are kept.
         """
@@ -124,12 +133,16 @@ class Stretch:
         except EngineUnavailable:
             raise
         except MtError as error:
-            log.warning("expiry of %s failed: %s", self._identifier, error, extra={"action": "maintenance_failed"})
+            log.warning(
+                "expiry of %s failed: %s", self._identifier, error, extra={"action": "maintenance_failed"}
+            )
 
     def _compact(self) -> None:
         """Have the table compacted, if it has to be, after each 60th batch or each ten minutes."""
         now, batch = self._clock.elapsed(), self._publication.batch or 0
-        if self.ending or (batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY):
+        if self.ending or (
+            batch - self._compacted_before < COMPACT_BATCHES and now - self._compacted < COMPACT_EVERY
+        ):
             return
         self._compacted_before, self._compacted = batch, now
         if self._is_lost:
@@ -144,16 +157,21 @@ class Stretch:
         try:
             # A table that is dropped meanwhile has no files.
             with suppress(EngineUnavailable, StorageMissing):
-                done = compact(self._services, self._table, holds=self._publication.writer.branch, turn=self._turn)
+                done = compact(
+                    self._services, self._table, holds=self._publication.writer.branch, turn=self._turn
+                )
                 self._is_lost = (
                     done is None
-                    and too_many(self._services, self._table, holds=self._publication.writer.branch) is not None
+                    and too_many(self._services, self._table, holds=self._publication.writer.branch)
+                    is not None
                 )
         finally:
             self._is_compacting = False
 
     def _goes_on(self, metadata: StorageMetadata) -> bool:
-        """Return whether the branch ends where main does: no metadata has to be committed to go on with it."""
+        """Return whether the branch ends where main does:
+        no metadata has to be committed to go on with it.
+        """
         # Whose engine was lost has left its branch, with which no other compaction begins: the open drops it.
         is_left = not self._is_compacting and len(run_branches(metadata.branches)) > 1
         return (
@@ -164,7 +182,9 @@ class Stretch:
         )
 
     def _release(self, lost: EngineUnavailable) -> None:
-        """End the stretch, which fails if batches of the table lost Spark too often: nothing else was at work, or too much was."""
+        """End the stretch, which fails if batches of the table lost Spark too often:
+        nothing else was at work, or too much was.
+        """
         loss = kind_of(lost)
         self.losses = self._earlier.and_one(loss)
         if loss is not Loss.OF_CLUSTER and (why := self.losses.too_many):

@@ -1,4 +1,6 @@
-"""The threads of continuous refresh: one looks out, one wakes it, some carry out batches, one compacts, one renews leases."""
+"""The threads of continuous refresh: one looks out, one wakes it, some carry out batches, one compacts,
+one renews leases.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,10 @@ HEAR_FOR = timedelta(seconds=1)
 
 
 class ContinuousWorkers:
-    """`count` threads for batches, so that statements and full refreshes have theirs. `watch` as for `Workers`."""
+    """`count` threads for batches, so that statements and full refreshes have theirs.
+
+    `watch` as for `Workers`.
+    """
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._signal, self._clock, self._engine = services.signal, services.clock, services.engine
@@ -29,7 +34,9 @@ class ContinuousWorkers:
         services.signal.sets_also(self._wake)
         self._pool = ThreadPoolExecutor(max_workers=count, thread_name_prefix="continuous")
         self._upkeep = ThreadPoolExecutor(max_workers=1, thread_name_prefix="compaction")
-        self._lookout = LookOut(services, submit=self._submit, beside=self._compact, watch=watch, read_every=READ_EVERY)
+        self._lookout = LookOut(
+            services, submit=self._submit, beside=self._compact, watch=watch, read_every=READ_EVERY
+        )
         self._loops = (
             BackgroundLoop("look-out", self._look, clock=services.clock),
             BackgroundLoop("commits", self._hear, clock=services.clock),
@@ -52,7 +59,9 @@ class ContinuousWorkers:
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Begin no batch, let those at work finish for *timeout_s*, and end the stretches; harmless when nothing was started."""
+        """Begin no batch, let those at work finish for *timeout_s*, and end the stretches;
+        harmless when nothing was started.
+        """
         deadline = time.monotonic() + timeout_s
         looking, hearing, renewing = self._loops
         self.end()
@@ -79,7 +88,9 @@ class ContinuousWorkers:
         self._wake.wait(max(0.0, (again - self._clock.elapsed()).total_seconds()))
 
     def _hear(self) -> None:
-        """Wake the look-out, and no other thread, when the engine has committed rows to a source of one of its tables."""
+        """Wake the look-out, and no other thread, when the engine has committed rows to a source
+        of one of its tables.
+        """
         if not self._lookout.keeps_any or not self._engine.state.ready():
             self._clock.wait(HEAR_FOR, self._loops[1].ending)
             return

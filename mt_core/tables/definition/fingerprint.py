@@ -18,7 +18,9 @@ def fingerprint_of(definition: TableDefinition) -> str:
         "query": definition.expanded_query,
         "columns": [[column.name, column.type] for column in definition.columns],
         "partition_keys": list(definition.partition_keys),
-        "options": {key: value for key, value in definition.options.items() if key.startswith(FORMATTER_PREFIX)},
+        "options": {
+            key: value for key, value in definition.options.items() if key.startswith(FORMATTER_PREFIX)
+        },
         "settings": {key: value for key, value in definition.settings.items() if key not in EXECUTION},
         "zone": definition.zone,
         # Earlier releases included the options of RESUME; without any, the fingerprint is the same as theirs.

@@ -1,4 +1,6 @@
-"""Options: which keys CREATE, RESUME and a refresh understand, what they act on, and which of them change no row."""
+"""Options: which keys CREATE, RESUME and a refresh understand, what they act on,
+and which of them change no row.
+"""
 
 from __future__ import annotations
 
@@ -55,7 +57,8 @@ EXECUTION: Mapping[str, Form] = {
     "spark.sql.files.openCostInBytes": SPARK_SIZE,
 }
 
-# Options of a write, under the names of the table properties they stand in for, with the names Iceberg's writer has for them.
+# Options of a write, under the names of the table properties they stand in for,
+# with the names Iceberg's writer has for them.
 WRITE: Mapping[str, str] = {
     "write.format.default": "write-format",
     "write.target-file-size-bytes": "target-file-size-bytes",
@@ -71,8 +74,8 @@ WRITE: Mapping[str, str] = {
     **{
         f"write.{name}": name
         for name in (
-            "write-format", "fanout-enabled", "advisory-partition-size", "compression-codec", "compression-level",
-            "compression-strategy",
+            "write-format", "fanout-enabled", "advisory-partition-size", "compression-codec",
+            "compression-level", "compression-strategy",
         )
     },
 }  # fmt: skip
@@ -80,17 +83,19 @@ WRITE: Mapping[str, str] = {
 # Options of Flink's tables and jobs that are understood, and have no effect here.
 FLINK = frozenset({
     "auto-compaction", "compaction.file-size", "compaction.parallelism", "format", "partition.default-name",
-    "partition.time-extractor.class", "partition.time-extractor.kind", "partition.time-extractor.timestamp-formatter",
-    "partition.time-extractor.timestamp-pattern", "scan.parallelism", "sink.parallelism",
-    "sink.partition-commit.delay", "sink.partition-commit.policy.class", "sink.partition-commit.policy.kind",
+    "partition.time-extractor.class", "partition.time-extractor.kind",
+    "partition.time-extractor.timestamp-formatter", "partition.time-extractor.timestamp-pattern",
+    "scan.parallelism", "sink.parallelism", "sink.partition-commit.delay",
+    "sink.partition-commit.policy.class", "sink.partition-commit.policy.kind",
     "sink.partition-commit.success-file.name", "sink.partition-commit.trigger",
-    "sink.partition-commit.watermark-time-zone", "sink.rolling-policy.check-interval", "sink.rolling-policy.file-size",
-    "sink.rolling-policy.rollover-interval", "sink.shuffle-by-partition.enable", "source.monitor-interval",
+    "sink.partition-commit.watermark-time-zone", "sink.rolling-policy.check-interval",
+    "sink.rolling-policy.file-size", "sink.rolling-policy.rollover-interval",
+    "sink.shuffle-by-partition.enable", "source.monitor-interval",
 })  # fmt: skip
 # The same in executionConfig.
 FLINK_EXECUTION = frozenset({
-    "execution.target", "parallelism.default", "pipeline.jars", "pipeline.max-parallelism", "pipeline.name", "table.dml-sync",
-    "table.exec.resource.default-parallelism",
+    "execution.target", "parallelism.default", "pipeline.jars", "pipeline.max-parallelism", "pipeline.name",
+    "table.dml-sync", "table.exec.resource.default-parallelism",
 })  # fmt: skip
 
 TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
@@ -100,27 +105,33 @@ TABLE_OPTIONS: Mapping[str, tuple[str, ...]] = {
     LATE_DATA: (REFRESH, REPORT, IGNORE, RECOMPUTE),
     UPSERT: (EQUALITY_DELETE,),
 }
-"""The options of a materialized table, each with its values if it has few; date-formatters have the names of columns in them."""
+"""The options of a materialized table, each with its values if it has few;
+date-formatters have the names of columns in them.
+"""
 BATCH = ("execution.runtime-mode", "batch")
 
 
 def check_table_options(options: Mapping[str, str], table: str, clause: str = "WITH") -> tuple[str, ...]:
-    """Return a warning for options of a CREATE or SET without effect; raises RequestInvalid for one that is not known."""
+    """Return a warning for options of a CREATE or SET without effect;
+    raises RequestInvalid for one that is not known.
+    """
     if options.get(STRATEGY, FULL) not in (AUTO, FULL, INCREMENTAL):
         raise RequestInvalid(
-            f"{clause} of {table}: '{STRATEGY}' = '{options[STRATEGY]}' is none of '{AUTO}' (apply what changed where that is "
+            f"{clause} of {table}: '{STRATEGY}' = '{options[STRATEGY]}' "
+            f"is none of '{AUTO}' (apply what changed where that is "
             f"exact and cheaper), '{INCREMENTAL}' (wherever it is exact) and '{FULL}' (compute all rows)."
         )
     if options.get(DOUBLES, EXACT) not in (EXACT, MERGED):
         raise RequestInvalid(
-            f"{clause} of {table}: '{DOUBLES}' = '{options[DOUBLES]}' is neither '{EXACT}' (sums of DOUBLE and FLOAT are computed "
-            f"again for the keys that changed) nor '{MERGED}' (the sum of appended rows is added to the one of the table)."
+            f"{clause} of {table}: '{DOUBLES}' = '{options[DOUBLES]}' is neither '{EXACT}' (sums of DOUBLE "
+            f"and FLOAT are computed again for the keys that changed) nor '{MERGED}' (the sum of appended "
+            "rows is added to the one of the table)."
         )
     if options.get(LATE_DATA, REFRESH) not in (REFRESH, REPORT, IGNORE, RECOMPUTE):
         raise RequestInvalid(
-            f"{clause} of {table}: '{LATE_DATA}' = '{options[LATE_DATA]}' is none of '{REFRESH}' (refreshes on schedule "
-            f"take partitions with changed source rows too), '{RECOMPUTE}' (and those in doubt), '{REPORT}' (name them) and "
-            f"'{IGNORE}' (do not look for them)."
+            f"{clause} of {table}: '{LATE_DATA}' = '{options[LATE_DATA]}' is none of '{REFRESH}' "
+            f"(refreshes on schedule take partitions with changed source rows too), '{RECOMPUTE}' "
+            f"(and those in doubt), '{REPORT}' (name them) and '{IGNORE}' (do not look for them)."
         )
     _check_upsert(options, f"{clause} of {table}")
     check_known(options, f"{clause} of {table}")
@@ -130,11 +141,14 @@ def check_table_options(options: Mapping[str, str], table: str, clause: str = "W
 def _check_upsert(options: Mapping[str, str], where: str) -> None:
     if options.get(UPSERT, EQUALITY_DELETE) != EQUALITY_DELETE:
         raise RequestInvalid(
-            f"{where}: '{UPSERT}' = '{options[UPSERT]}' is not '{EQUALITY_DELETE}' (a refresh deletes rows by their keys, which "
-            "readers of the table apply); leave the option out to have the rows looked up and deleted by the refresh."
+            f"{where}: '{UPSERT}' = '{options[UPSERT]}' is not '{EQUALITY_DELETE}' (a "
+            "refresh deletes rows by their keys, which readers of the table apply); "
+            "leave the option out to have the rows looked up and deleted by the refresh."
         )
     if UPSERT in options and options.get("format-version") == "1":
-        raise RequestInvalid(f"{where}: '{UPSERT}' needs delete files, which 'format-version' = '1' has not; use '2'.")
+        raise RequestInvalid(
+            f"{where}: '{UPSERT}' needs delete files, which 'format-version' = '1' has not; use '2'."
+        )
 
 
 def check_known(keys: Iterable[str], where: str) -> None:
@@ -151,7 +165,9 @@ def is_formatter(key: str) -> bool:
 
 
 def check_dynamic_options(options: Mapping[str, str], where: str, *others: str) -> tuple[str, ...]:
-    """Return a warning for options of RESUME or of a refresh without effect; raises RequestInvalid for one that is not known."""
+    """Return a warning for options of RESUME or of a refresh without effect;
+    raises RequestInvalid for one that is not known.
+    """
     for key, value in options.items():
         if key.startswith(SNAPSHOT_PROPERTY) and not key.removeprefix(SNAPSHOT_PROPERTY).startswith(_OURS):
             continue
@@ -192,8 +208,9 @@ def _check_setting(key: str, value: str, where: str, known: Collection[str]) -> 
     if key not in EXECUTION:
         if key.startswith(_SPARK):
             raise RequestInvalid(
-                f"{where}: {key} cannot be set for a refresh{_meant(key, known)}; it takes settings that change no row, "
-                f"such as spark.sql.shuffle.partitions. SET '{key}' before CREATE or ALTER … AS keeps it with the table."
+                f"{where}: {key} cannot be set for a refresh{_meant(key, known)}; "
+                "it takes settings that change no row, such as spark.sql.shuffle.partitions. "
+                f"SET '{key}' before CREATE or ALTER … AS keeps it with the table."
             )
         raise _unknown(key, where, known)
     if not EXECUTION[key].accepts(value):

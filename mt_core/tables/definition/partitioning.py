@@ -1,4 +1,6 @@
-"""Partitioning: the columns of a query whose values are partitions, and the transforms by which files are laid out besides."""
+"""Partitioning: the columns of a query whose values are partitions, and the transforms by which files
+are laid out besides.
+"""
 
 from __future__ import annotations
 
@@ -28,8 +30,12 @@ _TYPES: Mapping[TransformKind, tuple[str, ...]] = {
 }
 
 
-def partition_keys(keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier) -> tuple[str, ...]:
-    """Return *keys* as the columns are spelt; raises DefinitionInvalid for one that is none of them, or is given twice."""
+def partition_keys(
+    keys: Sequence[str], columns: Sequence[Column], identifier: TableIdentifier
+) -> tuple[str, ...]:
+    """Return *keys* as the columns are spelt; raises DefinitionInvalid for one that is none of them,
+    or is given twice.
+    """
     spelt = tuple(_spelt(key, key, columns, identifier) for key in keys)
     if len(set(spelt)) != len(spelt):
         raise DefinitionInvalid(f"PARTITIONED BY of {identifier} names a column twice.")
@@ -39,8 +45,12 @@ def partition_keys(keys: Sequence[str], columns: Sequence[Column], identifier: T
 def spelt_transforms(
     transforms: Sequence[Transform], columns: Sequence[Column], identifier: TableIdentifier
 ) -> tuple[Transform, ...]:
-    """Return *transforms* with their columns as these are spelt; raises DefinitionInvalid for a column that is not there."""
-    return tuple(replace(each, column=_spelt(each.column, str(each), columns, identifier)) for each in transforms)
+    """Return *transforms* with their columns as these are spelt; raises DefinitionInvalid for a column
+    that is not there.
+    """
+    return tuple(
+        replace(each, column=_spelt(each.column, str(each), columns, identifier)) for each in transforms
+    )
 
 
 def _spelt(column: str, written: str, columns: Sequence[Column], identifier: TableIdentifier) -> str:
@@ -48,42 +58,55 @@ def _spelt(column: str, written: str, columns: Sequence[Column], identifier: Tab
     if column.lower() not in names:
         raise DefinitionInvalid(
             f"PARTITIONED BY ({written}): the query of {identifier} does not give "
-            f"{'this column' if written == column else f'column {column}'}; it gives {', '.join(names.values())}."
+            f"{'this column' if written == column else f'column {column}'}; "
+            f"it gives {', '.join(names.values())}."
         )
     return names[column.lower()]
 
 
-def check_transforms(identifier: TableIdentifier, transforms: Sequence[Transform], columns: Sequence[Column]) -> None:
-    """Raise DefinitionInvalid unless Iceberg can lay a table with *columns*, which have the types as stored, out so."""
-    types, names = {each.name: each.type for each in columns}, {each.name.lower(): each.name for each in columns}
+def check_transforms(
+    identifier: TableIdentifier, transforms: Sequence[Transform], columns: Sequence[Column]
+) -> None:
+    """Raise DefinitionInvalid unless Iceberg can lay a table with *columns*, which have the types as stored,
+    out so.
+    """
+    types, names = (
+        {each.name: each.type for each in columns},
+        {each.name.lower(): each.name for each in columns},
+    )
     for each in transforms:
         type_, allowed = types[each.column], _TYPES[each.kind]
         if _base(type_) not in allowed:
             raise _refused(
                 identifier,
                 str(each),
-                f"{each.kind} takes {', '.join(allowed[:-1])} or {allowed[-1]}, {each.column} of {identifier} is "
-                f"{type_.upper()}; CAST it in the query, or leave the transform out.",
+                f"{each.kind} takes {', '.join(allowed[:-1])} or {allowed[-1]}, {each.column} of "
+                f"{identifier} is {type_.upper()}; CAST it in the query, or leave the transform out.",
             )
         taken = names.get(each.field.lower())
         if taken is not None:
             raise _refused(
                 identifier,
                 str(each),
-                f"Iceberg names its values {each.field}, and {identifier} has a column {taken}; give that another name in the "
-                "query with AS, or leave the transform out.",
+                f"Iceberg names its values {each.field}, and {identifier} has a column {taken}; "
+                "give that another name in the query with AS, or leave the transform out.",
             )
     for first, second in combinations(transforms, 2):
-        if first.column == second.column and (first.kind is second.kind or {first.kind, second.kind} <= _TIMES):
+        if first.column == second.column and (
+            first.kind is second.kind or {first.kind, second.kind} <= _TIMES
+        ):
             raise _refused(
                 identifier,
                 f"{first}, {second}",
-                f"Iceberg takes one of these of a column; keep one of the two for {first.column} of {identifier}.",
+                "Iceberg takes one of these of a column; "
+                f"keep one of the two for {first.column} of {identifier}.",
             )
 
 
 def _refused(identifier: TableIdentifier, written: str, reason: str) -> DefinitionInvalid:
-    return DefinitionInvalid(f"PARTITIONED BY ({written}): {reason}", table=str(identifier), key="PARTITIONED BY")
+    return DefinitionInvalid(
+        f"PARTITIONED BY ({written}): {reason}", table=str(identifier), key="PARTITIONED BY"
+    )
 
 
 def _base(type_: str) -> str:
@@ -97,7 +120,7 @@ def is_string(type_name: str) -> bool:
     return lowered == "string" or lowered.startswith(("char", "varchar", "string collate"))
 
 
-# ----------------------------------------------------------------------------------------- the names of partitions
+# ------------------------------------------------------------------------------------ the names of partitions
 
 
 def checked_formatters(definition: TableDefinition, identifier: TableIdentifier) -> dict[str, str]:
@@ -131,21 +154,26 @@ def _no_column(definition: TableDefinition, identifier: TableIdentifier, written
         if written.lower() in (each.column.lower(), each.field.lower()):
             column = display_name((each.column,))
             is_day = pattern == DATE_PATTERN
-            computed = f"CAST({column} AS DATE)" if is_day else f"date_format({column}, {string_literal(pattern)})"
+            computed = (
+                f"CAST({column} AS DATE)" if is_day else f"date_format({column}, {string_literal(pattern)})"
+            )
             return (
-                f"{each} only lays out the files of {identifier}, no schedule time names its partitions; add a column to the "
-                f"query, such as {computed} AS ds, and PARTITIONED BY (ds)."
+                f"{each} only lays out the files of {identifier}, no schedule time names its partitions; "
+                f"add a column to the query, such as {computed} AS ds, and PARTITIONED BY (ds)."
             )
     known = ", ".join(definition.partition_keys) or f"none: {_without_columns(definition)}"
     return f"{written} is not a partition column of {identifier}; its partition columns are {known}."
 
 
-def _no_date(definition: TableDefinition, identifier: TableIdentifier, column: str, pattern: str) -> str | None:
+def _no_date(
+    definition: TableDefinition, identifier: TableIdentifier, column: str, pattern: str
+) -> str | None:
     """Return why a partition column does not take *pattern*, None if it does."""
     type_ = _type_of(definition, column)
     if not is_string(type_) and type_.lower() != "date":
         return (
-            f"only string and date partition columns take a date-formatter, {column} of {identifier} is {type_.upper()}; "
+            "only string and date partition columns take a date-formatter, "
+            f"{column} of {identifier} is {type_.upper()}; "
             f"CAST it to {'DATE' if _base(type_).startswith('TIMESTAMP') else 'STRING'} in the query."
         )
     if (reason := _no_text(definition, identifier, column)) is not None:
@@ -153,18 +181,25 @@ def _no_date(definition: TableDefinition, identifier: TableIdentifier, column: s
     name = display_name((column,))
     if type_.lower() == "date" and pattern != DATE_PATTERN:
         return (
-            f"{column} of {identifier} is DATE, whose only pattern is {DATE_PATTERN}, not '{pattern}'; for another one give "
-            f"the query a string, such as date_format({name}, {string_literal(pattern)}) AS {name}."
+            f"{column} of {identifier} is DATE, whose only pattern is {DATE_PATTERN}, not '{pattern}'; "
+            "for another one give the query a string, "
+            f"such as date_format({name}, {string_literal(pattern)}) AS {name}."
         )
     return None
 
 
 def check_partition_spec(
-    identifier: TableIdentifier, definition: TableDefinition, spec: Mapping[str, Value], *, formatted: bool = True
+    identifier: TableIdentifier,
+    definition: TableDefinition,
+    spec: Mapping[str, Value],
+    *,
+    formatted: bool = True,
 ) -> dict[str, Value]:
-    """Return *spec* with columns spelt as the table spells them; raises DefinitionInvalid for a key that cannot be used.
+    """Return *spec* with columns spelt as the table spells them; raises DefinitionInvalid for a key
+    that cannot be used.
 
-    A value None is NULL, or no value at all; others have the form of the date-formatter, unless they are not *formatted*.
+    A value None is NULL, or no value at all; others have the form of the date-formatter,
+    unless they are not *formatted*.
     """
     by_lower = {key.lower(): key for key in definition.partition_keys}
     checked: dict[str, Value] = {}
@@ -173,7 +208,9 @@ def check_partition_spec(
         if column is None:
             known = ", ".join(definition.partition_keys)
             theirs = f"its partition columns are {known}" if known else _without_columns(definition)
-            raise _unusable(identifier, key, value, f"{key} is not a partition column of {identifier}; {theirs}.")
+            raise _unusable(
+                identifier, key, value, f"{key} is not a partition column of {identifier}; {theirs}."
+            )
         if (reason := _no_text(definition, identifier, column)) is not None:
             raise _unusable(identifier, key, value, f"{reason}; refresh the whole table instead.")
         pattern = definition.date_formatters.get(column)
@@ -181,10 +218,15 @@ def check_partition_spec(
             pass
         elif _type_of(definition, column).lower() == "date":
             if not _is_date(value):
-                reason = f"{column} of {identifier} is DATE, and this is not a day in the form {DATE_PATTERN}."
+                reason = (
+                    f"{column} of {identifier} is DATE, and this is not a day in the form {DATE_PATTERN}."
+                )
                 raise _unusable(identifier, key, value, reason)
         elif formatted and pattern is not None and not is_formatted(value, pattern):
-            reason = f"the partitions of {identifier} are named by the date-formatter '{pattern}', and this is not such a value."
+            reason = (
+                f"the partitions of {identifier} are named by the date-formatter '{pattern}', "
+                "and this is not such a value."
+            )
             raise _unusable(identifier, key, value, reason)
         if checked.setdefault(column, value) != value:
             raise _unusable(identifier, key, value, f"{column} of {identifier} is given twice.")
@@ -194,7 +236,8 @@ def check_partition_spec(
 def _no_text(definition: TableDefinition, identifier: TableIdentifier, column: str) -> str | None:
     """Return why no text names the partitions by *column*, None if texts do.
 
-    A date that is stored of an instant is found by the table, and not by the query, whose value it is only in part.
+    A date that is stored of an instant is found by the table, and not by the query,
+    whose value it is only in part.
     """
     type_ = _type_of(definition, column)
     given = definition.query_types.get(column, type_)
@@ -212,7 +255,10 @@ def _type_of(definition: TableDefinition, column: str) -> str:
 def _without_columns(definition: TableDefinition) -> str:
     if not definition.transforms:
         return "it is not partitioned"
-    return f"{', '.join(map(str, definition.transforms))} only {'lays' if len(definition.transforms) == 1 else 'lay'} out its files"
+    return (
+        f"{', '.join(map(str, definition.transforms))} only "
+        f"{'lays' if len(definition.transforms) == 1 else 'lay'} out its files"
+    )
 
 
 def _is_date(text: str) -> bool:

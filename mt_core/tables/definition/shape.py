@@ -28,10 +28,11 @@ _TEXT = re.compile(r"(var)?char\(\d+\)")
 def stored_order(
     table: TableIdentifier, produced: Sequence[Column], stored: Sequence[Column], types: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return the names of the query's columns in the order of the table's; raises QueryFailed if they do not fit any more.
+    """Return the names of the query's columns in the order of the table's;
+    raises QueryFailed if they do not fit any more.
 
-    Columns are matched by name. Each must have the type that the definition recorded (*types*), or one whose values all fit
-    the table's column exactly.
+    Columns are matched by name. Each must have the type that the definition recorded (*types*),
+    or one whose values all fit the table's column exactly.
     """
     by_name = {column.name.lower(): column for column in produced}
     wanted = {column.name.lower() for column in stored}
@@ -55,14 +56,18 @@ def stored_order(
 def positional_query(table: TableIdentifier, part: str) -> QueryFailed:
     """Return the error of a query that an earlier release stored: *part* of it takes columns by position."""
     text = (
-        f"{part} in the query of {table} takes columns of a source by position, and may mean others than when an earlier "
-        f"release stored it. ALTER MATERIALIZED TABLE {table} AS … with the same query stores the columns by name."
+        f"{part} in the query of {table} takes columns of a source by position, "
+        "and may mean others than when an earlier release stored it. "
+        f"ALTER MATERIALIZED TABLE {table} AS … with the same query stores the columns by name."
     )
     return QueryFailed(text, error_class=COLUMNS_CHANGED)
 
 
 def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
-    """Return whether every value of one type is a value of the other. Unless types are *recorded*, any nested type fits."""
+    """Return whether every value of one type is a value of the other.
+
+    Unless types are *recorded*, any nested type fits.
+    """
     source, target = source.lower(), target.lower()
     if source == target or (source, target) in _WIDER or (target == "string" and _TEXT.fullmatch(source)):
         return True
@@ -77,13 +82,15 @@ def is_exact(source: str, target: str, *, recorded: bool = True) -> bool:
 
 
 def with_way_out(error: MtError, table: TableIdentifier) -> str:
-    """Return the text of an error of a refresh; that of a changed or missing source says what to do about it."""
+    """Return the text of an error of a refresh; that of a changed or missing source says
+    what to do about it.
+    """
     if isinstance(error, QueryFailed) and error.error_class == _MISSING:
         # Spark goes on with the spelling, and a position in a text that nobody wrote.
         return (
-            f"{error.message.partition(' Verify the spelling')[0]} The query of {table} reads it, itself or by way of a view: "
-            f"create it again, or ALTER MATERIALIZED TABLE {table} AS … gives the table another query; if {table} is "
-            "SUSPENDED by then, RESUME it."
+            f"{error.message.partition(' Verify the spelling')[0]} The query of {table} reads it, "
+            f"itself or by way of a view: create it again, or ALTER MATERIALIZED TABLE {table} AS … gives "
+            f"the table another query; if {table} is SUSPENDED by then, RESUME it."
         )
     if not isinstance(error, QueryFailed) or not (error.error_class or "").startswith(_OF_SOURCES):
         return str(error)
@@ -104,4 +111,6 @@ def _changed(table: TableIdentifier, what: str) -> QueryFailed:
 
 
 def _way_out(table: TableIdentifier) -> str:
-    return f"ALTER MATERIALIZED TABLE {table} AS … gives it a query that fits, with a CAST where a type differs."
+    return (
+        f"ALTER MATERIALIZED TABLE {table} AS … gives it a query that fits, with a CAST where a type differs."
+    )

@@ -17,7 +17,10 @@ def show_create(table: MaterializedTable, *, or_alter: bool) -> str:
     ]
     if definition.comment is not None:
         clauses.append(f"COMMENT {string_literal(definition.comment)}")
-    partitioning = [*map(quote, definition.partition_keys), *(transform.sql for transform in definition.transforms)]
+    partitioning = [
+        *map(quote, definition.partition_keys),
+        *(transform.sql for transform in definition.transforms),
+    ]
     if partitioning:
         clauses.append(f"PARTITIONED BY ({', '.join(partitioning)})")
     if definition.options:

@@ -1,4 +1,6 @@
-"""From a CREATE or ALTER statement and the analysed query to a table definition: pure validation, by the rules of FLIP-435."""
+"""From a CREATE or ALTER statement and the analysed query to a table definition:
+pure validation, by the rules of FLIP-435.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ from mt_core.tables.table_commands import CommandContext
 SPARK_ZONE_KEY = "spark.sql.session.timeZone"
 _SOME_DAY = datetime(2026, 6, 3, 12, tzinfo=UTC)
 _MOMENT = timedelta(seconds=1)
-# Enough for two weekends of a schedule that is due each hour, and for ten years of one that is due each month.
+# Enough for two weekends of a schedule that is due each hour, and for ten years of one
+# that is due each month.
 _POINTS_CHECKED = 120
 
 
@@ -45,7 +48,9 @@ def define(
     context: CommandContext,
     settings: ManagerSettings,
 ) -> TableDefinition:
-    """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object and the way out."""
+    """Return what the statement declares; raises DefinitionInvalid or Unsupported naming the object
+    and the way out.
+    """
     settings = settings.in_session(context.properties)
     cadence, mode = derive(statement.cron or statement.freshness, statement.refresh_mode, settings)
     zone = zone_of(context, settings)
@@ -95,13 +100,18 @@ def recorded_types(columns: Sequence[Column], analysed: AnalysedQuery) -> dict[s
     return {column.name: produced[column.name.lower()] for column in columns}
 
 
-def derive(cadence: Cadence | None, mode: RefreshMode | None, settings: ManagerSettings) -> tuple[Cadence, RefreshMode]:
-    """Return cadence and refresh mode with their defaults: a freshness and the mode decide each other, a cron means FULL."""
+def derive(
+    cadence: Cadence | None, mode: RefreshMode | None, settings: ManagerSettings
+) -> tuple[Cadence, RefreshMode]:
+    """Return cadence and refresh mode with their defaults: a freshness and the mode decide each other,
+    a cron means FULL.
+    """
     if isinstance(cadence, Cron):
         if mode is RefreshMode.CONTINUOUS:
             raise DefinitionInvalid(
-                f"SCHEDULE {cadence}: a table with a schedule is refreshed in REFRESH_MODE = FULL; leave REFRESH_MODE out, "
-                "or write FRESHNESS = INTERVAL 'n' unit for a table that follows its sources.",
+                f"SCHEDULE {cadence}: a table with a schedule is refreshed in "
+                "REFRESH_MODE = FULL; leave REFRESH_MODE out, or write "
+                "FRESHNESS = INTERVAL 'n' unit for a table that follows its sources.",
                 key="REFRESH_MODE",
                 value=mode.value,
             )
@@ -125,18 +135,23 @@ def cadence_fields(cadence: Cadence) -> CadenceFields:
 def check_partitions_of_cron(
     identifier: TableIdentifier, definition: TableDefinition, settings: ManagerSettings
 ) -> None:
-    """Raise DefinitionInvalid for a cron one of whose schedule times stands for more partitions than a refresh takes."""
+    """Raise DefinitionInvalid for a cron one of whose schedule times stands for more partitions
+    than a refresh takes.
+    """
     formatters, grid = definition.date_formatters, definition.grid()
     if definition.cron is None or not formatters:
         return
     point = grid.at_or_before(_SOME_DAY)
     for _ in range(_POINTS_CHECKED):
         point = grid.after(point)
-        count = len(partitions_of(point, definition.cron, definition.zone, formatters, most=settings.max_partitions))
+        count = len(
+            partitions_of(point, definition.cron, definition.zone, formatters, most=settings.max_partitions)
+        )
         if count > settings.max_partitions:
             raise DefinitionInvalid(
-                f"SCHEDULE {definition.cron}: the schedule time {show_schedule_time(point, definition.zone)} of {identifier} "
-                f"stands for more than {settings.max_partitions} partitions, all those since the one before it; use a coarser "
+                f"SCHEDULE {definition.cron}: the schedule time "
+                f"{show_schedule_time(point, definition.zone)} of {identifier} stands for more than "
+                f"{settings.max_partitions} partitions, all those since the one before it; use a coarser "
                 "date-formatter, or a schedule that is due more often.",
                 table=str(identifier),
                 key="SCHEDULE CRON",
@@ -152,7 +167,8 @@ def _columns(
     if len(produced) != len(analysed.columns):
         names = [column.name for column in analysed.columns]
         raise DefinitionInvalid(
-            f"The query of {identifier} gives two columns of one name ({', '.join(names)}); rename one with AS."
+            f"The query of {identifier} gives two columns of one name ({', '.join(names)}); "
+            "rename one with AS."
         )
     if declared is None:
         return tuple(replace(column, nullable=True) for column in analysed.columns), analysed.expanded_query
@@ -181,16 +197,20 @@ def _reordered(
 ) -> tuple[tuple[Column, ...], str]:
     if len(declared) != len(analysed.columns):
         raise DefinitionInvalid(
-            f"The column list of {identifier} names {len(declared)} {plural(len(declared), 'column')}, its query gives "
-            f"{len(analysed.columns)}; the numbers must match."
+            f"The column list of {identifier} names {len(declared)} {plural(len(declared), 'column')}, "
+            f"its query gives {len(analysed.columns)}; the numbers must match."
         )
-    columns = tuple(replace(produced[spec.name.lower()], nullable=True, comment=spec.comment) for spec in declared)
+    columns = tuple(
+        replace(produced[spec.name.lower()], nullable=True, comment=spec.comment) for spec in declared
+    )
     selected = ", ".join(quote(column.name) for column in columns)
     return columns, f"SELECT {selected} FROM (\n{analysed.expanded_query}\n)"
 
 
 def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
-    """Warn when the schedule is not what it may seem: several partitions lie between two points, of which each refreshes one."""
+    """Warn when the schedule is not what it may seem: several partitions lie between two points,
+    of which each refreshes one.
+    """
     if definition.cron is not None:
         # A point of a cron stands for all partitions since the one before it.
         return definition.cron.warnings
@@ -199,50 +219,59 @@ def schedule_warnings(identifier: TableIdentifier, definition: TableDefinition) 
         return ()
     point = definition.grid().at_or_before(_SOME_DAY)
     (first,) = partitions_of(point, definition.interval, definition.zone, formatters)
-    last = {key: format_instant(point - _MOMENT, pattern, definition.zone) for key, pattern in formatters.items()}
+    last = {
+        key: format_instant(point - _MOMENT, pattern, definition.zone) for key, pattern in formatters.items()
+    }
     if first == PartitionSpec.of(last):
         return ()
     return (
-        f"Each schedule time of {identifier} refreshes one partition ({first}), but with FRESHNESS = {definition.interval} "
-        f"its data lie in several (up to {PartitionSpec.of(last)}): use a coarser date-formatter or a shorter freshness, "
-        "or the others are refreshed by hand only.",
+        f"Each schedule time of {identifier} refreshes one partition ({first}), but with "
+        f"FRESHNESS = {definition.interval} its data lie in several (up to {PartitionSpec.of(last)}): "
+        "use a coarser date-formatter or a shorter freshness, or the others are refreshed by hand only.",
     )
 
 
 def check_names(table: str, names: Sequence[str]) -> None:
-    """Raise DefinitionInvalid for a column of *table* whose name Iceberg cannot write, or reads as another column."""
+    """Raise DefinitionInvalid for a column of *table* whose name Iceberg cannot write,
+    or reads as another column.
+    """
     for number, name in enumerate(names, 1):
         if not name:
             raise DefinitionInvalid(
-                f"Column {number} of {table} has an empty name, with which Iceberg writes no rows; give it a name in the query "
-                "with AS.",
+                f"Column {number} of {table} has an empty name, with which Iceberg writes no rows; "
+                "give it a name in the query with AS.",
                 table=table,
             )
         if name in METADATA_COLUMNS:
             raise DefinitionInvalid(
-                f"Column {name} of {table} has the name of a metadata column of Iceberg, which reads no table with such a "
-                f"column; give it another name in the query with AS, such as {name} AS {name.removeprefix('_')}_of_source.",
+                f"Column {name} of {table} has the name of a metadata column of Iceberg, "
+                "which reads no table with such a column; give it another name in the query with AS, "
+                f"such as {name} AS {name.removeprefix('_')}_of_source.",
                 table=table,
                 name=name,
             )
 
 
-def check_appended(table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]) -> tuple[Column, ...]:
+def check_appended(
+    table: TableIdentifier, old: Sequence[Column], new: Sequence[Column]
+) -> tuple[Column, ...]:
     """Return the columns a new query appends; raises DefinitionInvalid unless it only appends at the end."""
     if len(new) < len(old):
         raise DefinitionInvalid(
-            f"The new query of {table} gives {len(new)} {plural(len(new), 'column')}, the table has {len(old)}; columns "
-            "cannot be dropped, only appended at the end."
+            f"The new query of {table} gives {len(new)} {plural(len(new), 'column')}, "
+            f"the table has {len(old)}; columns cannot be dropped, only appended at the end."
         )
     for number, (before, after) in enumerate(zip(old, new, strict=False), 1):
         if before.name.lower() != after.name.lower() or before.type.lower() != after.type.lower():
             raise DefinitionInvalid(
-                f"Column {number} of the new query of {table} is {after.name} {after.type.upper()}, in the table it is "
-                f"{before.name} {before.type.upper()}; a new query may only append columns at the end."
+                f"Column {number} of the new query of {table} is {after.name} {after.type.upper()}, "
+                f"in the table it is {before.name} {before.type.upper()}; "
+                "a new query may only append columns at the end."
             )
     names = [column.name for column in new]
     if len({name.lower() for name in names}) != len(names):
         raise DefinitionInvalid(
-            f"The new query of {table} gives two columns of one name ({', '.join(names)}); rename one with AS."
+            f"The new query of {table} gives two columns of one name ({', '.join(names)}); "
+            "rename one with AS."
         )
     return tuple(replace(column, nullable=True) for column in new[len(old) :])

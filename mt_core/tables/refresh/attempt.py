@@ -1,8 +1,10 @@
-"""One attempt of one claimed run, to its end: published, failed, cancelled, given back, or given up without a word.
+"""One attempt of one claimed run, to its end: published, failed, cancelled, given back,
+or given up without a word.
 
-This is the protocol of docs/decisions/0003-refresh-protocol.md; its steps up to the close are those of `Publication`. `steps()`
-yields the name of every step just before it happens, so that a caller can watch it, or (in tests) stop the process there. A
-worker that was fenced, or does not hold its run any more, ends quietly and writes nothing anywhere.
+This is the protocol of docs/decisions/0003-refresh-protocol.md; its steps up to the close are those of
+`Publication`. `steps()` yields the name of every step just before it happens, so that a caller can watch it,
+or (in tests) stop the process there. A worker that was fenced, or does not hold its run any more, ends
+quietly and writes nothing anywhere.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from mt_core.tables.runs.ledger import Claimed, Ledger
 class Attempt:
     """Carries a claimed run that publishes once to its end, in one thread."""
 
-    def __init__(self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]) -> None:
+    def __init__(
+        self, claimed: Claimed, *, ledger: Ledger, engine: RefreshEngine, on_end: Callable[[], None]
+    ) -> None:
         self._claimed, self._ledger, self._engine, self._on_end = claimed, ledger, engine, on_end
 
     def steps(self) -> Steps:

@@ -1,4 +1,6 @@
-"""The change plan of a run: how what changed in the sources is applied to the rows that the table has, or why it is not."""
+"""The change plan of a run: how what changed in the sources is applied to the rows that the table has,
+or why it is not.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,8 @@ def plan_change(
     base: Snapshot | None,
     vector: SourceVector,
 ) -> tuple[Maintenance | None, str | None]:
-    """Return how a run applies what changed since *base*, whose rows main has; None with the reason for a recomputation.
+    """Return how a run applies what changed since *base*, whose rows main has;
+    None with the reason for a recomputation.
 
     The reason is in words for users, None if the definition asks for a recomputation, or there is no *base*.
     """
@@ -67,7 +70,11 @@ def plan_change(
     dear = None if strategy == INCREMENTAL else _dear(registry, table, choice, sizes)
     if dear is not None:
         partitions = partitions_for(changes, changes.changes, definition)
-        if partitions is None or partitions == choice or _dear(registry, table, partitions, sizes) is not None:
+        if (
+            partitions is None
+            or partitions == choice
+            or _dear(registry, table, partitions, sizes) is not None
+        ):
             return None, f"{RECOMPUTED}: {dear}"
         choice = partitions
     limited = replace(choice, most_keys=None if strategy == INCREMENTAL else sizes.most_keys)
@@ -94,7 +101,9 @@ def _trusted_again(table: MaterializedTable) -> str:
 def _dear(registry: Registry, table: MaterializedTable, choice: Strategy, sizes: Sizes) -> str | None:
     """Return why a recomputation costs less than *choice*; None if it does not."""
     dear = dearer_than_recomputing(choice, sizes)
-    return dear or slower_than_recomputing(choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way))
+    return dear or slower_than_recomputing(
+        choice.way, sizes.changed_bytes, measured_runs(registry, table, choice.way)
+    )
 
 
 def _sizes(changes: SourceChanges, base: Snapshot, *, upsert: bool) -> Sizes:
@@ -113,11 +122,15 @@ _WROTE = (RunStatus.SUCCEEDED, RunStatus.RUNNING)
 
 
 def measured_runs(registry: Registry, table: MaterializedTable, way: Way) -> Sequence[Measured]:
-    """Return what the last runs by *way*, and the last recomputations, of the present definition took, newest first."""
+    """Return what the last runs by *way*, and the last recomputations, of the present definition took,
+    newest first.
+    """
 
     def read(tx: Transaction) -> Iterable[RefreshRun]:
         for strategy in (way, Way.RECOMPUTE):
-            yield from tx.runs.newest(table_id=table.table_id, statuses=_WROTE, strategy=strategy, limit=RETRIED_AFTER)
+            yield from tx.runs.newest(
+                table_id=table.table_id, statuses=_WROTE, strategy=strategy, limit=RETRIED_AFTER
+            )
 
     runs = {run.run_id: run for run in in_transaction(registry, lambda tx: list(read(tx)))}
     fingerprint = fingerprint_of(table.definition)
@@ -128,8 +141,18 @@ def measured_runs(registry: Registry, table: MaterializedTable, way: Way) -> Seq
 def _measured(run: RefreshRun) -> Iterator[tuple[datetime, Measured]]:
     """Yield when each publish of a run began, and what it took."""
     for batch in run.recent:
-        yield batch.began_at, Measured(way=Way(batch.strategy), seconds=batch.seconds, bytes_read=batch.bytes_read)
+        yield (
+            batch.began_at,
+            Measured(way=Way(batch.strategy), seconds=batch.seconds, bytes_read=batch.bytes_read),
+        )
     # One whose process was lost took longer than its last attempt.
-    if not run.recent and run.scope.whole and run.attempt == 1 and run.strategy and run.started_at and run.finished_at:
+    if (
+        not run.recent
+        and run.scope.whole
+        and run.attempt == 1
+        and run.strategy
+        and run.started_at
+        and run.finished_at
+    ):
         seconds = (run.finished_at - run.started_at).total_seconds()
         yield run.started_at, Measured(way=Way(run.strategy), seconds=seconds, bytes_read=run.bytes_read)

@@ -1,4 +1,6 @@
-"""Circles: materialized tables that would read themselves, directly, or through views and other materialized tables."""
+"""Circles: materialized tables that would read themselves, directly, or through views
+and other materialized tables.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,12 @@ from mt_core.tables.services import query_of
 Path = tuple[str, ...]
 
 
-def refuse_circle(registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector) -> None:
-    """Raise DefinitionInvalid if a materialized table of *vector*, or one that they read, is the table itself."""
+def refuse_circle(
+    registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
+) -> None:
+    """Raise DefinitionInvalid if a materialized table of *vector*, or one that they read,
+    is the table itself.
+    """
     start = str(identifier)
     paths = [(start, *path) for path in _paths_of(vector)]
     seen: set[str] = set()
@@ -25,7 +31,8 @@ def refuse_circle(registry: Registry, sources: SourceReader, identifier: TableId
         name = path[-1]
         if name == start:
             raise DefinitionInvalid(
-                f"{identifier} would read itself: {' reads '.join(path)}; a refresh would compute from what the one before "
+                f"{identifier} would read itself: {' reads '.join(path)}; "
+                "a refresh would compute from what the one before "
                 "wrote. Leave one of them out of the query or view that reads it, or read the tables below."
             )
         if name not in seen:
@@ -36,7 +43,9 @@ def refuse_circle(registry: Registry, sources: SourceReader, identifier: TableId
 def refuse_closed_circle(
     registry: Registry, sources: SourceReader, identifier: TableIdentifier, vector: SourceVector
 ) -> None:
-    """Raise what `refuse_circle` raises, for a query that CREATE or ALTER accepted: views may have been replaced since."""
+    """Raise what `refuse_circle` raises, for a query that CREATE or ALTER accepted:
+    views may have been replaced since.
+    """
     if any(len(path) > 1 for path in _paths_of(vector)):
         refuse_circle(registry, sources, identifier, vector)
 

@@ -30,11 +30,12 @@ from mt_core.tables.views.run_view import SourceView
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshPlan:
-    """What a refresh of a table would do: `why` it has this scope, the decision about it, and the sources it would read.
+    """What a refresh of a table would do: `why` it has this scope, the decision about it,
+    and the sources it would read.
 
-    `how` says how it would get its rows, and how much of the sources it would read; None for one that writes nothing, or all
-    rows of partitions. `late` says which other partitions have late rows, None if none have. `details` are by source: what
-    changed since the last refresh, and what changes to come would lead to.
+    `how` says how it would get its rows, and how much of the sources it would read; None for one that writes
+    nothing, or all rows of partitions. `late` says which other partitions have late rows, None if none have.
+    `details` are by source: what changed since the last refresh, and what changes to come would lead to.
     """
 
     table: TableIdentifier
@@ -83,10 +84,14 @@ def plan_refresh(
     metadata = services.engine.metadata.load(identifier)
     late = LateData()
     if not partitions and not scope.whole:
-        rows = LateRows(ledger=services.ledger, engine=services.engine, table=table, metadata=metadata, vector=vector)
+        rows = LateRows(
+            ledger=services.ledger, engine=services.engine, table=table, metadata=metadata, vector=vector
+        )
         now = in_transaction(services.registry, lambda tx: tx.now())
         latest = table.definition.grid().at_or_before(now)
-        late = rows.found(scope, until=latest, most=services.settings.max_partitions, job_id=services.new_id())
+        late = rows.found(
+            scope, until=latest, most=services.settings.max_partitions, job_id=services.new_id()
+        )
     decision = decide(
         asked=None,
         scope=scope.union(late.taken),
@@ -111,16 +116,22 @@ def plan_refresh(
 def _details(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> Mapping[str, Sequence[str]]:
-    """Return for each source, by its name, what changed since the last refresh, and what changes to come would lead to."""
+    """Return for each source, by its name, what changed since the last refresh,
+    and what changes to come would lead to.
+    """
     changed = _changed(engine, definition, metadata, vector)
     ahead = outlook_lines(engine.changes, definition, vector.sources)
-    return {source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources}
+    return {
+        source.name: (*changed.get(source.name, ()), *ahead.get(source.name, ())) for source in vector.sources
+    }
 
 
 def _changed(
     engine: RefreshEngine, definition: TableDefinition, metadata: StorageMetadata, vector: SourceVector
 ) -> dict[str, tuple[str, ...]]:
-    """Return for each source, by its name, what changed since the refresh that wrote the newest rows; nothing without one."""
+    """Return for each source, by its name, what changed since the refresh that wrote the newest rows;
+    nothing without one.
+    """
     newest = next((snapshot for snapshot in engine.metadata.ancestors(metadata) if snapshot.tells), None)
     if newest is None or newest.sources is None:
         return {}
@@ -162,11 +173,16 @@ def _scope_now(
         return scope_named(services, table, partitions), "as asked"
     if table.rebuild_due is not None or not table.definition.date_formatters:
         continuous = table.definition.refresh_mode is RefreshMode.CONTINUOUS
-        return WHOLE, "rebuild due" if table.rebuild_due else "continuous" if continuous else "no date-formatter"
+        return (
+            WHOLE,
+            "rebuild due" if table.rebuild_due else "continuous" if continuous else "no date-formatter",
+        )
 
     now, current = in_transaction(services.registry, lambda tx: (tx.now(), with_spans(tx, table)))
     share = due_share(current, now, max_partitions=services.settings.max_partitions, without=table.failing)
     if count := len(share.points):
-        return scope_of(table, share.points), f"{count} {plural(count, 'schedule time is', 'schedule times are')} due"
+        return scope_of(
+            table, share.points
+        ), f"{count} {plural(count, 'schedule time is', 'schedule times are')} due"
     latest = table.definition.grid().at_or_before(now)
     return scope_of(table, [latest]), "no schedule time is due; this is the latest one"

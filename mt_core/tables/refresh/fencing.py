@@ -1,7 +1,8 @@
-"""An exclusive claim on a table's storage, for work that is no refresh: schema changes, expiry of old snapshots.
+"""An exclusive claim on a table's storage, for work that is no refresh:
+schema changes, expiry of old snapshots.
 
-It is taken only while no run of the table is RUNNING, under an exclusive intent that keeps new ones from beginning, and it
-fences: no commit of an older claim can land any more.
+It is taken only while no run of the table is RUNNING, under an exclusive intent that keeps new ones
+from beginning, and it fences: no commit of an older claim can land any more.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from mt_core.tables.services import TableServices
 
 
 def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait_s: float) -> None:
-    """Wait until nothing runs on *table*, claim and fence it; raises TableBusy when a refresh takes longer than *wait_s*."""
+    """Wait until nothing runs on *table*, claim and fence it;
+    raises TableBusy when a refresh takes longer than *wait_s*.
+    """
 
     def claim(tx: Transaction) -> int | None:
         if tx.runs.newest(table_id=table.table_id, statuses=[RunStatus.RUNNING], limit=1):
@@ -27,14 +30,17 @@ def claim_exclusively(services: TableServices, table: MaterializedTable, *, wait
     claimed = services.signal.until(partial(in_transaction, services.registry, claim), wait_s)
     if claimed is None:
         raise TableBusy(
-            f"A refresh of {table.identifier} is still running after {wait_s:.0f} s; wait for it or cancel it, then try again.",
+            f"A refresh of {table.identifier} is still running after {wait_s:.0f} s; "
+            "wait for it or cancel it, then try again.",
             table=str(table.identifier),
         )
     fence(services, table, claimed)
 
 
 def fence(services: TableServices, table: MaterializedTable, claim: int) -> None:
-    """Raise the storage's epoch to *claim* and drop the branches of runs; raises TableBusy after a newer claim."""
+    """Raise the storage's epoch to *claim* and drop the branches of runs;
+    raises TableBusy after a newer claim.
+    """
     writer, identifier = RefreshWriter(number=claim, branch=""), table.identifier
     metadata = services.engine.metadata
     load, swap = partial(metadata.load, identifier), partial(metadata.swap, identifier)

@@ -1,9 +1,11 @@
-"""Late data: the partitions of a table whose source rows changed after they were refreshed, and what a refresh does about them.
+"""Late data: the partitions of a table whose source rows changed after they were refreshed,
+and what a refresh does about them.
 
-A snapshot says of every partition that the table has which version of the sources its rows are those of: its own version, but for
-those that the run left behind (`late`), which are known to be older, and those of which nobody knows (`doubted`). So the next run
-looks only at what changed since that version. It takes what it finds, or writes it down again; what it cannot find out stays in
-doubt until it is computed, or compared. Rules: docs/decisions/0034-late-data.md.
+A snapshot says of every partition that the table has which version of the sources its rows are those of:
+its own version, but for those that the run left behind (`late`), which are known to be older, and those of
+which nobody knows (`doubted`). So the next run looks only at what changed since that version. It takes what
+it finds, or writes it down again; what it cannot find out stays in doubt until it is computed, or compared.
+Rules: docs/decisions/0034-late-data.md.
 """
 
 from __future__ import annotations
@@ -19,7 +21,15 @@ from mt_core.errors import QueryFailed, SourcesChanged
 from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.strategy import Way
 from mt_core.model.cadence import Cadence
-from mt_core.model.partition import NOT_DOUBTED, NOTHING, WHOLE, DoubtedPartitions, PartitionSpec, Scope, named
+from mt_core.model.partition import (
+    NOT_DOUBTED,
+    NOTHING,
+    WHOLE,
+    DoubtedPartitions,
+    PartitionSpec,
+    Scope,
+    named,
+)
 from mt_core.model.run import RunKind
 from mt_core.model.storage import Snapshot, StorageMetadata
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
@@ -38,7 +48,9 @@ POINTS_AHEAD = 400
 """Schedule times to come whose partitions are not late yet."""
 _HANDLINGS = {
     REFRESH: "each refresh on schedule takes partitions whose source rows changed too",
-    RECOMPUTE: "each refresh on schedule takes partitions whose source rows changed, or may have changed, too",
+    RECOMPUTE: (
+        "each refresh on schedule takes partitions whose source rows changed, or may have changed, too"
+    ),
     REPORT: "each refresh on schedule names partitions whose source rows changed",
     IGNORE: "each refresh on schedule takes its own partitions only",
 }
@@ -47,9 +59,11 @@ _Specs = frozenset[PartitionSpec]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LateData:
-    """What a refresh on schedule takes besides its own partitions, and which late ones it leaves behind, None if it cannot tell.
+    """What a refresh on schedule takes besides its own partitions, and which late ones it leaves behind,
+    None if it cannot tell.
 
-    `doubted` are the partitions in doubt before it takes any, None if it did not look. `told` says in words what there is to tell.
+    `doubted` are the partitions in doubt before it takes any, None if it did not look.
+    `told` says in words what there is to tell.
     """
 
     taken: Scope = NOTHING
@@ -60,9 +74,11 @@ class LateData:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """The newest refresh that says which partitions were `behind` at its `sources`, and which `doubted`, when it had ended.
+    """The newest refresh that says which partitions were `behind` at its `sources`, and which `doubted`,
+    when it had ended.
 
-    `later` are the scopes and sources of the refreshes after it, oldest first; sources are the JSON of their vectors.
+    `later` are the scopes and sources of the refreshes after it, oldest first;
+    sources are the JSON of their vectors.
     """
 
     sources: str
@@ -81,7 +97,9 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Behind:
-    """The partitions with rows that changed after the refresh that wrote them, and those of which that is not known."""
+    """The partitions with rows that changed after the refresh that wrote them,
+    and those of which that is not known.
+    """
 
     specs: _Specs
     doubted: DoubtedPartitions
@@ -90,7 +108,10 @@ class _Behind:
 def late_data(
     claimed: Claimed, ledger: Ledger, engine: RefreshEngine, metadata: StorageMetadata, vector: SourceVector
 ) -> LateData:
-    """Return what a claimed run finds. One for a point that is not due, or for one that failed, takes its own partition only."""
+    """Return what a claimed run finds.
+
+    One for a point that is not due, or for one that failed, takes its own partition only.
+    """
     run, table = claimed.run, claimed.table
     if run.kind is not RunKind.PERIODIC or not run.points:
         return LateData()
@@ -113,7 +134,8 @@ class LateRows:
     def found(self, own: Scope, *, until: datetime, most: int, job_id: str) -> LateData:
         """Return what a run of *own*, which are the partitions of schedule times up to *until*, finds.
 
-        It takes as many late partitions as make *most* with its own, and one at least, the newest first; 0: none.
+        It takes as many late partitions as make *most* with its own, and one at least, the newest first;
+        0: none.
         """
         # A run of an older point looks at the sources of now as well: what was covered since is not to come.
         until = max(until, self.table.covered_until, *(last for _, last in self.table.covered or ()))
@@ -143,7 +165,9 @@ class LateRows:
         return self._taken(behind, own, until=until, most=most, handling=handling)
 
     def _unseen(self, reason: str, own: Scope, until: datetime) -> LateData:
-        """Return what a run finds that could not look: the next one looks at what changed since the same versions."""
+        """Return what a run finds that could not look: the next one looks at what changed since
+        the same versions.
+        """
         doubted = self._all_in_doubt(reason, until).without(own)
         return LateData(doubted=doubted, told=_doubted_text(doubted))
 
@@ -155,11 +179,16 @@ class LateRows:
             return self._recomputed(doubted, late, room)
         taken, left = late[:room], late[room:]
         if len(left) > MOST_LEFT:
-            doubted = self._all_in_doubt(f"more than {MOST_LEFT} partitions have late rows", until).without(own)
+            doubted = self._all_in_doubt(f"more than {MOST_LEFT} partitions have late rows", until).without(
+                own
+            )
             left = left[:MOST_LEFT]
         told = (_told(taken, left, handling), _doubted_text(doubted))
         return LateData(
-            taken=Scope.of(taken), left=Scope.of(left), doubted=doubted, told="; ".join(filter(None, told)) or None
+            taken=Scope.of(taken),
+            left=Scope.of(left),
+            doubted=doubted,
+            told="; ".join(filter(None, told)) or None,
         )
 
     def _recomputed(self, doubted: DoubtedPartitions, late: list[PartitionSpec], room: int) -> LateData:
@@ -170,7 +199,9 @@ class LateRows:
         both = [*late, *sorted(doubted.scope.specs - set(late), reverse=True)]
         left = Scope.of(late[room:])
         told = (_told(late[:room], late[room:], REFRESH), text)
-        return LateData(taken=Scope.of(both[:room]), left=left, doubted=doubted, told="; ".join(filter(None, told)))
+        return LateData(
+            taken=Scope.of(both[:room]), left=left, doubted=doubted, told="; ".join(filter(None, told))
+        )
 
     def _behind(self, known: Known, job_id: str, until: datetime) -> _Behind:
         touched, behind, doubted = self._touched(known.sources, job_id), known.behind, known.doubted
@@ -199,7 +230,9 @@ class LateRows:
         return DoubtedPartitions(scope=WHOLE, reason=reason).without(besides)
 
     def _written(self) -> Scope:
-        """Return the partitions that refreshes wrote; all if one wrote them, or the history does not go back to the first."""
+        """Return the partitions that refreshes wrote; all if one wrote them,
+        or the history does not go back to the first.
+        """
         specs: set[PartitionSpec] = set()
         for snapshot in self.engine.metadata.ancestors(self.metadata):
             if snapshot.created:
@@ -210,7 +243,9 @@ class LateRows:
         return WHOLE
 
     def _touched(self, sources: str, job_id: str) -> _Specs | str:
-        """Return the partitions with rows that changed between a vector, given as JSON, and now, or why they are not known."""
+        """Return the partitions with rows that changed between a vector, given as JSON, and now,
+        or why they are not known.
+        """
         definition, since = self.table.definition, SourceVector.of_text(sources)
         query, names = query_of(definition), sorted(definition.date_formatters)
         changes = self.engine.changes.changes_since(query, since, self.vector)
@@ -226,8 +261,14 @@ class LateRows:
         return frozenset(PartitionSpec.of(dict(zip(names, values, strict=True))) for values in found)
 
     def _late(self, behind: _Specs, own: Scope, until: datetime) -> list[PartitionSpec]:
-        """Return those of *behind* that no refresh on schedule takes anyway and that the table has, newest first."""
-        others = behind - (own.specs or frozenset()) - (scope_of(self.table, self.table.failing).specs or frozenset())
+        """Return those of *behind* that no refresh on schedule takes anyway and that the table has,
+        newest first.
+        """
+        others = (
+            behind
+            - (own.specs or frozenset())
+            - (scope_of(self.table, self.table.failing).specs or frozenset())
+        )
         # The history of a table is long, and rows of the present day come all the time.
         others -= self._to_come(until) if others else frozenset()
         return sorted(self._refreshed(others, until), reverse=True) if others else []
@@ -242,7 +283,8 @@ class LateRows:
     def _refreshed(self, specs: _Specs, until: datetime) -> _Specs:
         """Return those of *specs* that a refresh of them, or of the whole table, wrote, were it without rows.
 
-        The whole table has no partition yet of a schedule time that no run has covered: it may have been left out on purpose.
+        The whole table has no partition yet of a schedule time that no run has covered:
+        it may have been left out on purpose.
         """
         named, whole = set[PartitionSpec](), False
         for snapshot in self.engine.metadata.ancestors(self.metadata):
@@ -297,23 +339,27 @@ def late_lines(reader: ChangeReader, definition: TableDefinition) -> tuple[str, 
     )
 
 
-def late_warnings(reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition) -> tuple[str, ...]:
+def late_warnings(
+    reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
+) -> tuple[str, ...]:
     """Warn of sources whose late rows are never known."""
     if not definition.date_formatters or handling_of(definition) == IGNORE:
         return ()
     obstacles = late_obstacles(reader, definition)
     reasons = (obstacles,) if isinstance(obstacles, str) else obstacles.values()
     return tuple(
-        f"Late rows are not refreshed in {identifier}, since they are never known: {reason}. REFRESH MATERIALIZED TABLE … "
-        "PARTITION (…) refreshes the partitions that it names."
+        f"Late rows are not refreshed in {identifier}, since they are never known: {reason}. "
+        "REFRESH MATERIALIZED TABLE … PARTITION (…) refreshes the partitions that it names."
         for reason in reasons
     )
 
 
 def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | None:
-    """Return what the history of a table says of late rows, newest first; a text if it does not say anything any more.
+    """Return what the history of a table says of late rows, newest first;
+    a text if it does not say anything any more.
 
-    None: nothing has been refreshed that could be late. No partition is in doubt up to the snapshot *cleared*.
+    None: nothing has been refreshed that could be late.
+    No partition is in doubt up to the snapshot *cleared*.
     """
     later: list[tuple[Scope, str]] = []
     snapshots, is_cleared = iter(history), False
@@ -339,7 +385,9 @@ def known_of(history: Iterable[Snapshot], cleared: str | None) -> Known | str | 
 
 
 def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str | None) -> bool:
-    """Return whether a snapshot, if it is one of a compaction, repeats what *snapshot_id* says; *before* are those before it."""
+    """Return whether a snapshot, if it is one of a compaction, repeats what *snapshot_id* says;
+    *before* are those before it.
+    """
     if not compaction.replace or snapshot_id is None:
         return False
     repeated = takewhile(lambda each: each.run_id == compaction.run_id, before)
@@ -347,7 +395,9 @@ def _repeats(compaction: Snapshot, before: Iterable[Snapshot], snapshot_id: str 
 
 
 def _first_of(refreshes: list[tuple[Scope, str]]) -> Known | None:
-    """Return what is known of a table that has only the partitions of *refreshes*, newest first, none of which looked."""
+    """Return what is known of a table that has only the partitions of *refreshes*, newest first,
+    none of which looked.
+    """
     if not refreshes:
         return None
     return Known(sources=refreshes[-1][1], behind=frozenset(), later=tuple(reversed(refreshes)))

@@ -1,4 +1,6 @@
-"""The partitions that a statement names: listed values, and those values of a range that the table or its query has."""
+"""The partitions that a statement names: listed values, and those values of a range that the table
+or its query has.
+"""
 
 from __future__ import annotations
 
@@ -14,8 +16,12 @@ from mt_core.tables.services import TableServices, query_of
 MOST_NAMED = 5000
 
 
-def scope_named(services: TableServices, table: MaterializedTable, named: Mapping[str, PartitionValues]) -> Scope:
-    """Return the scope of PARTITION (*named*), the whole table without; raises DefinitionInvalid, RequestInvalid."""
+def scope_named(
+    services: TableServices, table: MaterializedTable, named: Mapping[str, PartitionValues]
+) -> Scope:
+    """Return the scope of PARTITION (*named*), the whole table without;
+    raises DefinitionInvalid, RequestInvalid.
+    """
     if not named:
         return WHOLE
     values = dict(_values(services, table, column, each) for column, each in named.items())
@@ -24,11 +30,12 @@ def scope_named(services: TableServices, table: MaterializedTable, named: Mappin
         number *= len(each)
     if not 0 < number <= MOST_NAMED:
         raise RequestInvalid(
-            f"REFRESH of {table.identifier}: PARTITION (…) names {number} partitions of the table and its query; name 1 to "
-            f"{MOST_NAMED}, or refresh the whole table."
+            f"REFRESH of {table.identifier}: PARTITION (…) names {number} partitions of the table and its "
+            f"query; name 1 to {MOST_NAMED}, or refresh the whole table."
         )
     return Scope.of(
-        PartitionSpec.of(dict(zip(values, combination, strict=True))) for combination in product(*values.values())
+        PartitionSpec.of(dict(zip(values, combination, strict=True)))
+        for combination in product(*values.values())
     )
 
 

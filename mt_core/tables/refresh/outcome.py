@@ -1,4 +1,6 @@
-"""How an attempt ends: with an outcome for the ledger, or without a word because another worker holds its run."""
+"""How an attempt ends: with an outcome for the ledger, or without a word because another
+worker holds its run.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,8 @@ class RunEnded(Exception):
 def is_of_query(error: MtError) -> bool:
     """Whether *error* is one of the query, or of the data that it reads.
 
-    An error without a condition of Spark's, or with FAILED_JDBC and the like, may be that of a source that is away.
+    An error without a condition of Spark's, or with FAILED_JDBC and the like,
+    may be that of a source that is away.
     """
     match error:
         case QueryFailed():
@@ -44,8 +47,9 @@ def timed_out(run: RefreshRun, table: TableIdentifier) -> RunEnded:
     """Return the outcome of a run of *table* that took longer than it may."""
     seconds = (run.deadline - run.started_at).total_seconds() if run.deadline and run.started_at else 0
     text = (
-        f"Refresh of {table} took longer than {seconds:.0f} s and was ended; make its query cheaper, or raise "
-        f"{TIMEOUT_KEY}, for this table with CREATE OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
+        f"Refresh of {table} took longer than {seconds:.0f} s and was ended; "
+        f"make its query cheaper, or raise {TIMEOUT_KEY}, for this table with CREATE "
+        f"OR ALTER MATERIALIZED TABLE … WITH ('{TIMEOUT_KEY}' = '…')."
     )
     return RunEnded(status=RunStatus.FAILED, changes={"error": text})
 

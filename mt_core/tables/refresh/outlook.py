@@ -23,7 +23,9 @@ _NAMED = re.compile(r"string|tinyint|smallint|int|bigint|date|decimal\(.*\)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The strategies after a change of one source alone: rows that are appended, and rows that are updated or deleted."""
+    """The strategies after a change of one source alone: rows that are appended,
+    and rows that are updated or deleted.
+    """
 
     source: str
     appends: Strategy
@@ -40,7 +42,9 @@ def strategy_option(definition: TableDefinition) -> str:
     return definition.options.get(STRATEGY, AUTO)
 
 
-def strategy_for(query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition) -> Strategy:
+def strategy_for(
+    query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
+) -> Strategy:
     """Return how changes of sources, by their names, are applied to the rows of a table."""
     choice = _chosen(query.shape, query, changes)
     obstacle = _inexact(choice, query, changes, definition) or _obstacle(choice, query, definition)
@@ -63,7 +67,9 @@ def _chosen(shape: QueryShape, query: ShapedQuery, changes: Mapping[str, SourceC
 def partitions_for(
     query: ShapedQuery, changes: Mapping[str, SourceChange], definition: TableDefinition
 ) -> Strategy | None:
-    """Return the strategy that replaces the partitions of a table which *changes* of sources touch; None if there is none."""
+    """Return the strategy that replaces the partitions of a table which *changes* of sources touch;
+    None if there is none.
+    """
     stored = {column.name: column.type.lower() for column in definition.columns}
     if not definition.partition_keys or not all(
         _NAMED.fullmatch(stored.get(key, "")) for key in definition.partition_keys
@@ -74,7 +80,9 @@ def partitions_for(
 
 
 def touched_by(query: ShapedQuery, changes: Mapping[str, SourceChange], names: Iterable[str]) -> Strategy:
-    """Return how the partitions by the columns *names* are found that *changes* of sources, by their names, touch."""
+    """Return how the partitions by the columns *names* are found that *changes* of sources,
+    by their names, touch.
+    """
     columns = [column.name for column in query.columns]
     positions = {column.lower(): position for position, column in enumerate(columns)}
     return choose_partitions(
@@ -92,7 +100,9 @@ def by_reading(query: ShapedQuery, changes: Mapping[str, SourceChange]) -> dict[
 
 
 def _is_finer(query: ShapedQuery, choice: Strategy, partitions: Strategy) -> bool:
-    """Return whether keys tell fewer rows than their partitions; columns with the lineage of another have its values."""
+    """Return whether keys tell fewer rows than their partitions;
+    columns with the lineage of another have its values.
+    """
     lineages = [query.shape.lineage[position] for position in partitions.keys]
     return any(
         position not in partitions.keys and (not lineage or lineage not in lineages)
@@ -105,7 +115,8 @@ def _inexact(
 ) -> str | None:
     """Return which sum of doubles *choice* would combine though it has to be exact; None if there is none.
 
-    A large value that is taken out leaves nothing of the small ones that were added to it, so this is never done.
+    A large value that is taken out leaves nothing of the small ones that were added to it,
+    so this is never done.
     """
     if choice.way is not Way.MERGE or choice.first is not None:
         return None
@@ -116,7 +127,9 @@ def _inexact(
 
 
 def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition) -> str | None:
-    """Return why the table's stored rows are not those of the query that *choice* needs to find again; None if they are."""
+    """Return why the table's stored rows are not those of the query that *choice* needs to find again;
+    None if they are.
+    """
     stored = {column.name.lower(): column.type for column in definition.columns}
     match choice.way:
         case Way.KEYS | Way.PARTITIONS:
@@ -125,7 +138,9 @@ def _obstacle(choice: Strategy, query: ShapedQuery, definition: TableDefinition)
             used = list(query.columns)
             # First rows have no aggregates, and are not looked up.
             looked_up = [
-                each for each, function in zip(used, choice.merge, strict=choice.first is None) if function is None
+                each
+                for each, function in zip(used, choice.merge, strict=choice.first is None)
+                if function is None
             ]
         case Way.SIGNED:
             used, looked_up = [], list(definition.columns)
@@ -197,10 +212,14 @@ def recomputed_warnings(
             return ()
         query = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))
     why = query if isinstance(query, str) else f"its '{STRATEGY}' is '{FULL}'"
-    return (f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}.",)
+    return (
+        f"{identifier} computes all rows after each change of a source, at most once within {within}: {why}.",
+    )
 
 
-def refuse_unmaintainable(reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition) -> None:
+def refuse_unmaintainable(
+    reader: ChangeReader, identifier: TableIdentifier, definition: TableDefinition
+) -> None:
     """Raise DefinitionInvalid for a table that is to apply changes at any cost, and could apply none."""
     if strategy_option(definition) != INCREMENTAL:
         return
@@ -213,8 +232,8 @@ def refuse_unmaintainable(reader: ChangeReader, identifier: TableIdentifier, def
             return
         reason = "; ".join(dict.fromkeys(each.appends.reason for each in outlooks))
     raise DefinitionInvalid(
-        f"Option {STRATEGY} of {identifier} cannot be '{INCREMENTAL}', since no change of a source could be applied: {reason}. "
-        f"Use '{AUTO}' or '{FULL}', which compute all rows.",
+        f"Option {STRATEGY} of {identifier} cannot be '{INCREMENTAL}', since no change of a source could be "
+        f"applied: {reason}. Use '{AUTO}' or '{FULL}', which compute all rows.",
         table=str(identifier),
         key=STRATEGY,
         value=INCREMENTAL,

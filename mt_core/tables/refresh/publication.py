@@ -1,11 +1,13 @@
-"""The publishes of one claim: decide, open, write, publish; and the close, after which none can land any more.
+"""The publishes of one claim: decide, open, write, publish;
+and the close, after which none can land any more.
 
-A refresh is one publish, a stretch of continuous refresh is many under one claim. The storage is changed by compare-and-set alone
-(`mt_core.model.fence`), so that each step either finds what the step before it left, or sees that somebody else has changed it: a
-newer claim, which ends this one quietly; another writer or a changed source, for which the publish begins again at *open*, at most
-`MAX_RESTARTS` times. What a step finds out is kept here until the next step uses it: the versions of the sources and the scope
-from *decide*, main from *open*, the snapshot from *write*. A step of its own, such as an audit of the staged rows, stands between
-*staged* and *publish*.
+A refresh is one publish, a stretch of continuous refresh is many under one claim. The storage is changed by
+compare-and-set alone (`mt_core.model.fence`), so that each step either finds what the step before it left,
+or sees that somebody else has changed it: a newer claim, which ends this one quietly; another writer or
+a changed source, for which the publish begins again at *open*, at most `MAX_RESTARTS` times. What a step
+finds out is kept here until the next step uses it: the versions of the sources and the scope from *decide*,
+main from *open*, the snapshot from *write*. A step of its own, such as an audit of the staged rows, stands
+between *staged* and *publish*.
 """
 
 from __future__ import annotations
@@ -73,8 +75,9 @@ class _Restart(Exception):
 class Publication:
     """Publishes rows of the table of a claim, in one thread.
 
-    `publish` and `close` yield the name of every step just before it happens, and end by RunEnded or GivenUp. *note* records
-    facts of the run. The branch of a publish before, with which *goes_on* agrees, needs no other open.
+    `publish` and `close` yield the name of every step just before it happens, and end by RunEnded
+    or GivenUp. *note* records facts of the run. The branch of a publish before, with which *goes_on*
+    agrees, needs no other open.
     """
 
     def __init__(
@@ -86,10 +89,12 @@ class Publication:
         self.writer = RefreshWriter(
             number=claimed.run.claim, branch=run_branch(claimed.run.run_id, claimed.run.attempt)
         )
-        # Whether an attempt may have opened, be it by a commit whose answer was lost: then only close excludes later commits.
+        # Whether an attempt may have opened, be it by a commit whose answer was lost:
+        # then only close excludes later commits.
         self._opened, self._must_close = False, claimed.run.attempt > 1
         self._base: str | None = None
-        # The storage as decide or write read it, on which nothing was committed yet: the next swap begins with it.
+        # The storage as decide or write read it, on which nothing was committed yet:
+        # the next swap begins with it.
         self._known: StorageMetadata | None = None
         self._vector = SourceVector(sources=())
         self._scope: Scope = claimed.run.scope
@@ -115,7 +120,9 @@ class Publication:
         """Publish what the table is to show, as the next batch if the run publishes several."""
         self._opened, self._restarts = False, 0
         if lost := losses_of(self._run).too_many:
-            raise RunEnded(status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."})
+            raise RunEnded(
+                status=RunStatus.FAILED, changes={"error": f"Refresh of {self._identifier} {lost}."}
+            )
         if self._run.attempt > 1:
             yield from self._open()
         yield from self._decide()
@@ -128,7 +135,9 @@ class Publication:
                 self._opened, self._restarts = False, self._restarts + 1
 
     def close(self, end: RunEnded) -> Generator[str, None, RunEnded]:
-        """Make sure that no commit of this run can land any more, and return its end: that of a publish, if one has landed."""
+        """Make sure that no commit of this run can land any more, and return its end:
+        that of a publish, if one has landed.
+        """
         # A publish drops the branch, but for that of batches.
         if self._must_close and (end.status is not RunStatus.SUCCEEDED or self.batch is not None):
             try:
@@ -143,7 +152,7 @@ class Publication:
     def _run(self) -> RefreshRun:
         return self.claimed.run
 
-    # ------------------------------------------------------------------------------------------------------------- decide
+    # ------------------------------------------------------------------------------------------------- decide
 
     def _decide(self) -> Steps:
         yield "decide"
@@ -165,7 +174,12 @@ class Publication:
             doubted=self._table.doubt is not None,
         )
         self.maintenance, how = plan_change(
-            self._ledger.registry, self._engine.changes, self._table, metadata, base=decision.base, vector=self._vector
+            self._ledger.registry,
+            self._engine.changes,
+            self._table,
+            metadata,
+            base=decision.base,
+            vector=self._vector,
         )
         self._in_vain = None if decision.base is None else decision.base.in_vain
         self._reason = "; ".join(part for part in (decision.reason, how, late.told) if part is not None)
@@ -182,7 +196,9 @@ class Publication:
             raise RunEnded(status=RunStatus.CANCELED, changes={"reason": "cancelled by its requesters"})
 
     def _first_vector(self) -> SourceVector:
-        """Return what the query would read now; one that cannot be analysed, or reads this table, ends the run."""
+        """Return what the query would read now; one that cannot be analysed, or reads this table,
+        ends the run.
+        """
         try:
             vector = self._engine.sources.read_vector(self._query)
             refuse_closed_circle(self._ledger.registry, self._engine.sources, self._identifier, vector)
@@ -192,7 +208,7 @@ class Publication:
             changes = {**end.changes, "broken": is_of_query(error)}
             raise RunEnded(status=end.status, changes=changes) from error
 
-    # --------------------------------------------------------------------------------------------------------------- open
+    # --------------------------------------------------------------------------------------------------- open
 
     def _open(self) -> Steps:
         """Fence older claims and make this attempt's branch at main."""
@@ -216,9 +232,11 @@ class Publication:
             self.maintenance = replace(planned, base=metadata.main)
 
     def _has_rows_of(self, snapshot_id: str | None, metadata: StorageMetadata) -> bool:
-        return metadata.main == snapshot_id or only_compacted(self._engine.metadata.ancestors(metadata), snapshot_id)
+        return metadata.main == snapshot_id or only_compacted(
+            self._engine.metadata.ancestors(metadata), snapshot_id
+        )
 
-    # -------------------------------------------------------------------------------------------------------------- write
+    # -------------------------------------------------------------------------------------------------- write
 
     def _write(self) -> Generator[str, None, Staged]:
         yield "write"
@@ -236,7 +254,11 @@ class Publication:
         except SourcesChanged as error:
             if self._restarts >= MAX_RESTARTS:
                 raise
-            self._vector, self.maintenance, self._left = self._engine.sources.read_vector(self._query), None, None
+            self._vector, self.maintenance, self._left = (
+                self._engine.sources.read_vector(self._query),
+                None,
+                None,
+            )
             raise _Restart from error
 
     @contextmanager
@@ -251,7 +273,9 @@ class Publication:
             raise
 
     def _maintained(self) -> Staged | None:
-        """Write what changed; None if main has other rows than it is applied to, or if that fails or does not pay."""
+        """Write what changed; None if main has other rows than it is applied to,
+        or if that fails or does not pay.
+        """
         if self.maintenance is not None and self.maintenance.base == self._base:
             try:
                 return self._engine.writes.write(self._rows())
@@ -292,7 +316,9 @@ class Publication:
         )
 
     def _check_unpinned(self) -> bool:
-        """Where versions could not be pinned, check that they did not change; return whether the vector is certain."""
+        """Where versions could not be pinned, check that they did not change;
+        return whether the vector is certain.
+        """
         if not self._vector.unpinnable:
             return True
         after = self._engine.sources.read_vector(self._query)
@@ -302,7 +328,7 @@ class Publication:
         self._vector, self._left = after, None
         raise _Restart
 
-    # ------------------------------------------------------------------------------------------------------------ publish
+    # ------------------------------------------------------------------------------------------------ publish
 
     def _swap_main(self, staged: Staged) -> Steps:
         snapshot_id, held = staged.snapshot.snapshot_id, staged.held
@@ -317,13 +343,15 @@ class Publication:
                 raise EngineError(
                     f"Branch {branch} of {self._identifier} was changed by another writer; refresh it again."
                 )
-            # What a compaction has done since open is lost, and its rows are those of the base: it gives way to a refresh.
+            # What a compaction has done since open is lost, and its rows are those of the base:
+            # it gives way to a refresh.
             needs_base = not self._scope.whole or self.maintenance is not None
             if needs_base and not self._has_rows_of(self._base, metadata):
                 if self._restarts >= MAX_RESTARTS:
                     raise EngineError(
-                        f"{self._identifier} was changed by another writer during each of {MAX_RESTARTS + 1} tries "
-                        f"(now at snapshot {metadata.main}); stop the other writer and refresh again."
+                        f"{self._identifier} was changed by another writer during each "
+                        f"of {MAX_RESTARTS + 1} tries (now at snapshot {metadata.main}); "
+                        "stop the other writer and refresh again."
                     )
                 raise _Restart
             goes_on = self.batch is not None
@@ -333,7 +361,7 @@ class Publication:
         yield "published"
         raise RunEnded(status=RunStatus.SUCCEEDED, changes={"snapshot_id": snapshot_id})
 
-    # --------------------------------------------------------------------------------------------------------------- swap
+    # --------------------------------------------------------------------------------------------------- swap
 
     def _swap(self, step: str, change: Callable[[StorageMetadata], MetadataChange]) -> Steps:
         """Carry out a step of the fence, unless the run is published."""

@@ -1,4 +1,6 @@
-"""Refresh requests and runs as requesters see them: manual statements, the refresh endpoint, waiting and cancelling."""
+"""Refresh requests and runs as requesters see them: manual statements, the refresh endpoint,
+waiting and cancelling.
+"""
 
 from __future__ import annotations
 
@@ -60,8 +62,11 @@ class RefreshRequests:
             run = self._run_of(table, request, tx.now())
             return services.ledger.request_in(tx, table, run)
 
-        # The tick that makes up for missed ones can overtake its RESUME: skipped as suspended, it would be lost.
-        run = services.signal.until(partial(in_transaction, services.registry, accept), services.settings.intent_wait_s)
+        # The tick that makes up for missed ones can overtake its RESUME:
+        # skipped as suspended, it would be lost.
+        run = services.signal.until(
+            partial(in_transaction, services.registry, accept), services.settings.intent_wait_s
+        )
         if run is None:
             raise TableInitializing(
                 f"Materialized table {identifier} is being resumed; try again soon.", table=str(identifier)
@@ -86,7 +91,9 @@ class RefreshRequests:
         def work(tx: Transaction) -> RefreshRun:
             table = get_table(tx, identifier)
             refuse_initializing(table)
-            run = self._services.new_run(table, RunKind.MANUAL, tx.now(), scope=scope, requested_by=requested_by)
+            run = self._services.new_run(
+                table, RunKind.MANUAL, tx.now(), scope=scope, requested_by=requested_by
+            )
             return self._services.ledger.request_in(tx, table, replace(run, options=options))
 
         run = in_transaction(self._services.registry, work)
@@ -97,12 +104,14 @@ class RefreshRequests:
         if not request.is_periodic:
             if request.schedule_time:
                 raise RequestInvalid(
-                    f"scheduleTime goes with isPeriodic = true; a manual refresh of {table.identifier} takes its partition from "
-                    "staticPartitions, or the whole table."
+                    f"scheduleTime goes with isPeriodic = true; a manual refresh of {table.identifier} "
+                    "takes its partition from staticPartitions, or the whole table."
                 )
             spec = check_partition_spec(table.identifier, table.definition, request.static_partitions)
             scope = Scope.of([PartitionSpec.of(spec)]) if spec else WHOLE
-            run = self._services.new_run(table, RunKind.MANUAL, now, scope=scope, requested_by=request.requested_by)
+            run = self._services.new_run(
+                table, RunKind.MANUAL, now, scope=scope, requested_by=request.requested_by
+            )
             return replace(
                 run,
                 options=_options_of(table, request),
@@ -112,12 +121,13 @@ class RefreshRequests:
             )
         if request.static_partitions:
             raise RequestInvalid(
-                f"staticPartitions go with isPeriodic = false; a periodic refresh of {table.identifier} takes its "
-                "partitions from scheduleTime."
+                "staticPartitions go with isPeriodic = false; "
+                f"a periodic refresh of {table.identifier} takes its partitions from scheduleTime."
             )
         if not request.schedule_time:
             raise RequestInvalid(
-                f"scheduleTime is missing: a periodic refresh of {table.identifier} needs it as 'yyyy-MM-dd HH:mm:ss'."
+                f"scheduleTime is missing: a periodic refresh of {table.identifier} needs it as "
+                "'yyyy-MM-dd HH:mm:ss'."
             )
         point = parse_schedule_time(request.schedule_time, table.definition.zone)
         kind = RunKind.MANUAL if request.force else RunKind.PERIODIC
@@ -184,8 +194,8 @@ class RefreshRequests:
 
         if not self._services.signal.wait(lambda: in_transaction(self.registry, ended), timeout_s):
             raise TableBusy(
-                f"Materialized table {job.table} is SUSPENDED, and its last batch goes on; once SHOW REFRESHES FOR {job.table} "
-                "has its end, it has the snapshot too.",
+                f"Materialized table {job.table} is SUSPENDED, and its last batch goes on; "
+                f"once SHOW REFRESHES FOR {job.table} has its end, it has the snapshot too.",
                 table=str(job.table),
             )
         return str(self._services.engine.metadata.load(job.table).main)
@@ -201,26 +211,31 @@ class RefreshRequests:
 
 
 def identifier_of(text: str) -> TableIdentifier:
-    """Return the identifier in a refresh path: catalog.database.table, quoted or plain; raises RequestInvalid."""
+    """Return the identifier in a refresh path: catalog.database.table, quoted or plain;
+    raises RequestInvalid.
+    """
     try:
         parts = parse_name(text)
     except SqlSyntaxError as cause:
         raise RequestInvalid(f"'{text}' is not a table name: {cause}") from cause
     if len(parts) < 3:
         raise RequestInvalid(
-            f"'{text}' is not a full name; the refresh path needs catalog.database.table, such as lake.sales.daily."
+            f"'{text}' is not a full name; the refresh path needs catalog.database.table, "
+            "such as lake.sales.daily."
         )
     return qualify(parts, parts[0], parts[1:-1])
 
 
 def _addressee(tx: Transaction, identifier: TableIdentifier, request: RefreshRequest) -> MaterializedTable:
     if request.table_id and tx.tables.named(identifier) is None:
-        raise TableGone(f"Materialized table {identifier} ({request.table_id}) was dropped.", table=str(identifier))
+        raise TableGone(
+            f"Materialized table {identifier} ({request.table_id}) was dropped.", table=str(identifier)
+        )
     table = get_table(tx, identifier)
     if request.table_id and request.table_id != table.table_id:
         raise TableGone(
-            f"{table.identifier} was dropped and created again: it is {table.table_id} now, the request means "
-            f"{request.table_id}.",
+            f"{table.identifier} was dropped and created again: it is {table.table_id} now, "
+            f"the request means {request.table_id}.",
             table=str(table.identifier),
         )
     refuse_initializing(table)
@@ -232,13 +247,16 @@ def refuse_initializing(table: MaterializedTable) -> None:
     """Raise TableInitializing while CREATE is under way."""
     if table.status is RefreshStatus.INITIALIZING:
         raise TableInitializing(
-            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; try again soon.",
+            f"Materialized table {table.identifier} is being created since {table.created_at:%H:%M:%S}; "
+            "try again soon.",
             table=str(table.identifier),
         )
 
 
 def _options_of(table: MaterializedTable, request: RefreshRequest) -> dict[str, str]:
-    """Return what a request's options and settings add to those of the table; raises RequestInvalid for one it does not take."""
+    """Return what a request's options and settings add to those of the table;
+    raises RequestInvalid for one it does not take.
+    """
     given = request.dynamic_options
     # A workflow also sends the table's own, which were checked when they were set.
     added = {key: value for key, value in given.items() if table.dynamic_options.get(key) != value}

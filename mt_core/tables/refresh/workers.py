@@ -1,5 +1,5 @@
-"""Worker threads: they claim runs of the ledger, carry them out, renew their leases and those of commands, and recover the runs of
-lost processes."""
+"""Worker threads: they claim runs of the ledger, carry them out, renew their leases and those of commands,
+and recover the runs of lost processes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ def unwatched(_claimed: Claimed, _step: str) -> None:
 
 
 class Workers:
-    """`count` threads for runs and one for leases. `watch` is called with the name of every step before it happens."""
+    """`count` threads for runs and one for leases.
+
+    `watch` is called with the name of every step before it happens.
+    """
 
     def __init__(self, services: TableServices, *, count: int, watch: Watch | None = None) -> None:
         self._ledger, self._engine, self._signal = services.ledger, services.engine, services.signal
@@ -40,7 +43,10 @@ class Workers:
             BackgroundLoop(f"refresh-{number}", self._work, clock=services.clock) for number in range(count)
         ]
         self._renewal = BackgroundLoop(
-            "refresh-leases", self._renew, clock=services.clock, every=services.settings.lease / RENEWALS_PER_LEASE
+            "refresh-leases",
+            self._renew,
+            clock=services.clock,
+            every=services.settings.lease / RENEWALS_PER_LEASE,
         )
 
     def start(self) -> None:
@@ -54,7 +60,8 @@ class Workers:
         self._signal.set()
 
     def stop(self, timeout_s: float) -> None:
-        """Take no new run, let running ones finish for *timeout_s*; the next start recovers those that did not.
+        """Take no new run, let running ones finish for *timeout_s*;
+        the next start recovers those that did not.
 
         Harmless when they were never started. Leases are renewed until the last run has ended.
         """
@@ -100,7 +107,9 @@ class Workers:
                 self._at_work.gives_up(_RUNS)
 
     def _end(self, claimed: Claimed) -> None:
-        """Let those go on that wait for the end of a run; harmless when called twice, and once another thread has claimed it."""
+        """Let those go on that wait for the end of a run; harmless when called twice,
+        and once another thread has claimed it.
+        """
         if self._active.get(claimed.run.run_id) is claimed:
             del self._active[claimed.run.run_id]
             self._at_work.end(claimed.run.run_id)
@@ -108,7 +117,9 @@ class Workers:
 
     def _work(self) -> None:
         """Carry out one run, or wait for one: until the ledger changes, or the workers stop."""
-        self._signal.wait(lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S)
+        self._signal.wait(
+            lambda: any(loop.ending.is_set() for loop in self._workers) or self.run_next(), _IDLE_S
+        )
 
     def _renew(self) -> None:
         self._intents.renew()

@@ -13,8 +13,8 @@ _ONLY_ADD = frozenset({Way.NOTHING, Way.APPEND})
 def written_rows(snapshot: Snapshot) -> dict[str, Any]:
     """Return how a run got its rows, how many it wrote, and what it read for that, as its snapshot tells it.
 
-    A strategy that writes rows again cannot know which of them have other values now, and one that deletes keys unseen not how
-    many rows had them.
+    A strategy that writes rows again cannot know which of them have other values now,
+    and one that deletes keys unseen not how many rows had them.
     """
     # A recomputation that did not read certain versions leaves its name out of the snapshot.
     way = Way(snapshot.strategy or Way.RECOMPUTE)

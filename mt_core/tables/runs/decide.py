@@ -1,7 +1,7 @@
 """The decision what a refresh must do, and why: pure, from main's history and the versions of the sources.
 
-A scope is left out only if nothing can have changed: the nearest ancestor of main which wrote it is ours, carries the current
-source vector and the current fingerprint, and no other writer has committed since.
+A scope is left out only if nothing can have changed: the nearest ancestor of main which wrote it is ours,
+carries the current source vector and the current fingerprint, and no other writer has committed since.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _Why = str | tuple[str, ...]
 class Decision:
     """What has to be refreshed (`scope` None: nothing), and the reason as users read it.
 
-    `base` is the snapshot whose rows the whole table has, if only sources changed since: what changed can be applied to them.
+    `base` is the snapshot whose rows the whole table has, if only sources changed since:
+    what changed can be applied to them.
     """
 
     scope: Scope | None
@@ -47,7 +48,8 @@ def decide(
     history: Iterable[Snapshot],
     doubted: bool = False,
 ) -> Decision:
-    """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors, newest first, read lazily.
+    """Return the part of *scope* that has to be refreshed; *history* is main and its ancestors,
+    newest first, read lazily.
 
     All of it has to be if it was *asked* for in any case, as the text says.
 
@@ -65,7 +67,9 @@ def decide(
         if not why:
             return Decision(scope=None, reason="sources unchanged")
         return Decision(scope=WHOLE, reason=_text([why]), base=walk.base(fingerprint))
-    changed = {spec: why for spec in sorted(scope.specs) if (why := walk.why_changed(spec, vector, fingerprint))}
+    changed = {
+        spec: why for spec in sorted(scope.specs) if (why := walk.why_changed(spec, vector, fingerprint))
+    }
     if not changed:
         return Decision(scope=None, reason="sources unchanged")
     text, unchanged = _text(changed.values()), len(scope.specs) - len(changed)
@@ -89,7 +93,9 @@ class _Walk:
             yield snapshot
 
     def why_changed(self, spec: PartitionSpec | None, vector: SourceVector, fingerprint: str) -> _Why | None:
-        """Return why *spec* (None: the whole table) has to be refreshed; None or no sources if it is unchanged."""
+        """Return why *spec* (None: the whole table) has to be refreshed;
+        None or no sources if it is unchanged.
+        """
         for snapshot in self._snapshots():
             if not snapshot.tells:
                 continue
@@ -106,7 +112,9 @@ class _Walk:
         return "its last refresh is no longer in the table's history"
 
     def base(self, fingerprint: str) -> Snapshot | None:
-        """Return the newest snapshot that changed rows, if a run of this definition wrote all of it at certain versions."""
+        """Return the newest snapshot that changed rows, if a run of this definition wrote all
+        of it at certain versions.
+        """
         newest = next((snapshot for snapshot in self._snapshots() if snapshot.tells), None)
         if newest is None or newest.scope is None or not newest.scope.whole or not newest.pinned:
             return None
@@ -114,7 +122,9 @@ class _Walk:
 
 
 def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
-    """Return whether the newest of *history*, newest first, has the rows of snapshot *since*: only compactions came after it."""
+    """Return whether the newest of *history*, newest first, has the rows of snapshot *since*:
+    only compactions came after it.
+    """
     for snapshot in history:
         if snapshot.snapshot_id == since or not snapshot.replace:
             return snapshot.snapshot_id == since
@@ -122,7 +132,9 @@ def only_compacted(history: Iterable[Snapshot], since: str | None) -> bool:
 
 
 def all_computed(history: Iterable[Snapshot]) -> bool:
-    """Return whether no row of main, whose *history* is given newest first, is the result of a change that a run applied."""
+    """Return whether no row of main, whose *history* is given newest first, is the result of a change
+    that a run applied.
+    """
     for snapshot in history:
         if snapshot.tells and snapshot.strategy not in (None, Way.RECOMPUTE):
             return False
@@ -138,7 +150,9 @@ def has_same(then: SourceVector, now: SourceVector) -> bool:
 
 def _changed(then: Iterable[Mapping[str, Any]], now: Iterable[Mapping[str, Any]]) -> list[str]:
     before, after = ({source["name"]: source for source in sources} for sources in (then, now))
-    return sorted(name for name in before.keys() | after.keys() if not _is_same(before.get(name), after.get(name)))
+    return sorted(
+        name for name in before.keys() | after.keys() if not _is_same(before.get(name), after.get(name))
+    )
 
 
 def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _Why:
@@ -148,20 +162,27 @@ def _difference(snapshot: Snapshot, vector: SourceVector, fingerprint: str) -> _
 
 
 def _text(reasons: Collection[_Why]) -> str:
-    """Return why partitions are refreshed in one text, which says of their sources together how many changed."""
+    """Return why partitions are refreshed in one text, which says of their sources together
+    how many changed.
+    """
     texts = {reason for reason in reasons if isinstance(reason, str)}
     sources = sorted({source for reason in reasons if not isinstance(reason, str) for source in reason})
     if sources:
         more = len(sources) - 1
-        texts.add(f"{sources[0]} and {more} more {plural(more, 'source')} changed" if more else f"{sources[0]} changed")
+        texts.add(
+            f"{sources[0]} and {more} more {plural(more, 'source')} changed"
+            if more
+            else f"{sources[0]} changed"
+        )
     return "; ".join(sorted(texts))
 
 
 def _is_same(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> bool:
     """Return whether two entries of a source have the same rows, as far as their versions tell.
 
-    The snapshot that pins them and the time of its commit do not tell versions apart, nor do columns that the query does not read;
-    of those that it reads nothing is known where an earlier release wrote one of the entries.
+    The snapshot that pins them and the time of its commit do not tell versions apart, nor do columns
+    that the query does not read; of those that it reads nothing is known where an earlier release
+    wrote one of the entries.
     """
     both = [entry for entry in (then, now) if entry is not None and entry["version"] is not None]
     known = all(COLUMNS in entry["version"] for entry in both if "uuid" in entry["version"])
@@ -172,4 +193,7 @@ def _is_same(then: Mapping[str, Any] | None, now: Mapping[str, Any] | None) -> b
 def _without(source: Mapping[str, Any] | None, left_out: Collection[str]) -> Any:
     if source is None or source["version"] is None:
         return source
-    return {**source, "version": {key: value for key, value in source["version"].items() if key not in left_out}}
+    return {
+        **source,
+        "version": {key: value for key, value in source["version"].items() if key not in left_out},
+    }

@@ -1,11 +1,11 @@
 """Which grid points a table still has to cover, and the partitions they stand for: pure.
 
 Every grid point since CREATE is due until a run that covers it is SUCCEEDED or SKIPPED. `covered_until` is a
-watermark: nothing up to it is due. Covered points after it are kept as spans, which end where a point is due: the cost
-of finding due points grows with the gaps, not with the age of the oldest one.
+watermark: nothing up to it is due. Covered points after it are kept as spans, which end where a point is due:
+the cost of finding due points grows with the gaps, not with the age of the oldest one.
 
-No point that is still to come is covered: no run can have read what the sources will have at its time. So once a clock that was
-ahead is put back, the points that come again are due again.
+No point that is still to come is covered: no run can have read what the sources will have at its time.
+So once a clock that was ahead is put back, the points that come again are due again.
 """
 
 from __future__ import annotations
@@ -28,7 +28,9 @@ _TICK = timedelta(microseconds=1)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The points one run takes, due ones newest first, and the next point, which is left for a further run (None: nothing is)."""
+    """The points one run takes, due ones newest first, and the next point, which is left
+    for a further run (None: nothing is).
+    """
 
     points: tuple[datetime, ...]
     rest: datetime | None = None
@@ -41,21 +43,29 @@ def scope_of(table: MaterializedTable, points: Iterable[datetime]) -> Scope:
         return WHOLE
     definition = table.definition
     return Scope.of(
-        spec for point in points for spec in partitions_of(point, definition.cadence, definition.zone, formatters)
+        spec
+        for point in points
+        for spec in partitions_of(point, definition.cadence, definition.zone, formatters)
     )
 
 
 def due_share(
     table: MaterializedTable, until: datetime, *, max_partitions: int, without: Collection[datetime] = ()
 ) -> Share:
-    """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions, and none of *without*."""
-    return share_of(table, (point for point in _downwards(table, until) if point not in without), max_partitions)
+    """Return the newest due points up to *until*, as many as fit into *max_partitions* partitions,
+    and none of *without*.
+    """
+    return share_of(
+        table, (point for point in _downwards(table, until) if point not in without), max_partitions
+    )
 
 
 def share_of(
     table: MaterializedTable, points: Iterable[datetime], max_partitions: int, max_points: int = MAX_POINTS
 ) -> Share:
-    """Return the first of *points* that fit into so many partitions; one that stands for more, by a cron, fits alone."""
+    """Return the first of *points* that fit into so many partitions; one that stands for more,
+    by a cron, fits alone.
+    """
     taken: list[datetime] = []
     partitions: set[PartitionSpec] = set()
     for point in points:
@@ -91,7 +101,9 @@ def is_due(table: MaterializedTable, point: datetime) -> bool:
 
 
 def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedTable:
-    """Return the table with *points* covered, and `covered_until` moved over every point that is covered without a gap."""
+    """Return the table with *points* covered, and `covered_until` moved over every point that is covered
+    without a gap.
+    """
     grid, mark = _grid(table), table.covered_until
     on_grid = ((point, point) for point in points if grid.at_or_before(point) == point)
     spans = _joined(grid, (span for span in (*(table.covered or ()), *on_grid) if span[1] > mark))
@@ -102,14 +114,20 @@ def cover(table: MaterializedTable, points: Iterable[datetime]) -> MaterializedT
 
 
 def covered_by(table: MaterializedTable, covering: Iterable[RefreshRun]) -> MaterializedTable:
-    """Return a table of an earlier release, which stored no spans, with those of the runs *covering* that are done."""
+    """Return a table of an earlier release, which stored no spans, with those of the runs *covering*
+    that are done.
+    """
     return cover(replace(table, covered=()), (point for run in covering for point in run.points))
 
 
 def without_to_come(table: MaterializedTable, now: datetime) -> MaterializedTable:
-    """Return *table* as if it had been created by *now*, with no point that is to come covered, or failing."""
+    """Return *table* as if it had been created by *now*, with no point that is to come covered,
+    or failing.
+    """
     latest = now + CLOCK_SKEW
-    spans = table.covered and tuple((first, min(last, latest)) for first, last in table.covered if has_come(first, now))
+    spans = table.covered and tuple(
+        (first, min(last, latest)) for first, last in table.covered if has_come(first, now)
+    )
     after = replace(
         table,
         created_at=min(table.created_at, latest),

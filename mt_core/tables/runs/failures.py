@@ -1,4 +1,5 @@
-"""Failures in a row: the schedule times of a table that failed by its query one after the other, until one succeeds. Pure.
+"""Failures in a row: the schedule times of a table that failed by its query one after the other,
+until one succeeds. Pure.
 
 Of a CONTINUOUS table these are runs, which end at a batch that fails.
 """
@@ -17,8 +18,8 @@ _COUNTED = frozenset({RunKind.PERIODIC, RunKind.CONTINUOUS})
 def count_failures(settings: ManagerSettings, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
     """Return *table* after the end of *run* with its last failures in a row.
 
-    A schedule time counts once, however often it is tried; a run of several counts as the latest of them, since each of the
-    others is tried alone. What was lost or away neither counts nor ends the row.
+    A schedule time counts once, however often it is tried; a run of several counts as the latest of them,
+    since each of the others is tried alone. What was lost or away neither counts nor ends the row.
     """
     before = () if run.status in DONE or run.recent else table.failed_times
     most = settings.suspend_after
@@ -29,7 +30,9 @@ def count_failures(settings: ManagerSettings, table: MaterializedTable, run: Ref
 
 
 def why_suspend(settings: ManagerSettings, table: MaterializedTable) -> str | None:
-    """Return what failed as often in a row as it may, in words; None if *table* goes on, or is suspended already."""
+    """Return what failed as often in a row as it may, in words; None if *table* goes on,
+    or is suspended already.
+    """
     most = settings.suspend_after
     if not most or len(table.failed_times) < most or table.status is not RefreshStatus.ACTIVATED:
         return None

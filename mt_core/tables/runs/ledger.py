@@ -1,7 +1,8 @@
 """The run ledger: requests, claims, ends, cancels and recovery, each one transaction of the registry.
 
-The rules are those of the protocol (docs/decisions/0003-refresh-protocol.md): every write is guarded by run id, attempt, claim
-number and RUNNING; a request attaches to the run of its key, is coalesced into a run that is not claimed yet, or is queued.
+The rules are those of the protocol (docs/decisions/0003-refresh-protocol.md): every write is guarded by run
+id, attempt, claim number and RUNNING; a request attaches to the run of its key, is coalesced into a run that
+is not claimed yet, or is queued.
 """
 
 from __future__ import annotations
@@ -45,18 +46,20 @@ class Claimed:
 class Ledger:
     """Reads and writes runs. Thread-safe: it keeps nothing itself."""
 
-    def __init__(self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str], clock: Clock) -> None:
+    def __init__(
+        self, registry: Registry, settings: ManagerSettings, new_id: Callable[[], str], clock: Clock
+    ) -> None:
         self.registry, self._clock = registry, clock
         self.max_partitions = settings.max_partitions
         self._settings = settings
         self._new_id = new_id
         self._periodic = PeriodicRuns(max_partitions=settings.max_partitions, new_id=new_id)
 
-    # ------------------------------------------------------------------------------------------------------ requests
+    # ----------------------------------------------------------------------------------------------- requests
 
     def request_in(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Attach *run* to the one with its key, skip, coalesce or queue it, in a transaction that holds *table*; return
-        what was recorded."""
+        """Attach *run* to the one with its key, skip, coalesce or queue it, in a transaction
+        that holds *table*; return what was recorded."""
         if run.request_key:
             run, earlier = self._answered(tx, table, run)
             if earlier is not None:
@@ -90,16 +93,21 @@ class Ledger:
     def _answered(
         self, tx: Transaction, table: MaterializedTable, run: RefreshRun
     ) -> tuple[RefreshRun, RefreshRun | None]:
-        """Return *run* as its key leaves it, and the earlier run with the key if that one is the answer to the request."""
+        """Return *run* as its key leaves it, and the earlier run with the key if that one is the answer
+        to the request.
+        """
         # What was requested stays the same while the run grows by what it is coalesced with.
-        run = replace(run, request=f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}")
+        run = replace(
+            run, request=f"{run.kind} {run.schedule_time.isoformat() if run.schedule_time else run.scope}"
+        )
         earlier = tx.runs.with_key(run.table_id, run.request_key or "")
         if earlier is None:
             return run, None
         if earlier.request not in (None, run.request):
             raise RequestKeyReused(
-                f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: it was sent with "
-                f"{earlier.request}, now it is sent with {run.request}; send another key with another request."
+                f"Idempotency-Key '{run.request_key}' belongs to another refresh of {table.identifier}: "
+                f"it was sent with {earlier.request}, now it is sent with {run.request}; "
+                "send another key with another request."
             )
         status = _shown(tx, earlier).status
         ends = earlier.cancel_requested and status not in TERMINAL
@@ -111,9 +119,12 @@ class Ledger:
             attached = replace(earlier, request_attempt=attempt)
             tx.runs.replace(attached, expected=earlier)
             return run, attached
-        retry = replace(run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope)
+        retry = replace(
+            run, retry_of=earlier.run_id, scope=earlier.scope if run.kind is RunKind.MANUAL else run.scope
+        )
         if earlier.status not in _SET_ASIDE:
-            # Covered by a run that failed, or about to end because it was cancelled: the new run needs its key.
+            # Covered by a run that failed, or about to end because it was cancelled:
+            # the new run needs its key.
             tx.runs.replace(replace(earlier, request_key=None), expected=earlier)
         return retry, None
 
@@ -122,24 +133,35 @@ class Ledger:
             return run
         for host in tx.runs.queued(run.table_id):
             fits = (
-                host.claim == 0 and host.kind is run.kind and not host.solo and dict(host.options) == dict(run.options)
+                host.claim == 0
+                and host.kind is run.kind
+                and not host.solo
+                and dict(host.options) == dict(run.options)
             )
             if fits and not host.cancel_requested:
                 points = tuple(sorted({*host.points, *run.points}, reverse=True))
                 times = [time for time in (host.schedule_time, run.schedule_time) if time is not None]
                 wider = replace(
-                    host, points=points, scope=host.scope.union(run.scope), schedule_time=max(times, default=None)
+                    host,
+                    points=points,
+                    scope=host.scope.union(run.scope),
+                    schedule_time=max(times, default=None),
                 )
                 tx.runs.replace(wider, expected=host)
-                return run.advance(RunStatus.COALESCED, covered_by=host.run_id, points=(), finished_at=tx.now())
+                return run.advance(
+                    RunStatus.COALESCED, covered_by=host.run_id, points=(), finished_at=tx.now()
+                )
         return run
 
-    # ---------------------------------------------------------------------------------------------------------- claim
+    # -------------------------------------------------------------------------------------------------- claim
 
     def claim(self, may_begin: Callable[[RefreshRun], bool] = lambda _run: True) -> Claimed | None:
-        """Claim the oldest run that can run now; None if there is none. Those that have to wait for others are marked so.
+        """Claim the oldest run that can run now; None if there is none.
 
-        *may_begin* is asked for each run before it is claimed; the first that may not begin yet keeps those after it waiting.
+        Those that have to wait for others are marked so.
+
+        *may_begin* is asked for each run before it is claimed;
+        the first that may not begin yet keeps those after it waiting.
         """
         while True:
             claimed, goes_on = self._claim_next(may_begin)
@@ -147,8 +169,12 @@ class Ledger:
                 return claimed
 
     @transactional
-    def _claim_next(self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]) -> tuple[Claimed | None, bool]:
-        """Return what was claimed, and whether to try again: a transaction marks some runs at most, as others wait for its end."""
+    def _claim_next(
+        self, tx: Transaction, may_begin: Callable[[RefreshRun], bool]
+    ) -> tuple[Claimed | None, bool]:
+        """Return what was claimed, and whether to try again: a transaction marks some runs at most,
+        as others wait for its end.
+        """
         if self._is_replaced(tx):
             return None, False
         upstream = Upstream(tx=tx, settings=self._settings)
@@ -167,7 +193,9 @@ class Ledger:
 
     @transactional
     def begin_stretch(self, tx: Transaction, table_id: str) -> Claimed | None:
-        """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it, or it is not kept."""
+        """Claim a CONTINUOUS table for a stretch of batches; None while anything else is open on it,
+        or it is not kept.
+        """
         table = tx.tables.get(table_id)
         if (
             table is None
@@ -189,7 +217,8 @@ class Ledger:
 
     @transactional
     def note_batch(self, tx: Transaction, claimed: Claimed, changes: Mapping[str, Any]) -> str | None:
-        """Record *changes* on the stretch that *claimed* holds, as `note` does; return why it has to end now, "" if it may go on.
+        """Record *changes* on the stretch that *claimed* holds, as `note` does;
+        return why it has to end now, "" if it may go on.
 
         None: it is not held any more.
         """
@@ -228,7 +257,7 @@ class Ledger:
         tx.runs.replace(claimed, expected=run)
         return Claimed(run=claimed, table=table, ends_by=self._clock.elapsed() + timeout if timeout else None)
 
-    # ------------------------------------------------------------------------------------------------------------ holding
+    # ------------------------------------------------------------------------------------------------ holding
 
     @transactional
     def held(self, tx: Transaction, claimed: Claimed) -> RefreshRun | None:
@@ -260,11 +289,14 @@ class Ledger:
         """Whether every requester of the run has cancelled."""
         return _withdrawn(tx, run_id)
 
-    # --------------------------------------------------------------------------------------------------------------- end
+    # ---------------------------------------------------------------------------------------------------- end
 
     @transactional
     def end(self, tx: Transaction, claimed: Claimed, status: RunStatus, changes: Mapping[str, Any]) -> bool:
-        """End a held run, and do what follows: watermark, rebuild, single retries. False if it is not held."""
+        """End a held run, and do what follows: watermark, rebuild, single retries.
+
+        False if it is not held.
+        """
         run = _held(tx, claimed)
         if run is None:
             return False
@@ -298,9 +330,11 @@ class Ledger:
 
     @transactional
     def recover(self, tx: Transaction) -> int:
-        """Return the runs of processes that were lost to the queue, and end waits without a cause; return how many.
+        """Return the runs of processes that were lost to the queue, and end waits without a cause;
+        return how many.
 
-        A gateway that could not renew its own lease for a moment is not lost: it keeps its runs for as long as their leases last.
+        A gateway that could not renew its own lease for a moment is not lost:
+        it keeps its runs for as long as their leases last.
         """
         ours, now = self._settings.owner, tx.now()
         for run in tx.runs.newest(statuses=[RunStatus.RUNNING], kinds=frozenset(RunKind)):
@@ -308,17 +342,20 @@ class Ledger:
                 # The clock was put back.
                 tx.runs.replace(replace(run, lease_until=now + self._settings.lease), expected=run)
         lost = [
-            run for run in tx.runs.expired() if run.owner != ours or run.lease_until is None or run.lease_until < now
+            run
+            for run in tx.runs.expired()
+            if run.owner != ours or run.lease_until is None or run.lease_until < now
         ]
         for run in lost:
             _give_back(tx, run, "its process was lost")
         return len(lost) + wake_put_back(tx) + wake_needless(tx)
 
-    # ------------------------------------------------------------------------------------------------------------- cancel
+    # ------------------------------------------------------------------------------------------------- cancel
 
     @transactional
     def cancel(self, tx: Transaction, run_id: str, attempt: int | None = None) -> RefreshRun:
-        """Withdraw one requester; return the run that does its work, which ends when it has no requester left.
+        """Withdraw one requester; return the run that does its work, which ends when it has
+        no requester left.
 
         Nothing changes if the requester, by its own count, has made a later attempt than *attempt* since.
         """
@@ -331,23 +368,29 @@ class Ledger:
             tx.runs.replace(replace(run, cancel_requested=True), expected=run)
         host = _host_of(tx, run)
         if host.status is RunStatus.QUEUED and host.claim == 0 and _withdrawn(tx, host.run_id):
-            ended = host.advance(RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters")
+            ended = host.advance(
+                RunStatus.CANCELED, finished_at=tx.now(), reason="cancelled by its requesters"
+            )
             tx.runs.replace(ended, expected=host)
             wake(tx, host.table_id)
             return ended
         return host
 
-    # --------------------------------------------------------------------------------------------------------------- read
+    # --------------------------------------------------------------------------------------------------- read
 
     @transactional
     def shown(self, tx: Transaction, run_id: str) -> RefreshRun | None:
-        """Return a run as its requester sees it: a COALESCED one with the outcome of the run that covers it."""
+        """Return a run as its requester sees it: a COALESCED one with the outcome of the run
+        that covers it.
+        """
         run = tx.runs.get(run_id)
         return _shown(tx, run) if run else None
 
     @transactional
     def uncovered(self, tx: Transaction, table: MaterializedTable, until: datetime) -> list[datetime]:
-        """Return the latest schedule times since CREATE, up to *until*, that no run has covered, as far as the ledger goes back."""
+        """Return the latest schedule times since CREATE, up to *until*, that no run has covered,
+        as far as the ledger goes back.
+        """
         history = self._settings.refresh_history
         since = max(table.created_at, tx.now() - history) if history else table.created_at
         covered = {point for run in tx.runs.covering(table.table_id, since) for point in run.points}
@@ -355,7 +398,9 @@ class Ledger:
 
 
 def _with_doubted(table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
-    """Return *table* with the partitions in doubt as they are after *run*, which may not have looked for them."""
+    """Return *table* with the partitions in doubt as they are after *run*,
+    which may not have looked for them.
+    """
     doubted = run.doubted if run.doubted is not None else table.doubted or NOT_DOUBTED
     if run.status is RunStatus.SUCCEEDED:
         doubted = doubted.without(run.scope)
@@ -419,7 +464,9 @@ def why_no_batch(table: MaterializedTable) -> str:
 
 
 def _give_back(tx: Transaction, run: RefreshRun, reason: str) -> None:
-    """Return a run to the queue; a stretch ends, since what it has not published yet is the work of the next one."""
+    """Return a run to the queue; a stretch ends, since what it has not published yet is the work
+    of the next one.
+    """
     if run.kind is RunKind.CONTINUOUS:
         tx.runs.replace(run.advance(RunStatus.CANCELED, finished_at=tx.now(), reason=reason), expected=run)
         return

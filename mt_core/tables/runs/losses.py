@@ -1,6 +1,7 @@
 """Losses: how often in a row a refresh has lost its process, and what follows from that. Pure.
 
-What a loss shows about one of several refreshes depends on what else was at work (docs/decisions/0003-refresh-protocol.md).
+What a loss shows about one of several refreshes depends on what else was at work
+(docs/decisions/0003-refresh-protocol.md).
 """
 
 from __future__ import annotations
@@ -10,14 +11,17 @@ from typing import assert_never
 
 from mt_core.model.run import Loss, RefreshRun
 
-# How many attempts may be lost in a process that no other work shared, before the refresh fails; how many shared ones, before it
-# is repeated beside no other; and how many of both kinds, before it fails whatever else there was.
+# How many attempts may be lost in a process that no other work shared, before the refresh fails;
+# how many shared ones, before it is repeated beside no other; and how many of both kinds, before it fails
+# whatever else there was.
 MAX_ATTEMPTS, ALONE_AFTER, MAX_LOSSES = 3, 2, 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Losses:
-    """How many attempts in a row lost a process that was theirs alone, and how many one that other work shared."""
+    """How many attempts in a row lost a process that was theirs alone, and how many one
+    that other work shared.
+    """
 
     alone: int = 0
     shared: int = 0
@@ -36,7 +40,9 @@ class Losses:
 
     @property
     def must_be_alone(self) -> bool:
-        """Whether so many were shared that the next attempt has to show whether this refresh is the cause, or it is known to be."""
+        """Whether so many were shared that the next attempt has to show whether this refresh is the cause,
+        or it is known to be.
+        """
         return self.shared >= ALONE_AFTER or self.is_cause
 
     @property
@@ -51,7 +57,8 @@ class Losses:
             return f"lost its process {self.alone} times"
         if (both := self.alone + self.shared) >= MAX_LOSSES:
             return (
-                f"lost its process {both} times, {self.shared} of them beside other work, any of which can be the cause"
+                f"lost its process {both} times, {self.shared} of them beside other work, "
+                "any of which can be the cause"
             )
         return ""
 

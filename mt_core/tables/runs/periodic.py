@@ -1,9 +1,10 @@
 """Periodic runs: the schedule times that a claim adds to them, and what follows when they end.
 
-When a run of several schedule times fails, that says nothing about each of them. One run for each follows, one after the other
-and behind all other work, until three in a row have failed alike: then the source is broken, not a partition. A point that
-failed alone is left out of the runs of others and retried behind each success, so that it delays no other and is refreshed once
-its cause is removed. No run follows one whose query is broken: each would fail alike, and all its schedule times stay due.
+When a run of several schedule times fails, that says nothing about each of them. One run for each follows,
+one after the other and behind all other work, until three in a row have failed alike: then the source is
+broken, not a partition. A point that failed alone is left out of the runs of others and retried behind each
+success, so that it delays no other and is refreshed once its cause is removed. No run follows one whose query
+is broken: each would fail alike, and all its schedule times stay due.
 """
 
 from __future__ import annotations
@@ -41,10 +42,12 @@ class PeriodicRuns:
     max_partitions: int
     new_id: Callable[[], str]
 
-    # ---------------------------------------------------------------------------------------------------------- claim
+    # -------------------------------------------------------------------------------------------------- claim
 
     def widened(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run* with all that is due when it is claimed; what does not fit into it is queued as a further run."""
+        """Return *run* with all that is due when it is claimed; what does not fit into it is queued
+        as a further run.
+        """
         if run.kind is not RunKind.PERIODIC:
             return run
         # A point that is to come was requested before the clock was put back.
@@ -65,7 +68,7 @@ class PeriodicRuns:
         scope = WHOLE if run.scope.whole else run.scope.union(scope_of(table, share.points))
         return replace(run, points=tuple(sorted({*run.points, *share.points}, reverse=True)), scope=scope)
 
-    # ------------------------------------------------------------------------------------------------------------ end
+    # ---------------------------------------------------------------------------------------------------- end
 
     def ended(self, tx: Transaction, table: MaterializedTable, run: RefreshRun) -> MaterializedTable:
         """Queue what has to follow the end of *run*, and return the table as it leaves it."""
@@ -90,9 +93,17 @@ class PeriodicRuns:
         return table
 
     def _queue_next(
-        self, tx: Transaction, table: MaterializedTable, run: RefreshRun, points: Sequence[datetime], *, alike: int
+        self,
+        tx: Transaction,
+        table: MaterializedTable,
+        run: RefreshRun,
+        points: Sequence[datetime],
+        *,
+        alike: int,
     ) -> None:
-        """Queue a refresh of the first of *points* that is due, with the others to follow; or let them follow one that waits."""
+        """Queue a refresh of the first of *points* that is due, with the others to follow;
+        or let them follow one that waits.
+        """
         due = [point for point in points if is_due(table, point)]
         waiting = next((each for each in tx.runs.queued(table.table_id) if each.solo), None)
         if waiting is not None:
@@ -112,7 +123,12 @@ class PeriodicRuns:
             tx.runs.insert(replace(retry, solo=True, retry_of=run.run_id))
 
     def _run(
-        self, table: MaterializedTable, points: Sequence[datetime], now: datetime, *, options: Mapping[str, str]
+        self,
+        table: MaterializedTable,
+        points: Sequence[datetime],
+        now: datetime,
+        *,
+        options: Mapping[str, str],
     ) -> RefreshRun:
         return RefreshRun(
             run_id=self.new_id(),
@@ -161,5 +177,7 @@ def _alike(run: RefreshRun) -> int:
 
 
 def _without_digits(error: str | None) -> str:
-    """Return the part of an error that differs between causes, when each error names its partition, snapshot or attempt."""
+    """Return the part of an error that differs between causes, when each error names its partition,
+    snapshot or attempt.
+    """
     return _DIGITS.sub("", error or "")

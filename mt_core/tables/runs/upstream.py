@@ -1,7 +1,8 @@
 """Upstream: the materialized tables that a table reads, and for the runs of which a periodic run of it waits.
 
-A schedule time is waited for while a run of it is open, and from its passing until it is requested, since a scheduler sends the
-ticks of one instant in any order. Points that failed alone do not keep others waiting, nor does a table that no schedule keeps.
+A schedule time is waited for while a run of it is open, and from its passing until it is requested, since a
+scheduler sends the ticks of one instant in any order. Points that failed alone do not keep others waiting,
+nor does a table that no schedule keeps.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ class Upstream:
     _requested: dict[str, tuple[Set[datetime], datetime | None]] = field(default_factory=dict)
 
     def with_wait(self, table: MaterializedTable, run: RefreshRun) -> RefreshRun:
-        """Return *run*, which no worker has claimed yet, with the runs that it has to wait for now, and until when at most."""
+        """Return *run*, which no worker has claimed yet, with the runs that it has to wait for now,
+        and until when at most.
+        """
         if run.kind is not RunKind.PERIODIC or run.claim or run.schedule_time is None:
             return run
         wait = upstream_wait_of(table.definition, self.settings, run.schedule_time)
@@ -54,7 +57,8 @@ class Upstream:
         return self._tables[source]
 
     def _is_at_version(self, table: MaterializedTable, source: str) -> bool:
-        """Whether *table*, when it was refreshed last, read *source* only at versions of its query's own text.
+        """Whether *table*, when it was refreshed last, read *source* only at versions of its query's
+        own text.
 
         The sources of a definition have no versions, but those of a run's vector do.
         """
@@ -65,7 +69,9 @@ class Upstream:
         return source not in names and read_source(source)[0] in {read_source(name)[0] for name in names}
 
     def _open_point(self, table: MaterializedTable, until: datetime) -> datetime | None:
-        """Return the latest schedule time up to *until* for which the schedule of *table* still has to refresh it, if any."""
+        """Return the latest schedule time up to *until* for which the schedule of *table* still has
+        to refresh it, if any.
+        """
         waiting, requested = self._requests_of(table)
         if points := {point for point in waiting if point <= until}:
             return max(points)
@@ -91,7 +97,9 @@ def wake(tx: Transaction, table_id: str) -> None:
 
 
 def wake_needless(tx: Transaction) -> int:
-    """Let the runs be looked at again that wait for a table which is not refreshed by schedule any more; return how many."""
+    """Let the runs be looked at again that wait for a table which is not refreshed by schedule any more;
+    return how many.
+    """
     awaited = {table_id for run in tx.runs.waiting() for table_id in run.waits_for}
     idle = {table_id for table_id in awaited if not is_scheduled(tx.tables.get(table_id))}
     return _wake(tx, lambda run: not idle.isdisjoint(run.waits_for)) if idle else 0
@@ -116,7 +124,9 @@ def is_scheduled(table: MaterializedTable | None) -> bool:
 
 
 def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
-    """Return the materialized table that *source*, as a source vector names it, is; None for any other source."""
+    """Return the materialized table that *source*, as a source vector names it, is;
+    None for any other source.
+    """
     identifier = table_in(source)
     return None if identifier is None else tx.tables.named(identifier)
 
@@ -124,14 +134,16 @@ def materialized(tx: Transaction, source: str) -> MaterializedTable | None:
 def table_in(source: str) -> TableIdentifier | None:
     """Return the identifier that a materialized table has if *source*, as a source vector names it, is one.
 
-    A table that a query reads at a version of its own text is none: no refresh of the table changes what the query reads.
+    A table that a query reads at a version of its own text is none:
+    no refresh of the table changes what the query reads.
     """
     parts, version = read_source(source)
     return qualify(parts, parts[0], parts[1:-1]) if len(parts) > 2 and not version else None
 
 
 def read_source(source: str) -> tuple[Name, bool]:
-    """Return the name of the table in *source*, as a source vector names it, and whether a version follows the name.
+    """Return the name of the table in *source*, as a source vector names it,
+    and whether a version follows the name.
 
     What is no name, such as files by their path, has no parts.
     """

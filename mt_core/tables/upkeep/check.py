@@ -1,4 +1,6 @@
-"""The periodic check: compares tables to which changes were applied with their queries, and ends that where rows differ."""
+"""The periodic check: compares tables to which changes were applied with their queries,
+and ends that where rows differ.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +38,9 @@ def check_tables(services: TableServices) -> list[str]:
     return found
 
 
-def _due(services: TableServices, tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
+def _due(
+    services: TableServices, tx: Transaction, tables: Iterable[MaterializedTable]
+) -> list[MaterializedTable]:
     return [table for table in tables if _is_due(services, tx, table)]
 
 
@@ -54,7 +58,9 @@ def _is_due(services: TableServices, tx: Transaction, table: MaterializedTable) 
 
 
 def _has_applied(tx: Transaction, table: MaterializedTable, since: datetime) -> bool:
-    """Return whether a refresh since then has computed the rows by what had changed: a recomputation proves nothing."""
+    """Return whether a refresh since then has computed the rows by what had changed:
+    a recomputation proves nothing.
+    """
     for run in tx.runs.newest(table_id=table.table_id, statuses=_PUBLISHES, limit=_RECENT):
         if run.published_at is not None and run.published_at < since:
             return False
@@ -83,8 +89,8 @@ def _check(services: TableServices, table: MaterializedTable, found: list[str]) 
         return
     services.signal.set()
     follows = (
-        f"No change is applied to it, and all its rows are computed at each refresh, until ALTER MATERIALIZED TABLE "
-        f"{table.identifier} RESUME."
+        "No change is applied to it, and all its rows are computed at each refresh, "
+        f"until ALTER MATERIALIZED TABLE {table.identifier} RESUME."
         if verified.foreign is None
         else f"Another writer committed snapshot {verified.foreign}; all its rows are computed again."
     )
@@ -97,13 +103,19 @@ def _check(services: TableServices, table: MaterializedTable, found: list[str]) 
     )
 
 
-def _compute_again(services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified) -> bool:
+def _compute_again(
+    services: TableServices, tx: Transaction, seen: MaterializedTable, verified: Verified
+) -> bool:
     """Request all rows of a table, to which no more changes are applied unless another writer has changed it.
 
     Return False if its definition is another one by now.
     """
     table = tx.tables.get(seen.table_id)
-    if table is None or table.intent is not None or fingerprint_of(table.definition) != fingerprint_of(seen.definition):
+    if (
+        table is None
+        or table.intent is not None
+        or fingerprint_of(table.definition) != fingerprint_of(seen.definition)
+    ):
         return False
     if verified.foreign is None:
         at = f"{verified.certificate.requested_at:%Y-%m-%d %H:%M:%S} UTC"

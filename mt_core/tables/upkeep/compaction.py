@@ -1,8 +1,9 @@
 """Compaction: small files of a storage table, and those with deletes, become few large ones; its rows stay.
 
-It takes no claim and delays nobody (docs/decisions/0035-compaction.md). The files are written on a branch, which the next
-refresh that opens the table drops, and published by compare-and-set: a compaction that meets such a refresh is given up. The
-batches of a continuous table leave the branch; the files are then put in place of the old ones as main is since.
+It takes no claim and delays nobody (docs/decisions/0035-compaction.md). The files are written on a branch,
+which the next refresh that opens the table drops, and published by compare-and-set: a compaction that meets
+such a refresh is given up. The batches of a continuous table leave the branch; the files are then put in
+place of the old ones as main is since.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ def compact(
     holds: str | None = None,
     turn: AbstractContextManager[object] | None = None,
 ) -> RefreshRun | None:
-    """Compact *table* if it has too many small or delete files, and return the row of the ledger; None if nothing was done.
+    """Compact *table* if it has too many small or delete files, and return the row of the ledger;
+    None if nothing was done.
 
-    *holds* is the branch of the caller, who has the table open and writes only while he holds *turn*: the compaction takes it when
-    it begins and when it publishes. Raises EngineUnavailable.
+    *holds* is the branch of the caller, who has the table open and writes only while he holds *turn*:
+    the compaction takes it when it begins and when it publishes. Raises EngineUnavailable.
     """
     try:
         fragments = too_many(services, table, holds=holds)
@@ -49,12 +51,18 @@ def compact(
     except EngineUnavailable:
         raise
     except MtError as error:
-        log.warning("compaction of %s failed: %s", table.identifier, error, extra={"action": "compaction_failed"})
+        log.warning(
+            "compaction of %s failed: %s", table.identifier, error, extra={"action": "compaction_failed"}
+        )
         return None
 
 
-def too_many(services: TableServices, table: MaterializedTable, *, holds: str | None = None) -> Fragments | None:
-    """Return the files that a compaction of *table* would take away; None if they are few, or another than *holds* has it open."""
+def too_many(
+    services: TableServices, table: MaterializedTable, *, holds: str | None = None
+) -> Fragments | None:
+    """Return the files that a compaction of *table* would take away; None if they are few,
+    or another than *holds* has it open.
+    """
     metadata = services.engine.metadata.load(table.identifier)
     if set(run_branches(metadata.branches)) - {holds} or not _may_have_many(services, metadata):
         return None
@@ -127,7 +135,9 @@ class _Compaction:
         return run
 
     def _published(self, base: str | None, rewrite: Rewrite, staged: Staged) -> Staged | None:
-        """Make the branch main; None if a refresh has opened the table since, or has changed what was written anew."""
+        """Make the branch main; None if a refresh has opened the table since,
+        or has changed what was written anew.
+        """
         engine, identifier, branch = self.services.engine, self.table.identifier, rewrite.branch
         metadata = engine.metadata.load(identifier)
         for _ in range(MAX_CONFLICTS):

@@ -23,9 +23,9 @@ def take_lease(
 ) -> GatewayLease | None:
     """Take or renew *lease* for *length*, unless another gateway lives; that one is returned then.
 
-    A gateway whose process has ended, as *dead* reports, does not live, however long its lease. What it had leased is free
-    from then on: its own lease is the proof. One that was written before the clock was put back ends after *length*, unless it is
-    renewed; at once, if *lease* has been taken after it.
+    A gateway whose process has ended, as *dead* reports, does not live, however long its lease. What it had
+    leased is free from then on: its own lease is the proof. One that was written before the clock was put
+    back ends after *length*, unless it is renewed; at once, if *lease* has been taken after it.
     """
     now = tx.now()
     others = [other for other in tx.gateways.all() if other.owner != lease.owner]
@@ -47,7 +47,9 @@ def take_lease(
 
 
 def end_lease(tx: Transaction, lease: GatewayLease) -> None:
-    """Release a lease, so that the next gateway need not wait; harmless when another gateway has taken over."""
+    """Release a lease, so that the next gateway need not wait;
+    harmless when another gateway has taken over.
+    """
     mine = next((each for each in tx.gateways.all() if each.owner == lease.owner), None)
     if mine is not None and mine.lease_until > tx.now():
         tx.gateways.put(replace(mine, lease_until=tx.now()))

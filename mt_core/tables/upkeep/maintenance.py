@@ -1,5 +1,5 @@
-"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files, compacts tables, and deletes
-old runs."""
+"""Maintenance: expires snapshots older than `materialized-table.history`, deletes unreferenced files,
+compacts tables, and deletes old runs."""
 
 from __future__ import annotations
 
@@ -39,7 +39,9 @@ def maintain(services: TableServices) -> list[str]:
 
 
 def _idle(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[MaterializedTable]:
-    settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
+    settled = [
+        table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING
+    ]
     return [table for table in settled if not tx.runs.newest(table_id=table.table_id, statuses=OPEN, limit=1)]
 
 
@@ -50,7 +52,9 @@ def _always_open(tx: Transaction, tables: Iterable[MaterializedTable], hour: int
 
 
 def _remove_orphans(services: TableServices, table: MaterializedTable) -> None:
-    """Delete files that no snapshot refers to, without a claim: they are older than any batch that is under way."""
+    """Delete files that no snapshot refers to, without a claim:
+    they are older than any batch that is under way.
+    """
     age = max(ORPHAN_AGE, services.settings.history)
     try:
         services.engine.housekeeping.remove_orphans(table.identifier, services.clock.surely() - age)
@@ -68,13 +72,17 @@ def _compact(services: TableServices, table: MaterializedTable, done: list[str])
 
 
 def _log_failure(table: MaterializedTable, error: MtError) -> None:
-    log.warning("maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"})
+    log.warning(
+        "maintenance of %s failed: %s", table.identifier, error, extra={"action": "maintenance_failed"}
+    )
 
 
 def _maintain(services: TableServices, table: MaterializedTable, done: list[str]) -> None:
     now, engine, settings = services.clock.surely(), services.engine, services.settings
     # A stream commits at most twice within the freshness, and no other pass expires what it leaves.
-    history = min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
+    history = (
+        min(settings.continuous_history, settings.history) if table.definition.streams else settings.history
+    )
     try:
         read = versions_read(services, table.identifier)
         if not engine.housekeeping.has_expired(table.identifier, now - history, read):

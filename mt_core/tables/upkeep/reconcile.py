@@ -1,4 +1,6 @@
-"""Reconciles storage and scheduler with the registry: commands that lost their process, leftovers of DROP, lost workflows."""
+"""Reconciles storage and scheduler with the registry: commands that lost their process, leftovers of DROP,
+lost workflows.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,18 @@ class _Snapshot:
 
 
 def reconcile(services: TableServices) -> list[str]:
-    """Do one pass and return what was done, in words; a step that fails is logged and retried at the next pass."""
+    """Do one pass and return what was done, in words; a step that fails is logged
+    and retried at the next pass.
+    """
     done: list[str] = []
     snapshot = _read(services)
     for table in snapshot.orphaned:
         assert table.intent is not None
         _attempt(
-            services, done, f"settled {table.intent.command} of {table.identifier}", partial(_settle, services, table)
+            services,
+            done,
+            f"settled {table.intent.command} of {table.identifier}",
+            partial(_settle, services, table),
         )
     for tombstone in snapshot.tombstones:
         text = f"removed what was left of {tombstone.identifier}"
@@ -61,7 +68,11 @@ def reconcile(services: TableServices) -> list[str]:
     for table in ahead:
         text = f"let schedule times of {table.identifier} be due when they come again: the clock was put back"
         _attempt(services, done, text, partial(_put_back, services, table))
-    failing = [(table, why) for table in snapshot.tables if (why := why_suspend(services.settings, table)) is not None]
+    failing = [
+        (table, why)
+        for table in snapshot.tables
+        if (why := why_suspend(services.settings, table)) is not None
+    ]
     for table, why in failing:
         text = f"suspended {table.identifier} after {why}"
         _attempt(services, done, text, partial(suspend_failing, services, table.table_id))
@@ -78,7 +89,9 @@ def _attempt(services: TableServices, done: list[str], text: str, work: Callable
         try:
             work()
         except MtError as error:
-            log.warning("%s failed: %s", what, services.errors.text(what, error), extra={"action": "reconcile_failed"})
+            log.warning(
+                "%s failed: %s", what, services.errors.text(what, error), extra={"action": "reconcile_failed"}
+            )
         else:
             services.errors.forget(what)
             done.append(text)

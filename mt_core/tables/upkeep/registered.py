@@ -23,14 +23,17 @@ class RegisteredTables:
     def first_of(self, identifiers: Sequence[TableIdentifier]) -> TableIdentifier | None:
         """Return the first of *identifiers* that is a materialized table, None if none is."""
         return in_transaction(
-            self.registry, lambda tx: next((each for each in identifiers if tx.tables.named(each) is not None), None)
+            self.registry,
+            lambda tx: next((each for each in identifiers if tx.tables.named(each) is not None), None),
         )
 
     def within(self, catalog: str, namespace: Namespace) -> Sequence[TableIdentifier]:
         """Return the tables of a namespace and of those below it, however its levels are written."""
 
         def inside(_tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
-            return [each.identifier for each in tables if _is_within(each.identifier.parts, catalog, namespace)]
+            return [
+                each.identifier for each in tables if _is_within(each.identifier.parts, catalog, namespace)
+            ]
 
         return on_each_page(self.registry, inside)
 
@@ -39,7 +42,9 @@ class RegisteredTables:
         return recorded_readers(self.registry, {each.parts for each in identifiers}) if identifiers else ()
 
     def check_no_stream(self, identifiers: Sequence[TableIdentifier], statement: str) -> None:
-        """Raise TableBusy if a streaming job reads or writes one of these tables, which *statement* would take away."""
+        """Raise TableBusy if a streaming job reads or writes one of these tables,
+        which *statement* would take away.
+        """
         names = {each.parts for each in identifiers}
         in_transaction(self.registry, lambda tx: check_no_stream(tx, names.__contains__, statement))
 

@@ -1,7 +1,7 @@
 """Retention: ended runs leave the ledger after `materialized-table.refresh.history`.
 
-No later refresh depends on them: the table records what is covered. The newest of each table stay, whatever their age, so that a
-table that is refreshed once a month shows its last results.
+No later refresh depends on them: the table records what is covered. The newest of each table stay,
+whatever their age, so that a table that is refreshed once a month shows its last results.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def forget_old_runs(services: TableServices) -> int:
 
 
 def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) -> tuple[str | None, int, bool]:
-    """Delete what it can of a page of the oldest runs behind *after*; return the last that stays, how many were deleted, and
-    whether more follow."""
+    """Delete what it can of a page of the oldest runs behind *after*; return the last that stays,
+    how many were deleted, and whether more follow."""
     page = tx.runs.oldest(after=after, limit=PAGE)
     old = [run for run in page if run.requested_at < older_than]
     kept = _newest(tx, {run.table_id for run in old})
@@ -44,9 +44,13 @@ def _forget_page(tx: Transaction, *, after: str | None, older_than: datetime) ->
 
 
 def _newest(tx: Transaction, table_ids: Iterable[str]) -> set[str]:
-    """Return the newest runs of the tables that exist, and the runs that cover those, which have their results."""
+    """Return the newest runs of the tables that exist, and the runs that cover those,
+    which have their results.
+    """
     existing = [table_id for table_id in table_ids if tx.tables.get(table_id) is not None]
-    runs: Sequence[RefreshRun] = [run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_KEPT)]
+    runs: Sequence[RefreshRun] = [
+        run for each in existing for run in tx.runs.newest(table_id=each, limit=NEWEST_KEPT)
+    ]
     return {run_id for run in runs for run_id in (run.run_id, run.covered_by) if run_id is not None}
 
 

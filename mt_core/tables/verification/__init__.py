@@ -1,1 +1,3 @@
-"""Verification: whether the rows of a table are those of its query at the versions that its refreshes have read."""
+"""Verification: whether the rows of a table are those of its query at the versions
+that its refreshes have read.
+"""

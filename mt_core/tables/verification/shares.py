@@ -1,4 +1,6 @@
-"""The shares of a table's rows, each with the source vector that the run which wrote it has read: pure, from main's history."""
+"""The shares of a table's rows, each with the source vector that the run which wrote it has read:
+pure, from main's history.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from mt_core.tables.engine import SourceVector
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Share:
-    """The rows of *scope*, without those of *besides*, which later runs wrote; `sources` is the JSON of the vector.
+    """The rows of *scope*, without those of *besides*, which later runs wrote;
+    `sources` is the JSON of the vector.
 
-    `obstacle` says why they cannot be compared with the query, None if they can. Whether the rows of `doubted` ones are those of
-    the query at the vector is what nobody knows.
+    `obstacle` says why they cannot be compared with the query, None if they can.
+    Whether the rows of `doubted` ones are those of the query at the vector is what nobody knows.
     """
 
     scope: Scope
@@ -39,7 +42,8 @@ class Share:
 
 
 def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: str) -> tuple[Share, ...]:
-    """Return the shares of a table from *history*, which is main and its ancestors, newest first, read lazily.
+    """Return the shares of a table from *history*, which is main and its ancestors, newest first,
+    read lazily.
 
     What others committed is no share: its rows belong to no query. Raises Incomparable if there is none.
     """
@@ -50,7 +54,9 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
             break
         if not snapshot.tells or snapshot.run_id is None or snapshot.scope is None:
             continue
-        share = Share(scope=WHOLE, sources=snapshot.sources or "[]", obstacle=_obstacle(table, snapshot, fingerprint))
+        share = Share(
+            scope=WHOLE, sources=snapshot.sources or "[]", obstacle=_obstacle(table, snapshot, fingerprint)
+        )
         if snapshot.scope.specs is None:
             shares.append(replace(share, besides=Scope(written)))
             break
@@ -61,14 +67,17 @@ def shares_of(table: TableIdentifier, history: Iterable[Snapshot], fingerprint: 
         written |= new
     if not shares:
         raise Incomparable(
-            f"{table} has no rows of a refresh to compare with its query; ALTER MATERIALIZED TABLE {table} REFRESH it first.",
+            f"{table} has no rows of a refresh to compare with its query; "
+            f"ALTER MATERIALIZED TABLE {table} REFRESH it first.",
             table=str(table),
         )
     return tuple(shares)
 
 
 def foreign_commit(history: Iterable[Snapshot]) -> str | None:
-    """Return the newest snapshot of a table with other rows than the one before, if another writer committed it."""
+    """Return the newest snapshot of a table with other rows than the one before,
+    if another writer committed it.
+    """
     newest = next((snapshot for snapshot in history if not snapshot.replace), None)
     return None if newest is None or newest.created or newest.run_id is not None else newest.snapshot_id
 
@@ -76,9 +85,11 @@ def foreign_commit(history: Iterable[Snapshot]) -> str | None:
 def with_doubted(
     shares: Iterable[Share], doubted: DoubtedPartitions, sources: str, late: frozenset[PartitionSpec]
 ) -> tuple[Share, ...]:
-    """Return *shares* with the partitions in doubt in one of their own, at the vector *sources* of the refresh that found them so.
+    """Return *shares* with the partitions in doubt in one of their own, at the vector *sources*
+    of the refresh that found them so.
 
-    All others have the rows of the query at that vector or at their own, but for *late* ones, which have those of their own.
+    All others have the rows of the query at that vector or at their own, but for *late* ones,
+    which have those of their own.
     """
     if not doubted:
         return tuple(shares)
@@ -101,13 +112,14 @@ def _obstacle(table: TableIdentifier, snapshot: Snapshot, fingerprint: str) -> s
     """Return why the rows of a refresh cannot be compared; None if they can."""
     if snapshot.fingerprint != fingerprint:
         return (
-            f"{table} has rows of another definition than its present one; ALTER MATERIALIZED TABLE {table} REFRESH computes "
-            "them again."
+            f"{table} has rows of another definition than its present one; "
+            f"ALTER MATERIALIZED TABLE {table} REFRESH computes them again."
         )
     if not snapshot.pinned:
         return (
-            f"{table} cannot be compared with its query: its last refresh could not read all sources at fixed versions; "
-            f"EXPLAIN REFRESH {table} says why, and ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again."
+            f"{table} cannot be compared with its query: its last refresh could not "
+            f"read all sources at fixed versions; EXPLAIN REFRESH {table} says why, "
+            f"and ALTER MATERIALIZED TABLE {table} REFRESH computes its rows again."
         )
     return None
 

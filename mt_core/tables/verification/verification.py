@@ -1,4 +1,6 @@
-"""Verification of a table: its rows compared with those of its query at the versions that they show, and the certificate of it."""
+"""Verification of a table: its rows compared with those of its query at the versions that they show,
+and the certificate of it.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ SAMPLE = "sample"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verified:
-    """What a verification found: the rows that differ, at most `MOST_DIFFERENCES` of them, and its row in the ledger.
+    """What a verification found: the rows that differ, at most `MOST_DIFFERENCES` of them,
+    and its row in the ledger.
 
     `foreign` is the snapshot that another writer committed since the last refresh, None if none did.
     """
@@ -43,7 +46,9 @@ class Verified:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verification:
-    """One comparison of a table with its query; of *percent* of its keys, or of sums over buckets of keys alone."""
+    """One comparison of a table with its query; of *percent* of its keys,
+    or of sums over buckets of keys alone.
+    """
 
     services: TableServices
     table: MaterializedTable
@@ -64,9 +69,13 @@ class Verification:
         if metadata.main is None:
             raise Incomparable(f"{identifier} has no rows yet.", table=str(identifier))
         outcomes = [self._compared(share, metadata.main) for share in shares]
-        done = [(share, each) for share, each in zip(shares, outcomes, strict=True) if isinstance(each, Compared)]
+        done = [
+            (share, each) for share, each in zip(shares, outcomes, strict=True) if isinstance(each, Compared)
+        ]
         left_out = [
-            (share, each) for share, each in zip(shares, outcomes, strict=True) if isinstance(each, Incomparable)
+            (share, each)
+            for share, each in zip(shares, outcomes, strict=True)
+            if isinstance(each, Incomparable)
         ]
         if not done:
             raise left_out[0][1]
@@ -115,7 +124,9 @@ class Verification:
         in_transaction(self.services.registry, clear)
 
     def record(self, status: RunStatus, reason: str, **facts: Any) -> RefreshRun:
-        """Add what came of the verification to the ledger, and return it: a run that has ended, so that no refresh waits for it."""
+        """Add what came of the verification to the ledger, and return it:
+        a run that has ended, so that no refresh waits for it.
+        """
 
         def insert(tx: Transaction) -> RefreshRun:
             begun = facts.get("requested_at", tx.now())
@@ -171,7 +182,10 @@ class Verification:
         versions = {(source.name, str(source.version)) for share in shares for source in share.vector.sources}
         at = f"{_count(rows, 'row')} at {_count(len(versions), 'source version')}"
         if different:
-            found = f"{_count(different, 'bucket' if self.in_buckets else 'row')} differ{'' if different > 1 else 's'}"
+            found = (
+                f"{_count(different, 'bucket' if self.in_buckets else 'row')} "
+                f"differ{'' if different > 1 else 's'}"
+            )
         else:
             found = "equal"
         specs = sum(len(share.scope.specs or ()) for share in shares)

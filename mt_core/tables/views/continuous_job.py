@@ -1,4 +1,6 @@
-"""Continuous refreshes as jobs: one for each table that is refreshed continuously, whatever its look-out does at the moment."""
+"""Continuous refreshes as jobs: one for each table that is refreshed continuously,
+whatever its look-out does at the moment.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Inclusion: until when a table shows the sources of its sources, read from the ledger alone.
 
-A source that is a materialized table shows what its own sources were when the refresh read them that published the version which is
-read: the oldest of these instants is that of the table. For any other source it is the instant at which it was read.
+A source that is a materialized table shows what its own sources were when the refresh read them that
+published the version which is read: the oldest of these instants is that of the table. For any other source
+it is the instant at which it was read.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ Vector = Iterable[Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Included:
-    """What the sources had at `until` is shown; `by` is the materialized table below that read them then, None for the table
-    itself."""
+    """What the sources had at `until` is shown; `by` is the materialized table below that read them then,
+    None for the table itself."""
 
     until: datetime
     by: TableIdentifier | None = None
@@ -34,8 +35,8 @@ class Included:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Showing:
-    """What a table showed from `since`, as its refresh read the sources at `read_at`; `oldest` is the oldest commit of theirs that
-    the next batch showed first, None where that is not known."""
+    """What a table showed from `since`, as its refresh read the sources at `read_at`;
+    `oldest` is the oldest commit of theirs that the next batch showed first, None where that is not known."""
 
     snapshot: str | None
     read_at: datetime
@@ -46,7 +47,9 @@ class _Showing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inclusions:
-    """Finds inclusions in *facts*; *fresh_at* is until when CONTINUOUS tables were found unchanged, by table id."""
+    """Finds inclusions in *facts*; *fresh_at* is until when CONTINUOUS tables were found unchanged,
+    by table id.
+    """
 
     facts: ReadAhead
     fresh_at: Mapping[str, datetime]
@@ -64,7 +67,9 @@ class Inclusions:
         return min(found, key=lambda each: each.until)
 
     def _below(self, table: MaterializedTable, snapshot: str | None, at: datetime) -> list[Included]:
-        """Return the inclusion of what was read of *table*, if the ledger still has the refresh that published it."""
+        """Return the inclusion of what was read of *table*, if the ledger still has the refresh
+        that published it.
+        """
         showings = self._showings_of(table)
         for newer, showing in enumerate(showings):
             if showing.snapshot != snapshot and showing.since > at:

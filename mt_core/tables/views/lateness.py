@@ -14,9 +14,10 @@ from mt_core.model.table import MaterializedTable, RefreshMode
 class Fault(StrEnum):
     """What keeps a table from being fresh.
 
-    SOURCE: a materialized table that it reads is behind. WRITER: nobody has written to its sources. QUEUE: its refresh waits for a
-    worker, or did for most of its time. QUERY: its refreshes fail, or take too long. SCHEDULE: nobody asks for a refresh, as
-    while the scheduler, or the gateway that looks for changes, is down.
+    SOURCE: a materialized table that it reads is behind. WRITER: nobody has written to its sources.
+    QUEUE: its refresh waits for a worker, or did for most of its time. QUERY: its refreshes fail,
+    or take too long. SCHEDULE: nobody asks for a refresh, as while the scheduler, or the gateway that
+    looks for changes, is down.
     """
 
     SOURCE = "source"
@@ -38,9 +39,9 @@ class Lateness:
 class Seen:
     """What a table has seen of its sources.
 
-    `read_at` is when it read them, and `shows` until when it shows the sources of its sources, later by the freshness of those.
-    `written_at` is the last commit to any of its sources, None where that tells nothing. `looked` is whether this gateway has
-    looked for changes of a table that is refreshed continuously.
+    `read_at` is when it read them, and `shows` until when it shows the sources of its sources, later by the
+    freshness of those. `written_at` is the last commit to any of its sources, None where that tells nothing.
+    `looked` is whether this gateway has looked for changes of a table that is refreshed continuously.
     """
 
     read_at: datetime
@@ -50,7 +51,9 @@ class Seen:
 
 
 def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
-    """Return of which instant a table that is fresh shows its sources at least: one on a schedule, of the last point but one."""
+    """Return of which instant a table that is fresh shows its sources at least:
+    one on a schedule, of the last point but one.
+    """
     definition = table.definition
     if definition.refresh_mode is RefreshMode.CONTINUOUS:
         return now - timedelta(seconds=definition.interval.seconds)
@@ -58,7 +61,9 @@ def oldest_allowed(table: MaterializedTable, now: datetime) -> datetime:
     return grid.at_or_before(grid.at_or_before(now) - timedelta(microseconds=1))
 
 
-def lateness_of(table: MaterializedTable, runs: Iterable[RefreshRun], seen: Seen, *, now: datetime) -> Lateness | None:
+def lateness_of(
+    table: MaterializedTable, runs: Iterable[RefreshRun], seen: Seen, *, now: datetime
+) -> Lateness | None:
     """Return how late *table* is, None if it is not; *runs* are its last ones, newest first."""
     runs = list(runs)
     allowed = oldest_allowed(table, now)
@@ -86,7 +91,12 @@ def _own_fault(table: MaterializedTable, runs: list[RefreshRun], now: datetime, 
     running = next((run for run in runs if run.status is RunStatus.RUNNING), None)
     waiting = any(run.status is RunStatus.QUEUED for run in runs)
     is_continuous = table.definition.refresh_mode is RefreshMode.CONTINUOUS
-    if is_continuous and not looked and running is not None and (running.recent or _is_young(table, running, now)):
+    if (
+        is_continuous
+        and not looked
+        and running is not None
+        and (running.recent or _is_young(table, running, now))
+    ):
         # An earlier gateway began the stretch, or this one its first batch.
         return Fault.SCHEDULE
     if running is not None and running.recent:

@@ -20,7 +20,9 @@ Statuses = frozenset[RunStatus]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReadAhead:
-    """Facts of one transaction at `now`, without those that cannot be read; what was not read ahead is read when it is asked."""
+    """Facts of one transaction at `now`, without those that cannot be read;
+    what was not read ahead is read when it is asked.
+    """
 
     tx: Transaction
     now: datetime
@@ -33,7 +35,9 @@ class ReadAhead:
 
     @classmethod
     def of(cls, tx: Transaction, tables: Iterable[MaterializedTable]) -> ReadAhead:
-        """Read what views of *tables* need: their newest runs, and the materialized tables below them with theirs."""
+        """Read what views of *tables* need: their newest runs, and the materialized tables below them
+        with theirs.
+        """
         ahead = cls(tx=tx, now=tx.now())
         with tx.past_unreadable():
             ahead._read_jobs(found := list(tables))
@@ -54,7 +58,9 @@ class ReadAhead:
             before = page[-1].run_id if page else None
 
     def materialized(self, source: str) -> MaterializedTable | None:
-        """Return the materialized table that *source*, as a source vector names it, is; None for any other source."""
+        """Return the materialized table that *source*, as a source vector names it, is;
+        None for any other source.
+        """
         identifier = self._identifier(source)
         return None if identifier is None else self.named(identifier)
 

@@ -20,8 +20,8 @@ _RECENT = 5
 def readers_of(services: TableServices, identifier: TableIdentifier) -> list[TableIdentifier]:
     """Return the other materialized tables that read *identifier*, ordered by name.
 
-    The sources of a table are those that its latest refresh read; the query of one that was not refreshed since it was
-    created or altered is analysed. Without Spark they are those that its definition had.
+    The sources of a table are those that its latest refresh read; the query of one that was not refreshed
+    since it was created or altered is analysed. Without Spark they are those that its definition had.
     """
     recorded = on_each_page(services.registry, partial(_with_sources, identifier=identifier))
     return [
@@ -32,10 +32,16 @@ def readers_of(services: TableServices, identifier: TableIdentifier) -> list[Tab
 
 
 def recorded_readers(registry: Registry, names: Collection[tuple[str, ...]]) -> list[TableIdentifier]:
-    """Return the materialized tables whose definition or latest refresh read one of *names*, tables or views, ordered by name."""
+    """Return the materialized tables whose definition or latest refresh read one of *names*, tables or views,
+    ordered by name.
+    """
 
     def readers(tx: Transaction, tables: Iterable[MaterializedTable]) -> list[TableIdentifier]:
-        return [table.identifier for table in tables if any(read_source(each)[0] in names for each in _read(tx, table))]
+        return [
+            table.identifier
+            for table in tables
+            if any(read_source(each)[0] in names for each in _read(tx, table))
+        ]
 
     return on_each_page(registry, readers)
 
@@ -47,13 +53,17 @@ def _read(tx: Transaction, table: MaterializedTable) -> set[str]:
 
 
 def versions_read(services: TableServices, identifier: TableIdentifier) -> frozenset[str]:
-    """Return the versions of *identifier* that other materialized tables show, and from which their next refreshes go on."""
+    """Return the versions of *identifier* that other materialized tables show,
+    and from which their next refreshes go on.
+    """
     return frozenset(on_each_page(services.registry, partial(_versions, identifier=identifier)))
 
 
 def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: TableIdentifier) -> list[str]:
     name = str(identifier)
-    readers = [table for table in tables if table.identifier != identifier and name in table.definition.sources]
+    readers = [
+        table for table in tables if table.identifier != identifier and name in table.definition.sources
+    ]
     runs = [
         run
         for table in readers
@@ -63,7 +73,9 @@ def _versions(tx: Transaction, tables: Iterable[MaterializedTable], identifier: 
     ]
     read = [source for run in runs for source in run.vector or () if _is(source["name"], identifier)]
     # A version that the text of a query names is not pinned besides.
-    versions = [(source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read]
+    versions = [
+        (source["version"] or {}).get(PIN, (source["version"] or {}).get("snapshot")) for source in read
+    ]
     # That of a branch, a tag that is gone or a time is a file of metadata, which no expiry removes.
     return [str(version) for version in versions if str(version).isdigit()]
 
@@ -87,6 +99,8 @@ def _with_sources(
 
 def _analysed(services: TableServices, table: MaterializedTable) -> set[str]:
     try:
-        return {source.name for source in services.engine.sources.read_vector(query_of(table.definition)).sources}
+        return {
+            source.name for source in services.engine.sources.read_vector(query_of(table.definition)).sources
+        }
     except MtError:
         return set(table.definition.sources)

@@ -28,7 +28,9 @@ _WILDCARDS = {"%": ".*", "_": "."}
 
 
 class Reports:
-    """Reads registry, scheduler and storage; changes nothing but the status that people gave a table in the scheduler."""
+    """Reads registry, scheduler and storage; changes nothing but the status that people gave a table
+    in the scheduler.
+    """
 
     def __init__(self, services: TableServices) -> None:
         self._services = services
@@ -55,15 +57,17 @@ class Reports:
         return table_rows(on_each_listed(registry, views), statement)
 
     def _place(self, parts: Sequence[str] | None, context: CommandContext) -> tuple[str, Namespace] | None:
-        """Return catalog and namespace that *parts* mean, None for all; raises TableNotFound when they do not exist."""
+        """Return catalog and namespace that *parts* mean, None for all;
+        raises TableNotFound when they do not exist.
+        """
         if not parts:
             return None
         catalog, *levels = parts if len(parts) > 1 else (context.catalog, *parts)
         namespace = tuple(levels)
         if not self._services.engine.catalogs.namespace_exists(catalog, namespace):
             raise TableNotFound(
-                f"Namespace {display_name((catalog, *namespace))} does not exist; SHOW DATABASES IN {catalog} lists those "
-                "there are."
+                f"Namespace {display_name((catalog, *namespace))} does not exist; "
+                f"SHOW DATABASES IN {catalog} lists those there are."
             )
         return catalog, namespace
 

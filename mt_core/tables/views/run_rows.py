@@ -59,10 +59,13 @@ _BATCH_COLUMNS = (
 
 
 def run_rows(views: Iterable[RunView | UnreadableRun], *, extended: bool) -> RowSet:
-    """Return the rows of SHOW REFRESHES; that of a run that cannot be read says why in `error`, in the short form in `reason`."""
+    """Return the rows of SHOW REFRESHES; that of a run that cannot be read says why in `error`,
+    in the short form in `reason`.
+    """
     columns = _COLUMNS if extended else _SHORT_COLUMNS
     known = [
-        _unreadable_row(view, extended) if isinstance(view, UnreadableRun) else _row(view, extended) for view in views
+        _unreadable_row(view, extended) if isinstance(view, UnreadableRun) else _row(view, extended)
+        for view in views
     ]
     if not extended:
         known = [{**row, "reason": brief_text(row["reason"])} for row in known]

@@ -18,7 +18,9 @@ PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunView:
-    """A run with the table that it refreshes, None for one that was dropped since, and the zone to show its times in."""
+    """A run with the table that it refreshes, None for one that was dropped since,
+    and the zone to show its times in.
+    """
 
     run: RefreshRun
     table: TableIdentifier | None
@@ -32,13 +34,17 @@ class RunView:
 
     @property
     def kind(self) -> str:
-        """Where its request comes from: what began the scheduler's own run, where that was not its schedule."""
+        """Where its request comes from: what began the scheduler's own run,
+        where that was not its schedule.
+        """
         trigger = self.run.trigger
         return self.run.kind.value if trigger in (None, SCHEDULED) else trigger.upper()
 
     @property
     def reason(self) -> str | None:
-        """Why the run did what it did; of a stretch also how many batches it published, and the lag of the last of them."""
+        """Why the run did what it did; of a stretch also how many batches it published,
+        and the lag of the last of them.
+        """
         run = self.run
         if not run.batches:
             return run.why
@@ -59,8 +65,8 @@ class RunView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceView:
-    """A source of a query; `kind` is table, view, function or unversioned, `version` None for the last, and for a table
-    without rows."""
+    """A source of a query; `kind` is table, view, function or unversioned, `version` None for the last,
+    and for a table without rows."""
 
     name: str
     kind: str
@@ -81,7 +87,9 @@ class SourceView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnreadableRun:
-    """A run of which what is stored cannot be read, and why; `table` is None for one that was dropped, or cannot be read."""
+    """A run of which what is stored cannot be read, and why; `table` is None for one that was dropped,
+    or cannot be read.
+    """
 
     run_id: str
     table_id: str
@@ -90,11 +98,17 @@ class UnreadableRun:
 
 
 def newest_stretches(registry: Registry, *, table_id: str | None, limit: int) -> list[RunView]:
-    """Return the newest CONTINUOUS runs of a table that have published, as many as have *limit* batches together, if there are."""
+    """Return the newest CONTINUOUS runs of a table that have published, as many as have *limit* batches
+    together, if there are.
+    """
     runs = newest_runs(registry, table_id=table_id, status=None, limit=PAGE)
     found: list[RunView] = []
     for view in runs:
-        if isinstance(view, RunView) and view.run.recent and sum(len(each.run.recent) for each in found) < limit:
+        if (
+            isinstance(view, RunView)
+            and view.run.recent
+            and sum(len(each.run.recent) for each in found) < limit
+        ):
             found.append(view)
     return found
 
@@ -102,7 +116,9 @@ def newest_stretches(registry: Registry, *, table_id: str | None, limit: int) ->
 def newest_runs(
     registry: Registry, *, table_id: str | None, status: RunStatus | None, limit: int
 ) -> list[RunView | UnreadableRun]:
-    """Return at most *limit* runs, newest first; *table_id* None: of all tables, *status* None: in any status."""
+    """Return at most *limit* runs, newest first; *table_id* None: of all tables, *status* None:
+    in any status.
+    """
     views: list[RunView | UnreadableRun] = []
     before: str | None = None
     while len(views) < limit:
@@ -123,7 +139,9 @@ def _page(
     statuses = None if status is None else (status,)
     runs = each_row(
         tx,
-        lambda: tx.runs.newest(table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number),
+        lambda: tx.runs.newest(
+            table_id=table_id, statuses=statuses, kinds=tuple(RunKind), before=before, limit=number
+        ),
     )
     # Not all tables: thousands would keep other transactions waiting.
     with tx.past_unreadable():
@@ -139,7 +157,9 @@ def _view(run: RefreshRun | FactUnreadable, table: MaterializedTable | None) -> 
     if not isinstance(run, FactUnreadable):
         return RunView.of(run, table)
     identifier = None if table is None else table.identifier
-    return UnreadableRun(run_id=str(run.columns["run_id"]), table_id=_table_of(run), table=identifier, error=run)
+    return UnreadableRun(
+        run_id=str(run.columns["run_id"]), table_id=_table_of(run), table=identifier, error=run
+    )
 
 
 def _at(lags: Sequence[float], share: float) -> float:

@@ -13,7 +13,8 @@ from mt_core.tables.registry import Transaction
 def check_no_stream(
     tx: Transaction, drops: Callable[[TableName], bool], statement: str, *, ends_kept: bool = False
 ) -> None:
-    """Raise TableBusy naming the job if *statement* *drops* a table that a detached job reads or writes until it ends.
+    """Raise TableBusy naming the job if *statement* *drops* a table that a detached job reads
+    or writes until it ends.
 
     With *ends_kept* it ends the jobs that keep the materialized tables which it drops.
     """

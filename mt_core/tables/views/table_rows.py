@@ -71,11 +71,20 @@ _FAULTS = {
 
 
 def table_rows(views: Iterable[TableView | UnreadableTable], statement: ShowMaterializedTables) -> RowSet:
-    """Return the rows of *statement*; that of a table that cannot be read has its name, and why in `last error`."""
+    """Return the rows of *statement*; that of a table that cannot be read has its name,
+    and why in `last error`.
+    """
     extended = statement.extended
-    names = _TABLE_COLUMNS if extended else _SHORT_COLUMNS if statement.namespace is None else _COLUMNS_IN_NAMESPACE
+    names = (
+        _TABLE_COLUMNS
+        if extended
+        else _SHORT_COLUMNS
+        if statement.namespace is None
+        else _COLUMNS_IN_NAMESPACE
+    )
     known = [
-        _unreadable_row(view) if isinstance(view, UnreadableTable) else _table_row(view, extended) for view in views
+        _unreadable_row(view) if isinstance(view, UnreadableTable) else _table_row(view, extended)
+        for view in views
     ]
     if not extended:
         known = [{**row, "last error": brief_text(row["last error"])} for row in known]
@@ -120,7 +129,9 @@ def _table_row(view: TableView, extended: bool) -> dict[str, str | None]:
 
 
 def _staleness(view: TableView, extended: bool = True) -> str | None:
-    """Return how old the sources are that were read last, and (*extended*) which partitions the refresh left out."""
+    """Return how old the sources are that were read last, and (*extended*) which partitions
+    the refresh left out.
+    """
     if view.done is None or view.stale_for is None:
         return None
     age, scope = age_text(view.stale_for), view.done.scope
@@ -149,7 +160,9 @@ def age_text(age: timedelta) -> str:
 
 
 def column_rows(table: MaterializedTable, details: TableDetails | None) -> RowSet:
-    """Return the rows of DESCRIBE, with Flink's columns; *details* are the key/value rows that EXTENDED adds."""
+    """Return the rows of DESCRIBE, with Flink's columns; *details* are the key/value rows
+    that EXTENDED adds.
+    """
     keys = set(table.definition.partition_keys)
     rows: list[list[object]] = [
         [
@@ -188,13 +201,16 @@ def _facts(details: TableDetails) -> dict[str, str]:
         "freshness": str(definition.cadence),
         "schedule": _schedule_text(definition),
         "next run": show_schedule_time(report.next_run, zone) if report and report.next_run else "none",
-        "workflow": _workflow_text(details.workflow, table) + (details.objection and f": {details.objection}"),
+        "workflow": _workflow_text(details.workflow, table)
+        + (details.objection and f": {details.objection}"),
         **({} if (job := ContinuousJob.of(table)) is None else {"job": job.job_id}),
         "last run": _run_text(last) if last else "none",
         **({} if details.waiting is None else {"waiting": _waiting_text(details.waiting)}),
         "decision": f"{last.run.decision}: {last.reason}" if last and last.run.decision else "none",
         "stale for": _staleness_text(details.view),
-        "late by": "no" if (late := details.view.lateness) is None else f"{age_text(late.by)}: {_FAULTS[late.fault]}",
+        "late by": "no"
+        if (late := details.view.lateness) is None
+        else f"{age_text(late.by)}: {_FAULTS[late.fault]}",
         "sources": "none read yet" if details.sources is None else "; ".join(map(str, details.sources)),
         "storage": _storage_text(details.storage, table),
         "rebuild due": "yes" if table.rebuild_due else "no",
@@ -207,7 +223,9 @@ def _facts(details: TableDetails) -> dict[str, str]:
     if details.engine_trouble:
         facts["engine"] = details.engine_trouble
     if table.intent is not None:
-        facts["under way"] = f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
+        facts["under way"] = (
+            f"{table.intent.command} ({table.intent.step}) since {table.intent.started_at:%H:%M:%S}"
+        )
     return facts
 
 
@@ -217,8 +235,8 @@ def _doubted_text(table: MaterializedTable) -> str | None:
         return None
     name = f"MATERIALIZED TABLE {table.identifier}"
     return (
-        f"it is not known whether the rows of their sources changed in {table.doubted}: {table.doubted.reason}; "
-        f"VERIFY {name} compares them, ALTER {name} REFRESH computes them again"
+        f"it is not known whether the rows of their sources changed in {table.doubted}: "
+        f"{table.doubted.reason}; VERIFY {name} compares them, ALTER {name} REFRESH computes them again"
     )
 
 
@@ -234,7 +252,10 @@ def _workflow_text(workflow: ObservedWorkflow | None, table: MaterializedTable) 
     if workflow is None or workflow.report is None:
         return f"unknown: {workflow.error if workflow and workflow.error else 'it is being changed'}"
     if table.definition.streams:
-        return f"none: a streaming job adds the rows of {', '.join(table.definition.streams)} ({workflow.report.state})"
+        return (
+            f"none: a streaming job adds the rows of {', '.join(table.definition.streams)} "
+            f"({workflow.report.state})"
+        )
     if table.definition.refresh_mode is RefreshMode.CONTINUOUS:
         return f"none: the gateway looks out for changes ({workflow.report.state})"
     text = f"{workflow.report.state} in {table.scheduler}"

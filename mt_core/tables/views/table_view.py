@@ -1,4 +1,6 @@
-"""TableView: a materialized table as users see it, with what its runs, its workflow and its storage say of it."""
+"""TableView: a materialized table as users see it, with what its runs, its workflow
+and its storage say of it.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +31,9 @@ _RECENT = 50
 
 
 class Health(StrEnum):
-    """Whether a table is refreshed as often as it should be, and all its partitions are known to have the rows of the query."""
+    """Whether a table is refreshed as often as it should be, and all its partitions are known to have
+    the rows of the query.
+    """
 
     OK = "OK"
     LATE = "LATE"
@@ -42,10 +46,11 @@ class Health(StrEnum):
 class TableView:
     """A table at an instant.
 
-    `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest of these or that
-    failed; `included` is until when it shows the sources of its sources, None before the first of them, and `stale_for` how long
-    ago that was; `health` is None for a table that is not kept fresh, `lateness` for one that is not behind, `next_run`, the next
-    schedule time, for one that no schedule refreshes, `workflow` for one that was not observed.
+    `done` is its newest run that succeeded, was skipped, or publishes batch after batch, `ended` the newest
+    of these or that failed; `included` is until when it shows the sources of its sources, None before the
+    first of them, and `stale_for` how long ago that was; `health` is None for a table that is not kept fresh,
+    `lateness` for one that is not behind, `next_run`, the next schedule time, for one that no schedule
+    refreshes, `workflow` for one that was not observed.
     """
 
     table: MaterializedTable
@@ -59,10 +64,18 @@ class TableView:
     workflow: ObservedWorkflow | None
 
     @classmethod
-    def read(cls, inclusions: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableView:
-        """Return the view of *table* with its runs as the ledger has them, and what those of its sources say."""
+    def read(
+        cls, inclusions: Inclusions, table: MaterializedTable, workflow: ObservedWorkflow | None
+    ) -> TableView:
+        """Return the view of *table* with its runs as the ledger has them,
+        and what those of its sources say.
+        """
         facts = inclusions.facts
-        done, ended, now = _last_run(facts, table, PUBLISHED), _last_run(facts, table, ENDED | PUBLISHED), facts.now
+        done, ended, now = (
+            _last_run(facts, table, PUBLISHED),
+            _last_run(facts, table, ENDED | PUBLISHED),
+            facts.now,
+        )
         fresh_at = _fresh_at(done, workflow)
         vector = done.vector or () if done is not None else ()
         included = None if fresh_at is None else inclusions.of(table, vector, fresh_at)
@@ -72,7 +85,9 @@ class TableView:
             ended=ended,
             included=included,
             stale_for=max(timedelta(0), now - included.until) if included else None,
-            health=_stream_health(facts, table) if table.definition.streams else _health(table, fresh_at, ended, now),
+            health=_stream_health(facts, table)
+            if table.definition.streams
+            else _health(table, fresh_at, ended, now),
             lateness=_lateness(inclusions, table, vector, included, fresh_at),
             next_run=table.definition.grid().after(now) if is_scheduled(table) else None,
             workflow=workflow,
@@ -81,9 +96,10 @@ class TableView:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDetails:
-    """More of a table: its latest run that has left the queue, the oldest that waits for those of other tables, the sources of
-    the latest run that read any (None: none did), its view, its storage or the error with which it could not be read, why its
-    missing workflow cannot be recreated, and what is wrong with the engine; the texts are empty when nothing is.
+    """More of a table: its latest run that has left the queue, the oldest that waits for those of other
+    tables, the sources of the latest run that read any (None: none did), its view, its storage or the error
+    with which it could not be read, why its missing workflow cannot be recreated, and what is wrong with the
+    engine; the texts are empty when nothing is.
     """
 
     table: MaterializedTable
@@ -97,14 +113,18 @@ class TableDetails:
     engine_trouble: str
 
     @classmethod
-    def read(cls, services: TableServices, table: MaterializedTable, workflow: ObservedWorkflow | None) -> TableDetails:
+    def read(
+        cls, services: TableServices, table: MaterializedTable, workflow: ObservedWorkflow | None
+    ) -> TableDetails:
         """Return the details of *table* from the ledger, the storage and the keeper."""
         runs, view = in_transaction(
             services.registry,
             lambda tx: (
                 tx.runs.newest(table_id=table.table_id, limit=_RECENT),
                 TableView.read(
-                    Inclusions(facts=ReadAhead.of(tx, [table]), fresh_at=dict(services.fresh_at)), table, workflow
+                    Inclusions(facts=ReadAhead.of(tx, [table]), fresh_at=dict(services.fresh_at)),
+                    table,
+                    workflow,
                 ),
             ),
         )
@@ -128,10 +148,16 @@ class TableDetails:
         )
 
 
-def _last_run(facts: ReadAhead, table: MaterializedTable, statuses: frozenset[RunStatus]) -> RefreshRun | None:
-    """Return the newest run in one of *statuses*, leaving out those that only answered a tick, of which there may be many."""
+def _last_run(
+    facts: ReadAhead, table: MaterializedTable, statuses: frozenset[RunStatus]
+) -> RefreshRun | None:
+    """Return the newest run in one of *statuses*, leaving out those that only answered a tick,
+    of which there may be many.
+    """
     for run in facts.runs(table.table_id, statuses):
-        if run.decision not in (SUSPENDED, CONTINUOUS) and (run.status is not RunStatus.RUNNING or run.recent):
+        if run.decision not in (SUSPENDED, CONTINUOUS) and (
+            run.status is not RunStatus.RUNNING or run.recent
+        ):
             return run
     return None
 
@@ -150,7 +176,9 @@ def _health(
 
 
 def _stream_health(facts: ReadAhead, table: MaterializedTable) -> Health | None:
-    """Return the health of a table that a streaming job keeps: how far the stream lags is not known, but whether it fails is."""
+    """Return the health of a table that a streaming job keeps: how far the stream lags is not known,
+    but whether it fails is.
+    """
     job = facts.job(stream_job(table.table_id))
     if job is not None and job.error is not None:
         return Health.FAILING
@@ -164,7 +192,10 @@ def _lateness(
     included: Included | None,
     fresh_at: datetime | None,
 ) -> Lateness | None:
-    """Return how late an active table is. The materialized table below that read the sources may itself be behind them."""
+    """Return how late an active table is.
+
+    The materialized table below that read the sources may itself be behind them.
+    """
     if table.status is not RefreshStatus.ACTIVATED or table.definition.streams:
         return None
     facts = inclusions.facts
@@ -183,26 +214,36 @@ def _lateness(
 
 
 def _read_at(table: MaterializedTable, fresh_at: datetime | None, now: datetime) -> datetime:
-    """Return the instant from which on the age of what a table shows counts: while it was suspended, it did not."""
+    """Return the instant from which on the age of what a table shows counts:
+    while it was suspended, it did not.
+    """
     read_at = fresh_at or table.created_at
     # A status that was set later than now was set before the clock was put back.
     return read_at if table.status_at > now else max(read_at, table.status_at)
 
 
 def _written_at(facts: ReadAhead, vector: Vector) -> datetime | None:
-    """Return when any of the sources of *vector* was committed to last, so that one that seldom changes makes no table late.
+    """Return when any of the sources of *vector* was committed to last, so that one that seldom changes
+    makes no table late.
 
-    None where that is not known, or where a materialized table is among them: that one tells of its own sources.
+    None where that is not known, or where a materialized table is among them:
+    that one tells of its own sources.
     """
     tables = [source for source in vector if source["kind"] not in _DEFINITIONS]
     commits = {(source["version"] or {}).get(COMMITTED, "") for source in tables}
-    if not commits or "" in commits or any(facts.materialized(source["name"]) is not None for source in tables):
+    if (
+        not commits
+        or "" in commits
+        or any(facts.materialized(source["name"]) is not None for source in tables)
+    ):
         return None
     return datetime.fromisoformat(max(commits))
 
 
 def _fresh_at(done: RefreshRun | None, workflow: ObservedWorkflow | None) -> datetime | None:
-    """Return the latest instant of which the table is known to show its sources: when *done* read them, or as its keeper knows."""
+    """Return the latest instant of which the table is known to show its sources:
+    when *done* read them, or as its keeper knows.
+    """
     kept = workflow.report.fresh_at if workflow is not None and workflow.report is not None else None
     read = (done.started_at or done.requested_at) if done is not None else None
     if done is not None and done.recent:

@@ -1,9 +1,11 @@
-"""Differences between tables and their workflows: a user's pause or resume is adopted, what the scheduler lost is repaired.
+"""Differences between tables and their workflows: a user's pause or resume is adopted,
+what the scheduler lost is repaired.
 
-A pause or resume is adopted by a compare-and-set on the revision that was read before the scheduler was asked, never while a
-command is under way. After a command whose calls may still be on their way (its process was lost, or its call got no answer)
-a difference may be its late effect: it is repaired, not adopted, until a pass begins after the longest call time.
-The table alone decides the schedule: a workflow that ticks on another grid is always corrected.
+A pause or resume is adopted by a compare-and-set on the revision that was read before the scheduler was
+asked, never while a command is under way. After a command whose calls may still be on their way (its process
+was lost, or its call got no answer) a difference may be its late effect: it is repaired, not adopted,
+until a pass begins after the longest call time. The table alone decides the schedule: a workflow that ticks
+on another grid is always corrected.
 """
 
 from __future__ import annotations
@@ -22,7 +24,8 @@ from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.services import TableServices
 
-# After so many failures in one pass nothing more is repaired in it: the scheduler may be away, and each try takes its time.
+# After so many failures in one pass nothing more is repaired in it: the scheduler may be away,
+# and each try takes its time.
 MOST_FAILURES = 3
 _SCHEDULER = "scheduler"
 # States of a workflow, each with whether its table is suspended.
@@ -32,7 +35,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Observation:
-    """Tables as they were read at an instant, and then what their keeper reports of those that can be compared with it."""
+    """Tables as they were read at an instant, and then what their keeper reports of those
+    that can be compared with it.
+    """
 
     at: datetime
     tables: Sequence[MaterializedTable]
@@ -50,7 +55,9 @@ class Observation:
 
 def observe(services: TableServices, tables: Iterable[MaterializedTable], at: datetime) -> Observation:
     """Ask the keeper about *tables*, which were read at *at*, and note its reports; raises WorkflowError."""
-    settled = [table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING]
+    settled = [
+        table for table in tables if table.intent is None and table.status is not RefreshStatus.INITIALIZING
+    ]
     reports = services.keeper.observe(settled)
     for table_id, report in reports.items():
         services.reports[table_id] = at, report
@@ -58,14 +65,17 @@ def observe(services: TableServices, tables: Iterable[MaterializedTable], at: da
 
 
 def adopt(services: TableServices, observation: Observation) -> list[str]:
-    """Give tables the status that users gave their workflows in the scheduler; return what was done, in words."""
+    """Give tables the status that users gave their workflows in the scheduler;
+    return what was done, in words.
+    """
     done: list[str] = []
     for table in observation.differing:
         if table.repair_until is None:
             report = observation.reports[table.table_id]
             in_transaction(services.registry, partial(_adopt, table=table, report=report))
             done.append(
-                f"{table.identifier} is {report.state} in the {'stream' if table.definition.streams else _SCHEDULER}"
+                f"{table.identifier} is {report.state} in the "
+                f"{'stream' if table.definition.streams else _SCHEDULER}"
             )
     return done
 
@@ -85,7 +95,9 @@ def repair(services: TableServices, observation: Observation) -> list[str]:
             continue
         except MtError as error:
             text = services.errors.text(f"repairing {table.identifier}", error)
-            log.warning("repairing %s failed: %s", table.identifier, text, extra={"action": "reconcile_failed"})
+            log.warning(
+                "repairing %s failed: %s", table.identifier, text, extra={"action": "reconcile_failed"}
+            )
             failures += 1
             if failures >= MOST_FAILURES:
                 break
@@ -108,7 +120,9 @@ def _repair(services: TableServices, observation: Observation, table: Materializ
 
 
 def _correct(services: TableServices, observation: Observation, table: MaterializedTable) -> list[str]:
-    """Correct the schedule and, where a late call may have changed it, the state; return what was done, in words."""
+    """Correct the schedule and, where a late call may have changed it, the state;
+    return what was done, in words.
+    """
     late, scheduled = table.repair_until is not None, observation.reports[table.table_id].on_schedule
     reschedules = not scheduled if late else scheduled is False
     sets_back = late and table in observation.differing
@@ -131,7 +145,9 @@ def _correcting(services: TableServices, table: MaterializedTable) -> Command:
 
     def check(now: MaterializedTable) -> None:
         if (now.table_id, now.revision) != (table.table_id, table.revision):
-            raise TableBusy(f"{table.identifier} changed since the scheduler was asked; the next pass looks again.")
+            raise TableBusy(
+                f"{table.identifier} changed since the scheduler was asked; the next pass looks again."
+            )
 
     return services.intents.command(table.identifier, "REPAIR", check=check)
 

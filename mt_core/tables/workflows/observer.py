@@ -1,4 +1,6 @@
-"""Observes workflows for statements that show tables: what the scheduler reports within a moment, or what it reported last."""
+"""Observes workflows for statements that show tables: what the scheduler reports within a moment,
+or what it reported last.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ObservedWorkflow:
-    """The last report on a table, None if there is none yet; `as_of` is its instant (None: now), `error` why it is older."""
+    """The last report on a table, None if there is none yet; `as_of` is its instant (None: now),
+    `error` why it is older.
+    """
 
     report: KeeperReport | None
     as_of: datetime | None = None
@@ -32,7 +36,10 @@ class ObservedWorkflow:
 
 @dataclass(frozen=True, slots=True)
 class WorkflowObserver:
-    """Asks the scheduler, and adopts what users did in it, as the reconciler does, but waits only so long. Thread-safe."""
+    """Asks the scheduler, and adopts what users did in it, as the reconciler does, but waits only so long.
+
+    Thread-safe.
+    """
 
     services: TableServices
     waiting: threading.Semaphore = field(default_factory=lambda: threading.Semaphore(MOST_WAITING))
@@ -60,7 +67,9 @@ class WorkflowObserver:
             try:
                 adopt(self.services, observe(self.services, tables, now))
             except MtError as error:
-                log.info("the scheduler could not be observed: %s", error, extra={"action": "observing_failed"})
+                log.info(
+                    "the scheduler could not be observed: %s", error, extra={"action": "observing_failed"}
+                )
                 problem = str(error)
             finally:
                 self.waiting.release()

@@ -56,7 +56,8 @@ class PublishedWorkflows:
         definition = self.registry.definitions.get(workflow_id)
         if definition is None or not definition.name:
             raise TableNotFound(
-                f"Scheduler {self.scheduler} has no workflow {workflow_id}; its table was dropped, or never existed."
+                f"Scheduler {self.scheduler} has no workflow {workflow_id}; "
+                "its table was dropped, or never existed."
             )
         return self._render([definition], details)[0]
 
@@ -65,10 +66,14 @@ class PublishedWorkflows:
         bodies = []
         for first in range(0, len(named), PAGE):
             page = named[first : first + PAGE]
-            for definition, table in zip(page, in_transaction(self.registry, partial(_tables, page)), strict=True):
+            for definition, table in zip(
+                page, in_transaction(self.registry, partial(_tables, page)), strict=True
+            ):
                 # A scheduler never executes the statement, so passwords in its query are hidden as well.
                 text = without_passwords(show_create(table, or_alter=False)) if table is not None else ""
-                bodies.append(workflow_json(definition, text=text, details_url=f"{details}/{definition.workflow_id}"))
+                bodies.append(
+                    workflow_json(definition, text=text, details_url=f"{details}/{definition.workflow_id}")
+                )
         return bodies
 
 

@@ -1,4 +1,6 @@
-"""Candidates: the words that the gateway offers at a place of a statement, asked for while a person goes on typing."""
+"""Candidates: the words that the gateway offers at a place of a statement,
+asked for while a person goes on typing.
+"""
 
 from __future__ import annotations
 
@@ -13,7 +15,9 @@ Ask = Callable[[str, int], Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Place:
-    """A place in a statement: the text before the word that is begun there, that word, and the text after it."""
+    """A place in a statement: the text before the word that is begun there, that word,
+    and the text after it.
+    """
 
     before: str
     begun: str
@@ -24,7 +28,9 @@ class Place:
         return len(self.before) + len(self.begun)
 
     def continues(self, other: Place) -> bool:
-        """Return whether the answer for *other* has all candidates of this place: more letters of the same word were typed."""
+        """Return whether the answer for *other* has all candidates of this place:
+        more letters of the same word were typed.
+        """
         same = (self.before, self.after) == (other.before, other.after)
         return (
             same
@@ -36,8 +42,8 @@ class Place:
 class Candidates:
     """Asks the gateway in a thread of its own, which begins with the first question and ends with `close`.
 
-    There is one question at a time; of those that come meanwhile the last one is asked next. `on_answer` is called in the
-    thread, with the place that was asked for.
+    There is one question at a time; of those that come meanwhile the last one is asked next.
+    `on_answer` is called in the thread, with the place that was asked for.
     """
 
     def __init__(self, ask: Ask, on_answer: Callable[[Place], object]) -> None:
@@ -49,7 +55,9 @@ class Candidates:
         self._thread: threading.Thread | None = None
 
     def at(self, place: Place) -> list[str] | None:
-        """Return the candidates that are known at *place*, at once; None if they are not known, and asked for now."""
+        """Return the candidates that are known at *place*, at once; None if they are not known,
+        and asked for now.
+        """
         with self._changed:
             if self._answered is not None and place.continues(self._answered[0]):
                 begun = place.begun.casefold()

@@ -25,7 +25,8 @@ def _style(*, keyword: str, identifier: str, string: str, number: str, comment: 
     return Style.from_dict({**looks, "comment": comment, "hint": hint, **_BRACKETS})
 
 
-# The colours of `default` are those that a terminal gives their names; those of the others go with one background.
+# The colours of `default` are those that a terminal gives their names;
+# those of the others go with one background.
 STYLES: Mapping[ColourScheme, Style] = {
     ColourScheme.DEFAULT: _style(
         keyword="bold ansiblue",

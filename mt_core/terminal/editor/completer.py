@@ -1,4 +1,6 @@
-"""The completion of what a person types: commands and keywords at once, names when the gateway has answered."""
+"""The completion of what a person types: commands and keywords at once,
+names when the gateway has answered.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,10 @@ _OF_TABLES = "DESCRIBE "
 
 
 class SqlCompleter(Completer):
-    """Never waits: what is not known is asked for, and offered once it is there. Of many words, more letters choose."""
+    """Never waits: what is not known is asked for, and offered once it is there.
+
+    Of many words, more letters choose.
+    """
 
     def __init__(self, candidates: Candidates) -> None:
         self._candidates = candidates
@@ -41,9 +46,12 @@ class SqlCompleter(Completer):
         place = place_at(document)
         if place is None:
             return
-        offered = {} if is_command(document.text) else dict.fromkeys(keywords_after(place.before, place.begun))
+        offered = (
+            {} if is_command(document.text) else dict.fromkeys(keywords_after(place.before, place.begun))
+        )
         known = self._candidates.at(place)
-        # The gateway knows what can stand here; without its answer, or a word in it, every keyword is a guess.
+        # The gateway knows what can stand here; without its answer, or a word in it,
+        # every keyword is a guess.
         others = (word for word in known or offered if word != place.begun)
         for word in islice(others, MOST_OFFERED):
             yield Completion(word, start_position=-len(place.begun))
@@ -62,7 +70,11 @@ def place_at(document: Document) -> Place | None:
     begun = _begun(before)
     if is_command(document.text):
         command = command_named(before.split()[0])
-        return Place(before=_OF_TABLES, begun=begun, after="") if command is not None and command.takes_table else None
+        return (
+            Place(before=_OF_TABLES, begun=begun, after="")
+            if command is not None and command.takes_table
+            else None
+        )
     start = before[: len(before) - len(begun)]
     # All statements can begin after another one: that many words are no help, and Enter runs what is whole.
     at_start = not begun and start.rstrip()[-1:] in {"", ";"}

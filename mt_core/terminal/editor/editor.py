@@ -29,7 +29,8 @@ from mt_core.terminal.editor.history import StatementHistory, history_file
 from mt_core.terminal.prompt.sitting import CONTINUATION, Keys, Sitting
 from mt_core.terminal.prompt.typed import is_whole
 
-# The last statement goes to the gateway with each request for words; a longer one would cost more than its columns are worth.
+# The last statement goes to the gateway with each request for words;
+# a longer one would cost more than its columns are worth.
 _LONGEST_OF_TABLES = 100_000
 _MODES = {Keys.EMACS: EditingMode.EMACS, Keys.VI: EditingMode.VI}
 
@@ -76,7 +77,9 @@ class Editor(Closing):
         self._candidates.close()
 
     def _continuation(self, width: int, line: int, wraps: int) -> StyleAndTextTuples:
-        """Return what stands before a line after the first one: its number, if that is wanted, right before the text."""
+        """Return what stands before a line after the first one: its number, if that is wanted,
+        right before the text.
+        """
         if wraps or not self._display.line_numbers:
             return [("", CONTINUATION)]
         return [("class:line-number", f"{line + 1} ".rjust(width))]
@@ -84,14 +87,17 @@ class Editor(Closing):
     def _words(self, statement: str, position: int) -> Sequence[str]:
         """Ask for the words at *position* of *statement*.
 
-        The gateway offers the columns of all tables in the text. While it has none, those of the last statement are looked at.
+        The gateway offers the columns of all tables in the text. While it has none,
+        those of the last statement are looked at.
         """
         if not names_tables(statement):
             statement = f"{statement}\n;{self._of_tables}"
         return self._sitting.runner.client.complete(statement, position)
 
     def _offer(self, place: Place) -> None:
-        """Have the candidates at *place* shown, unless what is typed has gone elsewhere; called in the thread that asked."""
+        """Have the candidates at *place* shown, unless what is typed has gone elsewhere;
+        called in the thread that asked.
+        """
         app: Any = self._session.app
         if app.loop is not None:
             # The loop may have ended with its statement.
@@ -110,8 +116,8 @@ class Editor(Closing):
 def _bindings() -> KeyBindings:
     """Return what Enter and Up do.
 
-    Enter takes the candidate that is chosen, runs what is whole, and else begins another line. Up goes to the statement before
-    also while words are offered, until Tab has chosen one.
+    Enter takes the candidate that is chosen, runs what is whole, and else begins another line.
+    Up goes to the statement before also while words are offered, until Tab has chosen one.
     """
     bindings, typing = KeyBindings(), has_focus(DEFAULT_BUFFER)
 

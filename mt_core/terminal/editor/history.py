@@ -1,4 +1,6 @@
-"""The history of a person's statements: one entry a statement or command, in a file that only its owner can read."""
+"""The history of a person's statements: one entry a statement or command,
+in a file that only its owner can read.
+"""
 
 from __future__ import annotations
 
@@ -25,9 +27,11 @@ def history_file(environ: Mapping[str, str]) -> Path:
 
 
 class StatementHistory(History):
-    """The entries of the file at *path*, a JSON string a line, so that clients can append to it at the same time.
+    """The entries of the file at *path*, a JSON string a line, so that clients can append
+    to it at the same time.
 
-    A statement with a secret is kept until the client ends, and not written. Without the file, so is every other.
+    A statement with a secret is kept until the client ends, and not written.
+    Without the file, so is every other.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,7 +78,8 @@ def _sets_secret(entry: str) -> bool:
 
 
 def entries_of(typed: str) -> list[str]:
-    """Return the statements of *typed*, with their semicolons; a command, and what cannot be split, is one entry.
+    """Return the statements of *typed*, with their semicolons; a command, and what cannot be split,
+    is one entry.
 
     A last line that asks for an editor is left out.
     """

@@ -32,12 +32,16 @@ class ColumnarFile:
         self._open = _arrow_writer if form is Form.ARROW else _parquet_writer
 
     def write(self, client: GatewayClient, operation: str, on_rows: Callable[[int], object]) -> int:
-        """Write the rows of a query with a page in memory at a time; return their number. Raises Unsupported for a second query.
+        """Write the rows of a query with a page in memory at a time; return their number.
+
+        Raises Unsupported for a second query.
 
         After each page, *on_rows* is told how many there are.
         """
         if self.written:
-            raise Unsupported(f"{self.path} has the rows of the query before; write each query to a file of its own.")
+            raise Unsupported(
+                f"{self.path} has the rows of the query before; write each query to a file of its own."
+            )
         count = self.write_pages(client.arrow_pages(operation), client.properties, on_rows)
         self.written = True
         return count

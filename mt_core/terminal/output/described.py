@@ -12,7 +12,9 @@ _ALWAYS, _IF_ANY = ["name", "type", "null"], ["key", "extras", "watermark"]
 
 
 def without_empty_columns(pages: Iterable[ResultPage]) -> Iterator[ResultPage]:
-    """Yield *pages*; those of DESCRIBE and SHOW COLUMNS without `key`, `extras` or `watermark` if it is NULL in all rows."""
+    """Yield *pages*; those of DESCRIBE and SHOW COLUMNS without `key`, `extras` or `watermark`
+    if it is NULL in all rows.
+    """
     iterator = iter(pages)
     first = next(iterator)
     names = [column.name for column in first.columns]

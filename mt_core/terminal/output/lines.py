@@ -18,7 +18,9 @@ _TSV_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"
 
 
 def print_delimited(pages: Iterable[ResultPage], out: IO[str], *, tabs: bool) -> None:
-    """Print a header and a line a row, with tabs or with commas; the kind of each change comes first, in a column `op`."""
+    """Print a header and a line a row, with tabs or with commas; the kind of each change comes first,
+    in a column `op`.
+    """
     writer = csv.writer(out, lineterminator="\n")
     for number, page in enumerate(map(with_numbers, pages)):
         if page.has_content:
@@ -49,7 +51,9 @@ def print_json(pages: Iterable[ResultPage], out: IO[str]) -> None:
 
 
 def with_numbers(page: ResultPage) -> ResultPage:
-    """Return *page* with decimals that have the scale of their column: JSON has them without the zeros at the end."""
+    """Return *page* with decimals that have the scale of their column:
+    JSON has them without the zeros at the end.
+    """
     converts = [converter(column.type, FLOATS) for column in page.columns]
     rows = [
         [None if value is None else convert(value) for convert, value in zip(converts, row, strict=True)]

@@ -1,4 +1,6 @@
-"""The line of a terminal that says how far a statement is, while it runs and while its rows are written to a file."""
+"""The line of a terminal that says how far a statement is, while it runs and while its rows
+are written to a file.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,14 @@ class ProgressLine:
 
     def statement(self, progress: Progress) -> None:
         """Show how many tasks of Spark have ended, and how many rows they have read."""
-        tasks = [f"{progress.done:,} of {progress.total:,} {plural(progress.total, 'task')}"] if progress.total else []
-        rows = [f"{progress.rows_read:,} {plural(progress.rows_read, 'row')} read"] if progress.rows_read else []
+        tasks = (
+            [f"{progress.done:,} of {progress.total:,} {plural(progress.total, 'task')}"]
+            if progress.total
+            else []
+        )
+        rows = (
+            [f"{progress.rows_read:,} {plural(progress.rows_read, 'row')} read"] if progress.rows_read else []
+        )
         self._show(progress.message, ", ".join(tasks + rows), progress.done, progress.total or None)
 
     def rows(self, count: int) -> None:
@@ -37,21 +45,35 @@ class ProgressLine:
 
     def coming(self, count: int) -> None:
         """Show how many rows, or changes of rows, have come."""
-        self._show("waiting for rows" if count else "starting", f"{count:,} {plural(count, 'row')} so far", 0, None)
+        self._show(
+            "waiting for rows" if count else "starting", f"{count:,} {plural(count, 'row')} so far", 0, None
+        )
 
     def _show(self, message: str, counted: str, done: int, total: int | None) -> None:
         self._bar.start_task(self._task)
         self._bar.update(
-            self._task, description=escape(message), counted=counted, completed=done, total=total, visible=True
+            self._task,
+            description=escape(message),
+            counted=counted,
+            completed=done,
+            total=total,
+            visible=True,
         )
 
 
 @contextmanager
 def progress_line(messages: Console, began: float | None = None) -> Iterator[ProgressLine]:
-    """Give a line that is gone at the end; its time is the one since *began* on the monotonic clock, or since it shows anything."""
+    """Give a line that is gone at the end; its time is the one since *began* on the monotonic clock,
+    or since it shows anything.
+    """
     # Loaded by the first statement: a person sees the prompt sooner.
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), TextColumn("{task.fields[counted]}"), TimeElapsedColumn())
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.fields[counted]}"),
+        TimeElapsedColumn(),
+    )
     with Progress(*columns, console=messages, transient=True, disable=not messages.is_terminal) as bar:
         yield ProgressLine(bar, began)

@@ -1,4 +1,6 @@
-"""A replaced file: it is written without a name, or beside its place, and takes its place when it is whole."""
+"""A replaced file: it is written without a name, or beside its place, and takes its place
+when it is whole.
+"""
 
 from __future__ import annotations
 
@@ -15,10 +17,11 @@ from mt_core.errors import ConfigError
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """Give the path of an empty file which takes the place of *path* at the end of the block, and is removed after an error.
+    """Give the path of an empty file which takes the place of *path* at the end of the block,
+    and is removed after an error.
 
-    Where the system has files without names, nothing is left of it after a process that was killed either. A link stays one, and
-    a file keeps who may read it, also while it is written. Raises ConfigError.
+    Where the system has files without names, nothing is left of it after a process that was killed either.
+    A link stays one, and a file keeps who may read it, also while it is written. Raises ConfigError.
     """
     place = path.resolve()
     beside = place.with_name(f".{place.name}.{os.getpid()}")
@@ -32,7 +35,8 @@ def replacing(path: Path) -> Iterator[Path]:
                 yield beside
             else:
                 yield unnamed
-                # Python follows the link to the file only if it is given a folder, which such a path does not need.
+                # Python follows the link to the file only if it is given a folder,
+                # which such a path does not need.
                 os.link(unnamed, beside, src_dir_fd=0)
         with suppress(FileNotFoundError):
             shutil.copymode(place, beside)
@@ -45,7 +49,9 @@ def replacing(path: Path) -> Iterator[Path]:
 
 @contextmanager
 def _unnamed(folder: Path, mode: int) -> Iterator[Path | None]:
-    """Give the path, for this process alone, of a file without a name in *folder*; None where there are no such files."""
+    """Give the path, for this process alone, of a file without a name in *folder*;
+    None where there are no such files.
+    """
     try:
         descriptor = os.open(folder, os.O_TMPFILE | os.O_RDWR, mode)
     except (AttributeError, OSError):
@@ -59,9 +65,11 @@ def _unnamed(folder: Path, mode: int) -> Iterator[Path | None]:
 
 
 class TextFile(AbstractContextManager["TextFile"]):
-    """Rows as text, which take the place of *path* at the end of a block if they are `wanted`, or if Ctrl-C ends it.
+    """Rows as text, which take the place of *path* at the end of a block if they are `wanted`,
+    or if Ctrl-C ends it.
 
-    What is no file, such as a pipe or a terminal, gets them as they come. Raises ConfigError if nothing can be written there.
+    What is no file, such as a pipe or a terminal, gets them as they come.
+    Raises ConfigError if nothing can be written there.
     """
 
     def __init__(self, path: Path) -> None:

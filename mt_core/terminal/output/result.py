@@ -14,12 +14,18 @@ from mt_core.terminal.output.tableau import MOST_WIDTH, print_tableau
 
 
 def print_result(
-    pages: Iterable[ResultPage], form: Form, out: IO[str], column_width: int = MOST_WIDTH, *, cut: bool = False
+    pages: Iterable[ResultPage],
+    form: Form,
+    out: IO[str],
+    column_width: int = MOST_WIDTH,
+    *,
+    cut: bool = False,
 ) -> bool:
     """Print a result to *out*; return False where people would see nothing of it.
 
-    *column_width* is the most that a tableau has for a column, and *cut* whether the last column of a grid may be cut off. Of a
-    changelog every form has all changes, but for a table, whose pages are those that stand.
+    *column_width* is the most that a tableau has for a column, and *cut* whether the last column
+    of a grid may be cut off. Of a changelog every form has all changes, but for a table, whose
+    pages are those that stand.
     """
     match form:
         case Form.CSV | Form.TSV:

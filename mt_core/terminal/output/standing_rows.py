@@ -35,7 +35,10 @@ class StandingRows:
             del self._counts[key]
 
     def keep(self, most: int) -> int:
-        """Forget all but the last *most* different rows; returns how many are forgotten. Their changes are ignored from then on."""
+        """Forget all but the last *most* different rows; returns how many are forgotten.
+
+        Their changes are ignored from then on.
+        """
         forgotten = max(0, len(self._counts) - most)
         for key in list(islice(self._counts, forgotten)):
             del self._counts[key]
@@ -47,8 +50,11 @@ class StandingRows:
         return [row for count, row in self._counts.values() for _ in range(count)]
 
 
-def standing_page(pages: Iterable[ResultPage], most: int, on_left_out: Callable[[], object]) -> Iterator[ResultPage]:
-    """Yield one page with the last *most* rows of a changelog as they stand at its end, also if that is an error or an interrupt.
+def standing_page(
+    pages: Iterable[ResultPage], most: int, on_left_out: Callable[[], object]
+) -> Iterator[ResultPage]:
+    """Yield one page with the last *most* rows of a changelog as they stand at its end,
+    also if that is an error or an interrupt.
 
     *on_left_out* is called before that if there are others.
     """

@@ -42,7 +42,9 @@ class _Chunk:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Need:
-    """The widths that a column needs: for its `values`, for its `name`, and for the longest `word` of its name."""
+    """The widths that a column needs: for its `values`, for its `name`,
+    and for the longest `word` of its name.
+    """
 
     values: int
     name: int
@@ -59,10 +61,11 @@ class _Need:
 
 
 def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False) -> None:
-    """Print a grid if every column can have what it needs, or a width at which folded text can still be read; else records.
+    """Print a grid if every column can have what it needs, or a width at which folded text can still be read;
+    else records.
 
-    With *cut*, the last column is cut off where its text does not fit. The first rows are printed before the last ones are there.
-    What is there is printed at an error or an interrupt, too.
+    With *cut*, the last column is cut off where its text does not fit. The first rows are printed before
+    the last ones are there. What is there is printed at an error or an interrupt, too.
     """
     console = _console(out)
     with closing(_chunks(pages)) as chunks:
@@ -80,7 +83,9 @@ def print_table(pages: Iterable[ResultPage], out: IO[str], *, cut: bool = False)
 
 
 def lines_of(pages: Sequence[ResultPage], screen: int) -> int:
-    """Return how many lines `print_table` needs at least for the rows of *pages*, which are all, on a screen of that width."""
+    """Return how many lines `print_table` needs at least for the rows of *pages*, which are all,
+    on a screen of that width.
+    """
     columns, texts = pages[0].columns, [row for page in pages for row in texts_of(page)]
     needs = _needs(_Chunk(columns=columns, texts=texts, more=False))
     return len(texts) * (1 if _is_grid(needs, screen) else len(columns) + 1)
@@ -136,14 +141,19 @@ def _chunks(pages: Iterable[ResultPage]) -> Generator[_Chunk, None, None]:
 
 def _needs(chunk: _Chunk) -> list[_Need]:
     """Return what each column needs for *chunk*; with more to come, numbers have the width of their type."""
-    values = [max((_text_width(row[number]) for row in chunk.texts), default=1) for number in range(len(chunk.columns))]
+    values = [
+        max((_text_width(row[number]) for row in chunk.texts), default=1)
+        for number in range(len(chunk.columns))
+    ]
     if chunk.more:
         values = [
             max(width, type_width(column.type)) if right else width
             for width, column, right in zip(values, chunk.columns, numeric(chunk.columns), strict=True)
         ]
     return [
-        _Need(values=width, name=cell_len(column.name), word=max(map(cell_len, column.name.split()), default=1))
+        _Need(
+            values=width, name=cell_len(column.name), word=max(map(cell_len, column.name.split()), default=1)
+        )
         for width, column in zip(values, chunk.columns, strict=True)
     ]
 
@@ -155,7 +165,8 @@ def _text_width(text: str | None) -> int:
 def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
     """Return widths for *needs*: what they need, if a screen has it.
 
-    Else names are folded between their words first, then (*cut*) the last column is cut, then the widest columns are folded.
+    Else names are folded between their words first, then (*cut*) the last column is cut,
+    then the widest columns are folded.
     """
     room = screen - FRAME_WIDTH * len(needs) - 1
     fitted = [min(need.most, room) for need in needs]
@@ -172,7 +183,9 @@ def _fitted(needs: Sequence[_Need], screen: int, *, cut: bool) -> list[int]:
 def _print_grid(
     console: Console, columns: Sequence[Column], chunks: Iterable[Texts], widths: Sequence[int], *, cut: bool
 ) -> None:
-    """Print *chunks* as one grid, and how many rows it has, also at an error or interrupt between two of them."""
+    """Print *chunks* as one grid, and how many rows it has, also at an error or interrupt
+    between two of them.
+    """
     count, bottom = 0, ""
     try:
         for texts in chunks:
@@ -199,7 +212,9 @@ def _print_count(console: Console, count: int) -> None:
 def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int], *, cut: bool) -> Table:
     table = Table(header_style="bold")
     for column, right, width in zip(columns, numeric(columns), widths, strict=True):
-        table.add_column(escape(column.name), justify="right" if right else "left", overflow="fold", width=width)
+        table.add_column(
+            escape(column.name), justify="right" if right else "left", overflow="fold", width=width
+        )
     for row in texts:
         table.add_row(*map(_cell, row))
     if cut:
@@ -208,7 +223,9 @@ def _grid(columns: Sequence[Column], texts: Texts, widths: Sequence[int], *, cut
 
 
 def _print_records(console: Console, columns: Sequence[Column], chunks: Iterable[Texts]) -> None:
-    """Print each row as lines of name and value, and how many rows there are, also at an error or interrupt."""
+    """Print each row as lines of name and value, and how many rows there are,
+    also at an error or interrupt.
+    """
     width, count = max(cell_len(column.name) for column in columns), 0
     names = [escape(column.name) + " " * (width - cell_len(column.name)) for column in columns]
     try:

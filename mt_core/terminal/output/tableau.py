@@ -1,4 +1,6 @@
-"""The tableau of Flink's SQL client: the rows of a result as they come, in columns whose widths follow from their types."""
+"""The tableau of Flink's SQL client: the rows of a result as they come,
+in columns whose widths follow from their types.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ _WIDTHS = {
 
 
 def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) -> None:
-    """Print the rows of *pages*, of a changelog with the sign of its kind before each, in columns of at most *most_width*.
+    """Print the rows of *pages*, of a changelog with the sign of its kind before each,
+    in columns of at most *most_width*.
 
     The end says how many there were, also when it is a KeyboardInterrupt.
     """
@@ -37,7 +40,9 @@ def print_tableau(pages: Iterable[ResultPage], out: IO[str], most_width: int) ->
             widths = [_width(column, most_width) for column in page.columns]
             if not rule:
                 rule = _rule(widths, page)
-                names = [_cell(column.name, width) for column, width in zip(page.columns, widths, strict=True)]
+                names = [
+                    _cell(column.name, width) for column, width in zip(page.columns, widths, strict=True)
+                ]
                 out.write(f"{rule}\n{_line(names, None if page.kinds is None else OP)}\n{rule}\n")
             ops = repeat(None) if page.kinds is None else (kind.value for kind in page.kinds)
             for row, op in zip(texts_of(page), ops, strict=False):

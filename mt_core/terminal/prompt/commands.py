@@ -19,7 +19,8 @@ from mt_core.terminal.prompt.typed import BACKSLASH, EDIT, SET, command_parts, k
 
 WATCH_S = 2.0
 LIKENESS = 0.5
-# As SHOW REFRESHES EXTENDED names decisions. The rows of a verification or a compaction have others, and are no refreshes.
+# As SHOW REFRESHES EXTENDED names decisions. The rows of a verification or a compaction have others,
+# and are no refreshes.
 _REFRESH = "refresh"
 _DECIDED = {_REFRESH: "computed rows", "skip": "was skipped", "suspended": "found the table suspended"}
 _LOOKED_AT = 20
@@ -42,7 +43,9 @@ class Command:
 
 
 def command_named(name: str) -> Command | None:
-    """Return the command of a name; those without a backslash may be written in any case and with a semicolon."""
+    """Return the command of a name; those without a backslash may be written in any case
+    and with a semicolon.
+    """
     written = name if name.startswith(BACKSLASH) else name.rstrip(";").upper()
     return next((command for command in COMMANDS if written in (command.name, *command.others)), None)
 
@@ -57,7 +60,7 @@ def run_command(sitting: Sitting, line: str) -> None:
     command.run(sitting, argument)
 
 
-# --------------------------------------------------------------------------------------------------------- statements
+# ------------------------------------------------------------------------------------------------- statements
 
 
 def _statement(alone: str, about: str) -> Run:
@@ -79,7 +82,9 @@ def _why(sitting: Sitting, argument: str) -> None:
     table = _table(argument, r"\why")
     runs = extended_rows(sitting.runner.rows, f"SHOW REFRESHES FOR {table}", f" LIMIT {_LOOKED_AT}")
     decided = [run for run in runs if run["decision"] in _DECIDED] or runs
-    sitting.runner.screen.out.write(decision_text(decided[0]) + "\n" if runs else f"{table} has had no refresh yet.\n")
+    sitting.runner.screen.out.write(
+        decision_text(decided[0]) + "\n" if runs else f"{table} has had no refresh yet.\n"
+    )
 
 
 def decision_text(run: Mapping[str, Any]) -> str:
@@ -91,7 +96,10 @@ def decision_text(run: Mapping[str, Any]) -> str:
     outcome = f" and ended as {run['status']}" if has_worked else ""
     why = f", because: {run['reason']}" if run["reason"] else ""
     failure = f"; error: {run['error']}" if run["error"] else ""
-    text = f"{run['materialized table']}: the {run['kind']} refresh of {when} {decided}{how}{outcome}{why}{failure}"
+    text = (
+        f"{run['materialized table']}: the {run['kind']} refresh of {when} "
+        f"{decided}{how}{outcome}{why}{failure}"
+    )
     return text if text.endswith(".") else f"{text}."
 
 
@@ -104,7 +112,7 @@ def _lineage(sitting: Sitting, argument: str) -> None:
     Console(file=sitting.runner.screen.out, highlight=False).print(tree, soft_wrap=True)
 
 
-# ----------------------------------------------------------------------------------------------------- about the prompt
+# ------------------------------------------------------------------------------------------- about the prompt
 
 
 def _watch(sitting: Sitting, argument: str) -> None:
@@ -114,7 +122,9 @@ def _watch(sitting: Sitting, argument: str) -> None:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < 86_400:
-        raise RequestInvalid(rf"\watch {argument}: expected a number of seconds above 0 and below 86400; \watch 5")
+        raise RequestInvalid(
+            rf"\watch {argument}: expected a number of seconds above 0 and below 86400; \watch 5"
+        )
     if not sitting.last:
         raise RequestInvalid(r"\watch runs the last statement again, and there is none yet; run one first.")
     runner = sitting.runner
@@ -187,7 +197,9 @@ def _help(sitting: Sitting, argument: str) -> None:
         width = max(len(f"{each.name} {each.arguments}") for each in COMMANDS)
         for each in COMMANDS:
             sitting.say(f"{f'{each.name} {each.arguments}'.ljust(width)}  {each.purpose}")
-        sitting.say("\nHELP with the first words of a statement shows examples: HELP CREATE, HELP SHOW REFRESHES.")
+        sitting.say(
+            "\nHELP with the first words of a statement shows examples: HELP CREATE, HELP SHOW REFRESHES."
+        )
         return
     found = examples_of(argument)
     if not found:
@@ -253,7 +265,10 @@ COMMANDS: tuple[Command, ...] = (
         takes_table=True,
     ),
     Command(
-        name=r"\watch", arguments="[seconds]", purpose="the last statement again and again, until Ctrl-C", run=_watch
+        name=r"\watch",
+        arguments="[seconds]",
+        purpose="the last statement again and again, until Ctrl-C",
+        run=_watch,
     ),
     Command(name=r"\jobs", purpose="the statements in the background", run=_jobs),
     Command(
@@ -274,8 +289,15 @@ COMMANDS: tuple[Command, ...] = (
         purpose=f"a property of the session; {EDITING_MODE} emacs or vi: the keys of the prompt",
         run=_set,
     ),
-    Command(name=EDIT, purpose="the last statement, or what is typed above, in $VISUAL or $EDITOR", run=_edit),
-    Command(name="SOURCE", arguments="file", purpose="the statements of a file, up to the first error", run=_source),
+    Command(
+        name=EDIT, purpose="the last statement, or what is typed above, in $VISUAL or $EDITOR", run=_edit
+    ),
+    Command(
+        name="SOURCE",
+        arguments="file",
+        purpose="the statements of a file, up to the first error",
+        run=_source,
+    ),
     Command(
         name="HELP",
         arguments="[statement]",

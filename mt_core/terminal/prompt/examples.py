@@ -31,7 +31,10 @@ EXAMPLES: tuple[str, ...] = (
     "DESCRIBE FUNCTION EXTENDED net",
     f"EXPLAIN {_DAILY}",
     f"EXPLAIN {_INSERT}",
-    f"EXPLAIN STATEMENT SET BEGIN {_INSERT}; INSERT INTO lake.shop.days SELECT DISTINCT ds FROM lake.shop.orders; END",
+    (
+        f"EXPLAIN STATEMENT SET BEGIN {_INSERT}; INSERT INTO lake.shop.days SELECT DISTINCT ds "
+        "FROM lake.shop.orders; END"
+    ),
     f"EXPLAIN CREATE TABLE lake.shop.copy AS {_DAILY}",
     "EXPLAIN REFRESH lake.shop.daily",
     f"EXPLAIN PLAN {_PLAN}",
@@ -49,7 +52,10 @@ EXAMPLES: tuple[str, ...] = (
     "SHOW JARS",
     "SHOW MODULES",
     "SHOW FULL MODULES",
-    "CREATE CATALOG archive WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', 'warehouse' = '/data/archive')",
+    (
+        "CREATE CATALOG archive WITH ('type' = 'iceberg', 'catalog-type' = 'hadoop', "
+        "'warehouse' = '/data/archive')"
+    ),
     "ALTER CATALOG archive SET ('warehouse' = '/data/archive-2')",
     "DROP CATALOG IF EXISTS archive",
     "SHOW CATALOGS",
@@ -69,7 +75,10 @@ EXAMPLES: tuple[str, ...] = (
     "SHOW CREATE VIEW lake.shop.recent",
     "SHOW CREATE FUNCTION net",
     "SHOW TBLPROPERTIES lake.shop.orders",
-    "CREATE TABLE lake.shop.orders (id BIGINT, city STRING, amount DECIMAL(12, 2), ds STRING) PARTITIONED BY (ds)",
+    (
+        "CREATE TABLE lake.shop.orders (id BIGINT, city STRING, amount DECIMAL(12, 2), "
+        "ds STRING) PARTITIONED BY (ds)"
+    ),
     f"CREATE TABLE lake.shop.copy AS {_DAILY}",
     f"CREATE OR REPLACE TABLE lake.shop.copy AS {_DAILY}",
     "ALTER TABLE lake.shop.orders SET ('write.format.default' = 'orc')",
@@ -93,18 +102,26 @@ EXAMPLES: tuple[str, ...] = (
     "VALUES (1, 'a'), (2, 'b')",
     "WITH big AS (SELECT * FROM lake.shop.orders WHERE amount > 100) SELECT count(*) FROM big",
     _INSERT,
-    "INSERT OVERWRITE lake.shop.totals PARTITION (ds = '2026-01-02') SELECT sum(amount) FROM lake.shop.orders",
+    (
+        "INSERT OVERWRITE lake.shop.totals PARTITION (ds = '2026-01-02') SELECT sum(amount) "
+        "FROM lake.shop.orders"
+    ),
     "UPDATE lake.shop.orders SET city = 'Roma' WHERE city = 'Rome'",
     "DELETE FROM lake.shop.orders WHERE ds < '2025-01-01'",
     "MERGE INTO lake.shop.orders t USING lake.shop.changes s ON t.id = s.id "
     "WHEN MATCHED THEN UPDATE SET * WHEN NOT MATCHED THEN INSERT *",
-    f"EXECUTE STATEMENT SET BEGIN {_INSERT}; INSERT INTO lake.shop.days SELECT DISTINCT ds FROM lake.shop.orders; END",
+    (
+        f"EXECUTE STATEMENT SET BEGIN {_INSERT}; INSERT INTO lake.shop.days SELECT DISTINCT ds "
+        "FROM lake.shop.orders; END"
+    ),
     "BEGIN STATEMENT SET",
     "END",
 )
 
 
 def examples_of(words: str) -> list[str]:
-    """Return the examples that begin with *words*, in any case; all of its words are whole, but perhaps the last."""
+    """Return the examples that begin with *words*, in any case; all of its words are whole,
+    but perhaps the last.
+    """
     wanted = " ".join(words.upper().split())
     return [text for text in EXAMPLES if text.upper().startswith(wanted)]

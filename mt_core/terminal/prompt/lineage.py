@@ -14,7 +14,8 @@ from mt_core.base.tokens import TokenKind, significant
 from mt_core.errors import GatewayError
 
 Rows = Callable[[str], Sequence[Mapping[str, Any]]]
-# As DESCRIBE EXTENDED writes them: `lake.shop.orders (table, version 12); lake.shop.rates (view, version ab)`.
+# As DESCRIBE EXTENDED writes them: `lake.shop.orders (table, version 12);
+# lake.shop.rates (view, version ab)`.
 _SOURCE = re.compile(r"(?P<name>(?:`(?:[^`]|``)*`|[^`;(])+) \((?P<kind>\w+), (?P<version>[^)]*)\)(?:; |$)")
 
 
@@ -70,18 +71,27 @@ def _below(source: Source, rows: Rows) -> Mapping[str, str]:
 
 
 def _can_be_named(name: str) -> bool:
-    """Whether *name* can stand in a statement as it is; the name of a path, such as `s3://bucket/t`, cannot."""
-    return all(token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER} or token.text == "." for token in significant(name))
+    """Whether *name* can stand in a statement as it is; the name of a path, such as `s3://bucket/t`,
+    cannot.
+    """
+    return all(
+        token.kind in {TokenKind.WORD, TokenKind.IDENTIFIER} or token.text == "."
+        for token in significant(name)
+    )
 
 
 def _title(name: str, facts: Mapping[str, str]) -> str:
     told = [
-        f"{key} {facts[key]}" for key in ("freshness", "stale for", "late by") if facts.get(key) not in {None, "no"}
+        f"{key} {facts[key]}"
+        for key in ("freshness", "stale for", "late by")
+        if facts.get(key) not in {None, "no"}
     ]
     return f"{name}: {', '.join(told)}" if told else name
 
 
 def _facts(table: str, rows: Rows) -> dict[str, str]:
     found = [list(row.values())[:2] for row in rows(f"DESCRIBE EXTENDED {table}")]
-    start = next((number for number, (key, _) in enumerate(found) if key == "# Materialized table"), len(found))
+    start = next(
+        (number for number, (key, _) in enumerate(found) if key == "# Materialized table"), len(found)
+    )
     return {str(key): str(value) for key, value in found[start + 1 :]}

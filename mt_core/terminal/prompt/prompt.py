@@ -19,7 +19,9 @@ class Reader(Protocol):
     """Where what a person types comes from."""
 
     def read(self, prompt: str, begun: str = "") -> str:
-        """Return *begun* with what was typed next, or what it was edited to; raises EOFError at the end, KeyboardInterrupt."""
+        """Return *begun* with what was typed next, or what it was edited to;
+        raises EOFError at the end, KeyboardInterrupt.
+        """
 
 
 def _ask(prompt: str) -> str:
@@ -56,7 +58,8 @@ class Prompt:
     def run(self) -> None:
         """Raise GatewayError if there is no gateway; then run what is typed."""
         self.sitting.say(
-            f"{self._met()} End statements with `;`, stop one with Ctrl-C, leave with Ctrl-D; HELP tells more."
+            f"{self._met()} End statements with `;`, stop one with Ctrl-C, "
+            "leave with Ctrl-D; HELP tells more."
         )
         typed = ""
         while not self.sitting.has_left:
@@ -86,7 +89,8 @@ class Prompt:
         background = self.sitting.runner.background
         if len(background):
             self.sitting.say(
-                "Statements in the background: queries end with the session, changes of data go on; SHOW JOBS lists them."
+                "Statements in the background: queries end with the session, changes of data go on; "
+                "SHOW JOBS lists them."
             )
         background.close()
 

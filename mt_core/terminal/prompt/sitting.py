@@ -37,7 +37,8 @@ class Keys(StrEnum):
 
 @dataclass(kw_only=True)
 class Sitting:
-    """`last` is the statement that ran last, `typed` what a command left to be run or completed, `wait` waits for seconds.
+    """`last` is the statement that ran last, `typed` what a command left to be run or completed,
+    `wait` waits for seconds.
 
     `history` is the file of statements typed, None for the user's own.
     """
@@ -56,7 +57,9 @@ class Sitting:
         self.runner.screen.messages.print(text, soft_wrap=True, markup=False)
 
     def edit(self, text: str) -> str:
-        """Return *text* as the person's own editor leaves it; raises ConfigError if there is none, or it fails."""
+        """Return *text* as the person's own editor leaves it; raises ConfigError if there is none,
+        or it fails.
+        """
         command = next((self.environ[name] for name in _EDITORS if self.environ.get(name)), "vi")
         # Others must not read a statement: the folder is the person's own.
         with TemporaryDirectory(prefix="freshtable-") as folder:
@@ -66,7 +69,11 @@ class Sitting:
                 ended = subprocess.run([*shlex.split(command), str(file)], check=False)
                 edited = file.read_text(encoding="utf-8")
             except (OSError, ValueError) as cause:
-                raise ConfigError(f"The editor '{command}' cannot be used: {cause}; set EDITOR to another.") from cause
+                raise ConfigError(
+                    f"The editor '{command}' cannot be used: {cause}; set EDITOR to another."
+                ) from cause
         if ended.returncode != 0:
-            raise ConfigError(f"The editor '{command}' ended with {ended.returncode}; what it left is not used.")
+            raise ConfigError(
+                f"The editor '{command}' ended with {ended.returncode}; what it left is not used."
+            )
         return edited

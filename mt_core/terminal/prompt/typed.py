@@ -17,14 +17,18 @@ KEYWORD = "keyword"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """A piece of a text with one look: `look` is `keyword`, the kind of a token in lower case, or empty for what is between."""
+    """A piece of a text with one look: `look` is `keyword`, the kind of a token in lower case,
+    or empty for what is between.
+    """
 
     text: str
     look: str
 
 
 def is_whole(text: str) -> bool:
-    """Return whether *text* can run: a command, or statements that all have their semicolons; a text of comments is whole."""
+    """Return whether *text* can run: a command, or statements that all have their semicolons;
+    a text of comments is whole.
+    """
     if is_command(text) or edited_part(text) is not None:
         return True
     try:
@@ -41,7 +45,9 @@ def is_command(text: str) -> bool:
 
 
 def command_parts(line: str) -> tuple[str, str]:
-    """Return the name of the command that *line* is, and what follows it, without blanks and semicolons around that."""
+    """Return the name of the command that *line* is, and what follows it, without blanks
+    and semicolons around that.
+    """
     name, *more = line.split(maxsplit=1)
     return name, more[0].strip().rstrip(";").rstrip() if more else ""
 
@@ -53,13 +59,18 @@ def key_and_value(argument: str) -> tuple[str, str]:
 
 
 def edited_part(text: str) -> str | None:
-    r"""Return what stands before a last line `\e`, which is to be edited; None for a text that ends otherwise."""
+    r"""Return what stands before a last line `\e`, which is to be edited;
+    None for a text that ends otherwise.
+    """
     before, _, last = text.rstrip().rpartition("\n")
     return before if last.strip() == EDIT else None
 
 
 def pieces(text: str) -> list[Piece]:
-    """Return *text* as pieces; joined, they are the text. What follows a quote that is open looks like the inside of a quote."""
+    """Return *text* as pieces; joined, they are the text.
+
+    What follows a quote that is open looks like the inside of a quote.
+    """
     found, end = list[Piece](), 0
     try:
         for token in tokenize(text):

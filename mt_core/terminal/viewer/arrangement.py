@@ -22,7 +22,8 @@ _COMPARED_AS_THEY_ARE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Arrangement:
-    """The rows that have `text` in any of their values, in any case, in the order of column number `by`, or as they came.
+    """The rows that have `text` in any of their values, in any case, in the order of column number `by`,
+    or as they came.
 
     NULL is less than all values, and NaN is more, as in Spark.
     """
@@ -36,7 +37,9 @@ class Arrangement:
         return not self.text and self.by is None
 
     def positions(self, snapshot: Snapshot) -> Generator[int, None, Sequence[int]]:
-        """Yield how many rows of *snapshot* were read, some at a time; return the positions of the rows, in order."""
+        """Yield how many rows of *snapshot* were read, some at a time;
+        return the positions of the rows, in order.
+        """
         sought, kept = self.text.casefold(), array("Q")
         keys, nulls = list[tuple[Any, int]](), array("Q")
         key_of = None if self.by is None else _key(snapshot.columns[self.by])
@@ -65,7 +68,9 @@ def has_text(row: Row, sought: str) -> bool:
 
 
 def column_named(columns: Sequence[Column], name: str) -> int | None:
-    """Return the position of the column that has *name* or that number, or else alone begins so; None without one."""
+    """Return the position of the column that has *name* or that number, or else alone begins so;
+    None without one.
+    """
     wanted = name.casefold()
     names = [column.name.casefold() for column in columns]
     if wanted in names:

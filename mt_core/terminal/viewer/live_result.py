@@ -23,7 +23,8 @@ _JOIN_S = 5.0
 class Shown(StrEnum):
     """Which rows of a result are shown.
 
-    Those that came FIRST, those that came LAST, all CHANGES up to the last, or the rows that are STANDING after all changes.
+    Those that came FIRST, those that came LAST, all CHANGES up to the last,
+    or the rows that are STANDING after all changes.
     """
 
     FIRST = "first"
@@ -34,11 +35,11 @@ class Shown(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """Rows that stay as they are: `rows` returns those from one position up to, and without, another, `pick` those of any
-    positions.
+    """Rows that stay as they are: `rows` returns those from one position up to, and without, another,
+    `pick` those of any positions.
 
-    `left_out` rows are not among them: older ones, or those after the first ones. `came` is how many rows, or changes of rows,
-    came in all. `has_ended` is whether no more come.
+    `left_out` rows are not among them: older ones, or those after the first ones.
+    `came` is how many rows, or changes of rows, came in all. `has_ended` is whether no more come.
     """
 
     count: int
@@ -52,7 +53,9 @@ class Snapshot:
     error: MtError | None = None
 
     def read(self, start: int, stop: int, order: Sequence[int] | None = None) -> list[Row]:
-        """Return rows as texts: those from position *start* up to, and without, *stop*; with an *order*, of the positions there."""
+        """Return rows as texts: those from position *start* up to, and without, *stop*;
+        with an *order*, of the positions there.
+        """
         values = self.rows(start, stop) if order is None else self.pick(order[start:stop])
         return list[Row](plain_rows(self.columns, values))
 
@@ -60,8 +63,8 @@ class Snapshot:
 class LiveResult(Closing):
     """Reads *pages* in a thread of its own, from `read_on`, and shows at most *most_rows* rows of them.
 
-    Rows are dropped when another snapshot is taken, and no sooner: while one is looked at, as many again are read, and then the
-    gateway waits. Raises ConfigError if the rows of *first* cannot be kept.
+    Rows are dropped when another snapshot is taken, and no sooner: while one is looked at, as many again
+    are read, and then the gateway waits. Raises ConfigError if the rows of *first* cannot be kept.
     """
 
     def __init__(self, first: ResultPage, pages: Iterator[ResultPage], shown: Shown, most_rows: int) -> None:
@@ -87,11 +90,15 @@ class LiveResult(Closing):
             self._thread.start()
 
     def snapshot(self, kept: Snapshot | None = None) -> Snapshot:
-        """Return the rows as they are now; those of the snapshots before may be dropped, but for those of *kept*."""
+        """Return the rows as they are now; those of the snapshots before may be dropped,
+        but for those of *kept*.
+        """
         with self._changed:
             taken = self._of_standing() if self._shown is Shown.STANDING else self._of_spool(kept)
             self._changed.notify_all()
-            return replace(taken, more=self._more, has_ended=self.has_ended, error=self.error, came=self._came)
+            return replace(
+                taken, more=self._more, has_ended=self.has_ended, error=self.error, came=self._came
+            )
 
     def close(self) -> None:
         """Read no more, and remove what was read."""

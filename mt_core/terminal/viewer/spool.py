@@ -15,7 +15,8 @@ from typing import IO, Any
 from mt_core.errors import ConfigError
 
 SEGMENT_ROWS = 1_000
-# Some files of this size, since a process can have only so many open; and not one, whose beginning cannot be given back.
+# Some files of this size, since a process can have only so many open;
+# and not one, whose beginning cannot be given back.
 FILE_BYTES = 64 << 20
 _SEGMENTS_IN_MEMORY = 4
 
@@ -25,7 +26,9 @@ Values = Sequence[Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Segment:
-    """`SEGMENT_ROWS` rows as a list of JSON in `file`: `offset` is where it begins, and `ends` where each row ends after that."""
+    """`SEGMENT_ROWS` rows as a list of JSON in `file`: `offset` is where it begins,
+    and `ends` where each row ends after that.
+    """
 
     file: IO[bytes]
     offset: int
@@ -49,9 +52,9 @@ class _Segment:
 class Spool:
     """Rows in the order in which they came, in memory up to `SEGMENT_ROWS` of them; safe from any thread.
 
-    Rows are numbered from 0 and keep their numbers: `first` is the oldest one that is there, `end` the number of the next.
-    The files have no names, so that nobody else can open them, and nothing is left of them after a process that was killed. Raises
-    ConfigError if they cannot be written.
+    Rows are numbered from 0 and keep their numbers: `first` is the oldest one that is there, `end` the number
+    of the next. The files have no names, so that nobody else can open them, and nothing is left of them after
+    a process that was killed. Raises ConfigError if they cannot be written.
     """
 
     def __init__(self) -> None:
@@ -95,7 +98,9 @@ class Spool:
             return [self._row(*divmod(number, SEGMENT_ROWS)) for number in numbers]
 
     def drop(self, before: int) -> None:
-        """Drop rows before number *before*, as far as they fill whole segments; a file goes with its last one."""
+        """Drop rows before number *before*, as far as they fill whole segments;
+        a file goes with its last one.
+        """
         with self._lock:
             while self._segments and self._dropped < before // SEGMENT_ROWS:
                 file = self._segments.pop(0).file
@@ -121,7 +126,8 @@ class Spool:
             _write_at(file, offset, f"[{','.join(texts)}]".encode("ascii"))
         except OSError as cause:
             raise ConfigError(
-                f"The rows cannot be kept in {gettempdir()}: {cause.strerror}; make room there, or set TMPDIR to another folder."
+                f"The rows cannot be kept in {gettempdir()}: {cause.strerror}; "
+                "make room there, or set TMPDIR to another folder."
             ) from cause
         ends = array("Q", accumulate(len(text) + 1 for text in texts))
         self._segments.append(_Segment(file=file, offset=offset, ends=ends))

@@ -46,16 +46,25 @@ class TakenRows:
         """Yield pages of *size* rows, at least one."""
         for begin in range(0, max(1, self.count), size):
             stop = min(begin + size, self.count)
-            rows = self.snapshot.rows(begin, stop) if self.order is None else self.snapshot.pick(self.order[begin:stop])
+            rows = (
+                self.snapshot.rows(begin, stop)
+                if self.order is None
+                else self.snapshot.pick(self.order[begin:stop])
+            )
             yield ResultPage(
-                columns=tuple(self.snapshot.columns), rows=list(map(list, rows)), is_query=True, has_content=True
+                columns=tuple(self.snapshot.columns),
+                rows=list(map(list, rows)),
+                is_query=True,
+                has_content=True,
             )
 
     def saved(self, name: str, properties: Properties, on_file: Callable[[Path], object]) -> Generator[int]:
-        """Write the rows to a new file, in the form that its *name* ends with; yield how many were written, several times a second.
+        """Write the rows to a new file, in the form that its *name* ends with;
+        yield how many were written, several times a second.
 
-        *properties* reads those of the session. The file is there once all rows are, and *on_file* is told; not if the generator is
-        closed before. Raises ConfigError, and Unsupported for a value that the form has no room for.
+        *properties* reads those of the session. The file is there once all rows are, and *on_file* is told;
+        not if the generator is closed before. Raises ConfigError, and Unsupported for a value that
+        the form has no room for.
         """
         path, form = _new_file(name)
         stopped, written = threading.Event(), [0]
@@ -80,7 +89,9 @@ class TakenRows:
         writing.result()
 
     def copied(self) -> tuple[bytes, int]:
-        """Return lines with tabs, as `--format tsv` has them, of as many rows as a clipboard takes, and how many these are."""
+        """Return lines with tabs, as `--format tsv` has them, of as many rows as a clipboard takes,
+        and how many these are.
+        """
         text = BytesIO()
         taken = end = 0
 
@@ -103,7 +114,9 @@ def clipboard_sequence(text: bytes) -> str:
 
 
 def _new_file(name: str) -> tuple[Path, Form]:
-    """Return where the file of *name* is to be, and its form; raises ConfigError, also for a name that the system refuses."""
+    """Return where the file of *name* is to be, and its form; raises ConfigError,
+    also for a name that the system refuses.
+    """
     try:
         path = Path(name).expanduser()
         is_taken = path.resolve().exists()

@@ -45,8 +45,8 @@ _AT_ONCE = 20_000
 _SIDE = 1
 # The first ones are those that a narrow screen has room for.
 _KEYS_OF_GRID = (
-    "Q leave  arrows move  N/P page  / search  T sort  F filter  C copy  V save  O open row  G go to page  L end  "
-    "Space pause  R refresh  +/- interval"
+    "Q leave  arrows move  N/P page  / search  T sort  F filter  C copy  V save  O open row  G go to page  "
+    "L end  Space pause  R refresh  +/- interval"
 )
 _KEYS_OF_ROW = "Q, Esc back  arrows move  C copy"
 
@@ -63,10 +63,11 @@ class Asked(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class _Work:
-    """Work on many rows, done in `steps` that yield how many rows they are at; a person can end it between two of them.
+    """Work on many rows, done in `steps` that yield how many rows they are at;
+    a person can end it between two of them.
 
-    `progress` says of that number what is being done, `ended` what there is after it was ended. `is_refresh` is whether it shows
-    rows that have come since.
+    `progress` says of that number what is being done, `ended` what there is after it was ended.
+    `is_refresh` is whether it shows rows that have come since.
     """
 
     steps: Generator[int]
@@ -77,12 +78,13 @@ class _Work:
 
 @dataclass(kw_only=True)
 class View:
-    """A screen of *width* and *height* on rows of `result`; `has_left` once a person has had enough, `is_put_aside` for now.
+    """A screen of *width* and *height* on rows of `result`; `has_left` once a person has had enough,
+    `is_put_aside` for now.
 
-    `selected` is the row of the cursor and `top` the first row on the screen, both positions in `snapshot`, or in `order` with an
-    `arrangement` of its rows; `left` is the first column. `page_lines` is how many rows the screen had when it was drawn last,
-    and `width` how wide it was. `properties` reads those of the session. The statement `began` on the clock `now`. `copied` is a
-    text that is to be put on the clipboard.
+    `selected` is the row of the cursor and `top` the first row on the screen, both positions in `snapshot`,
+    or in `order` with an `arrangement` of its rows; `left` is the first column. `page_lines` is how many
+    rows the screen had when it was drawn last, and `width` how wide it was. `properties` reads those of the
+    session. The statement `began` on the clock `now`. `copied` is a text that is to be put on the clipboard.
     """
 
     title: str
@@ -127,7 +129,9 @@ class View:
 
     @property
     def refresh_s(self) -> float | None:
-        """After how many seconds another snapshot is to be taken; None while this one is looked at, or is the last one."""
+        """After how many seconds another snapshot is to be taken; None while this one is looked at,
+        or is the last one.
+        """
         is_busy = self.asked is not None or self.row is not None or self.is_working
         if self.is_paused or is_busy or self.snapshot.has_ended:
             return None
@@ -153,7 +157,9 @@ class View:
         self._select(self.count - 1 if at_end else self.selected - moved)
 
     def press(self, key: str) -> None:
-        """Do what *key* is for; the names of keys are those of prompt_toolkit, and a text is what was typed or pasted."""
+        """Do what *key* is for; the names of keys are those of prompt_toolkit,
+        and a text is what was typed or pasted.
+        """
         self.notice = ""
         if self._work is not None:
             self.notice = self._work.ended
@@ -199,7 +205,7 @@ class View:
         while self.is_working and self.worked < _AT_ONCE:
             self.work_on()
 
-    # ------------------------------------------------------------------------------------------------------ the screen
+    # --------------------------------------------------------------------------------------------- the screen
 
     def lines(self, width: int, height: int) -> list[Line]:
         """Return the screen, *height* lines that fit into *width*."""
@@ -219,7 +225,11 @@ class View:
         rows = self._rows(self.top, self.top + self.page_lines)
         self.widths = fitted_widths(columns, rows, self.widths, (width, self.column_width))
         self._aside(0)
-        lines = [grid_line(columns, [column.name for column in columns], self.widths, self.left, "class:view-names")]
+        lines = [
+            grid_line(
+                columns, [column.name for column in columns], self.widths, self.left, "class:view-names"
+            )
+        ]
         lines.append(rule(self.widths, self.left))
         for number, row in enumerate(rows, start=self.top):
             style = "class:view-selected" if number == self.selected else ""
@@ -228,7 +238,11 @@ class View:
 
     def printed(self) -> list[str]:
         """Return the page that is looked at as lines of text: its names, and the rows."""
-        return ["".join(text for _, text in line).rstrip() for line in self._grid(self.width)] if self.count else []
+        return (
+            ["".join(text for _, text in line).rstrip() for line in self._grid(self.width)]
+            if self.count
+            else []
+        )
 
     def _rows(self, start: int, stop: int) -> list[Row]:
         return self.snapshot.read(start, stop, self.order)
@@ -263,7 +277,10 @@ class View:
         elif taken.has_ended:
             told.append("all rows")
         else:
-            told += ["paused" if self.is_paused else f"refresh {INTERVALS[self.interval][0]}", self._sign_of_life()]
+            told += [
+                "paused" if self.is_paused else f"refresh {INTERVALS[self.interval][0]}",
+                self._sign_of_life(),
+            ]
         return " | ".join(told)
 
     def _arranged(self) -> list[str]:
@@ -278,7 +295,9 @@ class View:
             told.append(f"by {name}{', greatest first' if wanted.descending else ''}")
         if wanted.text or not self.snapshot.has_ended:
             rows = plural(self.snapshot.count, "row")
-            told.append(f"of {self.snapshot.count} {rows}{'' if self.snapshot.has_ended else ' so far, R for more'}")
+            told.append(
+                f"of {self.snapshot.count} {rows}{'' if self.snapshot.has_ended else ' so far, R for more'}"
+            )
         return [", ".join(told)] if told else []
 
     def _sign_of_life(self) -> str:
@@ -309,7 +328,7 @@ class View:
         least = self.selected - self.page_lines + 1
         self.top = max(0, min(max(self.top, least), self.selected))
 
-    # -------------------------------------------------------------------------------------------------------- the keys
+    # ----------------------------------------------------------------------------------------------- the keys
 
     def _select(self, row: int) -> None:
         self.selected = max(0, min(row, self.count - 1))
@@ -384,7 +403,9 @@ class View:
         self._turn(max(0, int(page) - 1))
 
     def _search(self, text: str) -> None:
-        """Select the next row that has *text*, in any case, or that was sought before; the first one follows the last."""
+        """Select the next row that has *text*, in any case, or that was sought before;
+        the first one follows the last.
+        """
         self.sought = text or self.sought
         if self.sought:
             sought = self.sought
@@ -392,7 +413,8 @@ class View:
                 _Work(
                     steps=self._found(),
                     progress=lambda count: (
-                        f"{count} {plural(count, 'row has', 'rows have')} no {sought}. Ctrl-C ends the search."
+                        f"{count} {plural(count, 'row has', 'rows have')} no {sought}. "
+                        "Ctrl-C ends the search."
                     ),
                     ended="The search was ended.",
                 )
@@ -413,11 +435,15 @@ class View:
         self.notice = f"No row has {self.sought}."
 
     def _sort(self, name: str) -> None:
-        """Order the rows by the column of *name*, or as they came; a minus before it puts the greatest value first."""
+        """Order the rows by the column of *name*, or as they came;
+        a minus before it puts the greatest value first.
+        """
         name = name.strip()
         by = column_named(self.result.columns, name.removeprefix("-")) if name else None
         if name and by is None:
-            self.notice = f"There is no column {name.removeprefix('-')}; T takes a name, its beginning, or a number."
+            self.notice = (
+                f"There is no column {name.removeprefix('-')}; T takes a name, its beginning, or a number."
+            )
             return
         self._arrange(replace(self.arrangement, by=by, descending=name.startswith("-")), self.snapshot)
 
@@ -460,8 +486,8 @@ class View:
             self.notice = f"{count} {plural(count, 'row')} copied."
         else:
             self.notice = (
-                f"{plural(count, 'The first', f'The first {count}')} of {taken.count} rows copied, which is what a clipboard "
-                "takes; V saves all."
+                f"{plural(count, 'The first', f'The first {count}')} of {taken.count} rows copied, "
+                "which is what a clipboard takes; V saves all."
             )
 
     def _save(self, name: str) -> None:

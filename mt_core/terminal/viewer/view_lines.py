@@ -15,7 +15,11 @@ CUT = "..."
 BETWEEN = "  "
 MORE_BEFORE, MORE_AFTER = "← ", " →"
 # What a terminal would obey: line ends, tabs, escapes.
-_CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))} | {9: " ", 10: "\\n", 13: "\\r"}
+_CONTROLS = {number: f"\\x{number:02x}" for number in (*range(32), *range(127, 160))} | {
+    9: " ",
+    10: "\\n",
+    13: "\\r",
+}
 
 Line = list[tuple[str, str]]
 
@@ -23,7 +27,8 @@ Line = list[tuple[str, str]]
 def fitted_widths(
     columns: Sequence[Column], rows: Sequence[Row], least: Sequence[int], room: tuple[int, int]
 ) -> list[int]:
-    """Return how wide each column is: no less than *least*, so that a column stays where it was while rows scroll.
+    """Return how wide each column is: no less than *least*, so that a column stays
+    where it was while rows scroll.
 
     *room* is the width of the screen, and the most of a column if not all of them fit into it.
     """
@@ -44,7 +49,10 @@ def grid_line(
     columns: Sequence[Column], row: Sequence[str | None], widths: Sequence[int], left: int, style: str
 ) -> Line:
     """Return the texts of *row* from column *left* on."""
-    cells = [_cell(shown(text), width, right) for text, width, right in zip(row, widths, numeric(columns), strict=True)]
+    cells = [
+        _cell(shown(text), width, right)
+        for text, width, right in zip(row, widths, numeric(columns), strict=True)
+    ]
     return [(style, BETWEEN.join(cells[left:]))]
 
 
@@ -60,7 +68,9 @@ def whole_columns(widths: Sequence[int], left: int, screen: int) -> int:
 
 
 def framed(lines: Sequence[Line], screen: int, *, before: bool, after: bool) -> list[Line]:
-    """Return *lines* cut to *screen*, the first of them with a sign where there are columns *before* and *after* them."""
+    """Return *lines* cut to *screen*, the first of them with a sign where there are columns *before*
+    and *after* them.
+    """
     margin = len(MORE_BEFORE) if before else 0
     cut = []
     for number, [(style, text)] in enumerate(lines):

@@ -1,4 +1,6 @@
-"""The viewer: a view of a result on the whole screen of a terminal, which is as it was before when a person leaves it."""
+"""The viewer: a view of a result on the whole screen of a terminal, which is as it was before
+when a person leaves it.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,9 @@ _STYLE = Style.from_dict(
 class ScreenViewer:
     """Reads keys from *input* and draws on *output*: the terminal, if there are no others."""
 
-    def __init__(self, *, colours: bool = True, input: Input | None = None, output: Output | None = None) -> None:
+    def __init__(
+        self, *, colours: bool = True, input: Input | None = None, output: Output | None = None
+    ) -> None:
         self._colours, self._input, self._output = colours, input, output
 
     def open(
@@ -61,7 +65,9 @@ class ScreenViewer:
             self._read_on(begun, iterator)
         if begun[-1].is_last and _fits(begun):
             return chain(begun, iterator)
-        result = LiveResult(begun[0], chain(begun[1:], iterator), _shown(begun[0], display), display.most_rows)
+        result = LiveResult(
+            begun[0], chain(begun[1:], iterator), _shown(begun[0], display), display.most_rows
+        )
         view = View(
             title=" ".join(work.statement.split()),
             result=result,
@@ -157,7 +163,9 @@ def _bindings(view: View) -> KeyBindings:
             view.press(pressed.data)
         else:
             view.press(
-                _NAMES.get(Keys(pressed.key), Keys(pressed.key).value) if pressed.key in set(Keys) else pressed.key
+                _NAMES.get(Keys(pressed.key), Keys(pressed.key).value)
+                if pressed.key in set(Keys)
+                else pressed.key
             )
         if view.copied is not None:
             event.app.output.write_raw(clipboard_sequence(view.copied))

@@ -6,7 +6,11 @@ from collections.abc import Iterable, Mapping
 from typing import ClassVar
 
 from mt_core.workflow.handlers import RefreshHandler
-from mt_core.workflow.operations import CreatePeriodicRefreshWorkflow, DeleteRefreshWorkflow, ModifyRefreshWorkflow
+from mt_core.workflow.operations import (
+    CreatePeriodicRefreshWorkflow,
+    DeleteRefreshWorkflow,
+    ModifyRefreshWorkflow,
+)
 from mt_core.workflow.scheduler import (
     SchedulerContext,
     SchedulerOption,
@@ -19,7 +23,9 @@ from mt_core.workflow.scheduler import (
 
 class SundialScheduler(WorkflowScheduler):
     identifier: ClassVar[str] = "sundial"
-    options: ClassVar[tuple[SchedulerOption, ...]] = (SchedulerOption(key="latitude", help="Where it stands."),)
+    options: ClassVar[tuple[SchedulerOption, ...]] = (
+        SchedulerOption(key="latitude", help="Where it stands."),
+    )
 
     def __init__(self) -> None:
         self.workflows: set[str] = set()
@@ -40,7 +46,9 @@ class SundialScheduler(WorkflowScheduler):
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
         self.workflows.discard(workflow.handler.workflow_id)
 
-    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+    def describe_refresh_workflows(
+        self, handlers: Iterable[RefreshHandler]
+    ) -> Mapping[str, WorkflowDescription]:
         states = {True: WorkflowState.ACTIVE, False: WorkflowState.MISSING}
         return {
             handler.workflow_id: WorkflowDescription(state=states[handler.workflow_id in self.workflows])

@@ -1,7 +1,8 @@
-"""Runs SQLAlchemy's own suite for dialects against a gateway: `python -m tests.integration.dialect_suite URL all|chosen [-k …]`.
+"""Runs SQLAlchemy's own suite for dialects against a gateway:
+`python -m tests.integration.dialect_suite URL all|chosen [-k …]`.
 
-In a process of its own: SQLAlchemy's plug-in changes how pytest collects, and our settings of pytest are not for its tests. Of the
-chosen tests, one case each runs.
+In a process of its own: SQLAlchemy's plug-in changes how pytest collects,
+and our settings of pytest are not for its tests. Of the chosen tests, one case each runs.
 """
 
 from __future__ import annotations
@@ -18,8 +19,18 @@ CHOSEN = {
     # The reflection, and the names that it is asked for.
     "ComponentReflectionTest": (
         *("test_metadata", "test_get_table_names", "test_get_view_names", "test_get_view_definition"),
-        *("test_get_columns", "test_get_multi_columns", "test_get_multi_table_comment", "test_comments_unicode_full"),
-        *("test_get_comments_with_schema", "test_not_existing_table", "test_get_schema_names", "test_has_schema"),
+        *(
+            "test_get_columns",
+            "test_get_multi_columns",
+            "test_get_multi_table_comment",
+            "test_comments_unicode_full",
+        ),
+        *(
+            "test_get_comments_with_schema",
+            "test_not_existing_table",
+            "test_get_schema_names",
+            "test_has_schema",
+        ),
     ),
     "ComponentReflectionTestExtra": ("test_numeric_reflection", "test_nullable_reflection"),
     "HasTableTest": (
@@ -29,9 +40,18 @@ CHOSEN = {
     "QuotedNameArgumentTest": ("test_get_columns", "test_get_table_comment", "test_get_view_definition"),
     "BizarroCharacterTest": ("test_reflect_comments",),
     # What the compilers of the dialect write: tables, limits, empty sets, literals.
-    "TableDDLTest": ("test_create_table_schema", "test_create_table_if_not_exists", "test_drop_table_comment"),
+    "TableDDLTest": (
+        "test_create_table_schema",
+        "test_create_table_if_not_exists",
+        "test_drop_table_comment",
+    ),
     "FetchLimitOffsetTest": (
-        *("test_simple_limit_offset", "test_simple_offset", "test_bound_limit_offset", "test_expr_limit_offset"),
+        *(
+            "test_simple_limit_offset",
+            "test_simple_offset",
+            "test_bound_limit_offset",
+            "test_expr_limit_offset",
+        ),
     ),
     "ExpandingBoundInTest": (
         *("test_empty_homogeneous_tuples_bindparam", "test_empty_heterogeneous_tuples_direct"),
@@ -67,7 +87,9 @@ CHOSEN = {
 
 @dataclass(frozen=True, slots=True)
 class Chosen:
-    """A plug-in that skips all but the chosen tests, and what is left of a chosen one once a case of it has passed."""
+    """A plug-in that skips all but the chosen tests, and what is left of a chosen one once a case
+    of it has passed.
+    """
 
     _passed: set[tuple[str, str]] = field(default_factory=set)
 

@@ -1,4 +1,6 @@
-"""What an engine on Spark and Iceberg can do of what SQLAlchemy's suite asks for, and why it cannot do the rest."""
+"""What an engine on Spark and Iceberg can do of what SQLAlchemy's suite asks for,
+and why it cannot do the rest.
+"""
 
 from __future__ import annotations
 
@@ -56,23 +58,33 @@ class Requirements(SuiteRequirements):
     empty_inserts = empty_inserts_executemany = no("INSERT needs the values of a column")
     isolation_level = no(NO_TRANSACTIONS)
     savepoints = two_phase_transactions = no(NO_TRANSACTIONS)
-    sane_rowcount = sane_multi_rowcount = no("an UPDATE that writes files again does not count the rows it changed")
+    sane_rowcount = sane_multi_rowcount = no(
+        "an UPDATE that writes files again does not count the rows it changed"
+    )
 
     # What the suite takes to be missing unless it is told otherwise, and is.
     computed_columns = identity_columns = no("Iceberg has neither computed nor identity columns")
-    server_defaults = expression_server_defaults = no("Iceberg tables of format 2 keep no defaults of columns")
+    server_defaults = expression_server_defaults = no(
+        "Iceberg tables of format 2 keep no defaults of columns"
+    )
     check_constraint_reflection = no(NO_KEYS)
     foreign_key_constraint_name_reflection = cross_schema_fk_reflection = no(NO_KEYS)
     dbapi_lastrowid = emulated_lastrowid = no(NO_KEYS)
     insert_returning = update_returning = delete_returning = no("Spark has no RETURNING")
     insert_executemany_returning = insertmanyvalues = no("Spark has no RETURNING")
-    fetch_first = fetch_no_order_by = fetch_ties = fetch_percent = no("Spark has LIMIT and OFFSET, and no FETCH FIRST")
+    fetch_first = fetch_no_order_by = fetch_ties = fetch_percent = no(
+        "Spark has LIMIT and OFFSET, and no FETCH FIRST"
+    )
     fetch_offset_with_options = fetch_expression = no("Spark has LIMIT and OFFSET, and no FETCH FIRST")
-    update_from = delete_from = ctes_with_update_delete = ctes_on_dml = no("Spark writes such changes as MERGE")
+    update_from = delete_from = ctes_with_update_delete = ctes_on_dml = no(
+        "Spark writes such changes as MERGE"
+    )
     temporary_views = temp_table_names = has_temp_table = no(
         "Spark's temporary views belong to a session, and SQLAlchemy's pool opens more of them"
     )
-    temp_table_comment_reflection = create_temp_table_as = no("Spark has temporary views, and no temporary tables")
+    temp_table_comment_reflection = create_temp_table_as = no(
+        "Spark has temporary views, and no temporary tables"
+    )
     materialized_views = no(
         "CREATE MATERIALIZED TABLE asks for a freshness, which SQLAlchemy's statement has no words for"
     )
@@ -81,6 +93,8 @@ class Requirements(SuiteRequirements):
     uuid_data_type = no("UUIDs are kept as text")
     supports_distinct_on = no("DISTINCT ON is PostgreSQL's")
     order_by_collation = no("the suite asks for the collations of the dialects it knows")
-    default_schema_name_switch = no("a session keeps the schema of its URL; USE changes it behind SQLAlchemy's back")
+    default_schema_name_switch = no(
+        "a session keeps the schema of its URL; USE changes it behind SQLAlchemy's back"
+    )
     server_side_cursors = no("every cursor fetches its rows as they are read, so there is no other kind")
     sequences = sequences_optional = no("Spark has no sequences")

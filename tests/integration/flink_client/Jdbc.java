@@ -11,8 +11,9 @@ import java.sql.Statement;
 import java.util.Arrays;
 
 /**
- * A program that uses Flink's JDBC driver, with a command a line on its standard input, the first of which is `connect URL`. What a
- * command gives is written as lines of values between tabs, and ended by a line with a dot.
+ * A program that uses Flink's JDBC driver, with a command a line on its standard input, the first
+ * of which is `connect URL`. What a command gives is written as lines of values between tabs, and
+ * ended by a line with a dot.
  */
 public final class Jdbc {
     private static final PrintStream OUT = new PrintStream(System.out, true, StandardCharsets.UTF_8);
@@ -45,7 +46,8 @@ public final class Jdbc {
             }
             case "execute" -> execute(rest);
             case "query" -> {
-                try (Statement statement = connection.createStatement(); ResultSet found = statement.executeQuery(rest)) {
+                try (Statement statement = connection.createStatement();
+                    ResultSet found = statement.executeQuery(rest)) {
                     show(found);
                 }
             }

@@ -23,7 +23,8 @@ class JdbcProgram:
     endpoint: str
 
     def run(self, path: str, *commands: str) -> list[Answer]:
-        """Connect to `jdbc:flink://host:port` + *path*, and return for each command the lines of values it gave.
+        """Connect to `jdbc:flink://host:port` + *path*, and return for each command the lines
+        of values it gave.
 
         A connection that fails gives the lines of its error, and no command is run.
         """
@@ -48,7 +49,9 @@ def jdbc_program(java: Path, jars: Sequence[Path], endpoint: str) -> Iterator[Jd
     """Start the program, and end it."""
     classes = os.pathsep.join(str(jar) for jar in jars)
     command = [str(java), *FAST, "-cp", classes, str(PROGRAM)]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8") as process:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+    ) as process:
         try:
             yield JdbcProgram(process=process, endpoint=endpoint)
             assert process.stdin is not None

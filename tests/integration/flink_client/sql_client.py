@@ -54,7 +54,18 @@ class SqlClient:
         classes = os.pathsep.join(str(jar) for jar in self.jars)
         history = ("-hist", str(self.folder / "history"))
         client = "org.apache.flink.table.client.SqlClient"
-        return [str(self.java), *FAST, "-cp", classes, client, "gateway", "-e", self.endpoint, *history, *arguments]
+        return [
+            str(self.java),
+            *FAST,
+            "-cp",
+            classes,
+            client,
+            "gateway",
+            "-e",
+            self.endpoint,
+            *history,
+            *arguments,
+        ]
 
     @property
     def endpoint(self) -> str:
@@ -78,6 +89,8 @@ def column(answer: str) -> list[str]:
 
 def error(answer: str) -> str:
     """Return the reason that the client shows of a statement that failed."""
-    found = re.search(r"\[ERROR\] Could not execute SQL statement\. Reason:\n(.*?)(?:\n\n|\Z)", answer, re.DOTALL)
+    found = re.search(
+        r"\[ERROR\] Could not execute SQL statement\. Reason:\n(.*?)(?:\n\n|\Z)", answer, re.DOTALL
+    )
     assert found is not None, answer
     return found[1].strip()

@@ -56,8 +56,12 @@ def test_the_sum_of_a_group_changes_in_every_view(client: SqlClient, insert: Cal
     assert changelog[2:] == [["-U", "Rome", "77777"], ["+U", "Rome", "88888"]]
 
 
-def in_view(terminal: Terminal, mode: str, change: Callable[[], None], before: str, after: str) -> list[list[str]]:
-    """Return the rows that the client shows in full screen after *change*, by which the sum of Rome becomes *after*."""
+def in_view(
+    terminal: Terminal, mode: str, change: Callable[[], None], before: str, after: str
+) -> list[list[str]]:
+    """Return the rows that the client shows in full screen after *change*,
+    by which the sum of Rome becomes *after*.
+    """
     terminal.enter(f"SET 'sql-client.execution.result-mode' = '{mode}';")
     terminal.enter(f"{SUMS};", until=f"SQL Query Result \\({mode.capitalize()}\\)")
     terminal.wait_for(rf"Rome +{before}\b[^Q]*Q Quit")

@@ -33,8 +33,9 @@ def test_metadata_and_the_place_in_the_url(jdbc: JdbcProgram) -> None:
 def test_values_of_every_type_that_the_driver_knows(jdbc: JdbcProgram) -> None:
     numbers, times, late, texts, maps = jdbc.run(
         "?table.local-time-zone=Asia/Tokyo",
-        "query SELECT true, CAST(1 AS TINYINT), CAST(2 AS SMALLINT), 3, 4L, CAST(1.1 AS FLOAT), 1e20D, CAST('NaN' AS DOUBLE), "
-        "CAST('-Infinity' AS FLOAT), CAST(1e30 AS DECIMAL(38, 0)), CAST(100 AS DECIMAL(10, 2)), CAST(NULL AS INT)",
+        "query SELECT true, CAST(1 AS TINYINT), CAST(2 AS SMALLINT), 3, 4L, CAST(1.1 AS FLOAT), "
+        "1e20D, CAST('NaN' AS DOUBLE), CAST('-Infinity' AS FLOAT), CAST(1e30 AS DECIMAL(38, 0)), "
+        "CAST(100 AS DECIMAL(10, 2)), CAST(NULL AS INT)",
         "query SELECT DATE '2024-02-29', TIME '01:02:03', TIMESTAMP_NTZ '2024-01-02 03:04:05.12', "
         "TIMESTAMP '2024-01-02 03:04:05.12Z', DATE '0001-01-01', TIMESTAMP_NTZ '9999-12-31 23:59:59.999999'",
         "query SELECT DATE '+12345-01-01', TIMESTAMP_NTZ '+12345-01-01 00:00:00', CAST(NULL AS DATE)",
@@ -45,7 +46,15 @@ def test_values_of_every_type_that_the_driver_knows(jdbc: JdbcProgram) -> None:
     assert numbers[1:] == [
         [
             *("BOOLEAN NOT NULL", "TINYINT NOT NULL", "SMALLINT NOT NULL", "INT NOT NULL", "BIGINT NOT NULL"),
-            *("FLOAT NOT NULL", "DOUBLE NOT NULL", "DOUBLE", "FLOAT", "DECIMAL(38, 0)", "DECIMAL(10, 2)", "INT"),
+            *(
+                "FLOAT NOT NULL",
+                "DOUBLE NOT NULL",
+                "DOUBLE",
+                "FLOAT",
+                "DECIMAL(38, 0)",
+                "DECIMAL(10, 2)",
+                "INT",
+            ),
         ],
         ["true", "1", "2", "3", "4", "1.1", "1.0E20", "NaN", "-Infinity", f"1{'0' * 30}", "100.00", "null"],
     ]
@@ -74,7 +83,10 @@ def test_tables_are_made_written_and_read(jdbc: JdbcProgram) -> None:
     assert made == dropped == [["updated", "0"]]
     assert inserted[0] == ["job id"]
     assert found == [["id", "size"], ["BIGINT NOT NULL", "DECIMAL(10, 2)"], ["1", "1.50"], ["2", "null"]]
-    assert [row[:3] for row in described[2:]] == [["id", "BIGINT", "false"], ["size", "DECIMAL(10, 2)", "true"]]
+    assert [row[:3] for row in described[2:]] == [
+        ["id", "BIGINT", "false"],
+        ["size", "DECIMAL(10, 2)", "true"],
+    ]
     assert many[2] == ["20000", "19999"]
     assert shown[2:] == [["boxes"]]
 
@@ -98,7 +110,10 @@ def test_errors_say_what_and_the_connection_goes_on(jdbc: JdbcProgram) -> None:
 
     assert parse[0][:2] == ["error", FAILED]
     assert [
-        "Caused by: QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. SQLSTATE: 42601 (line 1, position 1)"
+        (
+            "Caused by: QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near 'SELEC'. "
+            "SQLSTATE: 42601 (line 1, position 1)"
+        )
     ] in parse
     assert any(line[0].startswith("Caused by: QueryFailed: [DIVIDE_BY_ZERO]") for line in division)
     assert no_query == [["error", "java.sql.SQLException", "Statement[SHOW TABLES] is not a query."]]

@@ -11,13 +11,15 @@ pytestmark = [pytest.mark.spark, pytest.mark.flink, pytest.mark.slow]
 
 VALUES = """
 SELECT true AS yes, CAST(1 AS TINYINT) AS tiny, CAST(2 AS SMALLINT) AS small, 3 AS whole, 4L AS big,
-  CAST(1.1 AS FLOAT) AS real, 1e20D AS double, CAST('NaN' AS DOUBLE) AS nan, CAST('-Infinity' AS FLOAT) AS inf,
+  CAST(1.1 AS FLOAT) AS real, 1e20D AS double, CAST('NaN' AS DOUBLE) AS nan,
+  CAST('-Infinity' AS FLOAT) AS inf,
   CAST(1.5 AS DECIMAL(38, 10)) AS exact, CAST(NULL AS INT) AS none, NULL AS nothing;
 SELECT DATE '2024-02-29' AS day, TIME '01:02:03.5' AS time, TIMESTAMP_NTZ '2024-01-02 03:04:05.12' AS wall,
   TIMESTAMP '2024-01-02 03:04:05Z' AS moment, INTERVAL '1 02:03:04.5' DAY TO SECOND AS span,
   INTERVAL '1-2' YEAR TO MONTH AS months;
 SELECT array(1, 2, NULL) AS list, map('k', 1) AS by_name, map(1, 'x') AS by_number,
-  named_struct('x', 1, 'y', 'z') AS row, array(map('a', array(1))) AS deep, parse_json('{"a": [1]}') AS variant;
+  named_struct('x', 1, 'y', 'z') AS row, array(map('a', array(1))) AS deep,
+  parse_json('{"a": [1]}') AS variant;
 SELECT 'text' AS text, '' AS empty, '日本語' AS wide, X'0AFF' AS bytes, repeat('long', 30) AS cut,
   '--no; comment' AS tricky;
 """
@@ -126,7 +128,14 @@ def test_values_of_every_type_are_shown(session: Session) -> None:
         ],
     ]
     assert rows(deep)[1] == ["[1, 2, NULL]", "{k=1}", "{1=x}", "(1, z)", "[{a=[1]}]", '{"a":[1]}']
-    assert rows(texts)[1] == ["text", "", "日本語", "x'0aff'", "longlonglonglonglonglonglon...", "--no; comment"]
+    assert rows(texts)[1] == [
+        "text",
+        "",
+        "日本語",
+        "x'0aff'",
+        "longlonglonglonglonglonglon...",
+        "--no; comment",
+    ]
     assert "1 row in set" in numbers
 
 
@@ -135,8 +144,14 @@ def test_tables_are_made_written_described_and_dropped(session: Session) -> None
 
     assert [answer.endswith(DONE) for answer in answers[:4]] == [True, True, False, True]
     assert column(answers[2]) == ["market"]
-    assert "[INFO] SQL update statement has been successfully submitted to the cluster:\nJob ID: " in answers[4]
-    assert rows(answers[5]) == [["id", "day", "paid"], ["1", "2024-01-01", "10.00"], ["2", "2024-01-02", "20.50"]]
+    assert (
+        "[INFO] SQL update statement has been successfully submitted to the cluster:\nJob ID: " in answers[4]
+    )
+    assert rows(answers[5]) == [
+        ["id", "day", "paid"],
+        ["1", "2024-01-01", "10.00"],
+        ["2", "2024-01-02", "20.50"],
+    ]
     assert column(answers[6]) == ["sales"]
     assert rows(answers[7]) == [
         ["name", "type", "null", "key", "extras", "watermark", "comment"],
@@ -186,7 +201,8 @@ def test_an_error_ends_the_script_and_says_what_and_where(session: Session) -> N
 
     assert column(one) == ["1"]
     assert error(failed) == (
-        "QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near '3': extra input '3'. SQLSTATE: 42601 (line 2, position 5)"
+        "QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near '3': extra input '3'. "
+        "SQLSTATE: 42601 (line 2, position 5)"
     )
 
 

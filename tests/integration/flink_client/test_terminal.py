@@ -20,14 +20,18 @@ ENDLESS = "SELECT count(*) AS n FROM range(100000000000) a JOIN range(100) b ON 
 
 
 class Seat:
-    """A client that the tests sit before one after the other; if one leaves it without a prompt, the next gets another."""
+    """A client that the tests sit before one after the other; if one leaves it without a prompt,
+    the next gets another.
+    """
 
     def __init__(self, client: SqlClient) -> None:
         self._client, self._opened = client, ExitStack()
         self._terminal: Terminal | None = None
 
     def take(self) -> Terminal:
-        """Return the client at its prompt, with the properties of a new session but results as text tables."""
+        """Return the client at its prompt, with the properties of a new session but results
+        as text tables.
+        """
         if self._terminal is None or not re.search(PROMPT, self._terminal.shown):
             self.close()
             self._terminal = self._opened.enter_context(self._client.terminal())
@@ -76,17 +80,30 @@ def test_errors_are_readable_and_the_session_goes_on(terminal: Terminal) -> None
     after = terminal.enter("SELECT 1 AS one;")
 
     assert [text.split("\n")[0] for text in told.values()] == [
-        "QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near '3': extra input '3'. SQLSTATE: 42601 (line 2, position 5)",
-        "QueryFailed: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `a` cannot be "
-        "resolved. Did you mean one of the following? [`b`]. SQLSTATE: 42703 (line 1, position 8)",
-        "QueryFailed: [TABLE_OR_VIEW_NOT_FOUND] The table or view `nowhere` cannot be found. Verify the spelling and "
-        "correctness of the schema and catalog.",
-        "QueryFailed: [DIVIDE_BY_ZERO] Division by zero. Use `try_divide` to tolerate divisor being 0 and return NULL instead. "
-        'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. SQLSTATE: 22012 (line 1, position 8)',
-        "DefinitionInvalid: Catalog nope does not exist; there are lake, spark_catalog. CREATE CATALOG adds one.",
-        "TableNotFound: Materialized table lake.default.nope does not exist; SHOW MATERIALIZED TABLES lists those there are.",
-        "QueryFailed: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter with name `nothing` cannot "
-        "be resolved. Did you mean one of the following? [`id`]. SQLSTATE: 42703 (line 1, position 70)",
+        (
+            "QueryFailed: [PARSE_SYNTAX_ERROR] Syntax error at or near '3': extra input '3'. "
+            "SQLSTATE: 42601 (line 2, position 5)"
+        ),
+        "QueryFailed: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, "
+        "or function parameter with name `a` cannot be resolved. Did you mean one of the following? [`b`]. "
+        "SQLSTATE: 42703 (line 1, position 8)",
+        "QueryFailed: [TABLE_OR_VIEW_NOT_FOUND] The table or view `nowhere` cannot be found. "
+        "Verify the spelling and correctness of the schema and catalog.",
+        "QueryFailed: [DIVIDE_BY_ZERO] Division by zero. "
+        "Use `try_divide` to tolerate divisor being 0 and return NULL instead. "
+        'If necessary set "spark.sql.ansi.enabled" to "false" to bypass this error. '
+        "SQLSTATE: 22012 (line 1, position 8)",
+        (
+            "DefinitionInvalid: Catalog nope does not exist; there are lake, spark_catalog. "
+            "CREATE CATALOG adds one."
+        ),
+        (
+            "TableNotFound: Materialized table lake.default.nope does not exist; "
+            "SHOW MATERIALIZED TABLES lists those there are."
+        ),
+        "QueryFailed: [UNRESOLVED_COLUMN.WITH_SUGGESTION] A column, variable, or function parameter "
+        "with name `nothing` cannot be resolved. Did you mean one of the following? [`id`]. "
+        "SQLSTATE: 42703 (line 1, position 70)",
         "OperationNotFound: Job nope is not known; SHOW JOBS lists those there are.",
     ]
     assert not any(re.search(r"\bat [\w.]+\(|java\.|Exception", text) for text in told.values())

@@ -1,8 +1,9 @@
 """An embedded gateway with prepared answers, and a client that starts it; both in processes of their own.
 
-As a module, `python -m tests.support.gateway.embedded --home HOME …`, it is `freshtable gateway` with fakes instead of Spark. It
-begins to answer when there is the file `may-start` in its home, fails with the text of `failure` if there is one, and has the
-work that is in the file `work`. `client` is `freshtable sql --embedded` that starts this gateway.
+As a module, `python -m tests.support.gateway.embedded --home HOME …`, it is `freshtable gateway`
+with fakes instead of Spark. It begins to answer when there is the file `may-start` in its home, fails
+with the text of `failure` if there is one, and has the work that is in the file `work`. `client` is
+`freshtable sql --embedded` that starts this gateway.
 """
 
 from __future__ import annotations
@@ -63,7 +64,10 @@ def main(folder: Path) -> int:
     home.note(url=server.url, jvm_pid=None)
     server.start()
     loop = BackgroundLoop(
-        "last client", LastClient(Presence(folder), work=work, end=end.set).look, clock=clock, every=LOOK_EVERY
+        "last client",
+        LastClient(Presence(folder), work=work, end=end.set).look,
+        clock=clock,
+        every=LOOK_EVERY,
     )
     loop.start()
     end.wait()

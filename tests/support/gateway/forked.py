@@ -1,4 +1,6 @@
-"""Commands `freshtable gateway` that end at once, each in a process forked from one that has imported the gateway before."""
+"""Commands `freshtable gateway` that end at once, each in a process forked from one that has imported
+the gateway before.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +21,8 @@ def run_gateway(*arguments: str, environ: Mapping[str, str] | None = None) -> Co
     with tempfile.TemporaryDirectory() as folder:
         stdout, stderr = Path(folder, "stdout"), Path(folder, "stderr")
         process = _FORKS.Process(
-            target=_gateway, args=(arguments, dict(os.environ if environ is None else environ), stdout, stderr)
+            target=_gateway,
+            args=(arguments, dict(os.environ if environ is None else environ), stdout, stderr),
         )
         process.start()
         process.join(END_S)

@@ -1,7 +1,9 @@
-"""A real gateway in a process of its own, which a test can kill at a named step of a refresh, and start again.
+"""A real gateway in a process of its own, which a test can kill at a named step of a refresh,
+and start again.
 
-Run as a module it is `freshtable gateway` with one more ear: before each step of a run it looks for the file `death.json` in its
-home, and if that names this table and step it takes the file away and kills itself, or its JVM, with SIGKILL.
+Run as a module it is `freshtable gateway` with one more ear: before each step of a run it looks for the file
+`death.json` in its home, and if that names this table and step it takes the file away and kills itself,
+or its JVM, with SIGKILL.
 """
 
 from __future__ import annotations
@@ -63,7 +65,7 @@ class GatewayUnderTest:
             self.stop()
         shutil.rmtree(self.home / "spark-tmp", ignore_errors=True)
 
-    # ------------------------------------------------------------------------------------------------------ life and death
+    # ----------------------------------------------------------------------------------------- life and death
 
     @property
     def process(self) -> subprocess.Popen[str]:
@@ -97,7 +99,9 @@ class GatewayUnderTest:
         return code
 
     def die_before(self, step: str, *, table: str, victim: Victim = "gateway") -> None:
-        """Let the gateway, or its JVM, be killed just before *step* of the next run of *table* that comes to it."""
+        """Let the gateway, or its JVM, be killed just before *step* of the next run of *table*
+        that comes to it.
+        """
         death = {"step": step, "table": table, "victim": victim}
         staged = self.home / "death.tmp"
         staged.write_text(json.dumps(death), encoding="utf-8")
@@ -106,7 +110,11 @@ class GatewayUnderTest:
     @property
     def jvm_pid(self) -> int:
         """The process id of the Spark that runs as a child of the gateway."""
-        found = [child.pid for child in psutil.Process(self.process.pid).children(recursive=True) if _is_java(child)]
+        found = [
+            child.pid
+            for child in psutil.Process(self.process.pid).children(recursive=True)
+            if _is_java(child)
+        ]
         assert found, "the gateway has no JVM"
         return found[0]
 
@@ -134,7 +142,7 @@ class GatewayUnderTest:
         except GatewayError:
             return False
 
-    # ------------------------------------------------------------------------------------------------------------- use
+    # ---------------------------------------------------------------------------------------------------- use
 
     @contextmanager
     def client(self) -> Iterator[GatewayClient]:
@@ -160,14 +168,17 @@ class GatewayUnderTest:
 
     def wait_ended(self, table: str, handle: str) -> Row:
         """Return the run of *handle* once it has ended."""
-        wait_until(lambda: self.run(table, handle)["status"] not in ("QUEUED", "RUNNING"), f"{handle} never ended")
+        wait_until(
+            lambda: self.run(table, handle)["status"] not in ("QUEUED", "RUNNING"), f"{handle} never ended"
+        )
         return self.run(table, handle)
 
     def published(self, table: str, handle: str) -> int:
         """Return how many snapshots of run *handle* are among the ancestors of main."""
         found = self.sql(
-            f"SELECT count(*) AS n FROM lake.default.{table}.history h JOIN lake.default.{table}.snapshots s USING "
-            f"(snapshot_id) WHERE h.is_current_ancestor AND s.summary['freshtable.run-id'] = '{handle}'"
+            f"SELECT count(*) AS n FROM lake.default.{table}.history h "
+            f"JOIN lake.default.{table}.snapshots s USING (snapshot_id) "
+            f"WHERE h.is_current_ancestor AND s.summary['freshtable.run-id'] = '{handle}'"
         )
         return int(found[0]["n"])
 
@@ -195,10 +206,16 @@ def rows_of(client: GatewayClient, statement: str) -> list[Row]:
     ]
 
 
-def launch(command: Sequence[str], said: Path, environ: Mapping[str, str] | None = None) -> subprocess.Popen[str]:
-    """Start a gateway process; what it says on stderr goes to the end of the file *said*, which no full pipe can hold up."""
+def launch(
+    command: Sequence[str], said: Path, environ: Mapping[str, str] | None = None
+) -> subprocess.Popen[str]:
+    """Start a gateway process; what it says on stderr goes to the end of the file *said*,
+    which no full pipe can hold up.
+    """
     with said.open("a", encoding="utf-8") as errors:
-        return subprocess.Popen(command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True)
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environ, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
 
 
 def ready_url(process: subprocess.Popen[str]) -> str:
@@ -210,7 +227,10 @@ def ready_url(process: subprocess.Popen[str]) -> str:
 
 
 def wait_until(done: Callable[[], bool], why: str, timeout_s: float = WAIT_S) -> None:
-    """Wait until *done*; fail with *why* when it takes too long. To ask takes up to half of the time, and no more."""
+    """Wait until *done*; fail with *why* when it takes too long.
+
+    To ask takes up to half of the time, and no more.
+    """
     deadline, asked = time.monotonic() + timeout_s, time.monotonic()
     while not done():
         answered = time.monotonic()

@@ -1,4 +1,6 @@
-"""One application for many gateways, because building one takes longer than most tests: each request brings its services."""
+"""One application for many gateways, because building one takes longer than most tests:
+each request brings its services.
+"""
 
 from __future__ import annotations
 

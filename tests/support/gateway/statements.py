@@ -1,6 +1,8 @@
-"""A gateway whose Spark and whose materialized tables are prepared answers: in this process, or in one of its own.
+"""A gateway whose Spark and whose materialized tables are prepared answers:
+in this process, or in one of its own.
 
-As a module, `python -m tests.support.gateway.statements`, it serves until standard input ends and writes its URL when started.
+As a module, `python -m tests.support.gateway.statements`, it serves until standard input ends
+and writes its URL when started.
 """
 
 from __future__ import annotations
@@ -156,7 +158,9 @@ def lasting_services() -> GatewayServices:
     """Return services in real time that last as long as their process."""
     clock, engine = SystemClock(), FakeStatementEngine()
     runs, sessions = FakeRuns(clock), SessionManager(engine=engine, clock=clock)
-    return _services(sessions, wire_statements(statement_ports(engine, FakeTableCommands(), runs, clock)), runs)
+    return _services(
+        sessions, wire_statements(statement_ports(engine, FakeTableCommands(), runs, clock)), runs
+    )
 
 
 def main() -> None:

@@ -1,4 +1,6 @@
-"""A whole gateway in this process, over real HTTP: only Spark and the time are fakes; it can be killed and started again."""
+"""A whole gateway in this process, over real HTTP: only Spark and the time are fakes;
+it can be killed and started again.
+"""
 
 from __future__ import annotations
 
@@ -47,16 +49,21 @@ WAIT_S = 60.0
 INTENT_WAIT_S = 0.5
 WORKERS = 3
 ORDERS = [{"ds": "2026-02-28", "amount": 1}, {"ds": "2026-03-01", "amount": 2}]
-DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
+DAILY = """CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds)
+WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')
 FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"""
-EVERY_10_S = "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '10' SECOND REFRESH_MODE = FULL AS SELECT * FROM {}"
+EVERY_10_S = (
+    "CREATE MATERIALIZED TABLE {} FRESHNESS = INTERVAL '10' SECOND REFRESH_MODE = FULL AS SELECT * FROM {}"
+)
 _SELECT = re.compile(r"SELECT \* FROM (?P<name>\w+)")
 
 Row = dict[str, Any]
 
 
 class TableStatements(FakeStatementEngine):
-    """Answers `SELECT * FROM name` with what a reader of the table sees; everything else has prepared answers."""
+    """Answers `SELECT * FROM name` with what a reader of the table sees;
+    everything else has prepared answers.
+    """
 
     def __init__(self, engine: FakeEngine) -> None:
         super().__init__()
@@ -71,7 +78,9 @@ class TableStatements(FakeStatementEngine):
         stored = self._refreshes.storages[identifier_of(select["name"])]
         names = [column.name for column in stored.columns]
         rows = [[row[name] for name in names] for row in self._refreshes.rows(stored.spec.identifier)]
-        return StatementResult(is_query=True, rows=RowSet(columns=[Column(name=name) for name in names], rows=rows))
+        return StatementResult(
+            is_query=True, rows=RowSet(columns=[Column(name=name) for name in names], rows=rows)
+        )
 
 
 class WholeGateway:
@@ -93,7 +102,7 @@ class WholeGateway:
         self._zombies: list[WiredGateway] = []
         self.start()
 
-    # ------------------------------------------------------------------------------------------------- life of a process
+    # -------------------------------------------------------------------------------------- life of a process
 
     @property
     def process(self) -> WiredGateway:
@@ -107,7 +116,9 @@ class WholeGateway:
         self.http = httpx.Client(base_url=self.process.server.url, verify=False)
 
     def _parts(self) -> FakeParts:
-        settings = ManagerSettings(owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S)
+        settings = ManagerSettings(
+            owner=str(uuid4()), warehouse="memory:/warehouse", intent_wait_s=INTENT_WAIT_S
+        )
         registry, self.statements = SqlRegistry.open(self._url, self.clock), TableStatements(self.engine)
         return FakeParts(
             registry=registry,
@@ -153,7 +164,7 @@ class WholeGateway:
         self.client.close()
         self.http.close()
 
-    # ---------------------------------------------------------------------------------------------------- planned events
+    # ----------------------------------------------------------------------------------------- planned events
 
     def hold_write(self, table: str) -> Hold:
         """Let the next write to *table* wait for the test."""
@@ -161,7 +172,9 @@ class WholeGateway:
         return self._holds[table]
 
     def freeze_before(self, step: str) -> Hold:
-        """Let the next worker that comes to *step* of a run wait for the test there, as a process that is being killed does."""
+        """Let the next worker that comes to *step* of a run wait for the test there,
+        as a process that is being killed does.
+        """
         self._freezer = (step, Hold())
         self._frozen.append(self._freezer[1])
         return self._freezer[1]
@@ -179,7 +192,7 @@ class WholeGateway:
             freezer[1].entered.set()
             assert freezer[1].ended.wait(WAIT_S), "the test never let the worker go on"
 
-    # -------------------------------------------------------------------------------------------------------------- time
+    # --------------------------------------------------------------------------------------------------- time
 
     def pass_time(self, **delta: float) -> None:
         """Let time pass, every tick be answered and every run that can end come to its end."""
@@ -235,7 +248,7 @@ class WholeGateway:
         """The owner of streaming jobs."""
         return self.process.streams.streams.owner
 
-    # -------------------------------------------------------------------------------------------------- what a user does
+    # --------------------------------------------------------------------------------------- what a user does
 
     def sql(self, statement: str) -> list[Row]:
         """Execute a statement to its end and return its rows."""
@@ -278,14 +291,20 @@ class WholeGateway:
     def refresh(
         self, identifier: str, body: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
     ) -> httpx.Response:
-        """Call the refresh endpoint as a scheduler of somebody else's does; by hand, unless *body* says otherwise."""
+        """Call the refresh endpoint as a scheduler of somebody else's does;
+        by hand, unless *body* says otherwise.
+        """
         path = f"/v3/sessions/{self.client.session}/materialized-tables/{quote(identifier, safe='')}/refresh"
         return self.http.post(path, json={"isPeriodic": False, **(body or {})}, headers=dict(headers or {}))
 
     def show(self, *columns: str, name: str = "daily", limit: int = 1000) -> list[Any]:
-        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first; of one column the bare values."""
+        """Return columns of SHOW REFRESHES FOR *name* EXTENDED, oldest run first;
+        of one column the bare values.
+        """
         rows = list(reversed(self.sql(f"SHOW REFRESHES FOR {name} EXTENDED LIMIT {limit}")))
-        return [row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns) for row in rows]
+        return [
+            row[columns[0]] if len(columns) == 1 else tuple(row[column] for column in columns) for row in rows
+        ]
 
     def refreshes(self) -> list[Row]:
         """Return the run ledger of all tables, oldest run first."""
@@ -301,13 +320,17 @@ class WholeGateway:
         start = [row["name"] for row in rows].index("# Materialized table")
         return {row["name"]: row["type"] for row in rows[start + 1 :]}
 
-    # --------------------------------------------------------------------------------------------------- what is left
+    # ------------------------------------------------------------------------------------------- what is left
 
     def state(self) -> dict[str, object]:
         """Return everything that a refused statement must leave as it was; revisions may grow."""
         with self.process.registry.transaction() as tx:
             tables = [replace(table, revision=0) for table in tx.tables.page()]
-            found = {"tables": tables, "runs": list(tx.runs.newest()), "tombstones": list(tx.tombstones.all())}
+            found = {
+                "tables": tables,
+                "runs": list(tx.runs.newest()),
+                "tombstones": list(tx.tombstones.all()),
+            }
         storages = {
             str(name): (stored.spec, stored.main, stored.epoch, dict(stored.branches), stored.columns)
             for name, stored in self.engine.storages.items()
@@ -348,7 +371,9 @@ def identifier_of(name: str) -> TableIdentifier:
 
 @cache
 def empty_registry() -> bytes:
-    """Return the file of a registry that nothing is in: to make one takes several times as long as to copy it."""
+    """Return the file of a registry that nothing is in: to make one takes several times as long
+    as to copy it.
+    """
     with TemporaryDirectory() as folder:
         file = Path(folder) / "registry.db"
         SqlRegistry.open(f"sqlite:///{file}").close()

@@ -1,4 +1,6 @@
-"""A gateway over given parts: wired by the application's builder, started and stopped in its order, with its lease."""
+"""A gateway over given parts: wired by the application's builder, started and stopped in its order,
+with its lease.
+"""
 
 from __future__ import annotations
 
@@ -45,7 +47,9 @@ STOP_S = 10.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FakeParts:
-    """The parts of a gateway whose Spark is a fake; `statements` answers what is not about materialized tables."""
+    """The parts of a gateway whose Spark is a fake; `statements` answers what is not about
+    materialized tables.
+    """
 
     registry: Registry
     engine: FakeEngine
@@ -59,7 +63,9 @@ class FakeParts:
     statement_threads: int = 64
 
 
-def stream_ports(streams: FakeStreams, statements: StatementEngine, jobs: JobStore, clock: Clock) -> StreamPorts:
+def stream_ports(
+    streams: FakeStreams, statements: StatementEngine, jobs: JobStore, clock: Clock
+) -> StreamPorts:
     """Return the ports of streams that keep what they need in memory."""
     return StreamPorts(
         engine=streams,
@@ -74,7 +80,8 @@ def stream_ports(streams: FakeStreams, statements: StatementEngine, jobs: JobSto
 class WiredGateway:
     """Everything but the registry's file, the storage and the time.
 
-    *tokens* are written as in a configuration, and the last one is the scheduler's; *app* builds the application of the services.
+    *tokens* are written as in a configuration, and the last one is the scheduler's;
+    *app* builds the application of the services.
     """
 
     def __init__(
@@ -157,7 +164,9 @@ class WiredGateway:
         self.registry.close()
 
     def kill(self) -> None:
-        """Cut everything off from the registry at once; a thread at work goes on as a zombie and reaches no registry."""
+        """Cut everything off from the registry at once; a thread at work goes on as a zombie
+        and reaches no registry.
+        """
         self.registry.close()
         # The server's last answers take a moment, which no test has to wait for.
         threading.Thread(target=self.server.stop, daemon=True).start()
@@ -166,7 +175,9 @@ class WiredGateway:
         self.work.workers.stop(0.0)
 
     def _context(self, options: Mapping[str, str], token: str) -> SchedulerContext:
-        """Return the context of the scheduler, whose options have their defaults unless *options* has them."""
+        """Return the context of the scheduler, whose options have their defaults
+        unless *options* has them.
+        """
         defaults = {option.key: option.default or "" for option in self.scheduler.options}
         return SchedulerContext(
             options={**defaults, **options},

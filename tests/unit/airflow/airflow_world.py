@@ -32,13 +32,17 @@ DAG = "mt__lake.sales.daily"
 class AirflowWorld:
     """One table, `lake.sales.daily`, unless a test says otherwise."""
 
-    def __init__(self, clock: FakeClock, definitions: MemoryDefinitionStore, server: FakeAirflowServer) -> None:
+    def __init__(
+        self, clock: FakeClock, definitions: MemoryDefinitionStore, server: FakeAirflowServer
+    ) -> None:
         self.clock, self.definitions, self.server, self.airflow = clock, definitions, server, server.airflow
         self.scheduler = AirflowScheduler()
         self._tokens = iter(range(1, 1000))
 
     def open(self, **options: str) -> None:
-        defaults = {option.key: option.default for option in AirflowScheduler.options if option.default is not None}
+        defaults = {
+            option.key: option.default for option in AirflowScheduler.options if option.default is not None
+        }
         login = {"endpoint": self.server.url, "user-name": "svc", "password": "s3cret-svc"}
         given = {key.replace("_", "-"): value for key, value in options.items()}
         context = SchedulerContext(
@@ -72,14 +76,18 @@ class AirflowWorld:
         return Schedule(freshness=Freshness(amount, unit), zone="Europe/Berlin", since=self.clock.now())
 
     def suspend(self, handler: RefreshHandler) -> None:
-        self.scheduler.modify_refresh_workflow(SuspendRefreshWorkflow(handler=handler, token=next(self._tokens)))
+        self.scheduler.modify_refresh_workflow(
+            SuspendRefreshWorkflow(handler=handler, token=next(self._tokens))
+        )
 
     def resume(self, handler: RefreshHandler, options: dict[str, str] | None = None) -> None:
         operation = ResumeRefreshWorkflow(handler=handler, dynamic_options=options, token=next(self._tokens))
         self.scheduler.modify_refresh_workflow(operation)
 
     def reschedule(self, handler: RefreshHandler, schedule: Schedule) -> None:
-        operation = ModifyRefreshWorkflowSchedule(handler=handler, schedule=schedule, token=next(self._tokens))
+        operation = ModifyRefreshWorkflowSchedule(
+            handler=handler, schedule=schedule, token=next(self._tokens)
+        )
         self.scheduler.modify_refresh_workflow(operation)
 
     def delete(self, handler: RefreshHandler) -> None:

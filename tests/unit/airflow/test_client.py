@@ -217,7 +217,7 @@ def test_the_plug_in_offers_the_scheduler() -> None:
     assert AirflowScheduler.identifier == "airflow"
 
 
-# ------------------------------------------------------------------------------------------------------------- settings
+# --------------------------------------------------------------------------------------------------- settings
 
 GOOD = {"endpoint": "http://airflow:8080/", "user-name": "svc", "password": "p"}
 
@@ -243,13 +243,21 @@ def test_times_are_read_in_any_unit(text: str, seconds: float) -> None:
 @pytest.mark.parametrize(
     ("key", "value", "message"),
     [
-        ("endpoint", "ftp://airflow:8080", "workflow-scheduler.airflow.endpoint is 'ftp://airflow:8080'; set a URL"),
+        (
+            "endpoint",
+            "ftp://airflow:8080",
+            "workflow-scheduler.airflow.endpoint is 'ftp://airflow:8080'; set a URL",
+        ),
         ("endpoint", "http://", "workflow-scheduler.airflow.endpoint is"),
         ("endpoint", "http://airflow:port", "workflow-scheduler.airflow.endpoint is"),
         ("password", "", "set workflow-scheduler.airflow.user-name and workflow-scheduler.airflow.password"),
         ("dag-id-prefix", "mt/", "workflow-scheduler.airflow.dag-id-prefix is 'mt/'"),
         ("dag-id-prefix", "", "workflow-scheduler.airflow.dag-id-prefix is ''"),
-        ("request-timeout", "soon", "workflow-scheduler.airflow.request-timeout is 'soon'; set a time such as"),
+        (
+            "request-timeout",
+            "soon",
+            "workflow-scheduler.airflow.request-timeout is 'soon'; set a time such as",
+        ),
         ("open-timeout", "-1 s", "workflow-scheduler.airflow.open-timeout is '-1 s'"),
     ],
 )
@@ -288,8 +296,12 @@ def test_a_certificate_file_that_cannot_be_read_is_named(world: AirflowWorld) ->
 @pytest.mark.parametrize(
     "body", [{"message": "Sign in, please"}, [], "maintenance", {"dags": [{}], "total_entries": 1}]
 )
-def test_json_of_another_shape_is_an_error_that_names_the_endpoint(opened: AirflowWorld, body: object) -> None:
-    handlers = [opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number}") for number in range(8)]
+def test_json_of_another_shape_is_an_error_that_names_the_endpoint(
+    opened: AirflowWorld, body: object
+) -> None:
+    handlers = [
+        opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number}") for number in range(8)
+    ]
     opened.airflow.fail("GET /api/v2/dags", 200, body, times=10)  # type: ignore[arg-type]
 
     error = opened.refused(opened.describe, *handlers)

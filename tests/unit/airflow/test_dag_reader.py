@@ -15,7 +15,8 @@ MANY = 8
 
 def several(world: AirflowWorld) -> list[RefreshHandler]:
     handlers = [
-        world.create(workflow_id=f"table-{number}", identifier=f"lake.sales.t{number}") for number in range(MANY)
+        world.create(workflow_id=f"table-{number}", identifier=f"lake.sales.t{number}")
+        for number in range(MANY)
     ]
     world.describe(*handlers)
     world.airflow.requests.clear()
@@ -132,7 +133,8 @@ def test_everything_is_read_again_after_a_while(opened: AirflowWorld) -> None:
 
 def test_more_dags_than_fit_a_page_are_all_found(opened: AirflowWorld) -> None:
     handlers = [
-        opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number:03d}") for number in range(130)
+        opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number:03d}")
+        for number in range(130)
     ]
 
     found = states(opened, handlers)
@@ -148,7 +150,9 @@ def test_a_workflow_whose_definition_is_gone_is_missing(opened: AirflowWorld) ->
 
 
 def test_many_that_were_paused_at_once_are_named_from_one_look_into_the_log(opened: AirflowWorld) -> None:
-    handlers = [opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number}") for number in range(12)]
+    handlers = [
+        opened.create(workflow_id=f"t{number}", identifier=f"lake.sales.t{number}") for number in range(12)
+    ]
     for number in range(12):
         opened.airflow.pause_by_hand(f"mt__lake.sales.t{number}", paused=True, user="anna")
 

@@ -48,7 +48,9 @@ def test_an_airflow_that_is_away_has_the_command_that_starts_it(world: AirflowWo
 
 
 @pytest.mark.parametrize(("configured", "used"), [("1 s", 1.0), ("10 min", 4.0)])
-def test_no_answer_is_waited_for_longer_than_a_reader_waits(world: AirflowWorld, configured: str, used: float) -> None:
+def test_no_answer_is_waited_for_longer_than_a_reader_waits(
+    world: AirflowWorld, configured: str, used: float
+) -> None:
     login = {"endpoint": world.server.url, "user-name": "svc", "password": "x", "request-timeout": configured}
 
     made = Diagnosis.of(read_settings(login), SystemClock())
@@ -97,8 +99,8 @@ def test_a_component_that_never_ran_is_a_problem_and_one_that_is_ill_a_note(worl
 
     assert [(subject, way_out) for subject, _text, way_out in never] == [("airflow", "airflow triggerer")]
     assert [each.text for each in ill if each.level is Level.NOTE] == [
-        f"Airflow at {world.server.url} runs without a healthy triggerer: DAGs and refreshes may be late; see that "
-        "`airflow triggerer` runs"
+        f"Airflow at {world.server.url} runs without a healthy triggerer: DAGs and refreshes may be late; "
+        "see that `airflow triggerer` runs"
     ]
 
 

@@ -26,8 +26,8 @@ def test_a_component_that_died_is_named_with_its_last_heartbeat(opened: AirflowW
 
     assert health.since == died
     assert health.trouble == (
-        f"Airflow at {opened.server.url} runs without a healthy {name}: DAGs and refreshes may be late; see that "
-        f"`airflow {name}` runs"
+        f"Airflow at {opened.server.url} runs without a healthy {name}: DAGs and refreshes may be late; "
+        f"see that `airflow {name}` runs"
     )
 
 

@@ -17,7 +17,7 @@ from tests.unit.airflow.airflow_world import DAG, TABLE, AirflowWorld
 OTHER = "0aa5c1a4-7a3b-4c50-9d0e-6f1f3c1f0002"
 
 
-# --------------------------------------------------------------------------------------------------------------- create
+# ----------------------------------------------------------------------------------------------------- create
 
 
 def test_a_table_is_a_dag_with_its_name_and_schedule_when_create_ends(opened: AirflowWorld) -> None:
@@ -54,7 +54,11 @@ def test_a_dag_that_was_left_stale_and_paused_is_taken_up_again(opened: AirflowW
     opened.create(workflow_id=OTHER)
 
     assert stale
-    assert (opened.dag.is_stale, opened.dag.is_paused, opened.dag.definition.workflow_id) == (False, False, OTHER)
+    assert (opened.dag.is_stale, opened.dag.is_paused, opened.dag.definition.workflow_id) == (
+        False,
+        False,
+        OTHER,
+    )
     assert handler.location["dag_id"] == DAG
 
 
@@ -89,7 +93,9 @@ def test_a_dag_that_does_not_appear_in_time_is_taken_back(opened: AirflowWorld) 
     assert "workflow-scheduler.airflow.publish-timeout" in str(error)
 
 
-def test_a_definition_that_airflow_cannot_read_is_refused_with_what_the_anchor_says(opened: AirflowWorld) -> None:
+def test_a_definition_that_airflow_cannot_read_is_refused_with_what_the_anchor_says(
+    opened: AirflowWorld,
+) -> None:
     opened.airflow.broken.add(DAG)
 
     error = opened.refused(opened.create)
@@ -109,10 +115,14 @@ def test_a_bundle_that_is_not_there_is_named_at_create(opened: AirflowWorld) -> 
 
 
 @pytest.mark.parametrize(("amount", "unit"), [(1, "SECOND"), (59, "SECOND")])
-def test_a_freshness_below_a_minute_is_refused_with_the_way_out(opened: AirflowWorld, amount: int, unit: str) -> None:
+def test_a_freshness_below_a_minute_is_refused_with_the_way_out(
+    opened: AirflowWorld, amount: int, unit: str
+) -> None:
     handler = opened.create()
 
-    with pytest.raises(WorkflowError, match=r"INTERVAL '1' MINUTE or more, or set workflow-scheduler\.type to memory"):
+    with pytest.raises(
+        WorkflowError, match=r"INTERVAL '1' MINUTE or more, or set workflow-scheduler\.type to memory"
+    ):
         opened.create(workflow_id=OTHER, identifier="lake.sales.other", schedule=opened.every(amount, unit))
     with pytest.raises(WorkflowError, match="is too often for Airflow"):
         opened.reschedule(handler, opened.every(amount, unit))
@@ -127,7 +137,7 @@ def test_a_dag_id_that_another_table_has_is_refused(opened: AirflowWorld) -> Non
         opened.create(workflow_id=OTHER)
 
 
-# --------------------------------------------------------------------------------------------------- suspend and resume
+# ----------------------------------------------------------------------------------------- suspend and resume
 
 
 def test_suspend_and_resume_pause_the_dag_and_say_so_in_the_definition(opened: AirflowWorld) -> None:
@@ -210,7 +220,7 @@ def test_an_outdated_operation_is_refused(opened: AirflowWorld) -> None:
     assert not opened.dag.is_paused
 
 
-# ------------------------------------------------------------------------------------------------------- re-scheduling
+# ---------------------------------------------------------------------------------------------- re-scheduling
 
 
 def test_another_schedule_is_shown_by_airflow_when_the_statement_ends(opened: AirflowWorld) -> None:
@@ -220,7 +230,10 @@ def test_another_schedule_is_shown_by_airflow_when_the_statement_ends(opened: Ai
     opened.reschedule(handler, schedule)
 
     assert opened.dag.summary.startswith("every 90 MINUTE (Europe/Berlin)")
-    assert opened.definitions.all()[0].description == "Refresh materialized table lake.sales.daily every 90 minutes"
+    assert (
+        opened.definitions.all()[0].description
+        == "Refresh materialized table lake.sales.daily every 90 minutes"
+    )
 
 
 def test_a_changed_dag_is_read_once_more_after_half_a_minute(opened: AirflowWorld) -> None:
@@ -260,7 +273,7 @@ def test_a_schedule_that_airflow_does_not_take_up_in_time_is_taken_back(opened: 
     assert opened.definitions.all() == before
 
 
-# --------------------------------------------------------------------------------------------------------------- delete
+# ----------------------------------------------------------------------------------------------------- delete
 
 
 def test_a_drop_pauses_takes_back_waits_and_only_then_deletes(opened: AirflowWorld) -> None:
@@ -286,7 +299,9 @@ def test_a_drop_that_meets_a_parse_from_before_it_waits_for_another(opened: Airf
     assert (opened.airflow.dags, opened.definitions.all()) == ({}, [])
 
 
-def test_a_create_and_a_new_schedule_that_meet_a_parse_from_before_them_wait_for_another(opened: AirflowWorld) -> None:
+def test_a_create_and_a_new_schedule_that_meet_a_parse_from_before_them_wait_for_another(
+    opened: AirflowWorld,
+) -> None:
     opened.airflow.begin_parse(TABLE)
     handler = opened.create()
     opened.airflow.begin_parse(TABLE)
@@ -297,7 +312,9 @@ def test_a_create_and_a_new_schedule_that_meet_a_parse_from_before_them_wait_for
     assert opened.dag.summary.startswith("every 5 HOUR")
 
 
-def test_a_drop_fails_the_runs_that_have_not_ended_and_tries_again_while_tasks_run(opened: AirflowWorld) -> None:
+def test_a_drop_fails_the_runs_that_have_not_ended_and_tries_again_while_tasks_run(
+    opened: AirflowWorld,
+) -> None:
     handler = opened.create()
     dag = opened.dag
     dag.runs |= {"scheduled__1": "running", "manual__2+00:00": "queued", "scheduled__0": "success"}
@@ -347,7 +364,9 @@ def test_a_table_that_was_never_activated_is_found_by_its_name(opened: AirflowWo
     opened.create()
     opened.definitions.delete(TABLE)
 
-    opened.delete(RefreshHandler(scheduler="airflow", workflow_id=TABLE, location={"identifier": "lake.sales.daily"}))
+    opened.delete(
+        RefreshHandler(scheduler="airflow", workflow_id=TABLE, location={"identifier": "lake.sales.daily"})
+    )
 
     assert opened.airflow.dags == {}
 

@@ -98,7 +98,9 @@ def test_a_wrong_password_is_refused_at_once(world: AirflowWorld) -> None:
     assert "wrong" not in said
 
 
-def test_a_package_that_is_not_installed_is_told_from_a_bundle_that_is_not_configured(world: AirflowWorld) -> None:
+def test_a_package_that_is_not_installed_is_told_from_a_bundle_that_is_not_configured(
+    world: AirflowWorld,
+) -> None:
     world.airflow.definitions = None
     without_bundle = world.refused_open()
     world.airflow.packages.remove("freshtable-airflow")
@@ -150,7 +152,9 @@ def test_an_airflow_that_is_starting_is_waited_for(world: AirflowWorld) -> None:
 
 def test_after_a_start_files_are_read_again_a_few_at_a_time(world: AirflowWorld) -> None:
     world.open()
-    handlers = [world.create(workflow_id=f"w{number}", identifier=f"lake.sales.t{number}") for number in range(6)]
+    handlers = [
+        world.create(workflow_id=f"w{number}", identifier=f"lake.sales.t{number}") for number in range(6)
+    ]
     world.scheduler.close()
     world.scheduler = AirflowScheduler()
     world.open()
@@ -178,10 +182,16 @@ def test_the_lines_of_flip_448_are_understood(tmp_path: Path) -> None:
 
     settings = read_settings(scheduler_options(load_config(file), AirflowScheduler))
 
-    assert (settings.endpoint, settings.user_name, settings.password) == ("http://localhost:8085", "admin", "123456")
+    assert (settings.endpoint, settings.user_name, settings.password) == (
+        "http://localhost:8085",
+        "admin",
+        "123456",
+    )
 
 
-@pytest.mark.parametrize("endpoint", ["localhost:8080", "https://airflow.example.com", "airflow.example.com/sub"])
+@pytest.mark.parametrize(
+    "endpoint", ["localhost:8080", "https://airflow.example.com", "airflow.example.com/sub"]
+)
 def test_an_endpoint_may_leave_out_its_scheme(endpoint: str) -> None:
     found = read_settings({**OPTIONS, "endpoint": endpoint}).endpoint
 

@@ -1,4 +1,6 @@
-"""Which columns of a query have the same values each time, from recorded plans and from plans written here."""
+"""Which columns of a query have the same values each time, from recorded plans
+and from plans written here.
+"""
 
 from __future__ import annotations
 
@@ -48,7 +50,7 @@ def test_a_sum_of_doubles_is_compared_within_a_tolerance_or_not_at_all() -> None
     assert certainty(plan, 2) == Certainty(columns=(None, ROUNDED))
 
 
-# --------------------------------------------------------------------------------------------- plans of three columns
+# ------------------------------------------------------------------------------------- plans of three columns
 
 
 def node(kind: str, children: int = 1, **fields: Any) -> dict[str, Any]:
@@ -67,11 +69,17 @@ SOURCE = node("DataSourceV2Relation", 0, output=[[column(number)] for number in 
 SORTED = node("Sort", order=[[node("SortOrder"), column(2)]])
 LIMITED = [node("GlobalLimit"), node("LocalLimit"), SORTED, SOURCE]
 FIRST = node("Aggregate", groupingExpressions=[[column(1)]], aggregateExpressions=[
-    [column(1)], alias(4, node("AggregateExpression"), node("First"), column(2)), alias(5, node("Count"), column(3)),
+    [column(1)], alias(4, node("AggregateExpression"), node("First"), column(2)),
+    alias(5, node("Count"), column(3)),
 ])  # fmt: skip
-RANKED = node("Window", partitionSpec=[[column(1)]], orderSpec=[[node("SortOrder"), column(2)]], windowExpressions=[
-    alias(4, node("WindowExpression", 2), node("RowNumber", 0), node("WindowSpecDefinition", 0)),
-])  # fmt: skip
+RANKED = node(
+    "Window",
+    partitionSpec=[[column(1)]],
+    orderSpec=[[node("SortOrder"), column(2)]],
+    windowExpressions=[
+        alias(4, node("WindowExpression", 2), node("RowNumber", 0), node("WindowSpecDefinition", 0)),
+    ],
+)
 ONE = node("Literal", 0, value="1", dataType="integer")
 
 
@@ -92,7 +100,7 @@ def test_an_aggregate_of_an_order_is_left_out_and_what_is_chosen_by_it_is_not_ce
     assert certainty([node("Filter", condition=equals(5)), FIRST, SOURCE], 3).rows is None
 
 
-def test_the_first_row_of_each_key_is_certain_in_key_and_order_and_no_other_condition_may_read_the_rest() -> None:
+def test_the_first_row_of_each_key_is_certain_in_key_and_order_alone() -> None:
     one_each = [node("Filter", condition=equals(4)), RANKED, SOURCE]
     more = [node("Filter", condition=[node("And", 2), *equals(4), *equals(3)]), RANKED, SOURCE]
 

@@ -55,11 +55,14 @@ def test_compaction_alone_changes_no_row_and_counts_none_among_appends() -> None
     assert change_between(commits, "1", "3") == SourceChange(kind=ChangeKind.APPENDS, rows=2, size=20)
 
 
-def test_a_refresh_that_appended_no_file_changes_no_row_and_another_writer_may_not_say_what_it_appended() -> None:
+def test_a_refresh_that_appended_no_file_changes_no_row_and_another_writer_may_not_say_so() -> None:
     of_run, of_others = {"freshtable.run-id": "a"}, {"spark.app.id": "b"}
 
     assert kind(log(FIRST, ("2", "1", "append", of_run)), "1", "2") is ChangeKind.COMPACTION
-    assert kind(log(FIRST, ("2", "1", "append", of_run | {"added-data-files": "1"})), "1", "2") is ChangeKind.APPENDS
+    assert (
+        kind(log(FIRST, ("2", "1", "append", of_run | {"added-data-files": "1"})), "1", "2")
+        is ChangeKind.APPENDS
+    )
     assert kind(log(FIRST, ("2", "1", "append", of_others)), "1", "2") is ChangeKind.APPENDS
 
 
@@ -90,7 +93,9 @@ def test_a_version_that_is_no_ancestor_but_live_differs_by_rows_of_unknown_numbe
 def test_appends_since_an_expired_version_are_known_if_its_child_is_live() -> None:
     commits = log(append("2", "1"), append("3", "2"))
 
-    assert change_between(commits, "1", "3") == SourceChange(kind=ChangeKind.APPENDS, rows=4, size=40, base_live=False)
+    assert change_between(commits, "1", "3") == SourceChange(
+        kind=ChangeKind.APPENDS, rows=4, size=40, base_live=False
+    )
 
 
 def test_rows_changed_since_an_expired_version_are_not_known() -> None:

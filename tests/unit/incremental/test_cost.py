@@ -12,7 +12,11 @@ def verdict(
     way: Way, *, changed: int, source: int, table: int = MB, rows: int = 10, table_rows: int = 1000
 ) -> str | None:
     sizes = Sizes(
-        changed_bytes=changed, changed_rows=rows, source_bytes=source, table_bytes=table, table_rows=table_rows
+        changed_bytes=changed,
+        changed_rows=rows,
+        source_bytes=source,
+        table_bytes=table,
+        table_rows=table_rows,
     )
     return dearer_than_recomputing(Strategy(way=way, reason=""), sizes)
 
@@ -28,15 +32,25 @@ def test_half_of_the_sources_appended_is_recomputed() -> None:
 
 @pytest.mark.parametrize("way", [Way.MERGE, Way.SIGNED])
 def test_a_table_as_large_as_its_sources_is_not_rewritten(way: Way) -> None:
-    assert verdict(way, changed=MB, source=100 * MB, table=90 * MB) == "the table is not much smaller than its sources"
+    assert (
+        verdict(way, changed=MB, source=100 * MB, table=90 * MB)
+        == "the table is not much smaller than its sources"
+    )
 
 
 @pytest.mark.parametrize(
-    ("table_rows", "changed", "in_place"), [(1_000_000, 10, True), (999_999, 10, False), (1_000_000, 11, False)]
+    ("table_rows", "changed", "in_place"),
+    [(1_000_000, 10, True), (999_999, 10, False), (1_000_000, 11, False)],
 )
-def test_a_large_table_is_changed_in_place_by_a_small_change(table_rows: int, changed: int, in_place: bool) -> None:
+def test_a_large_table_is_changed_in_place_by_a_small_change(
+    table_rows: int, changed: int, in_place: bool
+) -> None:
     sizes = Sizes(
-        changed_bytes=changed * MB, changed_rows=1, source_bytes=100 * MB, table_bytes=90 * MB, table_rows=table_rows
+        changed_bytes=changed * MB,
+        changed_rows=1,
+        source_bytes=100 * MB,
+        table_bytes=90 * MB,
+        table_rows=table_rows,
     )
 
     assert sizes.in_place is in_place
@@ -51,14 +65,20 @@ def test_one_task_rewrites_a_small_table(table_rows: int, small: bool) -> None:
 
 
 @pytest.mark.parametrize(("changed", "in_place"), [(10, True), (11, False)])
-def test_a_table_of_any_size_is_changed_in_place_if_its_rows_are_replaced_by_key(changed: int, in_place: bool) -> None:
-    sizes = Sizes(changed_bytes=changed, changed_rows=1, source_bytes=100, table_bytes=90, table_rows=5, upsert=True)
+def test_a_table_of_any_size_is_changed_in_place_if_its_rows_are_replaced_by_key(
+    changed: int, in_place: bool
+) -> None:
+    sizes = Sizes(
+        changed_bytes=changed, changed_rows=1, source_bytes=100, table_bytes=90, table_rows=5, upsert=True
+    )
 
     assert sizes.in_place is in_place
 
 
 @pytest.mark.parametrize(("table_rows", "most"), [(10, 1000), (100_000, 20_000)])
-def test_up_to_a_fifth_of_the_rows_and_a_few_in_any_case_are_replaced_by_keys(table_rows: int, most: int) -> None:
+def test_up_to_a_fifth_of_the_rows_and_a_few_in_any_case_are_replaced_by_keys(
+    table_rows: int, most: int
+) -> None:
     sizes = Sizes(changed_bytes=1, changed_rows=0, source_bytes=100, table_bytes=1, table_rows=table_rows)
 
     assert sizes.most_keys == most

@@ -38,7 +38,7 @@ def test_a_source_that_was_appended_to_joins_one_of_which_rows_changed() -> None
     assert BOTH.removed() == "(SELECT * FROM o VERSION AS OF 2 AS x JOIN gone AS `c`\n)"
 
 
-def test_a_table_that_is_joined_to_itself_is_read_at_its_new_version_before_the_change_and_at_the_old_one_after() -> (
+def test_a_table_joined_to_itself_is_read_at_its_new_version_before_the_change_and_the_old_one_after() -> (
     None
 ):
     assert SELF_JOIN.removed().split("\nUNION ALL\n") == [
@@ -49,14 +49,19 @@ def test_a_table_that_is_joined_to_itself_is_read_at_its_new_version_before_the_
 
 def test_the_other_branches_of_a_union_read_nothing() -> None:
     shape = replace(SHAPE, occurrences={0: Occurrence(siblings=frozenset({1})), 1: Occurrence()})
-    union = replace(JOIN, pieces=("TABLE ", ORDERS, " UNION ALL TABLE ", CUSTOMERS), shape=shape, images={"o": IMAGES})
+    union = replace(
+        JOIN, pieces=("TABLE ", ORDERS, " UNION ALL TABLE ", CUSTOMERS), shape=shape, images={"o": IMAGES}
+    )
 
-    assert union.removed() == ("(TABLE gone UNION ALL TABLE (SELECT * FROM c VERSION AS OF 6 WHERE false) AS `c`\n)")
+    assert union.removed() == (
+        "(TABLE gone UNION ALL TABLE (SELECT * FROM c VERSION AS OF 6 WHERE false) AS `c`\n)"
+    )
 
 
 def test_keys_are_those_of_rows_before_and_after_the_change() -> None:
     assert BOTH.keys(["k"], {0: ("cid",), 1: ("id",)}, (0,)) == (
-        f"SELECT DISTINCT * FROM (SELECT `cid` AS `k` FROM o {APPENDED} UNION ALL SELECT `id` AS `k` FROM touched AS `c`)"
+        f"SELECT DISTINCT * FROM (SELECT `cid` AS `k` FROM o {APPENDED} UNION ALL SELECT `id` AS `k` "
+        "FROM touched AS `c`)"
     )
 
 
@@ -64,7 +69,8 @@ def test_keys_that_the_query_gives_are_those_of_its_rows_before_and_after_the_ch
     texts = replace(JOIN, images={"o": IMAGES})
 
     assert texts.keys(["k", "n"], {0: None}, (0,)) == (
-        "SELECT DISTINCT * FROM (SELECT `k` FROM (SELECT * FROM touched AS x JOIN c VERSION AS OF 6\n) AS `_delta`(`k`, `n`))"
+        "SELECT DISTINCT * FROM (SELECT `k` FROM (SELECT * FROM touched AS x JOIN c VERSION AS OF 6\n"
+        ") AS `_delta`(`k`, `n`))"
     )
 
 
@@ -82,7 +88,7 @@ def test_only_values_that_are_taken_out_are_counted() -> None:
     )
 
 
-def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_they_differ_from_those_of_added_rows() -> None:
+def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_those_of_added_rows_differ() -> None:
     texts = DeltaTexts(
         pieces=("SELECT k, count(*), sum(v) FROM ", ORDERS, " GROUP BY k"),
         shape=replace(SHAPE, row_count=1),
@@ -94,24 +100,24 @@ def test_aggregates_of_removed_rows_are_taken_out_of_groups_in_which_they_differ
 
     assert texts.subtracted(["k", "n", "t"], (None, "Count", "Sum"), "doubt") == (
         "SELECT d.`k`, sum(CASE WHEN d.doubt_sign > 0 THEN d.`n` ELSE -d.`n` END) AS `n`, "
-        "sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` ELSE -d.`t` END) AS `t`, "
-        "sum(CASE WHEN d.doubt_sign < 0 THEN d.`t` END) IS NOT NULL AND sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` END) IS NULL "
-        "AS doubt FROM (SELECT *, 1 FROM ((SELECT k, count(*), sum(v) FROM come GROUP BY k\n)) "
-        "UNION ALL SELECT *, -1 FROM ((SELECT k, count(*), sum(v) FROM gone GROUP BY k\n))) AS d(`k`, `n`, `t`, doubt_sign) "
-        "GROUP BY d.`k` HAVING NOT (min(d.doubt_sign) < 0 AND max(d.doubt_sign) > 0 "
-        "AND sum(CASE WHEN d.doubt_sign < 0 THEN d.`n` END) <=> sum(CASE WHEN d.doubt_sign > 0 THEN d.`n` END) "
-        "AND sum(CASE WHEN d.doubt_sign < 0 THEN d.`t` END) <=> sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` END))"
+        "sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` ELSE -d.`t` END) AS `t`, sum(CASE WHEN d.doubt_sign < 0 "
+        "THEN d.`t` END) IS NOT NULL AND sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` END) IS NULL AS doubt "
+        "FROM (SELECT *, 1 FROM ((SELECT k, count(*), sum(v) FROM come GROUP BY k\n)) UNION ALL SELECT *, "
+        "-1 FROM ((SELECT k, count(*), sum(v) FROM gone GROUP BY k\n))) AS d(`k`, `n`, `t`, doubt_sign) "
+        "GROUP BY d.`k` HAVING NOT (min(d.doubt_sign) < 0 AND max(d.doubt_sign) > 0 AND sum(CASE "
+        "WHEN d.doubt_sign < 0 THEN d.`n` END) <=> sum(CASE WHEN d.doubt_sign > 0 THEN d.`n` END) AND "
+        "sum(CASE WHEN d.doubt_sign < 0 THEN d.`t` END) <=> sum(CASE WHEN d.doubt_sign > 0 THEN d.`t` END))"
     )
     assert texts.merged("mt", ["k", "n", "t"], (None, "Count", "Sum"), "delta") == (
-        "SELECT * FROM (SELECT `k`, sum(`n`) AS `n`, sum(`t`) AS `t` FROM (SELECT `k`, `n`, `t` FROM mt UNION ALL "
-        "SELECT * FROM delta AS `_delta`(`k`, `n`, `t`)) GROUP BY `k`) WHERE `n` <> 0"
+        "SELECT * FROM (SELECT `k`, sum(`n`) AS `n`, sum(`t`) AS `t` FROM (SELECT `k`, `n`, `t` FROM mt "
+        "UNION ALL SELECT * FROM delta AS `_delta`(`k`, `n`, `t`)) GROUP BY `k`) WHERE `n` <> 0"
     )
 
 
 def test_few_rows_at_hand_are_grouped_in_one_part() -> None:
     assert JOIN.merged("mt", ["k", "n"], (None, "Count"), "delta", few=True) == (
-        "SELECT `k`, sum(`n`) AS `n` FROM (SELECT /*+ COALESCE(1) */ * FROM (SELECT `k`, `n` FROM mt UNION ALL "
-        "SELECT * FROM delta AS `_delta`(`k`, `n`))) GROUP BY `k`"
+        "SELECT `k`, sum(`n`) AS `n` FROM (SELECT /*+ COALESCE(1) */ * FROM (SELECT `k`, `n` FROM mt "
+        "UNION ALL SELECT * FROM delta AS `_delta`(`k`, `n`))) GROUP BY `k`"
     )
 
 
@@ -122,9 +128,11 @@ def test_a_group_that_lost_rows_and_has_none_that_came_is_in_doubt_where_no_colu
 
 
 def test_candidates_for_the_first_rows_are_those_of_the_table_and_of_the_query_over_appended_rows() -> None:
-    first = FirstRows(rows=2, order=((1, "DESC NULLS LAST"), (0, "ASC NULLS FIRST")), reads=frozenset({0}), total=True)
+    first = FirstRows(
+        rows=2, order=((1, "DESC NULLS LAST"), (0, "ASC NULLS FIRST")), reads=frozenset({0}), total=True
+    )
 
     assert JOIN.candidates("t", ("a", "b"), first) == (
-        f"SELECT `a`, `b` FROM (SELECT `a`, `b` FROM t UNION ALL SELECT * FROM ({JOIN.added()}) AS `_delta`(`a`, `b`)) "
-        "ORDER BY `b` DESC NULLS LAST, `a` ASC NULLS FIRST LIMIT 3"
+        f"SELECT `a`, `b` FROM (SELECT `a`, `b` FROM t UNION ALL SELECT * FROM ({JOIN.added()}) AS "
+        "`_delta`(`a`, `b`)) ORDER BY `b` DESC NULLS LAST, `a` ASC NULLS FIRST LIMIT 3"
     )

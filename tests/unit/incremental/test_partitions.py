@@ -14,9 +14,14 @@ NONE = Occurrence(reach=Reach.NONE, reason="Limit is above it")
 
 
 def chosen(
-    occurrences: Mapping[int, Occurrence], lineage: Lineage, keys: tuple[int, ...] = (), **changes: SourceChange
+    occurrences: Mapping[int, Occurrence],
+    lineage: Lineage,
+    keys: tuple[int, ...] = (),
+    **changes: SourceChange,
 ) -> Strategy:
-    """Return the choice for the column ds, the second of a result over o and c, of which those of *changes* changed."""
+    """Return the choice for the column ds, the second of a result over o and c,
+    of which those of *changes* changed.
+    """
     shape = QueryShape(occurrences=occurrences, lineage=({}, lineage), keys=keys, merge="not on top")
     by_number = {("o", "c").index(name): change for name, change in changes.items()}
     return choose_partitions(shape, by_number, [1], columns=["n", "ds"], relations=["o", "c"])

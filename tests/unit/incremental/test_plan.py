@@ -18,7 +18,9 @@ def test_a_wider_integer_has_the_values_of_its_column(source: str, target: str) 
     assert cast(column(source), target).column() == column(source)
 
 
-@pytest.mark.parametrize(("source", "target"), [("long", "integer"), ("integer", "string"), ("decimal(10,2)", "long")])
+@pytest.mark.parametrize(
+    ("source", "target"), [("long", "integer"), ("integer", "string"), ("decimal(10,2)", "long")]
+)
 def test_a_cast_that_may_change_values_is_no_column(source: str, target: str) -> None:
     assert cast(column(source), target).column() is None
 

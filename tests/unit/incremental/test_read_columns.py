@@ -18,7 +18,10 @@ def column(number: int) -> Nodes:
 
 
 def called(number: int, value: Nodes) -> Nodes:
-    return [{"class": f"{_EXPRESSIONS}Alias", "num-children": 1, "child": 0, "exprId": {"id": number}}, *value]
+    return [
+        {"class": f"{_EXPRESSIONS}Alias", "num-children": 1, "child": 0, "exprId": {"id": number}},
+        *value,
+    ]
 
 
 def scalar(plan: Nodes) -> Nodes:
@@ -51,7 +54,12 @@ STAR = project(table(1, 2, 3), column(1), called(20, column(2)), column(3))
         (project(STAR, column(20)), {2, 20}),
         (project(node("SubqueryAlias", STAR), called(30, column(1))), {1}),
         (
-            node("Aggregate", STAR, groupingExpressions=[column(1)], aggregateExpressions=[called(9, column(20))]),
+            node(
+                "Aggregate",
+                STAR,
+                groupingExpressions=[column(1)],
+                aggregateExpressions=[called(9, column(20))],
+            ),
             {1, 2, 20},
         ),
         (node("Join", project(table(1, 2), column(1)), table(4), condition=column(2)), {1, 2, 4}),

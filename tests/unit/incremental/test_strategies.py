@@ -30,8 +30,12 @@ def shape_of(query: MaintainedQuery) -> QueryShape:
 
 
 def source_of(plan: Plan, number: int) -> str:
-    """Return the source that the relation with that number reads: the name below the alias that carries the number."""
-    node = next(node for node in _nodes(plan) if node.get("identifier", {}).get("name") == f"_source_{number}")
+    """Return the source that the relation with that number reads:
+    the name below the alias that carries the number.
+    """
+    node = next(
+        node for node in _nodes(plan) if node.get("identifier", {}).get("name") == f"_source_{number}"
+    )
     below = _nodes(plan)[_nodes(plan).index(node) + 1 :]
     return next(str(each["identifier"]["name"]) for each in below if "identifier" in each)
 
@@ -59,14 +63,18 @@ def strategy(name: str, **changes: SourceChange) -> Strategy:
     )
 
 
-@pytest.mark.parametrize("query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name)
+@pytest.mark.parametrize(
+    "query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name
+)
 def test_appends_to_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
     ways = {source: str(strategy(query.name, **{source: APPENDS}).way) for source in query.appends}
 
     assert ways == query.appends
 
 
-@pytest.mark.parametrize("query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name)
+@pytest.mark.parametrize(
+    "query", [query for query in QUERIES if query.name not in TYPES], ids=lambda query: query.name
+)
 def test_changed_rows_of_one_source_are_applied_in_the_way_of_the_query(query: MaintainedQuery) -> None:
     ways = {source: str(strategy(query.name, **{source: ROWS}).way) for source in query.rows}
 
@@ -93,7 +101,8 @@ def test_two_changed_sources_need_the_old_version_of_both() -> None:
 
     assert strategy("join", o=expired).way is Way.APPEND
     assert (
-        strategy("join", o=expired, c=APPENDS).reason == "the changes of o are not known: its old version has expired"
+        strategy("join", o=expired, c=APPENDS).reason
+        == "the changes of o are not known: its old version has expired"
     )
 
 
@@ -126,11 +135,14 @@ def test_the_query_names_the_keys_where_the_changed_source_does_not_have_them() 
 
 def test_a_recomputation_says_what_stands_in_the_way_for_each_source() -> None:
     assert (
-        strategy("limit", o=APPENDS).reason == "no column divides the result by the changed rows: o: LIMIT is above it"
+        strategy("limit", o=APPENDS).reason
+        == "no column divides the result by the changed rows: o: LIMIT is above it"
     )
     assert strategy("lateral", o=APPENDS).reason.endswith("o: LATERAL is above it")
     assert strategy("not in", c=APPENDS).reason.endswith("c: it is on the optional side of a LeftAnti join")
-    assert strategy("scalar subquery beside exists", c=APPENDS).reason.endswith("c: a scalar subquery reads it")
+    assert strategy("scalar subquery beside exists", c=APPENDS).reason.endswith(
+        "c: a scalar subquery reads it"
+    )
     assert strategy("with in a subquery, twice", o=APPENDS).reason.endswith(
         "o: a view or a WITH query reads it in several places"
     )
@@ -161,7 +173,10 @@ def test_a_scalar_subquery_that_has_to_give_the_same_value_is_named_with_what_it
 
 def test_a_scalar_subquery_whose_old_version_has_expired_is_recomputed() -> None:
     assert strategy("scalar subquery", c=LOST).way is Way.RECOMPUTE
-    assert strategy("scalar subquery", c=SourceChange(kind=ChangeKind.APPENDS, base_live=False)).way is Way.RECOMPUTE
+    assert (
+        strategy("scalar subquery", c=SourceChange(kind=ChangeKind.APPENDS, base_live=False)).way
+        is Way.RECOMPUTE
+    )
 
 
 def test_a_table_that_cannot_be_compared_does_no_harm_to_a_scalar_subquery_that_can() -> None:
@@ -176,7 +191,12 @@ def test_the_first_rows_of_an_order_by_columns_of_the_table_are_found_among_them
     assert (choice.way, choice.reason) == (Way.MERGE, "only appends below ORDER BY and LIMIT")
     assert choice.first == FirstRows(
         rows=9,
-        order=((0, "ASC NULLS FIRST"), (2, "DESC NULLS LAST"), (1, "ASC NULLS FIRST"), (3, "ASC NULLS FIRST")),
+        order=(
+            (0, "ASC NULLS FIRST"),
+            (2, "DESC NULLS LAST"),
+            (1, "ASC NULLS FIRST"),
+            (3, "ASC NULLS FIRST"),
+        ),
         reads=frozenset({0, 1}),
         total=True,
     )

@@ -22,7 +22,9 @@ def install(folder: Path, monkeypatch: pytest.MonkeyPatch, *, points: str, modul
     monkeypatch.delitem(sys.modules, "rival_hook", raising=False)
 
 
-def test_a_hook_of_a_plug_in_is_found_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_hook_of_a_plug_in_is_found_by_its_entry_point(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = "from tests.support.recording_hook import mt_job_status_hooks"
     install(tmp_path, monkeypatch, points="recording = rival_hook", module=module)
     hooks = InstalledHooks()
@@ -38,7 +40,11 @@ def test_a_hook_of_a_plug_in_is_found_by_its_entry_point(tmp_path: Path, monkeyp
     ("points", "module", "problem"),
     [
         ("other = rival_hook", "", "'recording' is not installed; there are: other, own"),
-        ("recording = rival_hook", "import nowhere_at_all", "cannot be imported: No module named 'nowhere_at_all'"),
+        (
+            "recording = rival_hook",
+            "import nowhere_at_all",
+            "cannot be imported: No module named 'nowhere_at_all'",
+        ),
         ("recording = rival_hook", "", "offers 0 job status hooks named 'recording', not one"),
     ],
 )

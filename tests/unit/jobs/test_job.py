@@ -11,7 +11,9 @@ from tests.support.registry_facts import a_job
 
 
 @pytest.mark.parametrize(("status", "target"), list(product(JobStatus, JobStatus)))
-def test_a_job_moves_as_the_table_of_transitions_says_and_not_otherwise(status: JobStatus, target: JobStatus) -> None:
+def test_a_job_moves_as_the_table_of_transitions_says_and_not_otherwise(
+    status: JobStatus, target: JobStatus
+) -> None:
     job = a_job(status=status)
 
     if target in TRANSITIONS[status]:

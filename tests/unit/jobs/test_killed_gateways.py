@@ -1,4 +1,6 @@
-"""A gateway that is killed at any boundary of a table of a query: the next one ends the job, its hooks and what it left."""
+"""A gateway that is killed at any boundary of a table of a query: the next one ends the job,
+its hooks and what it left.
+"""
 
 from __future__ import annotations
 
@@ -108,7 +110,10 @@ class World:
         try:
             self.creations.run(CONTEXT, SQL, "job")
         except MtError as cause:
-            status, error = JobStatus.CANCELED if isinstance(cause, Canceled) else JobStatus.FAILED, str(cause)
+            status, error = (
+                JobStatus.CANCELED if isinstance(cause, Canceled) else JobStatus.FAILED,
+                str(cause),
+            )
         self.death("before the end")
         self.store.end("job", status, rows_written=1, error=error)
         self.store.calls.call_due()
@@ -125,7 +130,11 @@ class World:
 
 
 BOUNDARIES = [
-    *((status, boundary) for status in ENDS for boundary in ("before created", "after created", "before the commit")),
+    *(
+        (status, boundary)
+        for status in ENDS
+        for boundary in ("before created", "after created", "before the commit")
+    ),
     (JobStatus.FINISHED, "after the commit"),
     *((status, "before the end") for status in ENDS),
     *((status, f"{when} {status.value.lower()}") for status in ENDS for when in ("before", "after")),
@@ -147,8 +156,15 @@ def test_the_next_gateway_ends_what_a_killed_one_began(status: JobStatus, bounda
     job = world.recover()
 
     assert (job.status in (status, JobStatus.FAILED), job.hooks_due) == (True, False)
-    assert list(dict.fromkeys(event for event, *_ in world.hook.calls)) == ["created", job.status.value.lower()]
-    assert (TABLE in world.engine.published) == committed == (boundary in _COMMITTED and status is JobStatus.FINISHED)
+    assert list(dict.fromkeys(event for event, *_ in world.hook.calls)) == [
+        "created",
+        job.status.value.lower(),
+    ]
+    assert (
+        (TABLE in world.engine.published)
+        == committed
+        == (boundary in _COMMITTED and status is JobStatus.FINISHED)
+    )
     assert bool(world.engine.settled) == (job.status is not JobStatus.FINISHED and len(job.hooks) > 1)
 
 

@@ -91,7 +91,11 @@ def test_the_end_of_a_job_is_stored_later_when_the_registry_was_away(world: Worl
     world.clock.advance(HOUR)
     assert world.job().status is JobStatus.RUNNING
     assert world.store.settle() == []
-    assert (world.job().status, world.job().rows_written, world.job().finished_at) == (JobStatus.FINISHED, 7, NOON)
+    assert (world.job().status, world.job().rows_written, world.job().finished_at) == (
+        JobStatus.FINISHED,
+        7,
+        NOON,
+    )
 
 
 def test_a_job_whose_gateway_ended_has_failed_and_says_what_may_be_left(world: World) -> None:
@@ -103,10 +107,14 @@ def test_a_job_whose_gateway_ended_has_failed_and_says_what_may_be_left(world: W
     done = world.store.settle()
 
     assert done == ["ended job a, whose gateway had ended", "ended job b, whose gateway had ended"]
-    assert (world.job().status, world.job().owner, world.job().finished_at) == (JobStatus.FAILED, "mine", NOON)
+    assert (world.job().status, world.job().owner, world.job().finished_at) == (
+        JobStatus.FAILED,
+        "mine",
+        NOON,
+    )
     assert world.job().error == (
-        "the gateway that ran it ended. What it had committed by then stays, and it is not run again: look at its target, "
-        "then send the statement again if its rows are missing"
+        "the gateway that ran it ended. What it had committed by then stays, and it is not run again: "
+        "look at its target, then send the statement again if its rows are missing"
     )
     assert [world.job(each).status for each in "cd"] == [JobStatus.RUNNING, JobStatus.RUNNING]
     assert world.store.settle() == []
@@ -124,7 +132,11 @@ def test_a_gateway_that_seemed_to_have_ended_does_not_change_the_end_of_its_job(
 
 
 def test_jobs_are_forgotten_after_the_history_but_for_those_with_a_hook_to_call(world: World) -> None:
-    for job in (a_job("old"), a_job("hooked", hooks=(JobHook(name="h", done=(JobEvent.CREATED,)),)), a_job("open")):
+    for job in (
+        a_job("old"),
+        a_job("hooked", hooks=(JobHook(name="h", done=(JobEvent.CREATED,)),)),
+        a_job("open"),
+    ):
         world.store.begin(job)
     for job_id in ("old", "hooked"):
         world.store.end(job_id, JobStatus.FINISHED, rows_written=None, error=None)

@@ -28,12 +28,13 @@ FULL = a_stream(
 )
 # What version 1 wrote.
 STORED = (
-    '{"catalog": "lake", "checkpoint": "checkpoints/a", "interval_ms": 5000, "jars": ["udf.jar"], "members": ['
-    '{"hints": [{"options": {"streaming": "false"}, "start": 36, "stop": 43}], "text": "INSERT INTO arrivals S'
-    'ELECT * FROM flights    "}], "namespace": ["default"], "on_source_rewrite": "ignore", "pinned": {"start":'
-    ' {"lake.default.flights": 12}}, "reads": [["lake", "default", "flights"]], "restored_from": "savepoints/s'
-    '", "settings": {"spark.sql.shuffle.partitions": "2"}, "temporary": ["CREATE TEMPORARY VIEW late AS SELECT'
-    ' 1"], "version": 1, "writes": [["lake", "default", "arrivals"]], "zone": "UTC"}'
+    '{"catalog": "lake", "checkpoint": "checkpoints/a", "interval_ms": 5000, "jars": '
+    '["udf.jar"], "members": [{"hints": [{"options": {"streaming": "false"}, "start": '
+    '36, "stop": 43}], "text": "INSERT INTO arrivals SELECT * FROM flights    "}], "namespace": '
+    '["default"], "on_source_rewrite": "ignore", "pinned": {"start": {"lake.default.flights": '
+    '12}}, "reads": [["lake", "default", "flights"]], "restored_from": "savepoints/s", "settings": '
+    '{"spark.sql.shuffle.partitions": "2"}, "temporary": ["CREATE TEMPORARY VIEW late AS '
+    'SELECT 1"], "version": 1, "writes": [["lake", "default", "arrivals"]], "zone": "UTC"}'
 )
 
 

@@ -123,7 +123,9 @@ def test_a_job_of_a_gateway_that_ended_goes_on_where_it_was_as_another_attempt(w
     assert world.engine.attempts == {"a": [1, 2]}
 
 
-def test_a_job_restarts_with_a_growing_pause_and_fails_after_ten_restarts_without_a_batch(world: World) -> None:
+def test_a_job_restarts_with_a_growing_pause_and_fails_after_ten_restarts_without_a_batch(
+    world: World,
+) -> None:
     world.submit("a")
     world.passes()
     starts = [world.clock.now()]
@@ -156,7 +158,11 @@ def test_a_batch_begins_the_count_of_restarts_anew(world: World) -> None:
     world.passes(3)
 
     job = world.job()
-    assert (job.status, job.error, world.state().failures) == (JobStatus.RUNNING, "no space left on device", 1)
+    assert (job.status, job.error, world.state().failures) == (
+        JobStatus.RUNNING,
+        "no space left on device",
+        1,
+    )
     world.engine.source.append("z")
     world.engine.run_batches()
     world.passes(6)
@@ -177,7 +183,9 @@ def test_a_stream_without_new_rows_survives_any_number_of_failures_that_are_far_
     assert world.job().status is JobStatus.RUNNING
 
 
-def test_a_stream_without_new_rows_survives_any_number_of_losses_of_a_spark_that_others_use(world: World) -> None:
+def test_a_stream_without_new_rows_survives_any_number_of_losses_of_a_spark_that_others_use(
+    world: World,
+) -> None:
     world.submit("a")
 
     for _ in range(12):
@@ -207,11 +215,16 @@ def test_an_error_that_no_start_mends_ends_the_job_at_once(world: World) -> None
 
     world.passes()
 
-    assert (world.job().status, world.job().error) == (JobStatus.FAILED, "table lake.default.flights was dropped")
+    assert (world.job().status, world.job().error) == (
+        JobStatus.FAILED,
+        "table lake.default.flights was dropped",
+    )
     assert world.engine.attempts == {"a": [1]}
 
 
-def test_a_job_that_lacks_a_jar_is_suspended_with_the_reason_and_goes_on_when_it_is_back(world: World) -> None:
+def test_a_job_that_lacks_a_jar_is_suspended_with_the_reason_and_goes_on_when_it_is_back(
+    world: World,
+) -> None:
     world.engine.source.append("x")
     world.submit("a")
     world.passes()
@@ -277,7 +290,10 @@ def test_a_stream_that_keeps_a_table_waits_for_its_resume_when_its_checkpoint_is
     world.store.update("a", steps.resumed)
     world.passes()
 
-    assert (suspended.status, suspended.error) == (JobStatus.SUSPENDED, "There is no checkpoint checkpoints/a.")
+    assert (suspended.status, suspended.error) == (
+        JobStatus.SUSPENDED,
+        "There is no checkpoint checkpoints/a.",
+    )
     assert (waiting, world.job().status) == (JobStatus.SUSPENDED, JobStatus.RUNNING)
 
 
@@ -322,7 +338,9 @@ def test_jobs_wait_for_spark_and_start_one_after_the_other(world: World) -> None
     assert world.engine.running() == {"a", "b", "c"}
 
 
-def test_a_lost_engine_lets_its_jobs_restart_and_a_lost_engine_that_stays_away_costs_no_restart(world: World) -> None:
+def test_a_lost_engine_lets_its_jobs_restart_and_a_lost_engine_that_stays_away_costs_no_restart(
+    world: World,
+) -> None:
     world.submit("a", "b")
     world.passes()
 
@@ -347,11 +365,15 @@ def test_a_stop_that_waits_for_spark_is_logged_once(world: World, caplog: pytest
     world.stop("b")
 
     world.passes(20)
-    waiting = [record.getMessage() for record in caplog.records if "is not stopped yet" in record.getMessage()]
+    waiting = [
+        record.getMessage() for record in caplog.records if "is not stopped yet" in record.getMessage()
+    ]
     world.engine.available = True
     world.passes()
 
-    assert sorted(waiting) == [f"job {each} is not stopped yet: Spark is starting; try again." for each in "ab"]
+    assert sorted(waiting) == [
+        f"job {each} is not stopped yet: Spark is starting; try again." for each in "ab"
+    ]
     assert [world.job(each).status for each in "ab"] == [JobStatus.CANCELED, JobStatus.CANCELED]
 
 
@@ -390,7 +412,11 @@ def test_no_more_jobs_run_than_may_and_the_others_take_their_places(world: World
 
     assert running == {"a", "b"}
     assert world.engine.running() == {"b", "c"}
-    assert [world.job(each).status for each in "abc"] == [JobStatus.CANCELED, JobStatus.RUNNING, JobStatus.RUNNING]
+    assert [world.job(each).status for each in "abc"] == [
+        JobStatus.CANCELED,
+        JobStatus.RUNNING,
+        JobStatus.RUNNING,
+    ]
 
 
 def test_a_job_that_is_stopped_is_canceled_and_keeps_its_checkpoint_for_the_history(world: World) -> None:

@@ -39,7 +39,9 @@ START = Start(uuid="f", snapshot="12", millis=1_800_000_000_000)
 SHOWN = SinkTarget(table=("shown",), connector="print", stored_name="`shown`")
 
 
-@pytest.mark.parametrize("plan", [StreamPlan(), a_plan(), a_plan(sources=None, sinks=None, own_operators=False)])
+@pytest.mark.parametrize(
+    "plan", [StreamPlan(), a_plan(), a_plan(sources=None, sinks=None, own_operators=False)]
+)
 def test_a_plan_is_read_as_it_was_stored(plan: StreamPlan) -> None:
     stored = json.dumps(plan.to_json(), sort_keys=True)
 

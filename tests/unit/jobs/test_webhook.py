@@ -89,14 +89,18 @@ def test_each_event_is_posted_with_a_signature_of_the_body(receiver: Receiver) -
     hook.on_failed(failed, body, "no rows")
 
     [created, ended] = [json.loads(content) for _path, _signature, content in receiver.posts]
-    assert (created["event"], created["job"]["status"], created["job"]["endTime"]) == ("CREATED", "RUNNING", None)
+    assert (created["event"], created["job"]["status"], created["job"]["endTime"]) == (
+        "CREATED",
+        "RUNNING",
+        None,
+    )
     assert ended == {
         "version": 1,
         "event": "FAILED",
         "job": {
-            "id": "a", "kind": "INSERT", "name": "insert-t", "status": "FAILED", "session": "s", "user": "u", "target": "t",
-            "affectedRows": None, "error": "no rows",
-            "startTime": "2026-03-01T12:00:00.000Z", "endTime": "2026-03-01T13:00:00.000Z",
+            "id": "a", "kind": "INSERT", "name": "insert-t", "status": "FAILED", "session": "s", "user": "u",
+            "target": "t", "affectedRows": None, "error": "no rows", "startTime": "2026-03-01T12:00:00.000Z",
+            "endTime": "2026-03-01T13:00:00.000Z",
         },
     }  # fmt: skip
     for path, signature, content in receiver.posts:
@@ -133,8 +137,8 @@ def test_a_receiver_that_is_not_there_is_a_failure(receiver: Receiver) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "https://h.example/jobs", "https://h.example:443/jobs/a?b", "https://H.example/jobs/", "http://g.example:81",
-        "http://g.example:81/x",
+        "https://h.example/jobs", "https://h.example:443/jobs/a?b", "https://H.example/jobs/",
+        "http://g.example:81", "http://g.example:81/x",
     ],
 )  # fmt: skip
 def test_a_url_at_or_below_an_allowed_one_is_accepted(url: str) -> None:
@@ -146,10 +150,12 @@ def test_a_url_at_or_below_an_allowed_one_is_accepted(url: str) -> None:
 @pytest.mark.parametrize(
     "url",
     [
-        "", "https://h.example/jobsx", "https://h.example", "http://h.example/jobs", "https://h.example:8443/jobs",
-        "https://h.example.evil/jobs", "https://u:p@h.example/jobs", "https://h.example@evil/jobs", "h.example/jobs",
-        "https://h.example/jobs/../admin", "https://h.example/jobs/%2e%2e/admin", "https://h.example/jobs/..%2fadmin",
-        "https://h.example/jobs\\..\\admin", "file:///etc/passwd", "https://h.example:x/jobs", " https://h.example/jobs",
+        "", "https://h.example/jobsx", "https://h.example", "http://h.example/jobs",
+        "https://h.example:8443/jobs", "https://h.example.evil/jobs", "https://u:p@h.example/jobs",
+        "https://h.example@evil/jobs", "h.example/jobs", "https://h.example/jobs/../admin",
+        "https://h.example/jobs/%2e%2e/admin", "https://h.example/jobs/..%2fadmin",
+        "https://h.example/jobs\\..\\admin", "file:///etc/passwd", "https://h.example:x/jobs",
+        " https://h.example/jobs",
     ],
 )  # fmt: skip
 def test_any_other_url_is_refused_and_nothing_is_posted(url: str) -> None:

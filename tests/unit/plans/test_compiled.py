@@ -38,7 +38,10 @@ def test_a_ttl_does_not_change_the_fingerprint_and_all_else_does() -> None:
     ]
 
     other_ttl = nodes_of([aggregate(deduplicate(scan(), DAY), HOUR)])
-    others = [fingerprint_of((*plan.nodes[:-1], replace(plan.nodes[-1], **change))) for change in changes]  # type: ignore[arg-type]
+    others = [
+        fingerprint_of((*plan.nodes[:-1], replace(plan.nodes[-1], **change)))  # type: ignore[arg-type]
+        for change in changes
+    ]
 
     assert fingerprint_of(other_ttl) == plan.fingerprint
     assert len({plan.fingerprint, *others}) == 1 + len(changes)
@@ -48,8 +51,9 @@ def test_a_ttl_that_is_shorter_upstream_is_a_warning() -> None:
     plan = compiled(aggregate(deduplicate(scan(), HOUR), DAY))
 
     assert list(short_upstream(plan)) == [
-        "node 2 (stream-exec-deduplicate_1) keeps deduplicateState for 1 h, less than node 3 (stream-exec-group-aggregate_1) "
-        "after it keeps groupAggregateState, 1 d: a key that the first has forgotten comes to the second as new"
+        "node 2 (stream-exec-deduplicate_1) keeps deduplicateState for 1 h, "
+        "less than node 3 (stream-exec-group-aggregate_1) after it keeps groupAggregateState, 1 d: "
+        "a key that the first has forgotten comes to the second as new"
     ]
     assert list(short_upstream(compiled(aggregate(deduplicate(scan(), DAY), HOUR)))) == []
 
@@ -74,7 +78,10 @@ def test_the_differences_of_plans_are_said_in_words() -> None:
         "current database: lake.sales -> pond.sales",
         "statement 1: INSERT INTO sink SELECT * FROM orders -> INSERT INTO sink SELECT 1",
         "temporary object 1 is gone: CREATE TEMPORARY VIEW v AS SELECT 1",
-        "node 2 (stream-exec-deduplicate_1) is gone: Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME])",
+        (
+            "node 2 (stream-exec-deduplicate_1) is gone: "
+            "Deduplicate(keep=[FirstRow], key=[id], order=[PROCTIME])"
+        ),
         "TTL of groupAggregateState of node 3 (stream-exec-group-aggregate_1): 1 d -> 2 d",
     ]
 
@@ -156,13 +163,17 @@ def test_a_statement_that_gives_other_operators_now_is_refused() -> None:
 
 def test_a_node_that_was_edited_is_refused() -> None:
     plan = compiled()
-    edited = (replace(plan.nodes[0], description="TableSourceScan(table=[lake.sales.others])"), *plan.nodes[1:])
+    edited = (
+        replace(plan.nodes[0], description="TableSourceScan(table=[lake.sales.others])"),
+        *plan.nodes[1:],
+    )
 
     with pytest.raises(PlanInvalid) as refused:
         check_topology(replace(plan, nodes=edited), plan.nodes)
 
-    assert "nodes were edited, and only the ttl, update and time of a state may be: description of node 1" in str(
-        refused.value
+    assert (
+        "nodes were edited, and only the ttl, update and time of a state may be: description of node 1"
+        in str(refused.value)
     )
 
 

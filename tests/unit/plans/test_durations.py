@@ -31,7 +31,9 @@ def test_a_ttl_is_read_in_units_and_as_iso_8601(text: str, ttl: timedelta) -> No
     assert ttl_of(text) == ttl
 
 
-@pytest.mark.parametrize("text", ["", "soon", "-1 h", "P", "PT", "P1Y", "1 h 2 min", "PT1H2", "P40000D", "99999 d"])
+@pytest.mark.parametrize(
+    "text", ["", "soon", "-1 h", "P", "PT", "P1Y", "1 h 2 min", "PT1H2", "P40000D", "99999 d"]
+)
 def test_anything_else_is_no_ttl(text: str) -> None:
     assert ttl_of(text) is None
 

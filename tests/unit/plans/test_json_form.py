@@ -1,4 +1,6 @@
-"""The JSON of compiled plans: what is written is read as the same, and what a user broke is refused with its place."""
+"""The JSON of compiled plans: what is written is read as the same, and what a user broke is refused
+with its place.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +49,9 @@ def _nodes(draw: st.DrawFn, id_: int, before: list[int]) -> PlanNode:
     inputs = draw(st.lists(st.sampled_from(before), max_size=3)) if before else []
     # None, one for all inputs, or one for each.
     count = draw(st.sampled_from(sorted({0, 1, len(inputs)})))
-    ttls = st.integers(1, FOR_EVER // timedelta(milliseconds=1)).map(lambda number: timedelta(milliseconds=number))
+    ttls = st.integers(1, FOR_EVER // timedelta(milliseconds=1)).map(
+        lambda number: timedelta(milliseconds=number)
+    )
     return PlanNode(
         id=id_,
         type=draw(_TEXTS),
@@ -120,7 +124,10 @@ def test_a_ttl_that_is_a_number_is_one_of_milliseconds() -> None:
 
 def test_null_is_absent_where_a_key_may_be_absent() -> None:
     def edit(body: dict[str, Any], absent: bool) -> None:
-        for part, key in ((body["nodes"][2], "state"), *((each, "update") for each in body["nodes"][3]["state"])):
+        for part, key in (
+            (body["nodes"][2], "state"),
+            *((each, "update") for each in body["nodes"][3]["state"]),
+        ):
             part.pop(key, None) if absent else part.update({key: None})
 
     absent, null = (read_plan(_edited(partial(edit, absent=each))) for each in (True, False))
@@ -160,8 +167,8 @@ _BROKEN: dict[str, tuple[Callable[[dict[str, Any]], object], str]] = {
     ),
     "ttl": (
         lambda body: body["nodes"][2]["state"][0].update(ttl="an hour"),
-        "nodes[2].state[0].ttl 'an hour' is not a duration such as 30 min, 10 s or 500 ms, one of ISO-8601 such as PT1H, "
-        "from 1 ms to 36500 d, or 0 for ever.",
+        "nodes[2].state[0].ttl 'an hour' is not a duration such as 30 min, 10 s or 500 ms, "
+        "one of ISO-8601 such as PT1H, from 1 ms to 36500 d, or 0 for ever.",
     ),
     "ttl as fraction": (
         lambda body: body["nodes"][2]["state"][0].update(ttl=0.5),

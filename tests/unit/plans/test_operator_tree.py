@@ -21,7 +21,11 @@ def scan(name: str) -> Operator:
 def aggregate(below: Operator, ttl: timedelta) -> Operator:
     state = OperatorState(index=0, name="groupAggregateState", ttl=ttl)
     return Operator(
-        type="stream-exec-group-aggregate_1", description="by city", inputs=(below,), changes=UPDATES, states=(state,)
+        type="stream-exec-group-aggregate_1",
+        description="by city",
+        inputs=(below,),
+        changes=UPDATES,
+        states=(state,),
     )
 
 
@@ -79,11 +83,15 @@ def test_a_policy_stands_behind_the_ttl(
     operator = Operator(type="stream-exec-rank_1", description="rank", states=(state,))
 
     assert list(tree_lines(operator)) == [f"Rank(rank, changelogMode=[I], state=[rankState: {text}])"]
-    assert list(state_lines(operator)) == [f"State rankState of Rank: an entry is forgotten 1 h after {words}"]
+    assert list(state_lines(operator)) == [
+        f"State rankState of Rank: an entry is forgotten 1 h after {words}"
+    ]
 
 
 def test_changes_stand_in_the_order_of_flink() -> None:
-    assert [changelog_mode(each) for each in (ADDS, UPDATES, frozenset({RowKind.DELETE, RowKind.INSERT}))] == [
+    assert [
+        changelog_mode(each) for each in (ADDS, UPDATES, frozenset({RowKind.DELETE, RowKind.INSERT}))
+    ] == [
         "[I]",
         "[I,UB,UA]",
         "[I,D]",

@@ -52,7 +52,9 @@ def test_the_policy_of_a_program_is_on_create_and_in_seconds() -> None:
     assert TtlPolicy.of_seconds(5, EVENT) == TtlPolicy(timedelta(seconds=5), EVENT, CREATE)
 
 
-@pytest.mark.parametrize("ttl", [timedelta(0), timedelta(microseconds=1500), timedelta(seconds=-1), FOR_EVER * 2])
+@pytest.mark.parametrize(
+    "ttl", [timedelta(0), timedelta(microseconds=1500), timedelta(seconds=-1), FOR_EVER * 2]
+)
 def test_a_ttl_that_no_state_can_have_is_refused(ttl: timedelta) -> None:
     with pytest.raises(ValueError, match="whole milliseconds, from 1 ms to 36500 days"):
         TtlPolicy(ttl, EVENT)
@@ -77,7 +79,9 @@ def test_a_hint_writes_a_policy(text: str, policy: TtlPolicy) -> None:
 @pytest.mark.parametrize("time", TtlTimeCharacteristic)
 @pytest.mark.parametrize("update", TtlUpdateEvent)
 @pytest.mark.parametrize("ttl", [timedelta(milliseconds=1500), HOUR, FOR_EVER])
-def test_a_policy_is_read_as_it_is_written(ttl: timedelta, update: TtlUpdateEvent, time: TtlTimeCharacteristic) -> None:
+def test_a_policy_is_read_as_it_is_written(
+    ttl: timedelta, update: TtlUpdateEvent, time: TtlTimeCharacteristic
+) -> None:
     policy = TtlPolicy(ttl, time, update)
 
     assert hinted_policy(policy_text(policy)) == policy
@@ -85,7 +89,8 @@ def test_a_policy_is_read_as_it_is_written(ttl: timedelta, update: TtlUpdateEven
 
 def test_a_policy_is_written_without_what_operators_do_anyway() -> None:
     assert [
-        policy_text(TtlPolicy(HOUR, *each)) for each in ((PROCESSING, WRITE), (EVENT, WRITE), (PROCESSING, READ))
+        policy_text(TtlPolicy(HOUR, *each))
+        for each in ((PROCESSING, WRITE), (EVENT, WRITE), (PROCESSING, READ))
     ] == [
         "1 h",
         "1 h EVENT TIME",

@@ -28,7 +28,9 @@ def ticked(world: ProtocolWorld) -> RefreshRun:
 
 
 def requeued_after_publish(world: ProtocolWorld) -> Worker:
-    """Let the next run be published by a worker which dies before it can tell the ledger; the run is QUEUED again."""
+    """Let the next run be published by a worker which dies before it can tell the ledger;
+    the run is QUEUED again.
+    """
     worker = claimed(world, to="published")
     world.crash(worker)
     world.lapse()

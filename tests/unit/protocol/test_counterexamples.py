@@ -1,4 +1,6 @@
-"""Ends, fencing and lost answers: the shortest histories that broke earlier drafts of the protocol, against the real code."""
+"""Ends, fencing and lost answers: the shortest histories that broke earlier drafts of the protocol,
+against the real code.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +10,7 @@ from tests.support.observed_engine import Cell
 from tests.support.protocol_world import ProtocolWorld
 from tests.unit.protocol.histories import FIRST, SECOND, claimed, holder, requeued_after_publish, ticked
 
-# ------------------------------------------------------------------------------------------------------- ends of published runs
+# ------------------------------------------------------------------------------------- ends of published runs
 
 
 def test_a_published_run_whose_process_died_is_never_recorded_skipped() -> None:
@@ -24,7 +26,7 @@ def test_a_published_run_whose_process_died_is_never_recorded_skipped() -> None:
     world.settle()
 
 
-def test_a_run_that_was_published_by_its_last_attempt_is_not_failed_for_losing_its_process_too_often() -> None:
+def test_a_run_published_by_its_last_attempt_is_not_failed_for_losing_its_process_too_often() -> None:
     world = ProtocolWorld()
     run = ticked(world)
     for _ in range(2):
@@ -115,7 +117,7 @@ def test_a_publish_that_lands_after_its_worker_died_is_found() -> None:
     world.settle()
 
 
-# -------------------------------------------------------------------------------------------------------------- lost answers
+# ----------------------------------------------------------------------------------------------- lost answers
 
 
 def test_an_open_whose_answer_was_lost_does_not_fence_itself() -> None:
@@ -200,7 +202,7 @@ def test_a_foreign_write_between_decide_and_open_is_the_base_of_the_run() -> Non
     world.settle()
 
 
-# ------------------------------------------------------------------------------------------------------------------- fencing
+# ---------------------------------------------------------------------------------------------------- fencing
 
 
 def test_a_zombie_that_decided_before_its_successor_opened_does_not_open_any_more() -> None:
@@ -313,7 +315,7 @@ def test_a_worker_of_the_process_before_cannot_end_a_run_of_the_next_one() -> No
     world.settle()
 
 
-# ------------------------------------------------------------------------------------------------------------- other failures
+# --------------------------------------------------------------------------------------------- other failures
 
 
 def test_a_published_run_is_not_failed_because_its_next_attempt_cannot_read_the_storage_at_first() -> None:

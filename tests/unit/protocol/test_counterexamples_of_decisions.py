@@ -1,12 +1,22 @@
-"""Skips, due points and requests: the shortest histories that broke earlier drafts of the protocol, against the real code."""
+"""Skips, due points and requests: the shortest histories that broke earlier drafts of the protocol,
+against the real code.
+"""
 
 from __future__ import annotations
 
 from mt_core.model.run import RunKind, RunStatus
 from tests.support.protocol_world import ProtocolWorld
-from tests.unit.protocol.histories import FIRST, SECOND, claimed, holder, partition, requeued_after_publish, ticked
+from tests.unit.protocol.histories import (
+    FIRST,
+    SECOND,
+    claimed,
+    holder,
+    partition,
+    requeued_after_publish,
+    ticked,
+)
 
-# ----------------------------------------------------------------------------------------------------------------- skip rule
+# -------------------------------------------------------------------------------------------------- skip rule
 
 
 def test_content_found_published_by_a_later_attempt_is_not_taken_for_newer_than_it_is() -> None:
@@ -76,7 +86,7 @@ def test_an_unchanged_partition_leaves_the_run_and_a_changed_one_stays() -> None
     world.settle()
 
 
-# ---------------------------------------------------------------------------------------------------------------- due points
+# ------------------------------------------------------------------------------------------------- due points
 
 
 def test_a_point_that_passed_while_the_table_was_suspended_heals_after_resume() -> None:
@@ -161,7 +171,7 @@ def test_a_run_found_published_by_its_earlier_definition_is_not_taken_for_the_re
     world.settle()
 
 
-# ------------------------------------------------------------------------------------------------------------------ requests
+# --------------------------------------------------------------------------------------------------- requests
 
 
 def test_the_same_tick_again_is_attached_to_its_run_until_that_failed() -> None:

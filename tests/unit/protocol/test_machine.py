@@ -1,4 +1,6 @@
-"""The real ledger, attempts and manager under everything that may happen to them, in random order (Hypothesis)."""
+"""The real ledger, attempts and manager under everything that may happen to them,
+in random order (Hypothesis).
+"""
 
 from __future__ import annotations
 
@@ -9,7 +11,13 @@ from functools import wraps
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from mt_core.model.partition import PartitionSpec
 from mt_core.model.table import RefreshStatus
@@ -61,7 +69,9 @@ def spending(kind: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
 
 
 class RefreshProtocol(RuleBasedStateMachine):
-    """Every rule is something that anybody may do at any time; the observer checks P1-P8 after each, `teardown` L1-L3."""
+    """Every rule is something that anybody may do at any time; the observer checks P1-P8 after each,
+    `teardown` L1-L3.
+    """
 
     partitioned = True
     holds = False
@@ -83,7 +93,7 @@ class RefreshProtocol(RuleBasedStateMachine):
             if number < done:
                 self.world.drain()
 
-    # ------------------------------------------------------------------------------------------------------------ workers
+    # ------------------------------------------------------------------------------------------------ workers
 
     def _worker(self, place: int) -> Worker:
         return self.world.workers[-1 - place % len(self.world.workers)]
@@ -136,7 +146,7 @@ class RefreshProtocol(RuleBasedStateMachine):
     def begin_new_process(self, zombies: bool) -> None:
         self.world.begin_new_process(zombies=zombies)
 
-    # ------------------------------------------------------------------------------------------------------------- faults
+    # ------------------------------------------------------------------------------------------------- faults
 
     @precondition(lambda self: self.world.workers)
     @rule(place=places)
@@ -170,7 +180,7 @@ class RefreshProtocol(RuleBasedStateMachine):
     def poison_or_cure(self, day: str) -> None:
         self.world.engine.poisoned ^= {PartitionSpec.of({"ds": day})}
 
-    # ----------------------------------------------------------------------------------------------------------- requests
+    # ----------------------------------------------------------------------------------------------- requests
 
     @rule(ticks=st.booleans())
     @spending("point")
@@ -198,7 +208,7 @@ class RefreshProtocol(RuleBasedStateMachine):
         runs = self.world.open_runs()
         self.world.cancel(runs[place % len(runs)].run_id)
 
-    # ----------------------------------------------------------------------------------------------------- everybody else
+    # ----------------------------------------------------------------------------------------- everybody else
 
     @rule()
     @spending("commit")
@@ -315,5 +325,7 @@ class TestProtocol:
 
     @pytest.mark.slow
     @pytest.mark.timeout(900 * DEPTH)
-    def test_the_protocol_keeps_its_promises_in_many_random_histories(self, machine: type[RefreshProtocol]) -> None:
+    def test_the_protocol_keeps_its_promises_in_many_random_histories(
+        self, machine: type[RefreshProtocol]
+    ) -> None:
         run_state_machine_as_test(machine, settings=_settings(MANY_EXAMPLES, fixed=False))

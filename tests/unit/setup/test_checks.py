@@ -59,7 +59,9 @@ def summary(findings: list[Finding]) -> list[tuple[str, str]]:
 def answering(
     status: int, body: object, sent: list[str | None] | None = None, headers: Mapping[str, str] | None = None
 ) -> Iterator[int]:
-    """Serve one answer for every request, and yield the port; *sent* receives the header Authorization of each."""
+    """Serve one answer for every request, and yield the port;
+    *sent* receives the header Authorization of each.
+    """
 
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
@@ -91,7 +93,7 @@ def free_port() -> int:
         return number
 
 
-# ---------------------------------------------------------------------------------------------------------- java, jars
+# ------------------------------------------------------------------------------------------------- java, jars
 
 
 def java_that_says(folder: Path, version: str) -> Path:
@@ -133,7 +135,9 @@ def test_the_jars_that_are_missing_are_named(tmp_path: Path) -> None:
     finding = jars.judge_packages(jars.missing_packages(tmp_path), tmp_path)
 
     assert finding.level is Level.NOTE
-    assert finding.text.startswith(f"{tmp_path} does not have iceberg-spark-runtime-4.1_2.13; the gateway fetches")
+    assert finding.text.startswith(
+        f"{tmp_path} does not have iceberg-spark-runtime-4.1_2.13; the gateway fetches"
+    )
 
 
 def test_jars_that_are_all_there_need_no_network(tmp_path: Path) -> None:
@@ -171,9 +175,17 @@ MYSQL = {"spark.sql.catalog.shop.uri": "jdbc:mysql://db/shop"}
             ["spark.sql.catalog.lake.io-impl needs the jar iceberg-aws-bundle, which no setting names"],
         ),
         (S3 | {"spark.jars": "/opt/iceberg-aws-bundle-1.11.0.jar"}, "s3://lake/w", []),
-        (MYSQL, "/data", ["spark.sql.catalog.shop.uri needs the jar mysql-connector, which no setting names"]),
+        (
+            MYSQL,
+            "/data",
+            ["spark.sql.catalog.shop.uri needs the jar mysql-connector, which no setting names"],
+        ),
         (MYSQL | {"spark.jars.packages": "com.mysql:mysql-connector-j:9.1.0"}, "/data", []),
-        ({}, "s3a://lake/w", ["catalog.warehouse s3a://lake/w needs the jar hadoop-aws, which no setting names"]),
+        (
+            {},
+            "s3a://lake/w",
+            ["catalog.warehouse s3a://lake/w needs the jar hadoop-aws, which no setting names"],
+        ),
         ({}, "hdfs://host/w", []),
         (
             {},
@@ -207,7 +219,7 @@ def test_a_class_path_may_have_the_driver_that_no_setting_names() -> None:
     assert finding.level is Level.NOTE
 
 
-# ------------------------------------------------------------------------------------------- port, gateway, clock
+# --------------------------------------------------------------------------------------- port, gateway, clock
 
 
 def test_a_port_is_free_held_by_a_gateway_or_held_by_another_program(tmp_path: Path) -> None:
@@ -221,7 +233,9 @@ def test_a_port_is_free_held_by_a_gateway_or_held_by_another_program(tmp_path: P
         [by_other] = port.check(machine(tmp_path, **{key: taken}))
 
     assert summary(free) == [("ok", f"127.0.0.1:{number} is free")]
-    assert summary(by_gateway) == [("ok", f"127.0.0.1:{held} is held by a gateway of Freshtable, version 9.9")]
+    assert summary(by_gateway) == [
+        ("ok", f"127.0.0.1:{held} is held by a gateway of Freshtable, version 9.9")
+    ]
     assert by_other.level is Level.PROBLEM
     assert by_other.text.startswith(f"127.0.0.1:{taken} is held by another program (What answers at")
     assert by_other.way_out.endswith(f"-D sql-gateway.endpoint.rest.port={taken + 1}")
@@ -252,7 +266,10 @@ def test_a_gateway_can_begin_to_listen_while_its_port_is_looked_at(
 def test_an_address_of_another_machine_cannot_be_listened_on(tmp_path: Path) -> None:
     [finding] = port.check(machine(tmp_path, sql_gateway__endpoint__rest__address="192.0.2.1"))
 
-    assert (finding.level, finding.way_out) == (Level.PROBLEM, "-D sql-gateway.endpoint.rest.address=127.0.0.1")
+    assert (finding.level, finding.way_out) == (
+        Level.PROBLEM,
+        "-D sql-gateway.endpoint.rest.address=127.0.0.1",
+    )
 
 
 def test_a_gateway_that_never_ran_is_no_problem_and_one_that_the_home_names_is(tmp_path: Path) -> None:
@@ -269,8 +286,12 @@ def test_a_gateway_that_never_ran_is_no_problem_and_one_that_the_home_names_is(t
     assert never.way_out == silent.way_out == f"freshtable gateway --home {tmp_path}"
 
 
-def test_the_command_that_starts_a_gateway_has_the_file_of_settings_that_was_looked_at(tmp_path: Path) -> None:
-    here = replace(machine(tmp_path, sql_gateway__endpoint__rest__port=free_port()), config_file=Path("my conf.yaml"))
+def test_the_command_that_starts_a_gateway_has_the_file_of_settings_that_was_looked_at(
+    tmp_path: Path,
+) -> None:
+    here = replace(
+        machine(tmp_path, sql_gateway__endpoint__rest__port=free_port()), config_file=Path("my conf.yaml")
+    )
 
     [never] = gateway.check(here)
 
@@ -338,10 +359,14 @@ def test_a_port_is_held_by_a_gateway_that_asks_for_a_token(tmp_path: Path) -> No
     with answering(401, {"errors": ["Unauthorized: this gateway asks for a token."]}, [], refusal) as held:
         [finding] = port.check(machine(tmp_path, sql_gateway__endpoint__rest__port=held))
 
-    assert finding == Finding.ok("port", f"127.0.0.1:{held} is held by a gateway of Freshtable, which asks for a token")
+    assert finding == Finding.ok(
+        "port", f"127.0.0.1:{held} is held by a gateway of Freshtable, which asks for a token"
+    )
 
 
-def test_the_token_is_that_of_the_environment_before_the_generated_and_the_configured_one(tmp_path: Path) -> None:
+def test_the_token_is_that_of_the_environment_before_the_generated_and_the_configured_one(
+    tmp_path: Path,
+) -> None:
     key = "sql_gateway__security__tokens"
 
     of_a_stranger = machine(tmp_path, **{key: "me:admin:from-settings"}).token
@@ -354,7 +379,7 @@ def test_the_token_is_that_of_the_environment_before_the_generated_and_the_confi
     assert (of_a_stranger, configured, generated, given) == (None, "from-settings", "generated", "given")
 
 
-# ------------------------------------------------------------------------------------------------------------------ home
+# ------------------------------------------------------------------------------------------------------- home
 
 
 def state(**facts: object) -> home.HomeState:
@@ -367,10 +392,18 @@ def state(**facts: object) -> home.HomeState:
     [
         ({}, "ok", "/data/h can be written, and by this user alone"),
         ({"exists": False}, "note", "/data/h does not exist; the gateway makes it"),
-        ({"exists": False, "writable": False}, "problem", "/data/h does not exist, and cannot be made by this user"),
+        (
+            {"exists": False, "writable": False},
+            "problem",
+            "/data/h does not exist, and cannot be made by this user",
+        ),
         ({"writable": False}, "problem", "/data/h cannot be written by this user"),
         ({"is_mine": False, "writable": False}, "problem", "/data/h belongs to another user"),
-        ({"mode": 0o755}, "note", "/data/h is open to other users (mode 0755); the gateway closes it when it starts"),
+        (
+            {"mode": 0o755},
+            "note",
+            "/data/h is open to other users (mode 0755); the gateway closes it when it starts",
+        ),
         ({"is_folder": False}, "problem", "/data/h is no folder, or is in none"),
     ],
 )
@@ -379,7 +412,9 @@ def test_a_home_is_judged_by_who_can_use_it(facts: dict[str, object], level: str
 
 
 def test_a_home_that_was_opened_while_a_gateway_runs_is_a_problem() -> None:
-    found = list(home.judge(state(mode=0o755, holder=4711, holder_runs=True, url="http://127.0.0.1:8083"), START))
+    found = list(
+        home.judge(state(mode=0o755, holder=4711, holder_runs=True, url="http://127.0.0.1:8083"), START)
+    )
 
     assert summary(found) == [
         ("problem", "/data/h is open to other users (mode 0755)"),
@@ -424,7 +459,7 @@ def test_a_home_below_a_file_is_refused(tmp_path: Path) -> None:
     assert (finding.level, finding.way_out) == (Level.PROBLEM, "choose another folder with --home")
 
 
-# ------------------------------------------------------------------------------------------------------------- databases
+# -------------------------------------------------------------------------------------------------- databases
 
 
 def database(**facts: object) -> DatabaseState:
@@ -432,13 +467,16 @@ def database(**facts: object) -> DatabaseState:
 
 
 @pytest.mark.parametrize(
-    ("migration", "level"), [(None, Level.NOTE), ("0002", Level.OK), ("0001", Level.NOTE), ("0003", Level.PROBLEM)]
+    ("migration", "level"),
+    [(None, Level.NOTE), ("0002", Level.OK), ("0001", Level.NOTE), ("0003", Level.PROBLEM)],
 )
 def test_a_registry_is_judged_by_its_last_migration(migration: str | None, level: Level) -> None:
     assert databases.judge_registry(database(migration=migration), "0002").level is level
 
 
-def test_a_registry_that_is_not_there_is_not_made_and_one_that_is_has_the_newest_schema(tmp_path: Path) -> None:
+def test_a_registry_that_is_not_there_is_not_made_and_one_that_is_has_the_newest_schema(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "registry.db"
     here = machine(tmp_path)
 
@@ -490,7 +528,9 @@ def test_a_database_server_that_is_away_is_a_problem_without_its_password(tmp_pa
 def test_a_catalog_of_another_database_is_not_looked_at(tmp_path: Path) -> None:
     [finding] = databases.check_catalog(machine(tmp_path, catalog__url="jdbc:mysql://me:s3cret@db/lake"))
 
-    assert summary([finding]) == [("note", "catalog.url (jdbc:mysql:…) is read by Spark and was not looked at")]
+    assert summary([finding]) == [
+        ("note", "catalog.url (jdbc:mysql:…) is read by Spark and was not looked at")
+    ]
 
 
 def test_a_catalog_that_iceberg_has_used_is_all_right() -> None:
@@ -498,7 +538,7 @@ def test_a_catalog_that_iceberg_has_used_is_all_right() -> None:
     assert databases.judge_catalog(database()).level is Level.NOTE
 
 
-# ------------------------------------------------------------------------------------------------- store, scheduler, rest
+# ------------------------------------------------------------------------------------- store, scheduler, rest
 
 
 @pytest.mark.parametrize(
@@ -506,7 +546,12 @@ def test_a_catalog_that_iceberg_has_used_is_all_right() -> None:
     [
         ("s3://b/w", {}, {}, ("s3.amazonaws.com", 443)),
         ("s3://b/w", {}, {"AWS_REGION": "eu-central-1"}, ("s3.eu-central-1.amazonaws.com", 443)),
-        ("s3://b/w", {"spark.sql.catalog.lake.client.region": "us-east-2"}, {}, ("s3.us-east-2.amazonaws.com", 443)),
+        (
+            "s3://b/w",
+            {"spark.sql.catalog.lake.client.region": "us-east-2"},
+            {},
+            ("s3.us-east-2.amazonaws.com", 443),
+        ),
         ("s3://b/w", {"spark.sql.catalog.lake.s3.endpoint": "http://minio:9000"}, {}, ("minio", 9000)),
         ("s3a://b/w", {"spark.hadoop.fs.s3a.endpoint": "minio"}, {}, ("minio", 443)),
         ("s3://b/w", {}, {"AWS_ENDPOINT_URL": "http://minio"}, ("minio", 80)),
@@ -531,7 +576,10 @@ def test_a_store_answers_or_cannot_be_reached(tmp_path: Path) -> None:
         [there] = warehouse.check(machine(tmp_path, catalog__warehouse="s3://b/w", **{endpoint: address}))
     [gone] = warehouse.check(machine(tmp_path, catalog__warehouse="s3://b/w", **{endpoint: address}))
 
-    assert there.text == f"127.0.0.1:{number}, the store of s3://b/w, answers; only a gateway tries its credentials"
+    assert (
+        there.text
+        == f"127.0.0.1:{number}, the store of s3://b/w, answers; only a gateway tries its credentials"
+    )
     assert (there.level, gone.level) == (Level.OK, Level.PROBLEM)
 
 
@@ -585,7 +633,10 @@ def test_ports_of_spark_that_ask_for_no_secret_are_said(tmp_path: Path) -> None:
         [
             (
                 "note",
-                "those of Spark on spark://h:7077 ask for no secret: whoever reaches them can run code as the gateway's user",
+                (
+                    "those of Spark on spark://h:7077 ask for no secret: "
+                    "whoever reaches them can run code as the gateway's user"
+                ),
             )
         ],
     ]

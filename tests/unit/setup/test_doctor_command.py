@@ -58,7 +58,9 @@ def test_a_problem_has_its_way_out_and_the_exit_code_1(environ: dict[str, str], 
 
 def test_the_settings_of_the_file_are_those_that_are_checked(environ: dict[str, str], tmp_path: Path) -> None:
     file = tmp_path / "freshtable.yaml"
-    file.write_text(f"freshtable.home: {tmp_path}/elsewhere\nworkflow-scheduler.type: sundial\n", encoding="utf-8")
+    file.write_text(
+        f"freshtable.home: {tmp_path}/elsewhere\nworkflow-scheduler.type: sundial\n", encoding="utf-8"
+    )
 
     result = doctor(environ, "-c", str(file))
 

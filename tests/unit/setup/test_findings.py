@@ -35,20 +35,26 @@ def header(instant: datetime) -> str:
     ],
 )
 def test_a_clock_is_judged_by_the_time_that_it_is_certainly_wrong(theirs: int, text: str) -> None:
-    finding = clock_finding("Airflow", header(NOON + timedelta(seconds=theirs)), NOON, NOON + timedelta(seconds=1))
+    finding = clock_finding(
+        "Airflow", header(NOON + timedelta(seconds=theirs)), NOON, NOON + timedelta(seconds=1)
+    )
 
     assert (finding.text, finding.level is Level.PROBLEM) == (text, "agrees" not in text)
 
 
 def test_a_slow_answer_does_not_make_a_clock_wrong() -> None:
-    finding = clock_finding("Airflow", header(NOON + timedelta(seconds=20)), NOON, NOON + timedelta(seconds=40))
+    finding = clock_finding(
+        "Airflow", header(NOON + timedelta(seconds=20)), NOON, NOON + timedelta(seconds=40)
+    )
 
     assert finding == Finding.ok("clock", "agrees with the clock of Airflow")
 
 
 @pytest.mark.parametrize("date", [None, "", "soon", "Sun, 99 Mar 2026 12:00:00 GMT"])
 def test_an_answer_without_a_time_says_nothing_about_a_clock(date: str | None) -> None:
-    assert clock_finding("Airflow", date, NOON, NOON) == Finding.note("clock", "Airflow does not say its time")
+    assert clock_finding("Airflow", date, NOON, NOON) == Finding.note(
+        "clock", "Airflow does not say its time"
+    )
 
 
 @pytest.mark.parametrize(
@@ -70,7 +76,11 @@ def test_each_finding_is_a_line_with_its_way_out_below() -> None:
 
 def test_works_side_by_side_have_their_results_their_errors_or_no_time_left() -> None:
     never = Event()
-    works: dict[str, Callable[[], int]] = {"one": lambda: 1, "bad": lambda: 1 // 0, "slow": lambda: int(never.wait())}
+    works: dict[str, Callable[[], int]] = {
+        "one": lambda: 1,
+        "bad": lambda: 1 // 0,
+        "slow": lambda: int(never.wait()),
+    }
 
     found = outcomes(works, 0.2)
 

@@ -108,7 +108,9 @@ def test_nobody_is_asked_without_a_terminal(tmp_path: Path) -> None:
     written = CliRunner().invoke(app, ["init", "-o", str(file), "--yes"])
 
     assert (refused.exit_code, left) == (2, False)
-    assert refused.stderr.startswith("Error: freshtable init asks questions, and standard input is no terminal; --yes")
+    assert refused.stderr.startswith(
+        "Error: freshtable init asks questions, and standard input is no terminal; --yes"
+    )
     assert (written.exit_code, written.stdout) == (
         0,
         f"{file} is written. Check it: freshtable doctor -c {file}; start: freshtable gateway -c {file}\n",
@@ -137,7 +139,9 @@ def test_a_file_that_cannot_be_replaced_leaves_nothing_beside_it(tmp_path: Path)
     folder.mkdir()
     terminal = Terminal(ask=lambda _text, default: default, confirm=lambda _text: True, say=print)
 
-    with pytest.raises(ConfigError, match=r"freshtable\.yaml cannot be written: Is a directory; name another file"):
+    with pytest.raises(
+        ConfigError, match=r"freshtable\.yaml cannot be written: Is a directory; name another file"
+    ):
         write_initial_file(folder, questions("./home", "UTC"), terminal)
 
     assert list(tmp_path.iterdir()) == [folder]

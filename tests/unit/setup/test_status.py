@@ -67,7 +67,11 @@ def table(**facts: str | None) -> dict[str, str | None]:
         ),
         ({"status": "SUSPENDED", "health": None, "late_by": "2 h (schedule)"}, None),
         (
-            {"status": "SUSPENDED", "health": None, "status_by": "5 failed schedule times in a row: no space"},
+            {
+                "status": "SUSPENDED",
+                "health": None,
+                "status_by": "5 failed schedule times in a row: no space",
+            },
             ("SUSPENDED", "5 failed schedule times in a row: no space"),
         ),
         ({"status": "INITIALIZING", "health": None}, None),
@@ -110,8 +114,16 @@ def test_a_job_counts_that_failed_lately(status: str, end: str | None, since: da
         ({"status": "RUNNING"}, False),
     ],
 )
-def test_a_job_waits_that_is_suspended_for_what_is_missing(facts: dict[str, str | None], counts: bool) -> None:
-    usual = {"job id": "ab", "job name": "insert-x", "kind": "INSERT", "status": "SUSPENDED", "target": "lake.shop.x"}
+def test_a_job_waits_that_is_suspended_for_what_is_missing(
+    facts: dict[str, str | None], counts: bool
+) -> None:
+    usual = {
+        "job id": "ab",
+        "job name": "insert-x",
+        "kind": "INSERT",
+        "status": "SUSPENDED",
+        "target": "lake.shop.x",
+    }
     row = {**usual, "error": "There is no jar a.jar.", **facts}
 
     found = waiting_job(row, {"lake.shop.daily"})
@@ -146,7 +158,9 @@ def test_an_older_gateway_is_asked_without_extended() -> None:
 
 
 @pytest.mark.parametrize(("health", "trouble"), [("OK", None), ("LATE", "LATE")])
-def test_a_table_of_an_older_gateway_has_the_troubles_that_this_knows(health: str, trouble: str | None) -> None:
+def test_a_table_of_an_older_gateway_has_the_troubles_that_this_knows(
+    health: str, trouble: str | None
+) -> None:
     row = table(health=health)
     del row["late by"], row["status by"]
 
@@ -164,7 +178,9 @@ def test_another_error_of_extended_is_told() -> None:
 
 
 @pytest.mark.parametrize(("code", "is_told"), [(OperationNotFound.code, False), (RegistryError.code, True)])
-def test_a_job_that_cannot_be_described_is_told_unless_the_gateway_has_forgotten_it(code: str, is_told: bool) -> None:
+def test_a_job_that_cannot_be_described_is_told_unless_the_gateway_has_forgotten_it(
+    code: str, is_told: bool
+) -> None:
     def answer(request: httpx.Request) -> httpx.Response:
         if request.url.path.endswith("/sessions"):
             return httpx.Response(200, json={"sessionHandle": "s"})
@@ -192,12 +208,17 @@ def test_a_length_of_zero_or_from_before_all_times_means_for_ever(length: timede
         (GatewayStatus(url="u", error="No gateway answers"), False),
         (GatewayStatus(url="u", engine="Spark is starting"), False),
         (GatewayStatus(url="u", engine="READY", scheduler="READY"), True),
-        (GatewayStatus(url="u", engine="READY", scheduler="airflow is UNHEALTHY since noon: it is away"), False),
+        (
+            GatewayStatus(url="u", engine="READY", scheduler="airflow is UNHEALTHY since noon: it is away"),
+            False,
+        ),
         (GatewayStatus(url="u", engine="READY", troubles=(LATE,)), False),
         (GatewayStatus(url="u", engine="READY", failed_jobs=(FAILED,)), False),
     ],
 )
-def test_a_gateway_is_well_if_it_answers_and_nothing_is_late_or_failed(status: GatewayStatus, well: bool) -> None:
+def test_a_gateway_is_well_if_it_answers_and_nothing_is_late_or_failed(
+    status: GatewayStatus, well: bool
+) -> None:
     assert status.is_well is well
 
 
@@ -222,7 +243,9 @@ def test_a_status_is_read_line_by_line() -> None:
 
 
 def test_the_form_for_monitoring_has_a_version_and_every_fact() -> None:
-    found = status_json([WELL, GatewayStatus(url="u", engine="READY", troubles=(LATE,), failed_jobs=(FAILED,))])
+    found = status_json(
+        [WELL, GatewayStatus(url="u", engine="READY", troubles=(LATE,), failed_jobs=(FAILED,))]
+    )
 
     assert (found["version"], found["healthy"]) == (1, False)
     assert json.loads(json.dumps(found))["gateways"][1] == {
@@ -233,7 +256,9 @@ def test_the_form_for_monitoring_has_a_version_and_every_fact() -> None:
         "scheduler": "UNKNOWN",
         "error": "",
         "tables": 0,
-        "troubles": [{"table": "lake.shop.daily", "trouble": "LATE", "reason": "by 2 h (queue)", "fault": "queue"}],
+        "troubles": [
+            {"table": "lake.shop.daily", "trouble": "LATE", "reason": "by 2 h (queue)", "fault": "queue"}
+        ],
         "failed_jobs": [
             {"job_id": "ab", "name": "insert-x", "kind": "INSERT", "ended_at": "2026-03-01T12:00:00+00:00"}
         ],
@@ -256,7 +281,10 @@ def test_a_fault_that_there_is_not_is_refused() -> None:
 
     assert (result.exit_code, result.stderr) == (
         2,
-        "Error: --ignore weather: a table is late by the fault of one of source, writer, queue, query, schedule.\n",
+        (
+            "Error: --ignore weather: a table is late by the fault of one of source, writer, "
+            "queue, query, schedule.\n"
+        ),
     )
 
 

@@ -19,7 +19,10 @@ ORDERS = "lake.default.orders"
 LIVE = TableIdentifier("lake", ("default",), "live")
 TEN = [{"ds": "2026-03-01", "amount": number} for number in range(10)]
 BY_DAYS = QueryShape(
-    occurrences={0: Occurrence(reach=Reach.GROUPED)}, lineage=({0: "ds"}, {0: "ds"}), keys=(0, 1), merge="not on top"
+    occurrences={0: Occurrence(reach=Reach.GROUPED)},
+    lineage=({0: "ds"}, {0: "ds"}),
+    keys=(0, 1),
+    merge="not on top",
 )
 
 
@@ -28,12 +31,13 @@ class ProcessEnded(BaseException):
 
 
 class LiveTable(ManagerWorld):
-    """`live` shows ten rows of `orders`; it is refreshed continuously within 10 seconds, and was filled by CREATE.
+    """`live` shows ten rows of `orders`; it is refreshed continuously within 10 seconds,
+    and was filled by CREATE.
 
     It is partitioned *by_days* if changed rows are to be applied by replacing their partitions.
 
-    `ways` is how each batch since then got its rows; the process ends before the step `ends_before`, somebody compacts
-    the table before `compacts_before`, once.
+    `ways` is how each batch since then got its rows; the process ends before the step `ends_before`,
+    somebody compacts the table before `compacts_before`, once.
     """
 
     def __init__(self, clauses: str = "FRESHNESS = INTERVAL '10' SECOND", *, by_days: bool = False) -> None:
@@ -69,7 +73,9 @@ class LiveTable(ManagerWorld):
         """Whether a reader sees exactly the rows of the source."""
         source = self.engine.sources[ORDERS]
         expected = [dict(row) for row in source.versions[source.current]]
-        return self.rows("live") == sorted(expected, key=lambda row: tuple(str(value) for value in row.values()))
+        return self.rows("live") == sorted(
+            expected, key=lambda row: tuple(str(value) for value in row.values())
+        )
 
     def stretches(self) -> list[RefreshRun]:
         """Return the continuous runs of the ledger, oldest first."""

@@ -1,4 +1,6 @@
-"""A table of one partition a day, two days after its CREATE, and how refreshes of it are asked for by hand."""
+"""A table of one partition a day, two days after its CREATE, and how refreshes of it are asked
+for by hand.
+"""
 
 from __future__ import annotations
 
@@ -22,10 +24,17 @@ def daily_world() -> ManagerWorld:
 
 
 def manual(
-    world: ManagerWorld, partitions: Mapping[str, str] | None = None, *, key: str | None = None, **changes: object
+    world: ManagerWorld,
+    partitions: Mapping[str, str] | None = None,
+    *,
+    key: str | None = None,
+    **changes: object,
 ) -> RefreshRun:
     request = RefreshRequest(
-        identifier_text="lake.default.daily", is_periodic=False, static_partitions=partitions or {}, request_key=key
+        identifier_text="lake.default.daily",
+        is_periodic=False,
+        static_partitions=partitions or {},
+        request_key=key,
     )
     return world.manager.requests.request_refresh(replace(request, **changes))
 

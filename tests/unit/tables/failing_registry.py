@@ -13,7 +13,9 @@ from tests.support.memory_registry import MemoryRegistry, MemoryTransaction
 
 
 class FailingRegistry(MemoryRegistry):
-    """`fail_when(before, transaction)` says which commit raises `error`, once; `landed` lets it happen nevertheless."""
+    """`fail_when(before, transaction)` says which commit raises `error`, once;
+    `landed` lets it happen nevertheless.
+    """
 
     def __init__(self, clock: Clock) -> None:
         super().__init__(clock)

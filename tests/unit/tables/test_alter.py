@@ -1,4 +1,6 @@
-"""ALTER … AS, CREATE OR ALTER and SET FRESHNESS change the definition, and the rebuild stays due until it is done."""
+"""ALTER … AS, CREATE OR ALTER and SET FRESHNESS change the definition, and the rebuild stays due
+until it is done.
+"""
 
 from __future__ import annotations
 
@@ -49,10 +51,12 @@ def tick(world: ManagerWorld) -> RefreshRun:
     return world.run(run.run_id)
 
 
-# ------------------------------------------------------------------------------------------------------------- queries
+# ---------------------------------------------------------------------------------------------------- queries
 
 
-@pytest.mark.parametrize("statement", ["ALTER MATERIALIZED TABLE daily AS SELECT * FROM {}", OR_ALTER[:-6] + "{}"])
+@pytest.mark.parametrize(
+    "statement", ["ALTER MATERIALIZED TABLE daily AS SELECT * FROM {}", OR_ALTER[:-6] + "{}"]
+)
 def test_another_query_rebuilds_the_table(world: ManagerWorld, statement: str) -> None:
     workflows = dict(world.scheduler.workflows)
 
@@ -91,12 +95,20 @@ def test_a_column_appended_by_the_query_is_appended_nullable_to_table_and_storag
     ("source", "words"),
     [
         ("narrow", "gives 1 column, the table has 2"),
-        ("swapped", "Column 1 of the new query of lake.default.daily is amount INT, in the table it is ds STRING"),
-        ("retyped", "Column 2 of the new query of lake.default.daily is amount BIGINT, in the table it is amount INT"),
+        (
+            "swapped",
+            "Column 1 of the new query of lake.default.daily is amount INT, in the table it is ds STRING",
+        ),
+        (
+            "retyped",
+            "Column 2 of the new query of lake.default.daily is amount BIGINT, in the table it is amount INT",
+        ),
         ("renamed", "Column 2 of the new query of lake.default.daily is sum INT"),
     ],
 )
-@pytest.mark.parametrize("statement", ["ALTER MATERIALIZED TABLE daily AS SELECT * FROM {}", OR_ALTER[:-6] + "{}"])
+@pytest.mark.parametrize(
+    "statement", ["ALTER MATERIALIZED TABLE daily AS SELECT * FROM {}", OR_ALTER[:-6] + "{}"]
+)
 def test_a_query_that_does_more_than_append_columns_is_refused_and_changes_nothing(
     world: ManagerWorld, source: str, words: str, statement: str
 ) -> None:
@@ -117,7 +129,9 @@ def test_a_query_that_cannot_be_read_is_refused_and_changes_nothing(world: Manag
     assert world.state() == before
 
 
-def test_a_rebuild_stays_due_until_a_whole_run_has_done_it_also_when_its_own_run_failed(world: ManagerWorld) -> None:
+def test_a_rebuild_stays_due_until_a_whole_run_has_done_it_also_when_its_own_run_failed(
+    world: ManagerWorld,
+) -> None:
     alter(world, "doubled")
     world.engine.failing["write"] = RuntimeError("no executor")
     world.work()
@@ -178,8 +192,8 @@ def test_a_query_changed_while_suspended_is_rebuilt_after_resume(world: ManagerW
 
     assert (suspended.status, steps) == (RefreshStatus.SUSPENDED, [])
     assert outcome.warnings == (
-        "lake.default.daily is SUSPENDED and keeps the rows of its old definition; ALTER MATERIALIZED TABLE lake.default.daily "
-        "RESUME refreshes it by the new one.",
+        "lake.default.daily is SUSPENDED and keeps the rows of its old definition; "
+        "ALTER MATERIALIZED TABLE lake.default.daily RESUME refreshes it by the new one.",
     )
     assert suspended.rebuild_due is not None
     assert world.table().rebuild_due is None
@@ -242,7 +256,7 @@ def test_an_alter_that_another_one_overtook_is_refused_and_loses_nothing_of_it(w
     assert len(world.table().definition.columns) == 3
 
 
-# ------------------------------------------------------------------------------------------------------ CREATE OR ALTER
+# -------------------------------------------------------------------------------------------- CREATE OR ALTER
 
 
 def test_an_identical_create_or_alter_changes_nothing(world: ManagerWorld) -> None:
@@ -274,7 +288,8 @@ def test_create_or_alter_compares_transforms_by_what_they_mean(world: ManagerWor
     none = world.refused(lambda: world.sql(text.replace(", bucket(4, amount)", "")), DefinitionInvalid)
 
     assert (
-        "cannot change the partitioning of lake.default.laid_out (ds, bucket(4, amount)); DROP and CREATE it" in other
+        "cannot change the partitioning of lake.default.laid_out (ds, bucket(4, amount)); DROP and CREATE it"
+        in other
     )
     assert none == other
     assert world.state() == before
@@ -291,7 +306,10 @@ def test_a_new_query_cannot_append_a_column_with_the_name_of_a_transforms_values
         lambda: world.sql("ALTER MATERIALIZED TABLE laid_out AS SELECT * FROM bucketed"), DefinitionInvalid
     )
 
-    assert "Iceberg names its values amount_bucket, and lake.default.laid_out has a column amount_bucket" in refusal
+    assert (
+        "Iceberg names its values amount_bucket, and lake.default.laid_out has a column amount_bucket"
+        in refusal
+    )
     assert world.state() == before
 
 
@@ -299,7 +317,9 @@ def test_create_or_alter_applies_options_comment_query_and_freshness_at_once(wor
     text = OR_ALTER.replace("PARTITIONED", "COMMENT 'new' PARTITIONED").replace("'1' DAY", "'2' DAY")
 
     world.sql(
-        text.replace("= 'yyyy-MM-dd'", "= 'yyyy-MM-dd', 'write.format.default' = 'orc'").replace("orders", "doubled")
+        text.replace("= 'yyyy-MM-dd'", "= 'yyyy-MM-dd', 'write.format.default' = 'orc'").replace(
+            "orders", "doubled"
+        )
     )
 
     table = world.table()
@@ -314,14 +334,18 @@ def test_create_or_alter_applies_options_comment_query_and_freshness_at_once(wor
 
 
 @pytest.mark.parametrize("change", [("PARTITIONED", "COMMENT 'new' PARTITIONED"), ("'1' DAY", "'2' DAY")])
-def test_a_new_comment_or_freshness_alone_rebuilds_nothing(world: ManagerWorld, change: tuple[str, str]) -> None:
+def test_a_new_comment_or_freshness_alone_rebuilds_nothing(
+    world: ManagerWorld, change: tuple[str, str]
+) -> None:
     world.sql(OR_ALTER.replace(*change))
 
     assert world.table().rebuild_due is None
     assert len(world.runs()) == 1
 
 
-def test_create_or_alter_from_a_session_in_another_zone_keeps_the_zone_of_the_table(world: ManagerWorld) -> None:
+def test_create_or_alter_from_a_session_in_another_zone_keeps_the_zone_of_the_table(
+    world: ManagerWorld,
+) -> None:
     before = world.state()
     world.context = replace(world.context, properties={"table.local-time-zone": "Asia/Tokyo"})
 
@@ -331,7 +355,7 @@ def test_create_or_alter_from_a_session_in_another_zone_keeps_the_zone_of_the_ta
     assert world.state() == before
 
 
-def test_create_or_alter_that_spells_columns_in_another_case_keeps_the_types_of_the_query_by_their_names_in_the_table(
+def test_create_or_alter_that_spells_columns_in_another_case_keeps_the_types_of_the_query(
     world: ManagerWorld,
 ) -> None:
     before = world.table().definition
@@ -356,7 +380,7 @@ def test_create_or_alter_makes_a_table_that_is_not_there() -> None:
     assert world.rows() == [ROW]
 
 
-# -------------------------------------------------------------------------------------------------------- SET FRESHNESS
+# ---------------------------------------------------------------------------------------------- SET FRESHNESS
 
 
 def test_a_new_freshness_changes_definition_and_workflow_and_nothing_else(world: ManagerWorld) -> None:
@@ -377,13 +401,16 @@ def test_a_freshness_that_changes_the_mode_says_so_and_how_to_go_back(world: Man
     world.sql("CREATE MATERIALIZED TABLE by_freshness FRESHNESS = INTERVAL '1' HOUR AS SELECT * FROM orders")
 
     silent = world.sql("ALTER MATERIALIZED TABLE by_freshness SET FRESHNESS = INTERVAL '2' HOUR").warnings
-    (warning,) = world.sql("ALTER MATERIALIZED TABLE by_freshness SET FRESHNESS = INTERVAL '1' MINUTE").warnings
+    (warning,) = world.sql(
+        "ALTER MATERIALIZED TABLE by_freshness SET FRESHNESS = INTERVAL '1' MINUTE"
+    ).warnings
 
     assert silent == ()
     assert warning == (
-        "The refresh mode of lake.default.by_freshness is CONTINUOUS now, it was FULL: FRESHNESS = INTERVAL '1' MINUTE is under "
-        "materialized-table.refresh-mode.freshness-threshold, 1800 s. ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
-        "REFRESH_MODE = FULL keeps the freshness in the old mode, ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
+        "The refresh mode of lake.default.by_freshness is CONTINUOUS now, it was FULL: "
+        "FRESHNESS = INTERVAL '1' MINUTE is under materialized-table.refresh-mode.freshness-threshold, "
+        "1800 s. ALTER MATERIALIZED TABLE lake.default.by_freshness SET REFRESH_MODE = FULL keeps "
+        "the freshness in the old mode, ALTER MATERIALIZED TABLE lake.default.by_freshness SET "
         "FRESHNESS = INTERVAL '2' HOUR gives both back."
     )
 
@@ -401,7 +428,9 @@ def test_a_new_freshness_of_a_suspended_table_leaves_it_suspended_also_when_its_
     assert world.table().status is RefreshStatus.SUSPENDED
 
 
-def test_a_rebuild_due_under_the_text_of_an_earlier_release_is_done_by_the_next_whole_run(world: ManagerWorld) -> None:
+def test_a_rebuild_due_under_the_text_of_an_earlier_release_is_done_by_the_next_whole_run(
+    world: ManagerWorld,
+) -> None:
     due = replace(world.table(), rebuild_due="what an earlier release computed")
     in_transaction(world.registry, lambda tx: tx.tables.replace(due))
 

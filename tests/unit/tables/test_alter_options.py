@@ -86,7 +86,9 @@ def test_an_option_without_effect_is_kept_with_a_warning(world: ManagerWorld) ->
     outcome = world.sql("ALTER MATERIALIZED TABLE totals SET ('sink.parallelism' = '4')")
 
     assert options_of(world) == {"sink.parallelism": "4"}
-    assert outcome.warnings == ("lake.default.totals: sink.parallelism: understood, but without effect here.",)
+    assert outcome.warnings == (
+        "lake.default.totals: sink.parallelism: understood, but without effect here.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -100,10 +102,21 @@ def test_an_option_without_effect_is_kept_with_a_warning(world: ManagerWorld) ->
         (
             "RESET ('write.format.defaul')",
             RequestInvalid,
-            "RESET of lake.default.totals: there is no option write.format.defaul; did you mean write.format.default?",
+            (
+                "RESET of lake.default.totals: there is no option write.format.defaul; "
+                "did you mean write.format.default?"
+            ),
         ),
-        ("SET ('refresh.strategy' = 'clever')", RequestInvalid, "'refresh.strategy' = 'clever' is none of 'auto'"),
-        ("SET ('materialized-table.refresh.timeout' = 'soon')", ConfigError, "materialized-table.refresh.timeout"),
+        (
+            "SET ('refresh.strategy' = 'clever')",
+            RequestInvalid,
+            "'refresh.strategy' = 'clever' is none of 'auto'",
+        ),
+        (
+            "SET ('materialized-table.refresh.timeout' = 'soon')",
+            ConfigError,
+            "materialized-table.refresh.timeout",
+        ),
     ],
 )
 def test_what_cannot_be_an_option_is_refused_and_changes_nothing(
@@ -129,8 +142,9 @@ def test_a_date_formatter_is_refused_with_the_statement_that_changes_it(change: 
     message = world.refused(lambda: world.sql(f"ALTER MATERIALIZED TABLE daily {change}"), DefinitionInvalid)
 
     assert message == (
-        f"{change.split()[0]} of lake.default.daily: partition.fields.ds.date-formatter decides which rows a schedule time "
-        "refreshes; change it with CREATE OR ALTER MATERIALIZED TABLE, which refreshes the whole table again."
+        f"{change.split()[0]} of lake.default.daily: "
+        "partition.fields.ds.date-formatter decides which rows a schedule time refreshes; "
+        "change it with CREATE OR ALTER MATERIALIZED TABLE, which refreshes the whole table again."
     )
     assert world.state() == before
 
@@ -142,7 +156,8 @@ def test_the_strategy_incremental_is_refused_where_no_change_could_be_applied(wo
     before = world.state()
 
     message = world.refused(
-        lambda: world.sql("ALTER MATERIALIZED TABLE totals SET ('refresh.strategy' = 'incremental')"), DefinitionInvalid
+        lambda: world.sql("ALTER MATERIALIZED TABLE totals SET ('refresh.strategy' = 'incremental')"),
+        DefinitionInvalid,
     )
 
     assert "a window function is above it" in message

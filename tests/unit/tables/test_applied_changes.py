@@ -25,15 +25,17 @@ APPLIED = "lake.default.orders changed; only appends below projections, filters 
 
 
 class Totals(ManagerWorld):
-    """A world with a whole table of ten rows, refreshed once; `ways` is how each write since then got its rows."""
+    """A world with a whole table of ten rows, refreshed once;
+    `ways` is how each write since then got its rows.
+    """
 
     def __init__(self, strategy: str) -> None:
         super().__init__()
         self.ways: list[str] = []
         self.engine.commit(ORDERS, TEN)
         self.sql(
-            f"CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = '{strategy}') FRESHNESS = INTERVAL '1' HOUR "
-            "REFRESH_MODE = FULL AS SELECT * FROM orders"
+            f"CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = '{strategy}') "
+            "FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders"
         )
         self.work()
         self.engine.on_write = self._note
@@ -107,7 +109,9 @@ def test_what_a_refresh_of_some_partitions_reads_is_not_known() -> None:
 
 
 @pytest.mark.parametrize("strategy", ["auto", "full"])
-def test_a_refresh_whose_process_died_after_it_published_gets_the_same_facts_from_its_snapshot(strategy: str) -> None:
+def test_a_refresh_whose_process_died_after_it_published_gets_the_same_facts_from_its_snapshot(
+    strategy: str,
+) -> None:
     worlds = [Totals(strategy), Totals(strategy)]
     for world in worlds:
         world.engine.commit(ORDERS, ELEVEN)
@@ -161,12 +165,16 @@ def test_a_change_that_turns_out_to_touch_too_many_keys_is_recomputed_and_the_re
 
 
 class Keyed(Totals):
-    """A world with a table of a hundred rows of which changed rows name the keys, which are always too many."""
+    """A world with a table of a hundred rows of which changed rows name the keys,
+    which are always too many.
+    """
 
     def __init__(self, strategy: str = "auto") -> None:
         super().__init__(strategy)
         lineage, grouped = ({0: "ds"}, {0: "amount"}), Occurrence(reach=Reach.GROUPED)
-        self.engine.shape = QueryShape(occurrences={0: grouped}, lineage=lineage, keys=(0, 1), merge="not at the top")
+        self.engine.shape = QueryShape(
+            occurrences={0: grouped}, lineage=lineage, keys=(0, 1), merge="not at the top"
+        )
         self.number = 100
         self.change(0)
 
@@ -275,7 +283,9 @@ def test_rows_that_another_writes_during_the_run_are_replaced_too(step: str) -> 
     assert world.ways[-1] == "recompute"
 
 
-@pytest.mark.parametrize("step", ["decide", "open: read", "open: commit", "write", "publish: read", "publish: commit"])
+@pytest.mark.parametrize(
+    "step", ["decide", "open: read", "open: commit", "write", "publish: read", "publish: commit"]
+)
 def test_a_compaction_during_the_run_neither_makes_it_start_again_nor_recompute(step: str) -> None:
     world = Totals("incremental")
     world.engine.commit(ORDERS, ELEVEN)
@@ -302,7 +312,9 @@ def test_a_change_is_applied_to_a_table_that_was_compacted_since_its_last_refres
     assert world.ways == ["append"]
 
 
-@pytest.mark.parametrize("step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "end"])
+@pytest.mark.parametrize(
+    "step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "end"]
+)
 def test_a_process_that_dies_neither_loses_nor_doubles_an_append(step: str) -> None:
     world = Totals("incremental")
     world.engine.commit(ORDERS, ELEVEN)
@@ -343,12 +355,12 @@ def test_another_strategy_is_refused_naming_those_there_are() -> None:
         RequestInvalid, match=r"'refresh.strategy' = 'clever' is none of 'auto' .* 'incremental' .* 'full'"
     ):
         world.sql(
-            "CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'clever') FRESHNESS = INTERVAL '1' HOUR "
-            "REFRESH_MODE = FULL AS SELECT * FROM orders"
+            "CREATE MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'clever') "
+            "FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders"
         )
 
 
-# ------------------------------------------------------------------------------------------------------------- learning
+# --------------------------------------------------------------------------------------------------- learning
 
 
 class Timed(Totals):
@@ -371,7 +383,7 @@ class Timed(Totals):
         return self.refresh()
 
 
-def test_a_change_that_took_longer_than_a_recomputation_is_recomputed_the_next_time_and_the_reason_says_so() -> None:
+def test_a_change_that_took_longer_than_a_recomputation_is_recomputed_the_next_time() -> None:
     world = Timed("auto", append=12, recompute=4)
 
     runs = [world.append(2), world.append(2)]
@@ -390,7 +402,7 @@ def test_a_change_that_is_clearly_smaller_is_tried_again() -> None:
     assert [run.strategy for run in runs] == ["append", "recompute", "append"]
 
 
-def test_a_change_of_any_size_is_tried_again_after_one_recomputation_and_after_five_if_it_took_as_long_again() -> None:
+def test_a_change_is_tried_again_after_one_recomputation_and_after_five_if_it_took_as_long_again() -> None:
     world = Timed("auto", append=12, recompute=4)
 
     runs = [world.append(2) for _ in range(9)]

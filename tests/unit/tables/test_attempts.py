@@ -1,4 +1,6 @@
-"""The same request asked for by several attempts of its requester, as a scheduler's task that is retried or cleared does."""
+"""The same request asked for by several attempts of its requester, as a scheduler's task that is retried
+or cleared does.
+"""
 
 from __future__ import annotations
 
@@ -103,7 +105,9 @@ def test_a_task_that_asks_again_while_its_cancelled_run_is_ending_gets_a_new_run
     assert world.run(new.run_id).status is RunStatus.SUCCEEDED
 
 
-def test_an_old_attempt_of_a_request_that_is_covered_by_another_run_does_not_take_it_away(world: ManagerWorld) -> None:
+def test_an_old_attempt_of_a_request_that_is_covered_by_another_run_does_not_take_it_away(
+    world: ManagerWorld,
+) -> None:
     ask(world, 1, key="other", at="2026-03-02 00:00:00")
     covered = ask(world, 1)
     ask(world, 2)
@@ -118,7 +122,9 @@ def test_an_old_attempt_of_a_request_that_is_covered_by_another_run_does_not_tak
 def test_a_run_started_by_hand_between_two_schedule_times_refreshes_the_partition_of_that_time(
     world: ManagerWorld,
 ) -> None:
-    world.engine.commit("lake.default.orders", [{"ds": "2026-02-01", "amount": 5}, {"ds": "2026-03-02", "amount": 6}])
+    world.engine.commit(
+        "lake.default.orders", [{"ds": "2026-02-01", "amount": 5}, {"ds": "2026-03-02", "amount": 6}]
+    )
 
     run = ask(world, 1, at="2026-03-03 09:30:00")
     world.work()
@@ -129,7 +135,9 @@ def test_a_run_started_by_hand_between_two_schedule_times_refreshes_the_partitio
 
 
 def test_a_backfill_refreshes_the_partitions_of_the_past(world: ManagerWorld) -> None:
-    world.engine.commit("lake.default.orders", [{"ds": f"2026-02-0{day}", "amount": day} for day in (1, 2, 3)])
+    world.engine.commit(
+        "lake.default.orders", [{"ds": f"2026-02-0{day}", "amount": day} for day in (1, 2, 3)]
+    )
 
     runs = [ask(world, 1, key=f"backfill-{day}", at=f"2026-02-0{day + 1} 00:00:00") for day in (1, 2, 3)]
     world.work()

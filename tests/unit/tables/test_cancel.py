@@ -31,7 +31,9 @@ def test_a_queued_run_that_its_requester_cancels_is_canceled_at_once(world: Mana
 
 
 @pytest.mark.parametrize("leaver", [0, 1])
-def test_when_one_of_two_requesters_cancels_the_run_goes_on_for_the_other(world: ManagerWorld, leaver: int) -> None:
+def test_when_one_of_two_requesters_cancels_the_run_goes_on_for_the_other(
+    world: ManagerWorld, leaver: int
+) -> None:
     runs = [manual(world, {"ds": "2026-03-01"}), manual(world, {"ds": "2026-03-02"})]
 
     cancel(world, runs[leaver])
@@ -71,7 +73,9 @@ def test_a_running_run_that_is_cancelled_ends_canceled_and_publishes_nothing(wor
 
 
 @pytest.mark.parametrize("step", ["decide", "open: commit", "staged", "publish: read"])
-def test_a_cancel_at_any_step_before_the_publish_ends_the_run_canceled(world: ManagerWorld, step: str) -> None:
+def test_a_cancel_at_any_step_before_the_publish_ends_the_run_canceled(
+    world: ManagerWorld, step: str
+) -> None:
     run = manual(world)
     world.engine.commit(ORDERS, [{"ds": "2026-03-02", "amount": 2}])
     rows = world.rows()
@@ -146,7 +150,9 @@ def test_a_cancel_counts_though_the_engine_is_away(world: ManagerWorld) -> None:
     assert world.run(run.run_id).status is RunStatus.CANCELED
 
 
-def test_a_drop_while_the_engine_is_away_succeeds_with_a_warning_and_the_rest_follows(world: ManagerWorld) -> None:
+def test_a_drop_while_the_engine_is_away_succeeds_with_a_warning_and_the_rest_follows(
+    world: ManagerWorld,
+) -> None:
     run = manual(world)
     world.work(stop_before="publish: read")
     world.engine.away = True

@@ -37,9 +37,13 @@ class ChangedEngine(FakeEngine):
         columns: tuple[Column, ...] = DOUBLES,
     ) -> None:
         super().__init__()
-        shape = QueryShape(occurrences={0: Occurrence(reach=reach)}, lineage=({0: "k"}, {}), keys=(0,), merge=merge)
+        shape = QueryShape(
+            occurrences={0: Occurrence(reach=reach)}, lineage=({0: "k"}, {}), keys=(0,), merge=merge
+        )
         change = SourceChange(kind=kind)
-        self.found = SourceChanges(shape=shape, columns=columns, readings=("o",), changes={"o": change}, source_bytes=1)
+        self.found = SourceChanges(
+            shape=shape, columns=columns, readings=("o",), changes={"o": change}, source_bytes=1
+        )
 
     def changes_since(self, query: Query, since: SourceVector, vector: SourceVector) -> SourceChanges:
         return self.found
@@ -55,9 +59,13 @@ def plan(engine: ChangedEngine, k: str, n: str = "bigint", **options: str) -> Wa
     """Return the way, or the reason for a recomputation, with these types of the table's columns."""
     columns = (Column(name="n", type=n), Column(name="K", type=k))
     table = a_table()
-    definition = replace(table.definition, columns=columns, options={"refresh.strategy": "incremental", **options})
+    definition = replace(
+        table.definition, columns=columns, options={"refresh.strategy": "incremental", **options}
+    )
     stored = replace(table, definition=definition)
-    maintenance, reason = plan_change(MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR)
+    maintenance, reason = plan_change(
+        MemoryRegistry(SystemClock()), engine, stored, STORAGE, base=BASE, vector=VECTOR
+    )
     return reason if maintenance is None else maintenance.strategy.way
 
 
@@ -87,7 +95,9 @@ def test_rounded_values_do_not_combine_so_that_their_keys_are_replaced() -> None
         (ChangeKind.ROWS, "merged", Way.KEYS),
     ],
 )
-def test_sums_of_doubles_are_added_up_only_if_a_user_asks_for_it(kind: ChangeKind, sums: str, way: Way) -> None:
+def test_sums_of_doubles_are_added_up_only_if_a_user_asks_for_it(
+    kind: ChangeKind, sums: str, way: Way
+) -> None:
     engine = ChangedEngine(kind, Reach.GROUPED, merge=(None, "Sum"), columns=SUMS)
 
     assert plan(engine, "bigint", "double", **{"refresh.sums-of-doubles": sums}) is way

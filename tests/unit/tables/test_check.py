@@ -1,4 +1,6 @@
-"""The periodic check of tables to which changes are applied, and what follows when their rows are not those of the query."""
+"""The periodic check of tables to which changes are applied, and what follows when their rows
+are not those of the query.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,9 @@ from tests.support.manager_world import ManagerWorld
 ORDERS = "lake.default.orders"
 TOTALS = TableIdentifier("lake", ("default",), "totals")
 TEN = [{"ds": "2026-03-01", "amount": number} for number in range(10)]
-EQUAL = "lake.default.totals has the rows of its query: equal, 11 rows at 1 source version, compared by hash sums"
+EQUAL = (
+    "lake.default.totals has the rows of its query: equal, 11 rows at 1 source version, compared by hash sums"
+)
 
 
 class Kept(ManagerWorld):
@@ -29,8 +33,8 @@ class Kept(ManagerWorld):
         given = {"refresh.strategy": strategy, **options}
         clause = ", ".join(f"'{key}' = '{value}'" for key, value in given.items())
         self.sql(
-            f"CREATE MATERIALIZED TABLE totals WITH ({clause}) FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL "
-            "AS SELECT * FROM orders"
+            f"CREATE MATERIALIZED TABLE totals WITH ({clause}) FRESHNESS = INTERVAL '1' HOUR "
+            "REFRESH_MODE = FULL AS SELECT * FROM orders"
         )
         self.work()
         self.append()
@@ -61,7 +65,11 @@ class Kept(ManagerWorld):
 def test_a_table_to_which_changes_were_applied_is_checked_once_a_day() -> None:
     world = Kept()
 
-    found = [world.check(timedelta(hours=20)), world.check(timedelta(hours=4)), world.check(timedelta(hours=23))]
+    found = [
+        world.check(timedelta(hours=20)),
+        world.check(timedelta(hours=4)),
+        world.check(timedelta(hours=23)),
+    ]
 
     assert found == [[], [EQUAL], []]
     assert world.certificates() == [(RunStatus.SUCCEEDED, EQUAL.split(": ")[1])]
@@ -91,7 +99,9 @@ def test_a_table_that_computes_all_rows_or_has_another_interval_is_not_checked(w
     assert world().check() == []
 
 
-def test_rows_that_differ_end_the_applying_of_changes_and_are_computed_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_that_differ_end_the_applying_of_changes_and_are_computed_again(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = Kept()
     world.spoil()
 
@@ -122,7 +132,9 @@ def test_rows_that_differ_end_the_applying_of_changes_and_are_computed_again(cap
     assert f"strategy: recompute: {doubt}" in str(world.show("EXPLAIN REFRESH totals"))
 
 
-def test_rows_of_another_writer_are_computed_again_and_changes_are_applied_on(caplog: pytest.LogCaptureFixture) -> None:
+def test_rows_of_another_writer_are_computed_again_and_changes_are_applied_on(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = Kept()
     world.engine.write_foreign(TOTALS, [{"ds": "2026-03-09", "amount": 9}])
     foreign = world.engine.storages[TOTALS].main
@@ -154,8 +166,8 @@ def test_resume_of_an_active_table_applies_changes_again_once() -> None:
 
 TRUSTED_AGAIN = (
     "ALTER MATERIALIZED TABLE totals RESUME",
-    "CREATE OR ALTER MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'auto') FRESHNESS = INTERVAL '1' HOUR "
-    "REFRESH_MODE = FULL AS SELECT * FROM orders",
+    "CREATE OR ALTER MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'auto') "
+    "FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders",
 )
 
 
@@ -173,7 +185,9 @@ def test_a_doubt_that_ends_before_the_rows_are_computed_again_does_not_save_them
         world.engine.commit(ORDERS, [*TEN, {"ds": "2026-03-03", "amount": 11}])
     world.work()
 
-    (rebuilt,) = [run for run in world.runs("totals") if run.kind is RunKind.REBUILD and run.covered_by is None]
+    (rebuilt,) = [
+        run for run in world.runs("totals") if run.kind is RunKind.REBUILD and run.covered_by is None
+    ]
     assert (rebuilt.status, rebuilt.strategy) == (RunStatus.SUCCEEDED, "recompute")
     source = world.engine.sources[ORDERS]
     assert world.rows("totals") == list(source.versions[source.current])
@@ -209,7 +223,9 @@ def test_a_doubt_that_ends_while_a_change_is_applied_waits_for_the_rebuild_and_f
 
     assert (failed.doubt, failed.rebuild_due is None) == (doubt, False)
     assert world.runs("totals")[-1].strategy == "recompute"
-    assert sorted(str(row["amount"]) for row in world.rows("totals")) == sorted(map(str, [*range(10), 10, 10, 11]))
+    assert sorted(str(row["amount"]) for row in world.rows("totals")) == sorted(
+        map(str, [*range(10), 10, 10, 11])
+    )
     assert world.table("totals").doubt is None
 
 
@@ -217,8 +233,8 @@ def test_a_doubt_that_ends_while_a_change_is_applied_waits_for_the_rebuild_and_f
     "statement",
     [
         "ALTER MATERIALIZED TABLE totals AS SELECT * FROM others",
-        "CREATE OR ALTER MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'auto') FRESHNESS = INTERVAL '1' HOUR "
-        "REFRESH_MODE = FULL AS SELECT * FROM orders",
+        "CREATE OR ALTER MATERIALIZED TABLE totals WITH ('refresh.strategy' = 'auto') "
+        "FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders",
     ],
     ids=["another query", "the same definition"],
 )

@@ -72,8 +72,8 @@ def test_a_circle_through_a_view_is_refused_by_alter_naming_the_view(layers: Man
     )
 
     assert (
-        "lake.default.totals reads lake.default.outer reads lake.default.shown reads lake.default.above reads "
-        "lake.default.totals;"
+        "lake.default.totals reads lake.default.outer reads lake.default.shown reads lake.default.above "
+        "reads lake.default.totals;"
     ) in circle
     assert layers.state() == before
 
@@ -82,7 +82,9 @@ def test_a_table_created_where_one_of_its_sources_reads_its_name_is_refused(laye
     layers.sql("DROP MATERIALIZED TABLE totals")
     del layers.engine.sources["lake.default.totals"]
 
-    circle = layers.refused(lambda: layers.sql(WHOLE_TABLE.replace("FROM orders", "FROM above")), DefinitionInvalid)
+    circle = layers.refused(
+        lambda: layers.sql(WHOLE_TABLE.replace("FROM orders", "FROM above")), DefinitionInvalid
+    )
 
     assert "lake.default.totals reads lake.default.above reads lake.default.totals;" in circle
 
@@ -95,12 +97,14 @@ def test_a_refresh_fails_naming_the_circle_that_a_replaced_view_has_closed(layer
 
     assert (failed.status, failed.broken, layers.rows("totals")) == (RunStatus.FAILED, True, before)
     assert (
-        "lake.default.totals would read itself: lake.default.totals reads lake.default.shown reads lake.default.above reads "
-        "lake.default.totals;"
+        "lake.default.totals would read itself: lake.default.totals reads lake.default.shown reads "
+        "lake.default.above reads lake.default.totals;"
     ) in (failed.error or "")
     assert (above.status, above.reason) == (RunStatus.SKIPPED, "sources unchanged")
     assert layers.table("totals").covered_until == due
-    assert "would read itself" in layers.refused(lambda: layers.sql("EXPLAIN REFRESH totals"), DefinitionInvalid)
+    assert "would read itself" in layers.refused(
+        lambda: layers.sql("EXPLAIN REFRESH totals"), DefinitionInvalid
+    )
 
 
 def test_a_table_is_refreshed_again_once_its_view_is_out_of_the_circle(layers: ManagerWorld) -> None:

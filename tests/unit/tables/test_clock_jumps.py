@@ -1,4 +1,6 @@
-"""The machine's clock is put ahead or back while tables are refreshed: nothing is lost, done twice, or waited for by days."""
+"""The machine's clock is put ahead or back while tables are refreshed: nothing is lost, done twice,
+or waited for by days.
+"""
 
 from __future__ import annotations
 
@@ -76,7 +78,9 @@ def test_a_continuous_table_follows_its_source_as_before(jump: timedelta) -> Non
 
 
 @jumps
-def test_a_batch_during_which_the_clock_is_put_is_recorded_with_the_time_that_it_took(jump: timedelta) -> None:
+def test_a_batch_during_which_the_clock_is_put_is_recorded_with_the_time_that_it_took(
+    jump: timedelta,
+) -> None:
     world = LiveTable()
     world.append(10)
     world.when_writing(lambda: world.clock.put(jump))
@@ -148,7 +152,7 @@ def test_a_gateway_waits_no_longer_than_a_lease_for_one_that_died_while_the_cloc
     assert holders == [None, "dead", None]
 
 
-def test_a_gateway_keeps_its_registry_when_the_clock_is_put_back_behind_the_end_of_the_one_before_it() -> None:
+def test_a_gateway_keeps_its_registry_when_the_clock_is_put_back_behind_the_end_of_the_last_one() -> None:
     clock = FakeClock(START)
     registry = MemoryRegistry(clock)
 
@@ -189,7 +193,10 @@ def test_a_clock_that_jumps_ahead_deletes_no_file_no_snapshot_and_no_run() -> No
     world = ManagerWorld()
     world.sql(DAILY)
     world.work()
-    before, snapshots = world.runs(), list(world.engine.ancestors(world.engine.load(world.table().identifier)))
+    before, snapshots = (
+        world.runs(),
+        list(world.engine.ancestors(world.engine.load(world.table().identifier))),
+    )
 
     world.clock.put(400 * DAY)
     maintain(world.services)
@@ -251,9 +258,7 @@ def test_a_run_requested_while_the_clock_was_ahead_takes_no_point_that_is_to_com
     assert [run.points for run in late.world.runs()[-2:]] == [(day(4),), ()]
 
 
-def test_a_table_created_while_the_clock_was_ahead_is_refreshed_when_its_points_come_and_late_when_they_do_not() -> (
-    None
-):
+def test_a_table_created_while_the_clock_was_ahead_is_refreshed_at_its_points_and_late_without_them() -> None:
     world = ManagerWorld()
     with ahead(world, 400 * DAY):
         world.sql(DAILY)

@@ -22,7 +22,9 @@ from tests.unit.tables.continuous_table import LIVE, LiveTable
 from tests.unit.tables.test_applied_changes import ELEVEN, ORDERS, TOTALS, Totals
 
 
-def fragment(world: ManagerWorld, table: TableIdentifier = TOTALS, *, files: int = 52, deletes: int = 0) -> None:
+def fragment(
+    world: ManagerWorld, table: TableIdentifier = TOTALS, *, files: int = 52, deletes: int = 0
+) -> None:
     """Let the table have so many small files, which are one too many to be left alone."""
     storage = world.engine.storages[table]
     stored = storage.snapshots[storage.main]
@@ -160,7 +162,10 @@ def test_a_compaction_is_no_refresh_for_those_who_ask_how_fresh_a_table_is() -> 
 
     assert world.show("SHOW MATERIALIZED TABLES EXTENDED") == before
     (newest,) = world.show("SHOW REFRESHES FOR totals EXTENDED LIMIT 1")
-    assert (newest["kind"], newest["reason"]) == ("COMPACTION", "51 small files, 0 delete files; 1 file since")
+    assert (newest["kind"], newest["reason"]) == (
+        "COMPACTION",
+        "51 small files, 0 delete files; 1 file since",
+    )
 
 
 def test_a_continuous_table_is_compacted_between_batches_each_sixtieth_of_them_at_most() -> None:
@@ -213,7 +218,7 @@ def test_batches_go_on_beside_a_compaction_whose_files_then_take_the_place_of_th
     assert [each.status for each in world.stretches()] == [RunStatus.RUNNING]
 
 
-def test_a_batch_that_changes_what_is_written_anew_wins_and_the_next_compaction_is_between_two_batches() -> None:
+def test_a_batch_that_changes_what_is_written_anew_wins_and_the_next_compaction_is_between_batches() -> None:
     world = Beside()
 
     def delete() -> None:

@@ -1,4 +1,6 @@
-"""Tables of refresh mode CONTINUOUS: the look-out publishes what changed in their sources, batch after batch."""
+"""Tables of refresh mode CONTINUOUS: the look-out publishes what changed in their sources,
+batch after batch.
+"""
 
 from __future__ import annotations
 
@@ -29,11 +31,12 @@ STEPS = (
 )
 
 
-# ------------------------------------------------------------------------------------------------------------- CREATE
+# ----------------------------------------------------------------------------------------------------- CREATE
 
 
 @pytest.mark.parametrize(
-    "clauses", ["", "FRESHNESS = INTERVAL '1' SECOND", "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS"]
+    "clauses",
+    ["", "FRESHNESS = INTERVAL '1' SECOND", "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS"],
 )
 def test_a_table_is_continuous_by_its_freshness_or_as_declared_and_filled_by_create(clauses: str) -> None:
     world = LiveTable(clauses)
@@ -57,10 +60,12 @@ def test_create_says_when_a_table_will_be_computed_as_a_whole_and_why() -> None:
     (unstable,) = world.sql("CREATE MATERIALIZED TABLE today AS SELECT * FROM orders").warnings
 
     assert (
-        "computes all rows after each change of a source, at most once within 10 seconds: its 'refresh.strategy'"
-        in warning
+        "computes all rows after each change of a source, at most once within 10 seconds: "
+        "its 'refresh.strategy'"
+    ) in warning
+    assert (
+        unstable == "lake.default.today computes all rows every 3 minutes: current_date() changes by itself."
     )
-    assert unstable == "lake.default.today computes all rows every 3 minutes: current_date() changes by itself."
     assert world.sql("ALTER MATERIALIZED TABLE live SUSPEND").warnings == ()
 
 
@@ -75,7 +80,7 @@ def test_date_formatters_mean_nothing_to_a_continuous_table_but_are_checked_and_
     assert world.shows_its_source()
 
 
-# ------------------------------------------------------------------------------------------------------------ batches
+# ---------------------------------------------------------------------------------------------------- batches
 
 
 def test_what_changed_is_published_at_the_next_look_as_what_changed() -> None:
@@ -97,7 +102,9 @@ def test_nothing_is_written_while_nothing_changes() -> None:
         world.look(after=1)
 
     assert world.engine.writes == writes
-    assert len(world.stretches()) == 1, "the look after the start finds out that nothing changed, the others know it"
+    assert len(world.stretches()) == 1, (
+        "the look after the start finds out that nothing changed, the others know it"
+    )
 
 
 def test_batches_of_one_stretch_share_its_claim_and_its_branch() -> None:
@@ -113,7 +120,7 @@ def test_batches_of_one_stretch_share_its_claim_and_its_branch() -> None:
     assert world.shows_its_source()
 
 
-# ------------------------------------------------------------------------------------------------------ broken sources
+# --------------------------------------------------------------------------------------------- broken sources
 
 ITEMS = "lake.default.items"
 
@@ -192,7 +199,7 @@ def test_a_source_that_does_not_answer_yet_is_asked_again_without_a_batch() -> N
     assert world.engine.looked_at.count(ITEMS) > 5
 
 
-# ------------------------------------------------------------------------------------------------------------- pace
+# ------------------------------------------------------------------------------------------------------- pace
 
 
 def test_batches_begin_at_most_twice_within_the_freshness() -> None:
@@ -331,7 +338,9 @@ def test_show_materialized_tables_says_when_the_last_batch_was_published() -> No
 def test_old_snapshots_are_deleted_between_batches_once_a_minute() -> None:
     world = LiveTable()
     expired: list[datetime] = []
-    world.engine.expire = lambda _identifier, older_than, _keep: expired.append(older_than)  # type: ignore[method-assign]
+    world.engine.expire = (  # type: ignore[method-assign]
+        lambda _identifier, older_than, _keep: expired.append(older_than)
+    )
     for amount in range(10, 30):
         world.append(amount)
         world.look(after=10)
@@ -343,7 +352,9 @@ def test_old_snapshots_are_deleted_between_batches_once_a_minute() -> None:
 def test_no_more_snapshots_than_those_of_the_last_500_batches_are_kept() -> None:
     world = LiveTable("FRESHNESS = INTERVAL '1' SECOND")
     expired: list[datetime] = []
-    world.engine.expire = lambda _identifier, older_than, _keep: expired.append(older_than)  # type: ignore[method-assign]
+    world.engine.expire = (  # type: ignore[method-assign]
+        lambda _identifier, older_than, _keep: expired.append(older_than)
+    )
     for amount in range(10, 611):
         world.append(amount)
         world.look(after=1)
@@ -352,7 +363,7 @@ def test_no_more_snapshots_than_those_of_the_last_500_batches_are_kept() -> None
     assert timedelta(seconds=495) < world.clock.now() - expired[-1] < timedelta(seconds=560)
 
 
-# ------------------------------------------------------------------------------------------------------------ gives way
+# -------------------------------------------------------------------------------------------------- gives way
 
 
 def test_a_refresh_by_hand_runs_between_two_batches_and_recomputes() -> None:
@@ -426,7 +437,9 @@ def test_another_query_rebuilds_the_table_and_goes_on() -> None:
     world.work()
     assert world.rows("live") == [{"ds": "2026-03-05", "amount": 5}]
 
-    world.engine.commit("lake.default.others", [{"ds": "2026-03-05", "amount": 5}, {"ds": "2026-03-06", "amount": 6}])
+    world.engine.commit(
+        "lake.default.others", [{"ds": "2026-03-05", "amount": 5}, {"ds": "2026-03-06", "amount": 6}]
+    )
     world.look(after=5)
 
     assert world.rows("live") == [{"ds": "2026-03-05", "amount": 5}, {"ds": "2026-03-06", "amount": 6}]
@@ -445,7 +458,7 @@ def test_drop_ends_the_stretch_and_leaves_nothing() -> None:
     assert world.stretches_of_all() == [RunStatus.SUCCEEDED]
 
 
-# --------------------------------------------------------------------------------------------------------------- modes
+# ------------------------------------------------------------------------------------------------------ modes
 
 
 def test_a_table_that_becomes_full_gets_a_workflow_with_a_grid_from_now() -> None:
@@ -504,14 +517,16 @@ def test_a_freshness_across_the_threshold_keeps_a_declared_mode() -> None:
 def test_create_or_alter_changes_the_mode_with_the_freshness() -> None:
     world = LiveTable("FRESHNESS = INTERVAL '1' HOUR")
 
-    world.sql("CREATE OR ALTER MATERIALIZED TABLE live FRESHNESS = INTERVAL '1' MINUTE AS SELECT * FROM orders")
+    world.sql(
+        "CREATE OR ALTER MATERIALIZED TABLE live FRESHNESS = INTERVAL '1' MINUTE AS SELECT * FROM orders"
+    )
     world.append(10)
     world.look()
 
     assert (world.scheduler.workflows, world.shows_its_source()) == ({}, True)
 
 
-# ---------------------------------------------------------------------------------------------------------------- faults
+# ----------------------------------------------------------------------------------------------------- faults
 
 
 @pytest.mark.parametrize("number", [1, 2])
@@ -740,7 +755,10 @@ def test_the_table_stays_activated_while_its_query_fails() -> None:
 
     (row,) = world.show("SHOW MATERIALIZED TABLES EXTENDED")
     assert world.table("live").status is RefreshStatus.ACTIVATED
-    assert (row["health"], row["last error"]) == ("FAILING", "division by zero in ds=2026-03-02 (line 1, position 8)")
+    assert (row["health"], row["last error"]) == (
+        "FAILING",
+        "division by zero in ds=2026-03-02 (line 1, position 8)",
+    )
 
 
 def test_a_table_over_a_table_that_was_published_is_looked_at_at_once() -> None:
@@ -778,7 +796,7 @@ def test_the_look_out_rests_without_any_table() -> None:
     assert world.lookout.look() > world.clock.elapsed()
 
 
-def test_a_commit_that_is_heard_of_is_shown_by_the_next_look_long_before_the_sources_are_looked_at_again() -> None:
+def test_a_commit_that_is_heard_of_is_shown_long_before_the_sources_are_looked_at_again() -> None:
     world = LiveTable("FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = CONTINUOUS")
     world.look()
     world.append(10)
@@ -791,7 +809,7 @@ def test_a_commit_that_is_heard_of_is_shown_by_the_next_look_long_before_the_sou
     assert (before, heard, world.shows_its_source()) == (False, True, True)
 
 
-def test_a_commit_that_is_heard_of_too_soon_after_a_batch_is_looked_at_when_the_next_batch_may_begin() -> None:
+def test_a_commit_that_is_heard_of_soon_after_a_batch_is_looked_at_when_the_next_one_may_begin() -> None:
     world = LiveTable("FRESHNESS = INTERVAL '4' SECOND")
     world.look()
     world.append(10)

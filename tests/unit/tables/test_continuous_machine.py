@@ -1,4 +1,6 @@
-"""A continuous table under everything that may happen to it, in random order, shows its source once all is quiet (Hypothesis)."""
+"""A continuous table under everything that may happen to it, in random order,
+shows its source once all is quiet (Hypothesis).
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ STEPS = (
 
 
 class ContinuousTable(RuleBasedStateMachine):
-    """Writers, commands, kills, lost answers and foreign commits, while the look-out and a worker of full refreshes look on."""
+    """Writers, commands, kills, lost answers and foreign commits, while the look-out and a worker of full
+    refreshes look on.
+    """
 
     @initialize(by_days=st.booleans(), holds=st.booleans())
     def begin(self, *, by_days: bool, holds: bool) -> None:
@@ -43,7 +47,7 @@ class ContinuousTable(RuleBasedStateMachine):
         self.seen: list[str] = []
         self.amount = 100
 
-    # -------------------------------------------------------------------------------------------------------- sources
+    # ------------------------------------------------------------------------------------------------ sources
 
     @rule(number=st.integers(1, 3))
     def append(self, number: int) -> None:
@@ -60,7 +64,7 @@ class ContinuousTable(RuleBasedStateMachine):
         source = self.world.engine.sources[ORDERS]
         self.world.engine.commit(ORDERS, source.versions[source.current], compaction=True)
 
-    # ------------------------------------------------------------------------------------------------------- commands
+    # ----------------------------------------------------------------------------------------------- commands
 
     @rule(
         text=st.sampled_from(
@@ -85,7 +89,7 @@ class ContinuousTable(RuleBasedStateMachine):
         with suppress(MtError):
             self.world.tick(self.world.latest_point("live"), "live", key=None)
 
-    # ---------------------------------------------------------------------------------------------------------- time
+    # --------------------------------------------------------------------------------------------------- time
 
     @rule(seconds=st.sampled_from([0, 1, 5, 61]))
     def look(self, seconds: int) -> None:
@@ -101,7 +105,7 @@ class ContinuousTable(RuleBasedStateMachine):
     def work(self) -> None:
         self.world.work()
 
-    # ---------------------------------------------------------------------------------------------------------- faults
+    # ------------------------------------------------------------------------------------------------- faults
 
     @rule(step=st.sampled_from(STEPS), seconds=st.sampled_from([0, 5]))
     def end_process(self, step: str, seconds: int) -> None:
@@ -155,7 +159,7 @@ class ContinuousTable(RuleBasedStateMachine):
         self.world.look(after=5)
         self.world.when_writing(lambda: None)
 
-    # ----------------------------------------------------------------------------------------------------- what holds
+    # --------------------------------------------------------------------------------------------- what holds
 
     @invariant()
     def at_most_one_run_is_running(self) -> None:
@@ -184,9 +188,13 @@ class ContinuousTable(RuleBasedStateMachine):
         runs = in_transaction(world.registry, lambda tx: list(tx.runs.newest()))
         assert [run for run in runs if run.status in OPEN] == []
         assert run_branches(world.engine.load(LIVE).branches) == ()
-        failed = [run.error for run in runs if run.kind is RunKind.CONTINUOUS and run.status is RunStatus.FAILED]
+        failed = [
+            run.error for run in runs if run.kind is RunKind.CONTINUOUS and run.status is RunStatus.FAILED
+        ]
         # Spark that is lost so often fails the table, which goes on all the same.
-        assert all("planned" in str(error) or "lost its process 10 times" in str(error) for error in failed), failed
+        assert all(
+            "planned" in str(error) or "lost its process 10 times" in str(error) for error in failed
+        ), failed
 
 
 @pytest.mark.parametrize("examples", [EXAMPLES, pytest.param(MANY_EXAMPLES, marks=pytest.mark.slow)])

@@ -70,7 +70,9 @@ def test_a_catalog_is_altered_unless_somebody_else_did(catalogs: CreatedCatalogs
     assert catalogs.get("archive") == altered
 
 
-def test_the_configuration_hides_a_catalog_of_its_name_and_leaves_it_in_the_registry(registry: MemoryRegistry) -> None:
+def test_the_configuration_hides_a_catalog_of_its_name_and_leaves_it_in_the_registry(
+    registry: MemoryRegistry,
+) -> None:
     CreatedCatalogs(registry).create(ARCHIVE)
 
     hiding = CreatedCatalogs(registry, reserved=("archive",))
@@ -79,7 +81,9 @@ def test_the_configuration_hides_a_catalog_of_its_name_and_leaves_it_in_the_regi
     assert CreatedCatalogs(registry).get("archive") == ARCHIVE
 
 
-def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone(registry: MemoryRegistry) -> None:
+def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone(
+    registry: MemoryRegistry,
+) -> None:
     with registry.transaction() as transaction:
         transaction.catalogs.put(ARCHIVE)
         transaction.catalogs.put(CreatedCatalog(name="later", options={"type": "quantum"}))
@@ -93,7 +97,10 @@ def test_a_catalog_that_this_release_does_not_understand_leaves_the_others_alone
 @pytest.mark.parametrize(
     ("table", "use"),
     [
-        (replace(a_table(), identifier=TableIdentifier("archive", ("s",), "t")), r"archive\.s\.t lives in it"),
+        (
+            replace(a_table(), identifier=TableIdentifier("archive", ("s",), "t")),
+            r"archive\.s\.t lives in it",
+        ),
         (reading("SELECT * FROM `archive`.`s`.`t`"), r"lake\.sales\.daily reads from it"),
         (reading("SELECT 1 FROM archive.`a.b`.`c`.t -- x"), "reads from it"),
         (reading("SELECT 1", catalog="archive"), "reads from it"),
@@ -115,7 +122,9 @@ def test_a_catalog_that_a_materialized_table_needs_is_not_dropped(
     "table",
     [
         reading("SELECT archive.a, x.archive.b.c, 'archive.a.b' FROM `lake`.`archive`.`t`"),
-        reading("SELECT * FROM `archive`.`s`.`t`", settings={"spark.sql.catalog.archive": "org.example.Catalog"}),
+        reading(
+            "SELECT * FROM `archive`.`s`.`t`", settings={"spark.sql.catalog.archive": "org.example.Catalog"}
+        ),
     ],
 )
 def test_a_catalog_is_dropped_when_no_table_needs_it(

@@ -1,4 +1,6 @@
-"""Tables with a schedule: what their schedule times refresh, when they are late, and how ALTER changes them."""
+"""Tables with a schedule: what their schedule times refresh, when they are late,
+and how ALTER changes them.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,10 @@ MONDAY = datetime(2026, 3, 2, 6, tzinfo=UTC)
 FRIDAY, NEXT_MONDAY = MONDAY + timedelta(days=4), MONDAY + timedelta(days=7)
 BY_DAY = "PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd')"
 WEEKDAYS = f"CREATE MATERIALIZED TABLE daily {BY_DAY} SCHEDULE CRON '0 6 * * mon-fri' AS SELECT * FROM orders"
-TOTALS = "CREATE MATERIALIZED TABLE totals SCHEDULE CRON '0 6 * * MON-FRI' AT TIME ZONE 'Europe/Berlin' AS SELECT * FROM orders"
+TOTALS = (
+    "CREATE MATERIALIZED TABLE totals SCHEDULE CRON '0 6 * * MON-FRI' AT TIME ZONE 'Europe/Berlin' "
+    "AS SELECT * FROM orders"
+)
 
 
 def partitions(world: ManagerWorld, point: datetime) -> list[str]:
@@ -68,7 +73,12 @@ def test_a_schedule_time_refreshes_each_partition_since_the_one_before_it(kind: 
     world.clock.advance(NEXT_MONDAY + timedelta(minutes=1) - world.clock.now())
 
     assert partitions(world, FRIDAY) == ["ds=2026-03-05", "ds=2026-03-06"]
-    assert partitions(world, NEXT_MONDAY)[-4:] == ["ds=2026-03-06", "ds=2026-03-07", "ds=2026-03-08", "ds=2026-03-09"]
+    assert partitions(world, NEXT_MONDAY)[-4:] == [
+        "ds=2026-03-06",
+        "ds=2026-03-07",
+        "ds=2026-03-08",
+        "ds=2026-03-09",
+    ]
 
 
 def test_a_schedule_time_at_midnight_refreshes_the_day_that_ended() -> None:
@@ -156,7 +166,9 @@ def test_a_table_above_one_with_a_schedule_waits_for_half_the_time_between_its_o
 
 def test_set_of_one_replaces_the_other_and_nothing_covered_comes_again() -> None:
     world = ManagerWorld()
-    world.sql(f"CREATE MATERIALIZED TABLE daily {BY_DAY} FRESHNESS = INTERVAL '1' DAY AS SELECT * FROM orders")
+    world.sql(
+        f"CREATE MATERIALIZED TABLE daily {BY_DAY} FRESHNESS = INTERVAL '1' DAY AS SELECT * FROM orders"
+    )
     world.work()
     world.clock.advance(FRIDAY - timedelta(hours=6) - world.clock.now())
     world.tick(world.latest_point())
@@ -195,7 +207,10 @@ def test_a_continuous_table_of_a_short_freshness_becomes_full_by_a_schedule() ->
     [
         (f"{TOTALS}".replace("AS SELECT", "REFRESH_MODE = CONTINUOUS AS SELECT"), "leave REFRESH_MODE out"),
         (WEEKDAYS.replace("yyyy-MM-dd", "yyyy-MM-dd HH:mm"), "stands for more than 366 partitions"),
-        ("ALTER MATERIALIZED TABLE old SET REFRESH_MODE = CONTINUOUS", "SET FRESHNESS = INTERVAL 'n' unit first"),
+        (
+            "ALTER MATERIALIZED TABLE old SET REFRESH_MODE = CONTINUOUS",
+            "SET FRESHNESS = INTERVAL 'n' unit first",
+        ),
         (
             "ALTER MATERIALIZED TABLE old SET SCHEDULE CRON '0 6 * * *' AT TIME ZONE 'Asia/Tokyo'",
             "lake.default.old has the time zone UTC, in which its query runs and its partitions are named",
@@ -216,7 +231,8 @@ def test_what_does_not_go_with_a_schedule_is_refused_with_the_way_out(statement:
 def test_a_table_that_is_declared_continuous_takes_no_schedule() -> None:
     world = ManagerWorld()
     world.sql(
-        "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '5' MINUTE REFRESH_MODE = CONTINUOUS AS SELECT * FROM orders"
+        "CREATE MATERIALIZED TABLE totals FRESHNESS = INTERVAL '5' MINUTE REFRESH_MODE = CONTINUOUS AS "
+        "SELECT * FROM orders"
     )
 
     text = world.refused(
@@ -244,6 +260,8 @@ def test_a_scheduler_that_runs_no_cron_refuses_the_table() -> None:
 def test_days_of_both_kinds_are_warned_of() -> None:
     world = ManagerWorld()
 
-    outcome = world.sql("CREATE MATERIALIZED TABLE totals SCHEDULE CRON '0 6 1 * MON' AS SELECT * FROM orders")
+    outcome = world.sql(
+        "CREATE MATERIALIZED TABLE totals SCHEDULE CRON '0 6 1 * MON' AS SELECT * FROM orders"
+    )
 
     assert any("a day that is one of either is due" in warning for warning in outcome.warnings)

@@ -57,7 +57,10 @@ def test_a_definition_holds_what_the_statement_and_its_session_say() -> None:
         namespace=("sales",),
         properties={"spark.sql.ansi.enabled": "false", "table.local-time-zone": "Asia/Tokyo", "other": "x"},
     )
-    clauses = f"COMMENT 'it''s' PARTITIONED BY (ds) WITH ('partition.fields.DS.date-formatter' = 'yyyy-MM-dd') {FULL}"
+    clauses = (
+        "COMMENT 'it''s' PARTITIONED BY (ds) WITH ('partition.fields.DS.date-formatter' = "
+        f"'yyyy-MM-dd') {FULL}"
+    )
 
     definition = defined(clauses, context=context)
 
@@ -89,16 +92,18 @@ def test_a_column_with_a_name_that_iceberg_cannot_read_or_write_is_refused() -> 
         check_names("lake.sales.daily", ["a", ""])
 
     assert str(reserved.value) == (
-        "Column _file of lake.sales.daily has the name of a metadata column of Iceberg, which reads no table with such a column; "
+        "Column _file of lake.sales.daily has the name of a metadata column of Iceberg, "
+        "which reads no table with such a column; "
         "give it another name in the query with AS, such as _file AS file_of_source."
     )
     assert reserved.value.facts == {"table": "lake.sales.daily", "name": "_file"}
     assert str(empty.value) == (
-        "Column 2 of lake.sales.daily has an empty name, with which Iceberg writes no rows; give it a name in the query with AS."
+        "Column 2 of lake.sales.daily has an empty name, with which Iceberg writes no rows; "
+        "give it a name in the query with AS."
     )
 
 
-# ------------------------------------------------------------------------------------------------- mode and freshness
+# ----------------------------------------------------------------------------------------- mode and freshness
 
 
 @pytest.mark.parametrize(
@@ -142,7 +147,9 @@ def test_the_threshold_is_a_setting() -> None:
     settings = replace(SETTINGS, freshness_threshold_s=60)
 
     assert defined("FRESHNESS = INTERVAL '1' MINUTE", settings=settings).refresh_mode is RefreshMode.FULL
-    assert defined("FRESHNESS = INTERVAL '59' SECOND", settings=settings).refresh_mode is RefreshMode.CONTINUOUS
+    assert (
+        defined("FRESHNESS = INTERVAL '59' SECOND", settings=settings).refresh_mode is RefreshMode.CONTINUOUS
+    )
 
 
 def test_the_zone_is_that_of_the_settings_unless_the_session_has_one() -> None:
@@ -157,7 +164,7 @@ def test_an_unknown_zone_of_the_session_is_refused_by_name() -> None:
     assert "table.local-time-zone: 'Mars/Olympus'" in refusal
 
 
-# ------------------------------------------------------------------------------------------ partitions and formatters
+# ---------------------------------------------------------------------------------- partitions and formatters
 
 
 @pytest.mark.parametrize(
@@ -210,7 +217,7 @@ def test_a_varchar_partition_column_takes_a_formatter() -> None:
     assert defined(clauses).date_formatters == {"hh": "HH"}
 
 
-# ------------------------------------------------------------------------------------------------- dates as partitions
+# ---------------------------------------------------------------------------------------- dates as partitions
 
 
 DATED = replace(ANALYSED, columns=(Column(name="Ds", type="date"), Column(name="at", type="timestamp")))
@@ -227,14 +234,17 @@ def test_a_date_is_a_partition_of_a_schedule_time_and_is_named_by_its_text() -> 
 @pytest.mark.parametrize("clauses", [BY_DATE, "PARTITIONED BY (ds)"])
 @pytest.mark.parametrize("formatted", [True, False])
 @pytest.mark.parametrize("value", ["2026-1-2", "20260102", "2026-02-30", "2026-01", "today", ""])
-def test_a_text_that_is_no_day_names_no_partition_of_a_date(clauses: str, value: str, formatted: bool) -> None:
+def test_a_text_that_is_no_day_names_no_partition_of_a_date(
+    clauses: str, value: str, formatted: bool
+) -> None:
     definition = defined(f"{clauses} {FULL}", analysed=DATED)
 
     with pytest.raises(DefinitionInvalid) as raised:
         check_partition_spec(DAILY_ID, definition, {"ds": value}, formatted=formatted)
 
     assert raised.value.message == (
-        f"PARTITION (ds = '{value}'): Ds of lake.sales.daily is DATE, and this is not a day in the form yyyy-MM-dd."
+        f"PARTITION (ds = '{value}'): Ds of lake.sales.daily is DATE, "
+        "and this is not a day in the form yyyy-MM-dd."
     )
 
 
@@ -242,7 +252,8 @@ def test_another_pattern_of_a_date_is_refused_with_a_string_to_use() -> None:
     clauses = BY_DATE.replace("yyyy-MM-dd", "yyyyMMdd")
 
     assert refused(DefinitionInvalid, f"{clauses} {FULL}", analysed=DATED) == (
-        "Option partition.fields.ds.date-formatter: Ds of lake.sales.daily is DATE, whose only pattern is yyyy-MM-dd, not "
+        "Option partition.fields.ds.date-formatter: "
+        "Ds of lake.sales.daily is DATE, whose only pattern is yyyy-MM-dd, not "
         "'yyyyMMdd'; for another one give the query a string, such as date_format(Ds, 'yyyyMMdd') AS Ds."
     )
 
@@ -252,18 +263,18 @@ def test_a_date_that_is_stored_of_an_instant_is_no_partition_that_the_query_coul
     stored = defined(f"PARTITIONED BY (ds) {FULL}", columns="(ds DATE)", analysed=instants)
 
     assert refused(DefinitionInvalid, f"{BY_DATE} {FULL}", columns="(ds DATE)", analysed=instants) == (
-        "Option partition.fields.ds.date-formatter: Ds of lake.sales.daily is DATE, and its query gives TIMESTAMP; CAST it to "
-        "DATE in the query."
+        "Option partition.fields.ds.date-formatter: Ds of lake.sales.daily is DATE, "
+        "and its query gives TIMESTAMP; CAST it to DATE in the query."
     )
     with pytest.raises(DefinitionInvalid) as raised:
         check_partition_spec(DAILY_ID, stored, {"ds": "2026-11-27"})
     assert raised.value.message == (
-        "PARTITION (ds = '2026-11-27'): Ds of lake.sales.daily is DATE, and its query gives TIMESTAMP; refresh the whole table "
-        "instead."
+        "PARTITION (ds = '2026-11-27'): Ds of lake.sales.daily is DATE, and its query gives TIMESTAMP; "
+        "refresh the whole table instead."
     )
 
 
-# ---------------------------------------------------------------------------------------------------------- transforms
+# ------------------------------------------------------------------------------------------------- transforms
 
 
 LAID_OUT = replace(
@@ -315,38 +326,40 @@ def test_a_table_can_be_laid_out_by_what_iceberg_takes(transforms: str) -> None:
     [
         (
             "days(nope)",
-            "PARTITIONED BY (days(nope)): the query of lake.sales.daily does not give column nope; it gives Ts, d, id, city, x, "
-            "id_bucket.",
+            "PARTITIONED BY (days(nope)): the query of lake.sales.daily does not give column nope; "
+            "it gives Ts, d, id, city, x, id_bucket.",
         ),
         (
             "hours(d)",
-            "PARTITIONED BY (hours(d)): hours takes TIMESTAMP or TIMESTAMP_NTZ, d of lake.sales.daily is DATE; CAST it in the "
-            "query, or leave the transform out.",
+            "PARTITIONED BY (hours(d)): hours takes TIMESTAMP or TIMESTAMP_NTZ, "
+            "d of lake.sales.daily is DATE; CAST it in the query, or leave the transform out.",
         ),
         (
             "bucket(2, x)",
-            "PARTITIONED BY (bucket(2, x)): bucket takes TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING, BINARY, DATE, TIMESTAMP "
-            "or TIMESTAMP_NTZ, x of lake.sales.daily is DOUBLE; CAST it in the query, or leave the transform out.",
+            "PARTITIONED BY (bucket(2, x)): bucket takes TINYINT, SMALLINT, INT, BIGINT, DECIMAL, "
+            "STRING, BINARY, DATE, TIMESTAMP or TIMESTAMP_NTZ, x of lake.sales.daily is DOUBLE; "
+            "CAST it in the query, or leave the transform out.",
         ),
         (
             "truncate(2, ts)",
-            "PARTITIONED BY (truncate(2, Ts)): truncate takes TINYINT, SMALLINT, INT, BIGINT, DECIMAL, STRING or BINARY, Ts of "
-            "lake.sales.daily is TIMESTAMP; CAST it in the query, or leave the transform out.",
+            "PARTITIONED BY (truncate(2, Ts)): truncate takes TINYINT, SMALLINT, INT, "
+            "BIGINT, DECIMAL, STRING or BINARY, Ts of lake.sales.daily is TIMESTAMP; "
+            "CAST it in the query, or leave the transform out.",
         ),
         (
             "bucket(2, id)",
-            "PARTITIONED BY (bucket(2, id)): Iceberg names its values id_bucket, and lake.sales.daily has a column id_bucket; give "
-            "that another name in the query with AS, or leave the transform out.",
+            "PARTITIONED BY (bucket(2, id)): Iceberg names its values id_bucket, and lake.sales.daily has a "
+            "column id_bucket; give that another name in the query with AS, or leave the transform out.",
         ),
         (
             "years(ts), hours(TS)",
-            "PARTITIONED BY (years(Ts), hours(Ts)): Iceberg takes one of these of a column; keep one of the two for Ts of "
-            "lake.sales.daily.",
+            "PARTITIONED BY (years(Ts), hours(Ts)): Iceberg takes one of these of a column; "
+            "keep one of the two for Ts of lake.sales.daily.",
         ),
         (
             "bucket(2, city), bucket(4, city)",
-            "PARTITIONED BY (bucket(2, city), bucket(4, city)): Iceberg takes one of these of a column; keep one of the two for "
-            "city of lake.sales.daily.",
+            "PARTITIONED BY (bucket(2, city), bucket(4, city)): Iceberg takes one of these of a column; "
+            "keep one of the two for city of lake.sales.daily.",
         ),
     ],
 )
@@ -369,10 +382,12 @@ def test_a_date_formatter_of_a_transform_is_refused_naming_a_column_to_add(
     option = f"partition.fields.{written}.date-formatter"
 
     assert refused(
-        DefinitionInvalid, f"PARTITIONED BY (hours(ts)) WITH ('{option}' = '{pattern}') {FULL}", analysed=LAID_OUT
+        DefinitionInvalid,
+        f"PARTITIONED BY (hours(ts)) WITH ('{option}' = '{pattern}') {FULL}",
+        analysed=LAID_OUT,
     ) == (
-        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily, no schedule time names its partitions; add a "
-        f"column to the query, such as {computed}, and PARTITIONED BY (ds)."
+        f"Option {option}: hours(Ts) only lays out the files of lake.sales.daily, no schedule time names "
+        f"its partitions; add a column to the query, such as {computed}, and PARTITIONED BY (ds)."
     )
 
 
@@ -383,11 +398,12 @@ def test_the_partition_of_a_transform_cannot_be_named() -> None:
         check_partition_spec(DAILY_ID, definition, {"ts": "2026-11-27"})
 
     assert raised.value.message == (
-        "PARTITION (ts = '2026-11-27'): ts is not a partition column of lake.sales.daily; days(Ts) only lays out its files."
+        "PARTITION (ts = '2026-11-27'): ts is not a partition column of lake.sales.daily; "
+        "days(Ts) only lays out its files."
     )
 
 
-# ------------------------------------------------------------------------------------------------------------- columns
+# ---------------------------------------------------------------------------------------------------- columns
 
 
 def test_a_list_of_names_gives_the_columns_in_its_order() -> None:
@@ -429,7 +445,7 @@ def test_a_query_with_two_columns_of_one_name_is_refused() -> None:
     assert "two columns of one name" in refused(DefinitionInvalid, analysed=analysed)
 
 
-# ------------------------------------------------------------------------------------------------ appending, partitions
+# -------------------------------------------------------------------------------------- appending, partitions
 
 
 def test_only_new_columns_at_the_end_are_appended_and_they_are_nullable() -> None:
@@ -454,7 +470,9 @@ def test_an_appended_column_cannot_have_a_name_that_is_taken() -> None:
     ],
     ids=["no partition column", "no string", "twice", "not partitioned"],
 )
-def test_a_partition_that_cannot_be_named_is_refused(clauses: str, spec: dict[str, str], key: str, value: str) -> None:
+def test_a_partition_that_cannot_be_named_is_refused(
+    clauses: str, spec: dict[str, str], key: str, value: str
+) -> None:
     definition = defined(f"{clauses} {FULL}")
 
     with pytest.raises(DefinitionInvalid) as raised:
@@ -469,8 +487,8 @@ def test_a_partition_that_cannot_be_named_is_refused(clauses: str, spec: dict[st
         (
             "PARTITIONED BY (n)",
             {"n": "1"},
-            "PARTITION (n = '1'): only string and date partition columns can be named, n of lake.sales.daily is BIGINT; refresh "
-            "the whole table instead.",
+            "PARTITION (n = '1'): only string and date partition columns can be named, "
+            "n of lake.sales.daily is BIGINT; refresh the whole table instead.",
         ),
         (
             "PARTITIONED BY (ds)",
@@ -516,7 +534,8 @@ def test_a_value_of_the_session_that_cannot_be_read_is_named() -> None:
     before = world.state()
 
     refused = world.refused(
-        lambda: world.sql("CREATE MATERIALIZED TABLE slow REFRESH_MODE = FULL AS SELECT * FROM orders"), ConfigError
+        lambda: world.sql("CREATE MATERIALIZED TABLE slow REFRESH_MODE = FULL AS SELECT * FROM orders"),
+        ConfigError,
     )
 
     assert key in refused

@@ -34,7 +34,9 @@ def table(
         logical_refresh_mode="FULL",
         zone=zone,
         partition_keys=tuple(patterns),
-        options={f"partition.fields.{column}.date-formatter": pattern for column, pattern in patterns.items()},
+        options={
+            f"partition.fields.{column}.date-formatter": pattern for column, pattern in patterns.items()
+        },
     )
     return MaterializedTable(
         table_id="t",
@@ -61,7 +63,13 @@ def run(*points: datetime) -> RefreshRun:
 
 
 freshnesses = st.sampled_from(
-    [Freshness(1, "DAY"), Freshness(2, "DAY"), Freshness(6, "HOUR"), Freshness(5, "HOUR"), Freshness(1, "HOUR")]
+    [
+        Freshness(1, "DAY"),
+        Freshness(2, "DAY"),
+        Freshness(6, "HOUR"),
+        Freshness(5, "HOUR"),
+        Freshness(1, "HOUR"),
+    ]
 )
 zones = st.sampled_from(["UTC", "Europe/Berlin", "Asia/Kolkata", "America/Santiago"])
 
@@ -94,7 +102,9 @@ def test_every_point_since_the_watermark_is_covered_or_due_and_never_both(histor
 
 @settings(max_examples=40, deadline=None)
 @given(histories(), st.integers(min_value=1, max_value=5))
-def test_shares_taken_one_after_the_other_give_every_due_point_once_and_none_is_too_large(history, limit: int) -> None:
+def test_shares_taken_one_after_the_other_give_every_due_point_once_and_none_is_too_large(
+    history, limit: int
+) -> None:
     made, covering, until, points = history
     covered = {point for each in covering for point in each.points}
     taken: list[datetime] = []
@@ -158,7 +168,10 @@ def test_points_off_the_grid_or_not_after_the_watermark_are_not_due() -> None:
     made = table()
     midnight = datetime(2026, 3, 28, tzinfo=UTC)
 
-    due = [is_due(made, point) for point in (midnight, midnight - timedelta(days=1), midnight + timedelta(hours=1))]
+    due = [
+        is_due(made, point)
+        for point in (midnight, midnight - timedelta(days=1), midnight + timedelta(hours=1))
+    ]
 
     assert due == [True, False, False]
 
@@ -175,7 +188,9 @@ def test_a_table_without_formatters_has_one_scope_the_whole_table() -> None:
         ("Asia/Tokyo", datetime(2026, 3, 29, 15, tzinfo=UTC), "2026-03-29"),
     ],
 )
-def test_a_point_means_the_day_before_it_in_the_zone_of_the_table(zone: str, point: datetime, expected: str) -> None:
+def test_a_point_means_the_day_before_it_in_the_zone_of_the_table(
+    zone: str, point: datetime, expected: str
+) -> None:
     assert scope_of(table(zone=zone), [point]) == Scope.of([PartitionSpec.of({"ds": expected})])
 
 

@@ -1,4 +1,6 @@
-"""Schedule times that fail alone: few tries behind all other work, out of the way of the others, until they heal."""
+"""Schedule times that fail alone: few tries behind all other work, out of the way of the others,
+until they heal.
+"""
 
 from __future__ import annotations
 
@@ -64,8 +66,12 @@ def test_a_broken_source_is_tried_three_times_not_once_for_each_missed_partition
     assert world.table().failing == (day(10), day(9), day(8))
 
 
-def test_a_query_that_cannot_be_understood_is_tried_once_not_for_single_partitions(world: ManagerWorld) -> None:
-    world.engine.failing["read_vector"] = QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN")
+def test_a_query_that_cannot_be_understood_is_tried_once_not_for_single_partitions(
+    world: ManagerWorld,
+) -> None:
+    world.engine.failing["read_vector"] = QueryFailed(
+        "[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN"
+    )
 
     world.tick(day(10))
     world.work()
@@ -75,7 +81,9 @@ def test_a_query_that_cannot_be_understood_is_tried_once_not_for_single_partitio
 
 
 def test_what_a_broken_query_left_undone_is_made_up_when_it_is_whole_again(world: ManagerWorld) -> None:
-    world.engine.failing["read_vector"] = QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN")
+    world.engine.failing["read_vector"] = QueryFailed(
+        "[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN"
+    )
     world.tick(day(10))
     world.work()
 
@@ -93,7 +101,9 @@ def test_a_query_that_breaks_between_refreshes_of_single_partitions_ends_them(wo
         assert claimed is not None
         for _ in world.attempt(claimed):
             pass
-    world.engine.failing["read_vector"] = QueryFailed("[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN")
+    world.engine.failing["read_vector"] = QueryFailed(
+        "[UNRESOLVED_COLUMN] amont", error_class="UNRESOLVED_COLUMN"
+    )
 
     world.work()
 

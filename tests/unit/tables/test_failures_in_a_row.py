@@ -46,7 +46,11 @@ def test_a_table_whose_query_fails_at_five_schedule_times_in_a_row_is_suspended_
 
     table = world.table("totals")
     assert done == ["suspended lake.default.totals after 5 failed schedule times in a row"]
-    assert (table.status, table.status_by, table.status_reason) == (RefreshStatus.SUSPENDED, BY, "division by zero")
+    assert (table.status, table.status_by, table.status_reason) == (
+        RefreshStatus.SUSPENDED,
+        BY,
+        "division by zero",
+    )
     assert [workflow.paused for workflow in world.scheduler.workflows.values()] == [True]
     assert reconcile(world.services) == []
 
@@ -132,7 +136,9 @@ def test_the_count_survives_a_restart_and_the_gateway_that_comes_suspends(world:
     tick_and_fail(world, 2)
     world.restart()
 
-    assert reconcile(world.services) == ["suspended lake.default.totals after 5 failed schedule times in a row"]
+    assert reconcile(world.services) == [
+        "suspended lake.default.totals after 5 failed schedule times in a row"
+    ]
 
 
 def test_resume_begins_to_count_from_zero(world: ManagerWorld) -> None:
@@ -158,7 +164,11 @@ def test_a_suspension_that_lost_its_process_is_finished_with_its_reason(world: M
     reconcile(world.services)
 
     table = world.table("totals")
-    assert (table.status, table.status_by, table.status_reason) == (RefreshStatus.SUSPENDED, BY, "division by zero")
+    assert (table.status, table.status_by, table.status_reason) == (
+        RefreshStatus.SUSPENDED,
+        BY,
+        "division by zero",
+    )
     assert table.intent is None
 
 

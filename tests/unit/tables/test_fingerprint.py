@@ -35,7 +35,9 @@ EQUAL = {
     "comment": replace(DEFINITION, comment="new"),
     "freshness": replace(DEFINITION, freshness=Freshness(2, "DAY")),
     "way it was written": replace(DEFINITION, original_query="select *\nfrom t"),
-    "option of storage": replace(DEFINITION, options={"partition.fields.ds.date-formatter": "yyyy", "format": "json"}),
+    "option of storage": replace(
+        DEFINITION, options={"partition.fields.ds.date-formatter": "yyyy", "format": "json"}
+    ),
     "setting that changes no row": replace(
         DEFINITION, settings={"spark.sql.ansi.enabled": "true", "spark.sql.shuffle.partitions": "7"}
     ),

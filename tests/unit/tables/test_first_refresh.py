@@ -31,7 +31,9 @@ def tick_days(world: ManagerWorld, days: int) -> None:
         world.work()
 
 
-def test_the_past_is_filled_at_the_next_tick_when_the_first_refresh_failed(world_created: ManagerWorld) -> None:
+def test_the_past_is_filled_at_the_next_tick_when_the_first_refresh_failed(
+    world_created: ManagerWorld,
+) -> None:
     world = world_created
     world.engine.failing["write"] = RuntimeError("object store answered 503")
     world.work()
@@ -53,7 +55,9 @@ def world_created() -> ManagerWorld:
     return created(InitialRefresh.ON_CREATE)
 
 
-def test_the_past_is_filled_when_the_first_refresh_lost_its_process_for_good(world_created: ManagerWorld) -> None:
+def test_the_past_is_filled_when_the_first_refresh_lost_its_process_for_good(
+    world_created: ManagerWorld,
+) -> None:
     for _ in range(4):
         world_created.work(stop_before="publish: commit")
         world_created.clock.advance(timedelta(minutes=2))
@@ -79,7 +83,9 @@ def test_the_whole_table_stays_due_until_a_run_of_it_has_succeeded(world_created
     assert world.rows() == PAST
 
 
-def test_a_first_refresh_that_succeeded_leaves_single_partitions_to_the_ticks(world_created: ManagerWorld) -> None:
+def test_a_first_refresh_that_succeeded_leaves_single_partitions_to_the_ticks(
+    world_created: ManagerWorld,
+) -> None:
     world_created.work()
 
     tick_days(world_created, 1)

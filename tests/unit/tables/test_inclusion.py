@@ -31,7 +31,9 @@ class Ledger:
                 tx.tables.insert(table)
 
     def refreshed(self, name: str, at: datetime, snapshot: str | None, **read: str) -> None:
-        """Record a refresh that read these snapshots at an instant, and published a minute later; without one it was SKIPPED."""
+        """Record a refresh that read these snapshots at an instant, and published a minute later;
+        without one it was SKIPPED.
+        """
         run = a_run(
             self.tables[name].table_id,
             status=RunStatus.SKIPPED if snapshot is None else RunStatus.SUCCEEDED,
@@ -61,7 +63,8 @@ class Ledger:
 def vector(**read: str) -> tuple[dict[str, object], ...]:
     versions = {name: {"uuid": name, "snapshot": snapshot} for name, snapshot in read.items()}
     return tuple(
-        {"name": f"lake.sales.{name}", "kind": "table", "version": version} for name, version in versions.items()
+        {"name": f"lake.sales.{name}", "kind": "table", "version": version}
+        for name, version in versions.items()
     )
 
 
@@ -77,7 +80,7 @@ def test_a_table_includes_what_its_source_had_read_when_it_published_the_version
     assert ledger.included("high", NOON, low="1") == ledger.below("low", NOON - 2 * HOUR)
 
 
-def test_a_version_that_was_published_between_the_begin_of_a_refresh_and_its_read_is_known_by_its_snapshot() -> None:
+def test_a_version_published_between_the_begin_of_a_refresh_and_its_read_is_known_by_its_snapshot() -> None:
     ledger = Ledger("low", "high")
     ledger.refreshed("low", NOON - HOUR, "1", orders="7")
     ledger.refreshed("low", NOON - MINUTE / 2, "2", orders="8")
@@ -130,7 +133,9 @@ def test_a_table_whose_source_has_no_refresh_left_in_the_ledger_counts_from_its_
 
 def a_stretch(table: MaterializedTable, *batches: tuple[datetime, str, float | None]) -> RefreshRun:
     recent = tuple(
-        Batch(number=number, began_at=at, seconds=1.0, lag=lag, strategy="append", rows=1, snapshot_id=snapshot)
+        Batch(
+            number=number, began_at=at, seconds=1.0, lag=lag, strategy="append", rows=1, snapshot_id=snapshot
+        )
         for number, (at, snapshot, lag) in enumerate(batches, 1)
     )
     return a_run(
@@ -164,11 +169,16 @@ def test_a_continuous_source_is_included_until_its_own_sources_changed(
 ) -> None:
     ledger = Ledger("low", "high")
     low = ledger.tables["low"]
-    ledger.tables["low"] = replace(low, definition=replace(low.definition, refresh_mode=RefreshMode.CONTINUOUS))
+    ledger.tables["low"] = replace(
+        low, definition=replace(low.definition, refresh_mode=RefreshMode.CONTINUOUS)
+    )
     ledger.insert(a_stretch(low, (NOON - 8 * HOUR, "1", 5.0), (NOON - 2 * HOUR, "2", 3600.0)))
 
     included = ledger.included(
-        "high", NOON - 2 * HOUR if snapshot == "1" else NOON, {low.table_id: fresh_at} if fresh_at else {}, low=snapshot
+        "high",
+        NOON - 2 * HOUR if snapshot == "1" else NOON,
+        {low.table_id: fresh_at} if fresh_at else {},
+        low=snapshot,
     )
 
     assert included.until == until
@@ -185,7 +195,7 @@ def test_a_ladder_of_diamonds_is_read_once_for_each_table() -> None:
     assert ledger.included("t0a", NOON + 9 * HOUR, t24a="1", t24b="1").until == NOON
 
 
-def test_show_and_describe_say_how_stale_the_sources_of_the_sources_are_and_which_table_is_the_oldest() -> None:
+def test_show_and_describe_say_how_stale_the_sources_of_sources_are_and_which_table_is_the_oldest() -> None:
     world = ManagerWorld()
     world.sql(WHOLE_TABLE)
     world.work()

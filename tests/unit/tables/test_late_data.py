@@ -247,7 +247,10 @@ def test_reported_partitions_are_named_until_they_are_refreshed_by_hand() -> Non
     assert stayed == before
     assert (second.scope, second.reason) == (
         ds(5),
-        "lake.default.orders changed; late rows in 1 earlier partition: ds=2026-03-01; 'refresh.late-data' = 'report' leaves them",
+        (
+            "lake.default.orders changed; late rows in 1 earlier partition: ds=2026-03-01; "
+            "'refresh.late-data' = 'report' leaves them"
+        ),
     )
 
 
@@ -312,7 +315,9 @@ def test_an_expired_version_of_the_source_is_told_and_late_rows_are_known_again_
     second = late.pass_a_day()
 
     assert first.scope == ds(4)
-    assert "; late rows are not known: the changes of lake.default.orders are not known: snapshot " in str(first.reason)
+    assert "; late rows are not known: the changes of lake.default.orders are not known: snapshot " in str(
+        first.reason
+    )
     assert second.scope == ds(2, 5)
 
 
@@ -325,7 +330,10 @@ def test_rows_that_cannot_be_compared_are_looked_at_again_by_the_next_refresh() 
 
     assert (first.scope, first.reason) == (
         ds(4),
-        "lake.default.orders changed; late rows are not known: division by zero; in doubt: every partition but ds=2026-03-04",
+        (
+            "lake.default.orders changed; late rows are not known: division by zero; "
+            "in doubt: every partition but ds=2026-03-04"
+        ),
     )
     assert second.scope == ds(1, 5)
 
@@ -369,7 +377,10 @@ def test_an_attempt_that_lost_its_process_takes_the_same_partitions() -> None:
 
     late.world.work()
 
-    assert (late.world.run(run.run_id).status, late.world.run(run.run_id).scope) == (RunStatus.SUCCEEDED, ds(1, 4))
+    assert (late.world.run(run.run_id).status, late.world.run(run.run_id).scope) == (
+        RunStatus.SUCCEEDED,
+        ds(1, 4),
+    )
     assert late.rows() == late.query()
 
 
@@ -390,7 +401,10 @@ def test_explain_refresh_names_the_partitions_with_late_rows() -> None:
         ("refresh", "refresh: each refresh on schedule takes partitions whose source rows changed too"),
         (
             "recompute",
-            "recompute: each refresh on schedule takes partitions whose source rows changed, or may have changed, too",
+            (
+                "recompute: each refresh on schedule takes partitions whose source rows changed, "
+                "or may have changed, too"
+            ),
         ),
         ("report", "report: each refresh on schedule names partitions whose source rows changed"),
         ("ignore", "ignore: each refresh on schedule takes its own partitions only"),
@@ -412,8 +426,8 @@ def test_create_warns_of_a_source_whose_late_rows_are_never_known() -> None:
 
     assert outcome.warnings == (
         "Late rows are not refreshed in lake.default.daily, since they are never known: no changed row of "
-        "lake.default.orders tells the ds of the rows that it changes (Limit is above it). REFRESH MATERIALIZED TABLE … "
-        "PARTITION (…) refreshes the partitions that it names.",
+        "lake.default.orders tells the ds of the rows that it changes (Limit is above it). "
+        "REFRESH MATERIALIZED TABLE … PARTITION (…) refreshes the partitions that it names.",
     )
 
 
@@ -433,7 +447,7 @@ def test_the_ledger_counts_no_run_besides_those_of_schedule_times() -> None:
     assert [run.kind for run in late.world.runs()] == [RunKind.INITIAL, *[RunKind.PERIODIC] * 4]
 
 
-# ------------------------------------------------------------------------------------------- what can and cannot be known
+# ------------------------------------------------------------------------------- what can and cannot be known
 
 
 COLUMNS = (Column(name="ds", type="string"), Column(name="amount", type="int"))
@@ -442,7 +456,9 @@ DAILY_OF_TWO = DAILY.replace("SELECT *", "SELECT ds, amount")
 
 
 def lost(late: LateWorld) -> RefreshRun:
-    """Let the version expire of which the refreshes know the rows, after a row came for the first day; return the next run."""
+    """Let the version expire of which the refreshes know the rows, after a row came for the first day;
+    return the next run.
+    """
     late.world.engine.sources[ORDERS].expired.add(late.world.engine.sources[ORDERS].current)
     late.add(1)
     return late.pass_a_day()
@@ -461,7 +477,9 @@ def test_all_rows_of_a_source_that_was_created_without_a_commit_are_late_rows_of
     world.work()
 
     assert world.run(run.run_id).scope == Scope.of([*(ds(1).specs or ()), *(ds(-3, -1).specs or ())])
-    assert "late rows in 2 earlier partitions: ds=2026-02-27, ds=2026-02-25" in str(world.run(run.run_id).reason)
+    assert "late rows in 2 earlier partitions: ds=2026-02-27, ds=2026-02-25" in str(
+        world.run(run.run_id).reason
+    )
     assert world.rows() == rows
 
 
@@ -473,9 +491,9 @@ def test_a_point_that_was_covered_names_late_rows_as_following_and_the_next_one_
     late.world.work()
     run, following = late.world.run(again.run_id), late.pass_a_day()
 
-    assert (
-        run.reason
-        == "lake.default.orders changed; 1 earlier partition with late rows follows in the next refresh: ds=2026-03-01"
+    assert run.reason == (
+        "lake.default.orders changed; 1 earlier partition with late rows follows in the next "
+        "refresh: ds=2026-03-01"
     )
     assert (run.scope, following.scope) == (ds(3), ds(1, 4))
     assert late.rows() == late.query()
@@ -548,7 +566,9 @@ def test_partitions_in_doubt_are_computed_unasked_where_the_table_says_so() -> N
     run = lost(late)
 
     assert run.scope.whole
-    assert str(run.reason).endswith("has expired; partitions in doubt are computed: every partition but ds=2026-03-04")
+    assert str(run.reason).endswith(
+        "has expired; partitions in doubt are computed: every partition but ds=2026-03-04"
+    )
     assert (late.rows(), late.world.table().doubted) == (late.query(), None)
 
 
@@ -559,14 +579,18 @@ def test_partitions_of_a_table_without_a_past_are_in_doubt_by_name_and_computed_
         world.pass_days(1)
         world.tick(day(number))
         world.work()
-    world.engine.create_source(ORDERS, [{"ds": f"2026-0{each}", "amount": 5} for each in ("2-11", "3-01", "3-02")])
+    world.engine.create_source(
+        ORDERS, [{"ds": f"2026-0{each}", "amount": 5} for each in ("2-11", "3-01", "3-02")]
+    )
     world.pass_days(1)
 
     run = world.tick(day(4))
     world.work()
 
     assert world.run(run.run_id).scope == ds(1, 2, 3)
-    assert "partitions in doubt are computed: ds=2026-03-02, ds=2026-03-01" in str(world.run(run.run_id).reason)
+    assert "partitions in doubt are computed: ds=2026-03-02, ds=2026-03-01" in str(
+        world.run(run.run_id).reason
+    )
     assert (len(world.rows()), world.table().doubted) == (2, None)
 
 
@@ -580,7 +604,9 @@ def test_a_comparison_that_finds_no_difference_ends_the_doubt_and_one_that_does_
     equal = late.world.show("VERIFY MATERIALIZED TABLE daily")
     run = late.pass_a_day()
 
-    assert [(row["difference"], row["ds"], row["amount"]) for row in different] == [("missing", "2026-03-01", 2)]
+    assert [(row["difference"], row["ds"], row["amount"]) for row in different] == [
+        ("missing", "2026-03-01", 2)
+    ]
     assert doubted is not None
     assert (equal, late.world.table().doubted) == ([], None)
     assert "in doubt" not in str(run.reason)

@@ -1,4 +1,6 @@
-"""Histories of a table by day: after each refresh a day has the rows of the query, or it is named as left behind or in doubt."""
+"""Histories of a table by day: after each refresh a day has the rows of the query,
+or it is named as left behind or in doubt.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +23,11 @@ DS, AMOUNT, SPARE, MORE = (
     for name, type_ in (("ds", "string"), ("amount", "int"), ("spare", "int"), ("more", "date"))
 )
 # No query reads any column but the first two.
-SHAPES = {"as it was": (DS, AMOUNT, SPARE), "dropped": (DS, AMOUNT), "added and moved": (MORE, AMOUNT, DS, SPARE)}
+SHAPES = {
+    "as it was": (DS, AMOUNT, SPARE),
+    "dropped": (DS, AMOUNT),
+    "added and moved": (MORE, AMOUNT, DS, SPARE),
+}
 FIRST = datetime(2026, 3, 1, tzinfo=UTC)
 
 DAYS = st.integers(-1, 2)
@@ -61,7 +67,9 @@ class LateHistory:
                 self.commit([*self.source, {"ds": name(of), "amount": self.number}])
             case "update":
                 self.number += 100
-                self.commit([{**row, "amount": self.number} if row["ds"] == name(of) else row for row in self.source])
+                self.commit(
+                    [{**row, "amount": self.number} if row["ds"] == name(of) else row for row in self.source]
+                )
             case "delete":
                 self.commit([row for row in self.source if row["ds"] != name(of)])
             case "columns":
@@ -118,14 +126,19 @@ class LateHistory:
         newest = next(iter(self.world.engine.ancestors(self.world.engine.load(table.identifier))))
         for number in range(-2, (self.world.latest_point() - FIRST).days):
             day = PartitionSpec.of({"ds": name(number)})
-            follows = str(day) in str(run.reason).partition("follow")[2].partition("late rows are not known")[0]
+            follows = (
+                str(day) in str(run.reason).partition("follow")[2].partition("late rows are not known")[0]
+            )
             left = follows or (newest.late is not None and newest.late.covers(day))
             doubted = table.doubted is not None and table.doubted.covers(day)
             named = str(day) in str(run.reason).partition("follow")[0].partition("in doubt: ")[0]
             written = run.status is RunStatus.SUCCEEDED and run.scope.covers(day)
             assert written or not named, (str(day), run.reason)
             if written or not (left or doubted):
-                assert self.rows(self.world.rows(), number) == self.rows(self.source, number), (str(day), run.reason)
+                assert self.rows(self.world.rows(), number) == self.rows(self.source, number), (
+                    str(day),
+                    run.reason,
+                )
 
     @staticmethod
     def rows(rows: list[dict[str, object]], number: int) -> list[object]:
@@ -138,9 +151,14 @@ def name(number: object) -> str:
 
 
 @settings(
-    max_examples=rounds(200, 2_000), deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=True
+    max_examples=rounds(200, 2_000),
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    derandomize=True,
 )
-@given(handling=HANDLINGS, most=st.sampled_from((366, 2, 1)), histories=st.lists(ROUND, min_size=3, max_size=8))
+@given(
+    handling=HANDLINGS, most=st.sampled_from((366, 2, 1)), histories=st.lists(ROUND, min_size=3, max_size=8)
+)
 def test_each_day_has_the_rows_of_its_query_unless_it_is_left_behind_or_in_doubt(
     handling: str, most: int, histories: list[tuple[list[Change], Change, Change]]
 ) -> None:

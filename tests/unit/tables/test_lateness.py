@@ -23,8 +23,12 @@ def continuous_table():  # type: ignore[no-untyped-def]
 
 
 def stretch(seconds: float) -> RefreshRun:
-    batch = Batch(number=1, began_at=NOON, seconds=seconds, lag=None, strategy="append", rows=1, snapshot_id="7")
-    return a_run(kind=RunKind.CONTINUOUS, status=RunStatus.RUNNING, started_at=NOON, recent=(batch,), batches=1)
+    batch = Batch(
+        number=1, began_at=NOON, seconds=seconds, lag=None, strategy="append", rows=1, snapshot_id="7"
+    )
+    return a_run(
+        kind=RunKind.CONTINUOUS, status=RunStatus.RUNNING, started_at=NOON, recent=(batch,), batches=1
+    )
 
 
 FRESHNESS = timedelta(seconds=a_table().definition.freshness.seconds)
@@ -65,7 +69,9 @@ def test_a_table_that_is_refreshed_too_late_says_why(runs: list[RefreshRun], fau
         ([FAILED], Fault.QUERY),
     ],
 )
-def test_a_continuous_table_waits_for_a_thread_or_takes_too_long(runs: list[RefreshRun], fault: Fault) -> None:
+def test_a_continuous_table_waits_for_a_thread_or_takes_too_long(
+    runs: list[RefreshRun], fault: Fault
+) -> None:
     found = lateness_of(continuous_table(), runs, Seen(read_at=LATE, shows=LATE), now=NOON)
 
     assert found is not None
@@ -112,7 +118,10 @@ def test_a_table_whose_sources_nobody_writes_to_is_late_by_their_writer() -> Non
 
 @pytest.mark.parametrize("written_at", [None, NOON - FRESHNESS])
 def test_a_table_within_its_freshness_is_not_late(written_at: datetime | None) -> None:
-    assert lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=NOON, written_at=written_at), now=NOON) is None
+    assert (
+        lateness_of(a_table(), [DONE], Seen(read_at=NOON, shows=NOON, written_at=written_at), now=NOON)
+        is None
+    )
 
 
 def test_show_and_describe_say_how_late_a_table_is_and_why() -> None:

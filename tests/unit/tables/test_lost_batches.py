@@ -88,7 +88,9 @@ def test_batches_that_lose_a_spark_that_others_used_do_not_fail_until_they_lost_
 
     assert RunStatus.FAILED not in before
     assert ends(world)[-1] is RunStatus.FAILED
-    assert "10 of them beside other work, any of which can be the cause" in (world.stretches()[-1].error or "")
+    assert "10 of them beside other work, any of which can be the cause" in (
+        world.stretches()[-1].error or ""
+    )
     assert not world.stretches()[-1].by_query
 
 
@@ -115,7 +117,9 @@ def test_a_batch_that_fails_while_spark_goes_on_ends_the_losses_in_a_row(world: 
     lose(world, RuntimeError("planned"), 1)
     lose(world, ALONE, MAX_ATTEMPTS - 1)
 
-    assert [run.error for run in world.stretches() if run.status is RunStatus.FAILED] == ["write failed: planned"]
+    assert [run.error for run in world.stretches() if run.status is RunStatus.FAILED] == [
+        "write failed: planned"
+    ]
 
 
 def test_a_table_that_was_shown_to_end_spark_is_repeated_while_no_run_is_at_work(world: LiveTable) -> None:
@@ -192,7 +196,9 @@ def test_a_run_that_lost_spark_beside_batches_is_repeated_while_none_is_at_work(
     assert world.runs()[-1].status is RunStatus.SUCCEEDED
 
 
-@pytest.mark.parametrize("statement", ["DROP MATERIALIZED TABLE live", "ALTER MATERIALIZED TABLE live SUSPEND"])
+@pytest.mark.parametrize(
+    "statement", ["DROP MATERIALIZED TABLE live", "ALTER MATERIALIZED TABLE live SUSPEND"]
+)
 def test_a_table_that_waited_to_be_alone_and_is_kept_no_longer_keeps_no_run_waiting(
     world: LiveTable, statement: str
 ) -> None:
@@ -207,7 +213,9 @@ def test_a_table_that_waited_to_be_alone_and_is_kept_no_longer_keeps_no_run_wait
     assert Workers(world.services, count=1).run_next()
 
 
-def test_a_commit_that_is_heard_of_meanwhile_does_not_shorten_the_pause_after_a_loss(world: LiveTable) -> None:
+def test_a_commit_that_is_heard_of_meanwhile_does_not_shorten_the_pause_after_a_loss(
+    world: LiveTable,
+) -> None:
     lose(world, ALONE, MAX_ATTEMPTS)
     failed = world.clock.now()
 

@@ -1,4 +1,6 @@
-"""A command whose process dies is finished or undone by the next one; a command that fails changes nothing."""
+"""A command whose process dies is finished or undone by the next one;
+a command that fails changes nothing.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,7 @@ def world() -> ManagerWorld:
     return failing_world()
 
 
-# --------------------------------------------------------------------------------------- commands on a table that die
+# ------------------------------------------------------------------------------- commands on a table that die
 
 SUSPEND = "ALTER MATERIALIZED TABLE daily SUSPEND"
 RESUME = "ALTER MATERIALIZED TABLE daily RESUME WITH ('sink.parallelism' = '4')"
@@ -64,7 +66,11 @@ def settled(world: ManagerWorld, statement: str, plan) -> None:
     world.engine.create_source(
         "lake.default.wider",
         [{"ds": "2026-03-01", "amount": 1, "note": "x"}],
-        [Column(name="ds", type="string"), Column(name="amount", type="int"), Column(name="note", type="string")],
+        [
+            Column(name="ds", type="string"),
+            Column(name="amount", type="int"),
+            Column(name="note", type="string"),
+        ],
     )
     plan(world)
     with pytest.raises(Killed):
@@ -126,7 +132,9 @@ def test_a_suspend_whose_process_died_is_finished_by_the_next_one(world: Manager
     ],
 )
 @pytest.mark.parametrize("before", [[], [SUSPEND]])
-def test_a_resume_with_options_whose_process_died_is_finished_with_them(world: ManagerWorld, plan, before) -> None:
+def test_a_resume_with_options_whose_process_died_is_finished_with_them(
+    world: ManagerWorld, plan, before
+) -> None:
     world.sql(DAILY)
     world.work()
     for statement in before:
@@ -248,7 +256,7 @@ def test_a_drop_that_cannot_remove_everything_succeeds_with_a_warning_and_the_re
     assert {**world.state(), "runs": []} == before
 
 
-# ------------------------------------------------------------------------------------ commands whose scheduler refuses
+# --------------------------------------------------------------------------- commands whose scheduler refuses
 
 
 @pytest.mark.parametrize(
@@ -258,7 +266,12 @@ def test_a_drop_that_cannot_remove_everything_succeeds_with_a_warning_and_the_re
         ([SUSPEND], RESUME),
         ([], RESUME),
         ([], FRESHNESS),
-        ([], DAILY.replace("CREATE", "CREATE OR ALTER").replace("'1' DAY", "'2' DAY").replace("orders", "wider")),
+        (
+            [],
+            DAILY.replace("CREATE", "CREATE OR ALTER")
+            .replace("'1' DAY", "'2' DAY")
+            .replace("orders", "wider"),
+        ),
     ],
 )
 @pytest.mark.parametrize("operation", ["describe", "modify"])
@@ -349,17 +362,24 @@ def test_a_refresh_that_loses_a_spark_that_others_used_does_not_fail(world: Mana
     assert (ended.status, ended.attempt, ended.shared) == (RunStatus.SUCCEEDED, lost + MAX_ATTEMPTS, lost)
 
 
-def test_a_refresh_that_loses_a_spark_of_its_own_again_and_again_fails(world: ManagerWorld, asked: str) -> None:
+def test_a_refresh_that_loses_a_spark_of_its_own_again_and_again_fails(
+    world: ManagerWorld, asked: str
+) -> None:
     lose(world, asked, BESIDE, 1)
 
     lose(world, asked, ALONE, MAX_ATTEMPTS)
     world.work()
 
     ended = world.run(asked)
-    assert (ended.status, ended.error) == (RunStatus.FAILED, "Refresh of lake.default.daily lost its process 3 times.")
+    assert (ended.status, ended.error) == (
+        RunStatus.FAILED,
+        "Refresh of lake.default.daily lost its process 3 times.",
+    )
 
 
-def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(world: ManagerWorld, asked: str) -> None:
+def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(
+    world: ManagerWorld, asked: str
+) -> None:
     lose(world, asked, ALONE, 1)
 
     lose(world, asked, BESIDE, MAX_LOSSES - 1)
@@ -368,7 +388,10 @@ def test_a_refresh_fails_in_the_end_whatever_else_ran_where_it_loses_spark(world
     ended = world.run(asked)
     assert (ended.status, ended.error) == (
         RunStatus.FAILED,
-        "Refresh of lake.default.daily lost its process 10 times, 9 of them beside other work, any of which can be the cause.",
+        (
+            "Refresh of lake.default.daily lost its process 10 times, 9 of them beside other work, "
+            "any of which can be the cause."
+        ),
     )
 
 
@@ -388,7 +411,9 @@ def test_a_refresh_that_lost_spark_beside_others_is_repeated_alone(world: Manage
     assert world.run(asked).status is RunStatus.SUCCEEDED
 
 
-def test_a_cancelled_refresh_that_waited_to_be_alone_keeps_no_other_waiting(world: ManagerWorld, asked: str) -> None:
+def test_a_cancelled_refresh_that_waited_to_be_alone_keeps_no_other_waiting(
+    world: ManagerWorld, asked: str
+) -> None:
     lose(world, asked, BESIDE, ALONE_AFTER)
     workers = Workers(world.services, count=2)
     world.services.at_work.begin("another run", alone=False, waits_as="", elapsed=timedelta(0))
@@ -431,16 +456,18 @@ def test_no_other_run_begins_while_one_is_repeated_alone(world: ManagerWorld, as
     assert world.run(asked).status is RunStatus.SUCCEEDED
 
 
-# ------------------------------------------------------------------------------------------------ a process that was away
+# ------------------------------------------------------------------------------------ a process that was away
 
 
-def test_a_process_that_could_not_renew_its_lease_for_a_moment_takes_neither_runs_nor_commands_from_itself() -> None:
+def test_a_process_that_could_not_renew_its_lease_takes_neither_runs_nor_commands_from_itself() -> None:
     world = ManagerWorld()
     world.sql(DAILY)
     claimed = world.claim()
     assert claimed is not None
     world.services.intents.take(world.table().identifier, "SUSPEND", check=lambda _table: None)
-    in_transaction(world.registry, lambda tx: tx.gateways.put(replace(tx.gateways.all()[0], lease_until=tx.now())))
+    in_transaction(
+        world.registry, lambda tx: tx.gateways.put(replace(tx.gateways.all()[0], lease_until=tx.now()))
+    )
     before = world.state()
 
     world.recover()

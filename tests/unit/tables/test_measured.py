@@ -71,7 +71,9 @@ def test_each_batch_of_a_stretch_counts_by_itself() -> None:
         for number, strategy in enumerate(["recompute", "keys"], 1)
     )
     stretch = DONE | {"status": RunStatus.RUNNING, "finished_at": None}
-    insert_runs(registry, a_run(**DONE, strategy="recompute"), a_run(**stretch, strategy="keys", recent=batches))
+    insert_runs(
+        registry, a_run(**DONE, strategy="recompute"), a_run(**stretch, strategy="keys", recent=batches)
+    )
 
     assert measured_runs(registry, TABLE, Way.KEYS) == [
         Measured(way=Way.KEYS, seconds=2.0, bytes_read=200),

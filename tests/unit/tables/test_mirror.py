@@ -1,4 +1,6 @@
-"""What people do in the scheduler, and what a scheduler does too late: taken over, repaired, shown at once."""
+"""What people do in the scheduler, and what a scheduler does too late:
+taken over, repaired, shown at once.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class NamingScheduler(FakeScheduler):
         self.answer.set()
         self.answered = threading.Event()
 
-    def describe_refresh_workflows(self, handlers: Iterable[RefreshHandler]) -> Mapping[str, WorkflowDescription]:
+    def describe_refresh_workflows(
+        self, handlers: Iterable[RefreshHandler]
+    ) -> Mapping[str, WorkflowDescription]:
         self.answer.wait()
         found = super().describe_refresh_workflows(handlers)
         self.answered.set()
@@ -120,7 +124,7 @@ def publish(world: ManagerWorld) -> WorkflowDefinition:
     return definition
 
 
-# -------------------------------------------------------------------------------------------------------------- at once
+# ---------------------------------------------------------------------------------------------------- at once
 
 
 def test_describe_shows_a_pause_at_once_with_who_and_when(world: ManagerWorld) -> None:
@@ -139,7 +143,11 @@ def test_show_tables_shows_a_pause_at_once_with_who_and_when(world: ManagerWorld
 
     daily, totals = world.show("SHOW MATERIALIZED TABLES EXTENDED")
 
-    assert (daily["status"], daily["status by"], daily["status at"]) == ("SUSPENDED", "anna", "2026-03-01 12:05:00")
+    assert (daily["status"], daily["status by"], daily["status at"]) == (
+        "SUSPENDED",
+        "anna",
+        "2026-03-01 12:05:00",
+    )
     assert (totals["status"], totals["status by"], totals["as of"]) == ("ACTIVATED", "CREATE", None)
 
 
@@ -156,7 +164,9 @@ def test_a_scheduler_that_does_not_answer_in_time_is_shown_as_it_was_seen_last(
     facts, [row] = shown(world), world.show("SHOW MATERIALIZED TABLES EXTENDED")
     scheduler.answer.set()
 
-    assert facts["workflow"] == "ACTIVE in fake as of 2026-03-01 12:10:00 (the scheduler has not answered yet)"
+    assert (
+        facts["workflow"] == "ACTIVE in fake as of 2026-03-01 12:10:00 (the scheduler has not answered yet)"
+    )
     assert (row["status"], row["as of"]) == ("ACTIVATED", "2026-03-01 12:10:00")
 
 
@@ -178,7 +188,7 @@ def test_a_scheduler_that_was_never_heard_of_is_unknown(world: ManagerWorld) -> 
     assert shown(world)["workflow"] == "unknown: The scheduler failed to describe: connection refused"
 
 
-# ----------------------------------------------------------------------------------------------------------- taken over
+# ------------------------------------------------------------------------------------------------- taken over
 
 
 @pytest.mark.parametrize("paused", [True, False])
@@ -206,7 +216,7 @@ def test_a_table_that_somebody_paused_can_be_resumed_by_statement(world: Manager
     assert workflow_state(world) is WorkflowState.ACTIVE
 
 
-# ------------------------------------------------------------------------------------------------------------- repaired
+# --------------------------------------------------------------------------------------------------- repaired
 
 
 @pytest.mark.parametrize("minutes", [0, 2, 10])
@@ -320,7 +330,8 @@ def test_a_statement_that_shows_tables_does_not_take_over_what_must_be_repaired(
 def test_a_workflow_made_again_has_its_new_handler_in_the_registry(world: ManagerWorld) -> None:
     world.scheduler.workflows.clear()
     before = replace(
-        world.table(), handler=RefreshHandler(scheduler="memory", workflow_id=world.table().table_id).serialize()
+        world.table(),
+        handler=RefreshHandler(scheduler="memory", workflow_id=world.table().table_id).serialize(),
     )
     in_transaction(world.registry, lambda tx: tx.tables.replace(before))
 
@@ -361,10 +372,12 @@ def test_a_scheduler_that_fails_all_the_time_is_left_alone_until_the_next_pass(w
     assert len(asked) == 3
 
 
-# ----------------------------------------------------------------------------------------------------------------- drop
+# ------------------------------------------------------------------------------------------------------- drop
 
 
-def test_a_drop_while_the_scheduler_is_away_removes_the_storage_and_is_finished_later(world: ManagerWorld) -> None:
+def test_a_drop_while_the_scheduler_is_away_removes_the_storage_and_is_finished_later(
+    world: ManagerWorld,
+) -> None:
     identifier, table_id = world.table().identifier, world.table().table_id
     world.scheduler.failing["delete"] = ValueError("away")
 
@@ -378,7 +391,9 @@ def test_a_drop_while_the_scheduler_is_away_removes_the_storage_and_is_finished_
     assert table_id not in world.scheduler.workflows
 
 
-def test_a_definition_whose_table_was_dropped_while_its_workflow_was_made_again_is_removed(world: ManagerWorld) -> None:
+def test_a_definition_whose_table_was_dropped_while_its_workflow_was_made_again_is_removed(
+    world: ManagerWorld,
+) -> None:
     definition = publish(world)
     workflow = world.scheduler.workflows[world.table().table_id]
     world.sql("DROP MATERIALIZED TABLE daily")
@@ -414,7 +429,9 @@ def test_removing_what_a_dropped_table_left_waits_for_a_create_of_its_name(world
     assert in_transaction(world.registry, lambda tx: list(tx.tombstones.all())) == []
 
 
-def test_a_repair_whose_answer_was_lost_is_itself_repaired_until_its_late_effect_is_past(world: ManagerWorld) -> None:
+def test_a_repair_whose_answer_was_lost_is_itself_repaired_until_its_late_effect_is_past(
+    world: ManagerWorld,
+) -> None:
     tick_on(world, Freshness(2, "DAY"))
     world.scheduler.failing["modify"] = ValueError("timed out")
 

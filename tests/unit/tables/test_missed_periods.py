@@ -31,7 +31,9 @@ def rows_of(*numbers: int) -> list[dict[str, object]]:
 
 
 def daily(world: ManagerWorld, *, days: int) -> None:
-    """A daily table, refreshed at its creation on March 1st; then *days* days pass, each with a row of its own."""
+    """A daily table, refreshed at its creation on March 1st; then *days* days pass,
+    each with a row of its own.
+    """
     world.sql(DAILY)
     world.work()
     world.pass_days(days)
@@ -51,7 +53,9 @@ def points_covered(world: ManagerWorld, name: str = "daily") -> set[datetime]:
     return {point for run in world.runs(name) if run.status in done for point in run.points}
 
 
-def test_one_run_makes_up_the_partitions_of_three_ticks_for_which_the_gateway_was_down(world: ManagerWorld) -> None:
+def test_one_run_makes_up_the_partitions_of_three_ticks_for_which_the_gateway_was_down(
+    world: ManagerWorld,
+) -> None:
     daily(world, days=3)
 
     world.tick(day(4))
@@ -80,7 +84,9 @@ def test_a_partition_whose_tick_failed_is_taken_by_the_next_tick(world: ManagerW
     assert world.rows() == rows_of(1, 2)
 
 
-def test_a_poisoned_partition_costs_its_neighbours_nothing_and_heals_when_it_is_cured(world: ManagerWorld) -> None:
+def test_a_poisoned_partition_costs_its_neighbours_nothing_and_heals_when_it_is_cured(
+    world: ManagerWorld,
+) -> None:
     daily(world, days=3)
     (poison,) = ds(2).specs or ()
     world.engine.poisoned = {poison}
@@ -112,7 +118,9 @@ def test_a_poisoned_partition_costs_its_neighbours_nothing_and_heals_when_it_is_
     assert world.table().covered_until == day(5)
 
 
-def test_after_a_suspended_week_and_resume_the_next_tick_leaves_no_partition_missing(world: ManagerWorld) -> None:
+def test_after_a_suspended_week_and_resume_the_next_tick_leaves_no_partition_missing(
+    world: ManagerWorld,
+) -> None:
     daily(world, days=1)
     world.sql("ALTER MATERIALIZED TABLE daily SUSPEND")
     for number in range(2, 9):
@@ -158,7 +166,9 @@ def test_a_catch_up_that_does_not_exist_is_refused_and_the_table_stays_suspended
 
 
 @pytest.mark.parametrize("order", [[4, 3, 2], [2, 4, 3], [4, 4, 4], [3, 2, 3, 4, 2]])
-def test_ticks_out_of_order_or_repeated_leave_every_partition_refreshed(world: ManagerWorld, order: list[int]) -> None:
+def test_ticks_out_of_order_or_repeated_leave_every_partition_refreshed(
+    world: ManagerWorld, order: list[int]
+) -> None:
     daily(world, days=3)
 
     for number in order:
@@ -218,7 +228,9 @@ def test_a_request_for_a_point_that_is_not_due_refreshes_its_own_partition_only(
 ) -> None:
     daily(world, days=4)
     own = (point - timedelta(days=1)).strftime("%Y-%m-%d")
-    world.engine.commit(ORDERS, [{"ds": own, "amount": 70}, *[row for row in rows_of(1, 2, 3, 4) if row["ds"] != own]])
+    world.engine.commit(
+        ORDERS, [{"ds": own, "amount": 70}, *[row for row in rows_of(1, 2, 3, 4) if row["ds"] != own]]
+    )
 
     world.tick(point)
     world.work()
@@ -229,7 +241,9 @@ def test_a_request_for_a_point_that_is_not_due_refreshes_its_own_partition_only(
     assert world.table().covered_until == START
 
 
-def test_a_request_for_a_point_that_has_not_passed_covers_nothing_and_catches_up_nothing(world: ManagerWorld) -> None:
+def test_a_request_for_a_point_that_has_not_passed_covers_nothing_and_catches_up_nothing(
+    world: ManagerWorld,
+) -> None:
     daily(world, days=2)
 
     world.tick(day(20))
@@ -289,7 +303,9 @@ def test_hours_of_one_partition_count_as_one_partition() -> None:
     assert world.table().covered_until == day(3) + timedelta(hours=12)
 
 
-def test_a_table_without_date_formatter_makes_up_any_number_of_missed_ticks_by_one_run(world: ManagerWorld) -> None:
+def test_a_table_without_date_formatter_makes_up_any_number_of_missed_ticks_by_one_run(
+    world: ManagerWorld,
+) -> None:
     world.sql(WHOLE_TABLE)
     world.work()
     world.pass_days(3)
@@ -308,7 +324,11 @@ def test_missed_ticks_that_come_all_at_once_become_one_run(world: ManagerWorld) 
     ticks = [world.tick(day(number)) for number in (2, 3, 4)]
     world.work()
 
-    assert [run.status for run in world.runs()[1:]] == [RunStatus.SUCCEEDED, RunStatus.COALESCED, RunStatus.COALESCED]
+    assert [run.status for run in world.runs()[1:]] == [
+        RunStatus.SUCCEEDED,
+        RunStatus.COALESCED,
+        RunStatus.COALESCED,
+    ]
     assert {world.run(tick.run_id).status for tick in ticks} == {RunStatus.SUCCEEDED}
     assert world.rows() == rows_of(1, 2, 3)
 

@@ -90,7 +90,8 @@ def test_texts_that_begin_as_a_value_are_bounds_of_strings_and_not_of_dates(
     for bound in ("ds > '2026-03'", "ds BETWEEN '2026-03-01' AND '2026-03'"):
         refusal = dated.refused(lambda text=bound: dated.sql(f"{REFRESH} ({text})"), DefinitionInvalid)
         assert refusal == (
-            "PARTITION (ds = '2026-03'): ds of lake.default.daily is DATE, and this is not a day in the form yyyy-MM-dd."
+            "PARTITION (ds = '2026-03'): ds of lake.default.daily is DATE, "
+            "and this is not a day in the form yyyy-MM-dd."
         )
 
 
@@ -108,7 +109,10 @@ def test_a_schedule_time_refreshes_its_day_of_a_date_and_the_days_with_late_rows
 
     assert dated.run(run_id).scope == ds("2026-02-27", "2026-03-01")
     assert "late rows in 1 earlier partition: ds=2026-02-27" in str(dated.run(run_id).reason)
-    assert {(row["ds"], row["amount"]) for row in dated.rows()} >= {(date(2026, 2, 27), 3), (date(2026, 3, 1), 2)}
+    assert {(row["ds"], row["amount"]) for row in dated.rows()} >= {
+        (date(2026, 2, 27), 3),
+        (date(2026, 3, 1), 2),
+    }
     assert "bucket(4, `amount`)" in str(dated.show("SHOW CREATE MATERIALIZED TABLE daily"))
 
 
@@ -136,12 +140,13 @@ def test_a_value_that_is_none_of_the_date_formatter_is_refused(world: ManagerWor
     before = world.state()
 
     text = world.refused(
-        lambda: world.sql(f"ALTER MATERIALIZED TABLE daily REFRESH PARTITION (ds = '{value}')"), DefinitionInvalid
+        lambda: world.sql(f"ALTER MATERIALIZED TABLE daily REFRESH PARTITION (ds = '{value}')"),
+        DefinitionInvalid,
     )
 
     assert text == (
-        f"PARTITION (ds = '{value}'): the partitions of lake.default.daily are named by the date-formatter 'yyyy-MM-dd', "
-        "and this is not such a value."
+        f"PARTITION (ds = '{value}'): the partitions of lake.default.daily are named by the date-formatter "
+        "'yyyy-MM-dd', and this is not such a value."
     )
     assert world.state() == before
 

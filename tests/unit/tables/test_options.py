@@ -23,12 +23,16 @@ def world() -> ManagerWorld:
 
 
 def refresh(world: ManagerWorld, **options: dict[str, str]) -> None:
-    request = RefreshRequest(identifier_text=str(TABLE), is_periodic=False, **options)  # type: ignore[arg-type]
+    request = RefreshRequest(
+        identifier_text=str(TABLE),
+        is_periodic=False,
+        **options,  # type: ignore[arg-type]
+    )
     world.manager.requests.request_refresh(request)
     world.work()
 
 
-# ------------------------------------------------------------------------------------------------------ what is understood
+# ----------------------------------------------------------------------------------------- what is understood
 
 
 @pytest.mark.parametrize(
@@ -40,11 +44,14 @@ def refresh(world: ManagerWorld, **options: dict[str, str]) -> None:
         ("nonsense", "docs/sql.md lists those"),
     ],
 )
-def test_an_unknown_option_of_create_is_refused_naming_the_nearest(world: ManagerWorld, option: str, near: str) -> None:
+def test_an_unknown_option_of_create_is_refused_naming_the_nearest(
+    world: ManagerWorld, option: str, near: str
+) -> None:
     before = world.state()
 
     text = world.refused(
-        lambda: world.sql(DAILY.replace("'partition.fields.ds.date-formatter'", f"'{option}'")), RequestInvalid
+        lambda: world.sql(DAILY.replace("'partition.fields.ds.date-formatter'", f"'{option}'")),
+        RequestInvalid,
     )
 
     assert f"there is no option {option}" in text
@@ -58,7 +65,9 @@ def test_an_unknown_option_of_create_is_refused_naming_the_nearest(world: Manage
 def test_an_unknown_option_of_resume_is_refused_and_changes_nothing(world: ManagerWorld, option: str) -> None:
     before = world.state()
 
-    world.refused(lambda: world.sql(f"ALTER MATERIALIZED TABLE totals RESUME WITH ('{option}' = '3')"), RequestInvalid)
+    world.refused(
+        lambda: world.sql(f"ALTER MATERIALIZED TABLE totals RESUME WITH ('{option}' = '3')"), RequestInvalid
+    )
 
     assert world.state() == before
 
@@ -70,10 +79,12 @@ def test_an_option_of_flink_without_effect_is_taken_with_a_warning() -> None:
         WHOLE_TABLE.replace("FRESHNESS", "WITH ('format' = 'json', 'sink.parallelism' = '2') FRESHNESS", 1)
     )
 
-    assert outcome.warnings == ("lake.default.totals: format, sink.parallelism: understood, but without effect here.",)
+    assert outcome.warnings == (
+        "lake.default.totals: format, sink.parallelism: understood, but without effect here.",
+    )
 
 
-# ---------------------------------------------------------------------------------------------------------- of one refresh
+# --------------------------------------------------------------------------------------------- of one refresh
 
 
 def test_settings_of_one_refresh_act_on_it_alone(world: ManagerWorld) -> None:
@@ -107,7 +118,9 @@ def test_a_setting_that_a_refresh_does_not_take_is_refused_by_name(
     assert world.state() == before
 
 
-def test_options_of_an_earlier_release_that_are_not_known_any_more_do_not_stop_its_ticks(world: ManagerWorld) -> None:
+def test_options_of_an_earlier_release_that_are_not_known_any_more_do_not_stop_its_ticks(
+    world: ManagerWorld,
+) -> None:
     table = replace(world.table("totals"), dynamic_options={"sink.paralellism": "3"})
     with world.registry.transaction() as tx:
         tx.tables.replace(table)
@@ -122,13 +135,15 @@ def test_a_batch_refresh_is_what_there_is() -> None:
 
 
 def test_write_options_have_the_names_of_icebergs_writer() -> None:
-    assert write_options({"write.format.default": "orc", "write.snapshot-property.team": "a", **dict.fromkeys(EXECUTION, "1")}) == {
-        "write-format": "orc", "snapshot-property.team": "a",
-    }  # fmt: skip
+    options = {"write.format.default": "orc", "write.snapshot-property.team": "a"}
+
+    written = write_options({**options, **dict.fromkeys(EXECUTION, "1")})
+
+    assert written == {"write-format": "orc", "snapshot-property.team": "a"}
     assert all(key.startswith("write.") for key in WRITE)
 
 
-# ------------------------------------------------------------------------------------------------------------------- names
+# ------------------------------------------------------------------------------------------------------ names
 
 
 def test_a_temporary_view_that_hides_a_table_is_refused() -> None:
@@ -152,7 +167,8 @@ def test_a_session_variable_is_refused_as_a_temporary_view_is(written: str) -> N
     )
 
     assert text == (
-        "The query of lake.default.totals names Lim, which is a variable of this session; refreshes do not see it. Write its value."
+        "The query of lake.default.totals names Lim, which is a variable of this session; "
+        "refreshes do not see it. Write its value."
     )
 
 
@@ -175,11 +191,13 @@ def test_what_no_variable_can_be_fails_as_the_engine_says(written: str, error_cl
     assert text.startswith("no such column")
 
 
-def unresolved(line: int, position: int, error_class: str = "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION") -> QueryFailed:
+def unresolved(
+    line: int, position: int, error_class: str = "UNRESOLVED_COLUMN.WITHOUT_SUGGESTION"
+) -> QueryFailed:
     return QueryFailed("no such column", error_class=error_class, line=line, position=position)
 
 
-# ------------------------------------------------------------------------------------------------------- zone and settings
+# ------------------------------------------------------------------------------------------ zone and settings
 
 
 def test_the_zone_of_the_sessions_queries_is_the_tables(world: ManagerWorld) -> None:
@@ -193,7 +211,8 @@ def test_the_zone_of_the_sessions_queries_is_the_tables(world: ManagerWorld) -> 
     assert world.table().definition.zone == "America/New_York"
     assert world.table().definition.settings == {}
     assert warned == (
-        "lake.default.totals keeps its time zone UTC, in which its query runs; that of this session is America/New_York.",
+        "lake.default.totals keeps its time zone UTC, in which its query runs; "
+        "that of this session is America/New_York.",
     )
 
 
@@ -213,13 +232,15 @@ def test_a_freshness_that_leaves_partitions_out_is_warned_of_whichever_statement
 
     by_set = world.sql("ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '1' DAY").warnings
     world.sql("ALTER MATERIALIZED TABLE daily SET FRESHNESS = INTERVAL '1' HOUR")
-    by_create = world.sql(hourly.replace("CREATE", "CREATE OR ALTER", 1).replace("'1' HOUR", "'1' DAY")).warnings
+    by_create = world.sql(
+        hourly.replace("CREATE", "CREATE OR ALTER", 1).replace("'1' HOUR", "'1' DAY")
+    ).warnings
 
     assert by_set == by_create
     assert "its data lie in several" in by_set[0]
 
 
-# ------------------------------------------------------------------------------------------------------- moments in a text
+# ------------------------------------------------------------------------------------------ moments in a text
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,9 @@ NOW = timedelta(hours=12, milliseconds=730)
 
 
 def test_tables_of_one_freshness_are_looked_at_together_twenty_times_within_it() -> None:
-    looks = [next_look(Freshness(10, "SECOND"), NOW + timedelta(milliseconds=each)) for each in (0, 100, 269, 270)]
+    looks = [
+        next_look(Freshness(10, "SECOND"), NOW + timedelta(milliseconds=each)) for each in (0, 100, 269, 270)
+    ]
 
     assert [look - NOW for look in looks] == [timedelta(milliseconds=each) for each in (270, 270, 270, 770)]
 
@@ -20,6 +22,9 @@ def test_a_look_is_at_most_five_seconds_and_at_least_a_twentieth_of_one_away() -
 
 
 def test_tables_at_rest_are_looked_at_a_quarter_as_often() -> None:
-    looks = [next_look(Freshness(10, "SECOND"), NOW + timedelta(milliseconds=each), at_rest=True) for each in (0, 1270)]
+    looks = [
+        next_look(Freshness(10, "SECOND"), NOW + timedelta(milliseconds=each), at_rest=True)
+        for each in (0, 1270)
+    ]
 
     assert [look - NOW for look in looks] == [timedelta(milliseconds=each) for each in (1270, 3270)]

@@ -13,7 +13,9 @@ CREATE = "CREATE MATERIALIZED TABLE t\nREFRESH_MODE = FULL AS SELECT a,\n nope F
     ("line", "position", "there"),
     [(1, 8, (2, 31)), (2, 2, (3, 2))],
 )
-def test_a_position_in_the_query_becomes_one_in_the_statement(line: int, position: int, there: tuple[int, int]) -> None:
+def test_a_position_in_the_query_becomes_one_in_the_statement(
+    line: int, position: int, there: tuple[int, int]
+) -> None:
     statement = parse(CREATE)
     assert statement is not None
     error = QueryFailed("no. Hint.", error_class="X", line=line, position=position)

@@ -54,7 +54,8 @@ def test_restrict_keeps_a_table_that_others_read(chain: ManagerWorld) -> None:
     text = chain.refused(lambda: chain.sql("DROP MATERIALIZED TABLE base RESTRICT"), TableBusy)
 
     assert text == (
-        "lake.default.base is read by lake.default.middle; DROP them first, or use CASCADE, which drops them too."
+        "lake.default.base is read by lake.default.middle; DROP them first, or use CASCADE, "
+        "which drops them too."
     )
     assert chain.state() == before
 
@@ -66,7 +67,9 @@ def test_cascade_drops_all_that_read_the_table_even_through_others(chain: Manage
     assert tables(chain) == ["other"]
 
 
-def test_restrict_keeps_a_table_whose_readers_cannot_be_analysed_while_spark_is_away(world: ManagerWorld) -> None:
+def test_restrict_keeps_a_table_whose_readers_cannot_be_analysed_while_spark_is_away(
+    world: ManagerWorld,
+) -> None:
     before = world.state()
     world.engine.away = True
 

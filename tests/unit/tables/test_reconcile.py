@@ -1,4 +1,6 @@
-"""The reconciler makes registry, scheduler and storage agree, and takes over what people did in the scheduler."""
+"""The reconciler makes registry, scheduler and storage agree, and takes over what people
+did in the scheduler.
+"""
 
 from __future__ import annotations
 
@@ -60,7 +62,9 @@ def test_a_workflow_resumed_in_the_scheduler_activates_the_table(world: ManagerW
 
 
 @pytest.mark.parametrize("suspended", [False, True])
-def test_a_workflow_that_vanished_is_made_again_as_the_registry_has_it(world: ManagerWorld, suspended: bool) -> None:
+def test_a_workflow_that_vanished_is_made_again_as_the_registry_has_it(
+    world: ManagerWorld, suspended: bool
+) -> None:
     if suspended:
         world.sql(SUSPEND)
     status = world.table().status
@@ -115,7 +119,10 @@ def test_a_command_of_a_living_process_is_left_alone_until_its_lease_is_over(wor
 
 @pytest.mark.parametrize(
     ("statement", "operation"),
-    [(WHOLE_TABLE, "create_storage"), ("ALTER MATERIALIZED TABLE daily AS SELECT * FROM wider", "add_columns")],
+    [
+        (WHOLE_TABLE, "create_storage"),
+        ("ALTER MATERIALIZED TABLE daily AS SELECT * FROM wider", "add_columns"),
+    ],
 )
 def test_a_command_longer_than_its_lease_is_not_settled_while_it_is_at_work(
     world: ManagerWorld, statement: str, operation: str, monkeypatch: pytest.MonkeyPatch
@@ -205,7 +212,9 @@ def test_ticks_after_a_pause_in_the_scheduler_make_up_for_it(world: ManagerWorld
     set_paused(world, paused=True)
     reconcile(world.services)
     world.pass_days(3)
-    world.engine.commit("lake.default.orders", [{"ds": f"2026-03-0{day}", "amount": day} for day in (1, 2, 3)])
+    world.engine.commit(
+        "lake.default.orders", [{"ds": f"2026-03-0{day}", "amount": day} for day in (1, 2, 3)]
+    )
     set_paused(world, paused=False)
     reconcile(world.services)
 

@@ -26,7 +26,12 @@ def test_an_error_is_in_full_once_and_then_counted_until_it_changes() -> None:
 
 def test_another_partition_is_another_error_and_another_task_is_not() -> None:
     errors = RepeatedErrors()
-    raised = ["ds=2026-03-02 failed", "ds=2026-03-03 failed", "stage 12.0 (TID 7) failed", "stage 13.1 (TID 9) failed"]
+    raised = [
+        "ds=2026-03-02 failed",
+        "ds=2026-03-03 failed",
+        "stage 12.0 (TID 7) failed",
+        "stage 13.1 (TID 9) failed",
+    ]
 
     told = [errors.text("a", error) for error in raised]
 
@@ -53,7 +58,9 @@ def test_only_so_many_subjects_are_remembered() -> None:
     assert (errors.text("0", "failed"), errors.text(str(CAPACITY), "failed")) == ("failed", AGAIN.format(2))
 
 
-def test_a_table_whose_batches_fail_in_the_same_way_logs_the_reason_once(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_table_whose_batches_fail_in_the_same_way_logs_the_reason_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     world = LiveTable()
     world.look()
     world.append(10)
@@ -63,7 +70,14 @@ def test_a_table_whose_batches_fail_in_the_same_way_logs_the_reason_once(caplog:
         for _ in range(100):
             world.look(after=1)
 
-    told = [record.getMessage() for record in caplog.records if getattr(record, "action", "") == "batch_failed"]
+    told = [
+        record.getMessage() for record in caplog.records if getattr(record, "action", "") == "batch_failed"
+    ]
     assert len(told) == 4
-    assert told[0] == "refresh of lake.default.live failed: division by zero in ds=2026-03-02 (line 1, position 8)"
-    assert [line.partition("failed: ")[2] for line in told[1:]] == [AGAIN.format(count) for count in (2, 3, 4)]
+    assert (
+        told[0]
+        == "refresh of lake.default.live failed: division by zero in ds=2026-03-02 (line 1, position 8)"
+    )
+    assert [line.partition("failed: ")[2] for line in told[1:]] == [
+        AGAIN.format(count) for count in (2, 3, 4)
+    ]

@@ -1,4 +1,6 @@
-"""Partitioned tables without date-formatters: the partitions that changed rows touch are replaced, the others stay."""
+"""Partitioned tables without date-formatters: the partitions that changed rows touch are replaced,
+the others stay.
+"""
 
 from __future__ import annotations
 
@@ -31,7 +33,9 @@ BASE = Snapshot(snapshot_id="1", sources="[]", total_rows=100)
 
 
 class ChangedEngine(FakeEngine):
-    """An engine on which rows of the source of a query that gives `ds` and `k` changed, 1 of 10 bytes, or *size* of them."""
+    """An engine on which rows of the source of a query that gives `ds` and `k` changed, 1 of 10 bytes,
+    or *size* of them.
+    """
 
     def __init__(
         self,
@@ -44,7 +48,9 @@ class ChangedEngine(FakeEngine):
         kind: str = "string",
     ) -> None:
         super().__init__()
-        shape = QueryShape(occurrences={0: Occurrence(reach=reach)}, lineage=(ds, k), keys=(0, 1), merge="not on top")
+        shape = QueryShape(
+            occurrences={0: Occurrence(reach=reach)}, lineage=(ds, k), keys=(0, 1), merge="not on top"
+        )
         self.found = SourceChanges(
             shape=shape,
             columns=(Column(name="ds", type=kind), Column(name="k", type="bigint")),
@@ -148,7 +154,9 @@ def test_partitions_that_storage_rounds_are_not_found_again() -> None:
     )
 
 
-@pytest.mark.parametrize("step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "idle"])
+@pytest.mark.parametrize(
+    "step", ["decide", "open: commit", "write", "staged", "publish: commit", "published", "idle"]
+)
 def test_a_process_that_ends_at_any_step_replaces_each_partition_once(step: str) -> None:
     world = LiveTable(by_days=True)
     world.append(10)

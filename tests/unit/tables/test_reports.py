@@ -33,7 +33,7 @@ def explained(world: ManagerWorld, clause: str = "") -> list[str]:
     return [line.strip() for line in str(text).splitlines()]
 
 
-# ---------------------------------------------------------------------------------------------------------------- SHOW
+# ------------------------------------------------------------------------------------------------------- SHOW
 
 
 def several(world: ManagerWorld) -> None:
@@ -103,7 +103,9 @@ def test_a_table_whose_partition_keeps_failing_is_failing_though_its_last_refres
     assert (row["health"], row["last result"]) == ("FAILING", "SUCCEEDED")
 
 
-def test_a_table_that_missed_its_last_schedule_time_is_late_until_it_is_refreshed(world: ManagerWorld) -> None:
+def test_a_table_that_missed_its_last_schedule_time_is_late_until_it_is_refreshed(
+    world: ManagerWorld,
+) -> None:
     world.sql(DAILY)
     world.work()
     seen = []
@@ -174,7 +176,9 @@ def test_show_tells_how_stale_each_table_is(world: ManagerWorld) -> None:
     assert world.show("SHOW MATERIALIZED TABLES EXTENDED")[0]["last refresh"] == "2026-03-01 12:00:05"
 
 
-def test_a_skipped_refresh_makes_a_table_fresh_and_one_skipped_as_suspended_does_not(world: ManagerWorld) -> None:
+def test_a_skipped_refresh_makes_a_table_fresh_and_one_skipped_as_suspended_does_not(
+    world: ManagerWorld,
+) -> None:
     world.sql(DAILY)
     world.work()
     world.pass_days(1)
@@ -232,14 +236,21 @@ def test_show_refreshes_keeps_the_runs_of_a_dropped_table(world: ManagerWorld) -
     assert row["materialized table"] == f"dropped ({table_id})"
 
 
-# ------------------------------------------------------------------------------------------------------------ DESCRIBE
+# --------------------------------------------------------------------------------------------------- DESCRIBE
 
 
 def test_describe_gives_the_columns_of_flink(world: ManagerWorld) -> None:
     world.sql(DAILY)
 
     assert world.show("DESCRIBE daily") == [
-        {"name": "ds", "type": "STRING", "null": True, "key": None, "extras": "PARTITION KEY", "watermark": None},
+        {
+            "name": "ds",
+            "type": "STRING",
+            "null": True,
+            "key": None,
+            "extras": "PARTITION KEY",
+            "watermark": None,
+        },
         {"name": "amount", "type": "INT", "null": True, "key": None, "extras": None, "watermark": None},
     ]
 
@@ -258,7 +269,10 @@ def test_describe_extended_tells_status_workflow_sources_and_what_decided(world:
     assert told["status"] == "ACTIVATED, by CREATE at 2026-03-01 12:00:00"
     assert told["schedule"] == "every 1 day in UTC"
     assert told["workflow"] == "ACTIVE in fake"
-    assert str(told["last run"]) == "SUCCEEDED INITIAL whole table at 2026-03-01 12:00:00 (attempt 1, by recompute)"
+    assert (
+        str(told["last run"])
+        == "SUCCEEDED INITIAL whole table at 2026-03-01 12:00:00 (attempt 1, by recompute)"
+    )
     assert told["decision"] == "refresh: never refreshed before"
     assert str(told["sources"]).startswith("lake.default.orders (table, version ")
     assert (told["rebuild due"], told["query"]) == ("no", "SELECT * FROM orders")
@@ -291,10 +305,13 @@ def test_describe_extended_names_lost_storage_and_the_way_out(world: ManagerWorl
     world.sql(DAILY)
     world.engine.storages.clear()
 
-    assert facts(world)["storage"] == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME makes it again"
+    assert (
+        facts(world)["storage"]
+        == "missing; ALTER MATERIALIZED TABLE lake.default.daily RESUME makes it again"
+    )
 
 
-# ------------------------------------------------------------------------------------------------------------- EXPLAIN
+# ---------------------------------------------------------------------------------------------------- EXPLAIN
 
 
 def test_explain_refresh_tells_what_is_due_and_what_a_refresh_would_write(world: ManagerWorld) -> None:
@@ -349,7 +366,7 @@ def test_times_are_shown_in_the_zone_of_the_table(world: ManagerWorld) -> None:
     assert world.show("SHOW REFRESHES FOR daily EXTENDED")[0]["finished at"] == "2026-03-01 21:00:00"
 
 
-# ------------------------------------------------------------------------------------------------ what cannot be read
+# ---------------------------------------------------------------------------------------- what cannot be read
 
 
 @pytest.fixture
@@ -400,11 +417,22 @@ def test_a_refresh_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
     assert (whole["materialized table"], whole["status"]) == ("lake.default.totals", "SUCCEEDED")
     assert (broken["refresh"], broken["materialized table"]) == (run_id, "lake.default.daily")
     assert str(broken["error"]).startswith("cannot be read: The registry's row of refresh")
-    assert [row["status"] for row in stored.show("SHOW MATERIALIZED TABLES EXTENDED")] == ["ACTIVATED", "ACTIVATED"]
+    assert [row["status"] for row in stored.show("SHOW MATERIALIZED TABLES EXTENDED")] == [
+        "ACTIVATED",
+        "ACTIVATED",
+    ]
 
 
 @pytest.mark.parametrize(
-    "source", ["lake.default.daily AS OF tag", "lake.default.daily AS OF `it's`", "parquet.`/tmp/x`", "a b c", "'x", ""]
+    "source",
+    [
+        "lake.default.daily AS OF tag",
+        "lake.default.daily AS OF `it's`",
+        "parquet.`/tmp/x`",
+        "a b c",
+        "'x",
+        "",
+    ],
 )
 def test_a_source_with_an_odd_name_hides_no_table(stored: ManagerWorld, tmp_path: Path, source: str) -> None:
     vector = json.dumps([{"name": source, "kind": "table", "version": {"snapshot": "1"}}])

@@ -38,7 +38,7 @@ def ds(*values: str) -> Scope:
     return Scope.of(PartitionSpec.of({"ds": value}) for value in values)
 
 
-# ---------------------------------------------------------------------------------------------------------------- keys
+# ------------------------------------------------------------------------------------------------------- keys
 
 
 @pytest.mark.parametrize("worked", [False, True])
@@ -72,7 +72,9 @@ def test_a_key_used_for_another_table_is_a_request_of_its_own(world: ManagerWorl
     world.work()
     first = manual(world, {"ds": "2026-03-01"}, key="nightly-2026-03-01")
 
-    other = RefreshRequest(identifier_text="lake.default.totals", is_periodic=False, request_key="nightly-2026-03-01")
+    other = RefreshRequest(
+        identifier_text="lake.default.totals", is_periodic=False, request_key="nightly-2026-03-01"
+    )
     second = world.manager.requests.request_refresh(other)
     world.work()
 
@@ -96,8 +98,8 @@ def test_a_key_used_for_another_request_of_the_table_is_refused_with_the_way_out
     world.refused(lambda: world.tick(world.latest_point(), key="mine"), RequestKeyReused)
 
     assert text == (
-        "Idempotency-Key 'mine' belongs to another refresh of lake.default.daily: it was sent with MANUAL ds=2026-03-01, "
-        "now it is sent with MANUAL ds=2026-03-02; send another key with another request."
+        "Idempotency-Key 'mine' belongs to another refresh of lake.default.daily: it was sent with MANUAL "
+        "ds=2026-03-01, now it is sent with MANUAL ds=2026-03-02; send another key with another request."
     )
     assert world.state() == before
 
@@ -149,7 +151,7 @@ def test_a_refresh_by_hand_works_while_the_table_is_suspended(world: ManagerWorl
     assert world.rows() == [{"ds": "2026-03-02", "amount": 2}]
 
 
-# ---------------------------------------------------------------------------------------------------------- coalescing
+# ------------------------------------------------------------------------------------------------- coalescing
 
 
 def test_requests_that_wait_become_one_run_and_each_sees_its_outcome(world: ManagerWorld) -> None:
@@ -172,7 +174,9 @@ def test_a_request_with_other_options_is_a_run_of_its_own(world: ManagerWorld) -
     assert statuses(world) == [RunStatus.QUEUED, RunStatus.QUEUED]
 
 
-def test_a_request_by_hand_is_not_coalesced_into_a_periodic_one_which_could_skip_it(world: ManagerWorld) -> None:
+def test_a_request_by_hand_is_not_coalesced_into_a_periodic_one_which_could_skip_it(
+    world: ManagerWorld,
+) -> None:
     world.tick(MARCH_3)
     manual(world)
     world.work()
@@ -196,7 +200,7 @@ def test_a_request_is_not_coalesced_into_a_run_that_has_been_claimed(world: Mana
     assert third.covered_by == again.run_id
 
 
-# ------------------------------------------------------------------------------------------------------------ waiting
+# ---------------------------------------------------------------------------------------------------- waiting
 
 
 def test_waiting_for_a_run_gives_it_as_it_is_when_the_time_is_over(world: ManagerWorld) -> None:
@@ -214,20 +218,30 @@ def test_waiting_for_a_refresh_that_the_ledger_does_not_have_is_refused(world: M
     assert text == "Refresh nobody is not in the ledger."
 
 
-# ----------------------------------------------------------------------------------------------------------- refusals
+# --------------------------------------------------------------------------------------------------- refusals
 
-TICK = RefreshRequest(identifier_text="lake.default.daily", is_periodic=True, schedule_time="2026-03-02 00:00:00")
+TICK = RefreshRequest(
+    identifier_text="lake.default.daily", is_periodic=True, schedule_time="2026-03-02 00:00:00"
+)
 HAND = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
 
 
 @pytest.mark.parametrize(
     ("request_", "error", "words"),
     [
-        (replace(TICK, schedule_time=None), RequestInvalid, ["scheduleTime is missing", "yyyy-MM-dd HH:mm:ss"]),
+        (
+            replace(TICK, schedule_time=None),
+            RequestInvalid,
+            ["scheduleTime is missing", "yyyy-MM-dd HH:mm:ss"],
+        ),
         (replace(TICK, schedule_time=""), RequestInvalid, ["scheduleTime is missing"]),
         (replace(TICK, schedule_time="2026-03-02"), RequestInvalid, ["scheduleTime: '2026-03-02'", "UTC"]),
         (replace(TICK, schedule_time="2026-02-30 00:00:00"), RequestInvalid, ["'2026-02-30 00:00:00'"]),
-        (replace(TICK, static_partitions={"ds": "1"}), RequestInvalid, ["staticPartitions", "isPeriodic = false"]),
+        (
+            replace(TICK, static_partitions={"ds": "1"}),
+            RequestInvalid,
+            ["staticPartitions", "isPeriodic = false"],
+        ),
         (
             replace(HAND, schedule_time="2026-03-02 00:00:00"),
             RequestInvalid,
@@ -237,12 +251,32 @@ HAND = RefreshRequest(identifier_text="lake.default.daily", is_periodic=False)
             ],
         ),
         (replace(HAND, static_partitions={"dx": "1"}), DefinitionInvalid, ["dx", "partition columns are ds"]),
-        (replace(HAND, identifier_text="daily"), RequestInvalid, ["'daily' is not a full name", "catalog.database"]),
-        (replace(HAND, identifier_text="default.daily"), RequestInvalid, ["'default.daily' is not a full name"]),
+        (
+            replace(HAND, identifier_text="daily"),
+            RequestInvalid,
+            ["'daily' is not a full name", "catalog.database"],
+        ),
+        (
+            replace(HAND, identifier_text="default.daily"),
+            RequestInvalid,
+            ["'default.daily' is not a full name"],
+        ),
         (replace(HAND, identifier_text="lake.`default"), RequestInvalid, ["is not a table name"]),
-        (replace(HAND, identifier_text="lake.default.nope"), TableNotFound, ["lake.default.nope does not exist"]),
-        (replace(HAND, table_id="old"), TableGone, ["lake.default.daily was dropped and created again", "old"]),
-        (replace(TICK, table_id="old", identifier_text="lake.default.nope"), TableGone, ["(old) was dropped"]),
+        (
+            replace(HAND, identifier_text="lake.default.nope"),
+            TableNotFound,
+            ["lake.default.nope does not exist"],
+        ),
+        (
+            replace(HAND, table_id="old"),
+            TableGone,
+            ["lake.default.daily was dropped and created again", "old"],
+        ),
+        (
+            replace(TICK, table_id="old", identifier_text="lake.default.nope"),
+            TableGone,
+            ["(old) was dropped"],
+        ),
     ],
 )
 def test_a_request_that_cannot_be_used_is_refused_and_queues_nothing(
@@ -301,7 +335,7 @@ def test_partition_columns_of_a_request_are_spelt_as_the_table_spells_them(world
     assert manual(world, {"DS": "2026-03-01"}).scope == ds("2026-03-01")
 
 
-# ---------------------------------------------------------------------------------------------------------------- jobs
+# ------------------------------------------------------------------------------------------------------- jobs
 
 
 def test_the_job_of_a_run_is_found_while_it_is_at_work_and_afterwards(world: ManagerWorld) -> None:
@@ -309,7 +343,9 @@ def test_the_job_of_a_run_is_found_while_it_is_at_work_and_afterwards(world: Man
     run = manual(world)
     waiting = requests.running_jobs()
     at_work = []
-    world.engine.on_write = lambda write: at_work.append((requests.running_jobs(), requests.job(write.job_id)))
+    world.engine.on_write = lambda write: at_work.append(
+        (requests.running_jobs(), requests.job(write.job_id))
+    )
 
     world.work()
 
@@ -333,7 +369,7 @@ def test_the_job_of_a_dropped_table_names_none(world: ManagerWorld) -> None:
     assert (job.run.job_id, job.table) == (job_id, None)
 
 
-# --------------------------------------------------------------------------------------------------------------- force
+# ------------------------------------------------------------------------------------------------------ force
 
 
 def test_a_forced_refresh_of_a_schedule_time_is_done_though_nothing_has_changed(world: ManagerWorld) -> None:
@@ -347,7 +383,10 @@ def test_a_forced_refresh_of_a_schedule_time_is_done_though_nothing_has_changed(
 
     found = {run.run_id: run for run in world.runs()}
     assert found[plain.run_id].status is found[unchanged.run_id].status is RunStatus.SKIPPED
-    assert (found[forced.run_id].status, found[forced.run_id].reason) == (RunStatus.SUCCEEDED, "asked for by hand")
+    assert (found[forced.run_id].status, found[forced.run_id].reason) == (
+        RunStatus.SUCCEEDED,
+        "asked for by hand",
+    )
     assert (forced.kind, forced.scope, forced.schedule_time) == (RunKind.MANUAL, ds("2026-03-02"), MARCH_3)
 
 
@@ -359,7 +398,7 @@ def test_a_forced_refresh_covers_its_schedule_time(world: ManagerWorld) -> None:
     assert world.table().covered_until == MARCH_2
 
 
-# -------------------------------------------------------------------------------------------------------------- broken
+# ----------------------------------------------------------------------------------------------------- broken
 
 
 @pytest.mark.parametrize(
@@ -412,7 +451,9 @@ def test_show_refreshes_says_what_began_the_scheduler_s_own_run(
     assert any(f"{status} {kind} " in str(fact) for fact in facts.values())
 
 
-def test_the_same_key_finds_the_run_though_an_older_package_says_nothing_of_its_trigger(world: ManagerWorld) -> None:
+def test_the_same_key_finds_the_run_though_an_older_package_says_nothing_of_its_trigger(
+    world: ManagerWorld,
+) -> None:
     before = world.tick(MARCH_3, key="tick")
     after = world.tick(MARCH_3, key="tick", trigger="backfill")
 

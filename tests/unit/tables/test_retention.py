@@ -1,4 +1,6 @@
-"""Ended runs leave the ledger after a while; what is still needed stays, and one stuck partition costs nothing."""
+"""Ended runs leave the ledger after a while; what is still needed stays,
+and one stuck partition costs nothing.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +34,9 @@ def world() -> ManagerWorld:
 def tick_days(world: ManagerWorld, days: int) -> None:
     for _ in range(days):
         world.pass_days(1)
-        world.engine.commit("lake.default.orders", [{"ds": "2026-03-01", "amount": world.clock.now().toordinal()}])
+        world.engine.commit(
+            "lake.default.orders", [{"ds": "2026-03-01", "amount": world.clock.now().toordinal()}]
+        )
         world.tick(world.latest_point())
         world.work()
 
@@ -107,7 +111,9 @@ def test_all_old_runs_of_a_dropped_table_are_forgotten(world: ManagerWorld) -> N
     assert in_transaction(world.registry, lambda tx: list(tx.runs.newest(table_id=table_id))) == []
 
 
-def test_a_partition_that_fails_for_months_leaves_one_span_and_claims_read_no_runs(world: ManagerWorld) -> None:
+def test_a_partition_that_fails_for_months_leaves_one_span_and_claims_read_no_runs(
+    world: ManagerWorld,
+) -> None:
     world.engine.poisoned = {PartitionSpec.of({"ds": f"{world.clock.now():%Y-%m-%d}"})}
 
     tick_days(world, 100)
@@ -122,7 +128,8 @@ def test_show_refreshes_reads_more_than_a_page_and_refuses_to_read_everything(wo
     last = world.runs()[-1]
     days = [last.requested_at + timedelta(days=day) for day in range(1, 501)]
     insert_runs(
-        world.registry, *(replace(last, run_id=f"run-{day}", request_key=None, requested_at=day) for day in days)
+        world.registry,
+        *(replace(last, run_id=f"run-{day}", request_key=None, requested_at=day) for day in days),
     )
 
     shown = world.show("SHOW REFRESHES EXTENDED LIMIT 10000")

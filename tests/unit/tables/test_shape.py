@@ -17,14 +17,16 @@ def columns(**types: str) -> tuple[Column, ...]:
     return tuple(Column(name=name, type=type_name) for name, type_name in types.items())
 
 
-def refused(produced: tuple[Column, ...], stored: tuple[Column, ...], types: dict[str, str] | None = None) -> str:
+def refused(
+    produced: tuple[Column, ...], stored: tuple[Column, ...], types: dict[str, str] | None = None
+) -> str:
     with pytest.raises(QueryFailed) as raised:
         stored_order(TABLE, produced, stored, types or {})
     assert raised.value.error_class == "COLUMNS_CHANGED"
     return str(raised.value)
 
 
-# ---------------------------------------------------------------------------------------------------------------- by name
+# ---------------------------------------------------------------------------------------------------- by name
 
 
 def test_columns_go_by_name_whatever_their_order_and_case() -> None:
@@ -48,7 +50,7 @@ def test_two_columns_of_one_name_are_refused() -> None:
     assert "two columns of one name (a, A)" in refused(twice, columns(a="int"))
 
 
-# ------------------------------------------------------------------------------------------------------------------ types
+# ------------------------------------------------------------------------------------------------------ types
 
 
 @pytest.mark.parametrize(
@@ -66,8 +68,9 @@ def test_a_type_whose_values_all_fit_is_taken(source: str, target: str) -> None:
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("int", "string"), ("bigint", "int"), ("decimal(10,2)", "decimal(11,1)"), ("decimal(10,2)", "decimal(10,4)"),
-        ("decimal(3,0)", "int"), ("bigint", "double"), ("date", "timestamp"), ("string", "date"), ("double", "decimal(38,18)"),
+        ("int", "string"), ("bigint", "int"), ("decimal(10,2)", "decimal(11,1)"),
+        ("decimal(10,2)", "decimal(10,4)"), ("decimal(3,0)", "int"), ("bigint", "double"),
+        ("date", "timestamp"), ("string", "date"), ("double", "decimal(38,18)"),
         ("array<int>", "array<bigint>"), ("bigint", "decimal(18,0)"),
     ],
 )  # fmt: skip
@@ -86,14 +89,16 @@ def test_a_nested_type_of_an_earlier_release_is_taken_as_it_is() -> None:
     assert stored_order(TABLE, columns(a="array<smallint>"), columns(a="array<int>"), {}) == ("a",)
 
 
-# -------------------------------------------------------------------------------------------------------- a refreshed table
+# ------------------------------------------------------------------------------------------ a refreshed table
 
 
 @pytest.fixture
 def world() -> ManagerWorld:
     world = ManagerWorld()
     world.engine.create_source("lake.default.cust", [{"id": 1, "city": "Rome", "note": "n1"}])
-    world.sql("CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM cust")
+    world.sql(
+        "CREATE MATERIALIZED TABLE mt FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM cust"
+    )
     world.work()
     return world
 
@@ -144,15 +149,16 @@ def test_a_source_whose_column_is_of_another_type_fails_the_refresh_for_good_wit
 
 def test_the_error_of_a_missing_source_says_what_to_do_and_not_how_names_are_spelt() -> None:
     error = QueryFailed(
-        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. Verify the spelling and correctness of the "
-        "schema and catalog. To tolerate the error on drop use DROP VIEW IF EXISTS. SQLSTATE: 42P01",
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. "
+        "Verify the spelling and correctness of the schema and catalog. "
+        "To tolerate the error on drop use DROP VIEW IF EXISTS. SQLSTATE: 42P01",
         error_class="TABLE_OR_VIEW_NOT_FOUND",
         line=1,
         position=143,
     )
 
     assert with_way_out(error, TableIdentifier("lake", ("s",), "mt")) == (
-        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. The query of lake.s.mt reads it, itself or by "
-        "way of a view: create it again, or ALTER MATERIALIZED TABLE lake.s.mt AS … gives the table another query; if lake.s.mt is "
-        "SUSPENDED by then, RESUME it."
+        "[TABLE_OR_VIEW_NOT_FOUND] The table or view `lake`.`s`.`t` cannot be found. The query of lake.s.mt "
+        "reads it, itself or by way of a view: create it again, or ALTER MATERIALIZED TABLE lake.s.mt AS … "
+        "gives the table another query; if lake.s.mt is SUSPENDED by then, RESUME it."
     )

@@ -29,7 +29,9 @@ TABLES = {
     "lake.shop.segment_totals": "SCHEDULE CRON '0 6 * * MON-FRI' AT TIME ZONE 'Europe/Berlin'",
     "lake.shop.closed": "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL",
 }
-LONG_ERROR = "A column or function parameter with name `amount` cannot be resolved.\nDid you mean `total`? " * 5
+LONG_ERROR = (
+    "A column or function parameter with name `amount` cannot be resolved.\nDid you mean `total`? " * 5
+)
 
 
 class Terminal(StringIO):
@@ -58,7 +60,9 @@ def screen(world: ManagerWorld, statement: str, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("COLUMNS", str(SCREEN))
     rows = world.sql(statement).rows
     assert rows is not None
-    page = ResultPage(columns=tuple(rows.columns), rows=rows.page(0, 10_000), is_query=False, has_content=True)
+    page = ResultPage(
+        columns=tuple(rows.columns), rows=rows.page(0, 10_000), is_query=False, has_content=True
+    )
     out = Terminal()
     print_result([page], Form.TABLE, out, cut=has_long_form(statement))
     lines = COLOURS.sub("", out.getvalue()).splitlines()
@@ -73,9 +77,27 @@ def test_six_tables_are_six_lines_of_a_screen(world: ManagerWorld, monkeypatch: 
         ["board", "lake.shop", "CONTINUOUS", "10 seconds", "ACTIVATED", "LATE", "23 min", "<NULL>"],
         ["closed", "lake.shop", "FULL", "1 day", "SUSPENDED", "<NULL>", "23 min", "<NULL>"],
         ["daily_sales", "lake.shop", "FULL", "1 day", "ACTIVATED", "OK", "23 min", "2026-03-02 00:00"],
-        ["live_refunds", "lake.shop", "FULL", "15 minutes", "ACTIVATED", "FAILING", "23 min", "2026-03-01 12:30"],
+        [
+            "live_refunds",
+            "lake.shop",
+            "FULL",
+            "15 minutes",
+            "ACTIVATED",
+            "FAILING",
+            "23 min",
+            "2026-03-01 12:30",
+        ],
         ["revenue", "lake.shop", "FULL", "1 hour", "ACTIVATED", "OK", "23 min", "2026-03-01 13:00"],
-        ["segment_totals", "lake.shop", "FULL", "0 6 * * MON-FRI", "ACTIVATED", "OK", "23 min", "2026-03-02 06:00"],
+        [
+            "segment_totals",
+            "lake.shop",
+            "FULL",
+            "0 6 * * MON-FRI",
+            "ACTIVATED",
+            "OK",
+            "23 min",
+            "2026-03-02 06:00",
+        ],
     ]
     assert shown[3].rstrip("│ ").endswith("…")
 
@@ -86,7 +108,12 @@ def test_the_namespace_that_a_statement_names_leaves_its_room_to_the_error(
     shown = screen(world, "SHOW MATERIALIZED TABLES IN lake.shop", monkeypatch)
 
     failed = [cell.strip() for cell in shown[3].strip("│").split("│")]
-    assert (len(shown), failed[0], failed[4], failed[-1]) == (6, "live_refunds", "FAILING", "write failed: A c…")
+    assert (len(shown), failed[0], failed[4], failed[-1]) == (
+        6,
+        "live_refunds",
+        "FAILING",
+        "write failed: A c…",
+    )
 
 
 def test_the_ledger_is_a_line_a_refresh(world: ManagerWorld, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -96,13 +123,21 @@ def test_the_ledger_is_a_line_a_refresh(world: ManagerWorld, monkeypatch: pytest
     name, when, status, scope, rows, strategy, _, reason = failed
     assert (name, when, status) == ("lake.shop.live_refunds", "2026-03-01 12:23:00", "FAILED")
     assert (scope, rows, strategy, reason[-1]) == ("whole table", "<NULL>", "<NULL>", "…")
-    assert closed[:6] == ["lake.shop.closed", "2026-03-01 12:00:00", "SUCCEEDED", "whole table", "1", "recompute"]
+    assert closed[:6] == [
+        "lake.shop.closed",
+        "2026-03-01 12:00:00",
+        "SUCCEEDED",
+        "whole table",
+        "1",
+        "recompute",
+    ]
     assert totals[0] == "lake.shop.segment_totals"
 
 
 def test_the_short_forms_have_the_error_in_one_line_and_extended_the_whole(world: ManagerWorld) -> None:
     short, extended = (
-        world.show(f"SHOW MATERIALIZED TABLES LIKE 'live%' {form}")[0]["last error"] for form in ("", "EXTENDED")
+        world.show(f"SHOW MATERIALIZED TABLES LIKE 'live%' {form}")[0]["last error"]
+        for form in ("", "EXTENDED")
     )
     reason = world.show("SHOW REFRESHES FOR lake.shop.live_refunds LIMIT 1")[0]["reason"]
     error = world.show("SHOW REFRESHES FOR lake.shop.live_refunds EXTENDED LIMIT 1")[0]["error"]
@@ -141,12 +176,16 @@ def asked(world: ManagerWorld, statement: str) -> int:
     return len(counted)
 
 
-def test_a_list_of_tables_asks_the_registry_as_often_however_many_tables_there_are(stored: ManagerWorld) -> None:
+def test_a_list_of_tables_asks_the_registry_as_often_however_many_tables_there_are(
+    stored: ManagerWorld,
+) -> None:
     numbers = []
     for first, last in ((0, 2), (2, 12)):
         for number in range(first, last):
             below = "orders" if number % 2 == 0 else f"lake.default.t{number - 1}"
-            stored.sql(f"CREATE MATERIALIZED TABLE t{number} {TABLES['lake.shop.revenue']} AS SELECT * FROM {below}")
+            stored.sql(
+                f"CREATE MATERIALIZED TABLE t{number} {TABLES['lake.shop.revenue']} AS SELECT * FROM {below}"
+            )
             stored.work()
         numbers.append(asked(stored, "SHOW MATERIALIZED TABLES"))
 

@@ -59,7 +59,9 @@ def read_back(text: str, definition: TableDefinition) -> tuple[CreateMaterialize
     analysed = AnalysedQuery(columns=definition.columns, expanded_query=definition.expanded_query, sources=())
     context = CommandContext(catalog=definition.catalog, namespace=definition.namespace)
     identifier = TableIdentifier("lake", ("sa`les", "deep"), "daily")
-    again = define(statement, analysed, identifier=identifier, context=context, settings=ManagerSettings(owner="t"))
+    again = define(
+        statement, analysed, identifier=identifier, context=context, settings=ManagerSettings(owner="t")
+    )
     return statement, again
 
 
@@ -81,7 +83,9 @@ def read_back(text: str, definition: TableDefinition) -> tuple[CreateMaterialize
         ),
     ],
 )
-def test_the_statement_read_back_gives_the_same_definition(definition: TableDefinition, or_alter: bool) -> None:
+def test_the_statement_read_back_gives_the_same_definition(
+    definition: TableDefinition, or_alter: bool
+) -> None:
     statement, again = read_back(show_create(table_of(definition), or_alter=or_alter), definition)
 
     assert statement.or_alter is or_alter
@@ -103,7 +107,9 @@ keys = st.from_regex("write\\.[a-z']{1,6}", fullmatch=True).filter(lambda key: n
 @given(comment=st.none() | texts, value=texts, key=keys, column=texts)
 def test_any_text_survives_being_quoted(comment: str | None, value: str, key: str, column: str) -> None:
     columns = (Column(name=column or "c", type="STRING", comment=comment),)
-    definition = replace(DEFINITION, columns=columns, partition_keys=(), options={key: value}, comment=comment)
+    definition = replace(
+        DEFINITION, columns=columns, partition_keys=(), options={key: value}, comment=comment
+    )
 
     _, again = read_back(show_create(table_of(definition), or_alter=False), definition)
 
@@ -111,7 +117,14 @@ def test_any_text_survives_being_quoted(comment: str | None, value: str, key: st
 
 
 def test_the_values_of_secret_options_are_masked() -> None:
-    secrets = ("jdbc.password", "s3.SECRET-key", "access_token", "write.s3.access-key", "x.account.key", "passphrase")
+    secrets = (
+        "jdbc.password",
+        "s3.SECRET-key",
+        "access_token",
+        "write.s3.access-key",
+        "x.account.key",
+        "passphrase",
+    )
     url = {"write.uri": "jdbc:postgresql://u:hunter2@h/db"}
     options = {**dict.fromkeys(secrets, "hunter2"), **url, "write.x": "y"}
 

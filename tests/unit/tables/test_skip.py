@@ -105,7 +105,9 @@ def replace_source(world: ManagerWorld) -> None:
         replace_source,
     ],
 )
-def test_after_a_change_the_next_tick_leaves_the_table_equal_to_its_query(world: ManagerWorld, change) -> None:
+def test_after_a_change_the_next_tick_leaves_the_table_equal_to_its_query(
+    world: ManagerWorld, change
+) -> None:
     totals(world)
     tick(world)
     writes = world.engine.writes
@@ -167,7 +169,9 @@ def test_a_foreign_write_into_a_partitioned_table_is_replaced_in_the_partitions_
 ) -> None:
     world.sql(DAILY)
     tick(world, "daily")
-    world.engine.write_foreign(TableIdentifier("lake", ("default",), "daily"), [{"ds": "2026-03-02", "amount": 66}])
+    world.engine.write_foreign(
+        TableIdentifier("lake", ("default",), "daily"), [{"ds": "2026-03-02", "amount": 66}]
+    )
     world.engine.commit(ORDERS, ROWS)
 
     run = tick(world, "daily")
@@ -193,7 +197,8 @@ def test_resume_with_options_that_change_no_row_rebuilds_nothing(world: ManagerW
     world.work()
 
     outcome = world.sql(
-        "ALTER MATERIALIZED TABLE daily RESUME WITH ('sink.parallelism' = '4', 'write.format.default' = 'orc')"
+        "ALTER MATERIALIZED TABLE daily RESUME WITH ('sink.parallelism' = '4', "
+        "'write.format.default' = 'orc')"
     )
     world.work()
 

@@ -33,32 +33,34 @@ def world() -> ManagerWorld:
         (
             "datagen",
             True,
-            "lake.default.totals cannot be of refresh mode FULL, since lake.default.orders has rows without end and keeps none of "
-            "them: only a streaming job can read it, which is CONTINUOUS. Give REFRESH_MODE = CONTINUOUS, or a shorter FRESHNESS. "
-            "Another way: Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming"
-            "', then INSERT INTO an Iceberg table SELECT … FROM lake.default.orders), and let lake.default.totals read the table "
-            "that the job writes.",
+            "lake.default.totals cannot be of refresh mode FULL, since lake.default.orders has rows without "
+            "end and keeps none of them: only a streaming job can read it, which is CONTINUOUS. Give "
+            "REFRESH_MODE = CONTINUOUS, or a shorter FRESHNESS. Another way: Let a streaming job keep the "
+            "rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg table SELECT … "
+            "FROM lake.default.orders), and let lake.default.totals read the table that the job writes.",
         ),
         (
             "kafka",
             False,
-            "lake.default.totals cannot read lake.default.orders, whose connector 'kafka' has rows without end and keeps none of "
-            "them: a refresh reads what a table has. Let a streaming job keep the rows (SET 'execution.runtime-mode' = 'streaming"
-            "', then INSERT INTO an Iceberg table SELECT … FROM lake.default.orders), and let lake.default.totals read the table "
-            "that the job writes.",
+            "lake.default.totals cannot read lake.default.orders, whose connector 'kafka' has rows without "
+            "end and keeps none of them: a refresh reads what a table has. Let a streaming job keep the "
+            "rows (SET 'execution.runtime-mode' = 'streaming', then INSERT INTO an Iceberg table SELECT … "
+            "FROM lake.default.orders), and let lake.default.totals read the table that the job writes.",
         ),
         (
             "blackhole",
             False,
-            "lake.default.totals cannot read lake.default.orders, whose connector 'blackhole' takes rows and gives none; read "
-            "another table.",
+            "lake.default.totals cannot read lake.default.orders, whose connector 'blackhole' takes rows "
+            "and gives none; read another table.",
         ),
     ],
 )
 def test_a_source_without_rows_of_its_own_is_refused(
     world: ManagerWorld, connector: str, endless: bool, says: str
 ) -> None:
-    in_transaction(world.registry, lambda tx: tx.connector_tables.put(connector_table(connector, endless=endless)))
+    in_transaction(
+        world.registry, lambda tx: tx.connector_tables.put(connector_table(connector, endless=endless))
+    )
     before = world.state()
 
     text = world.refused(lambda: world.sql(WHOLE_TABLE), DefinitionInvalid)
@@ -68,7 +70,9 @@ def test_a_source_without_rows_of_its_own_is_refused(
 
 
 def test_a_source_with_generated_rows_that_end_is_read(world: ManagerWorld) -> None:
-    in_transaction(world.registry, lambda tx: tx.connector_tables.put(connector_table("datagen", endless=False)))
+    in_transaction(
+        world.registry, lambda tx: tx.connector_tables.put(connector_table("datagen", endless=False))
+    )
 
     world.sql(WHOLE_TABLE)
 

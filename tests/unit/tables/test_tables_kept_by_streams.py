@@ -44,7 +44,9 @@ class Unstoppable(FakeStreams):
 
 
 class StreamWorld(ManagerWorld):
-    """A manager whose source has rows without end, and the owner of streaming jobs, which acts when a test lets it."""
+    """A manager whose source has rows without end, and the owner of streaming jobs,
+    which acts when a test lets it.
+    """
 
     def __init__(self, streams: FakeStreams | None = None) -> None:
         self.streams = streams or FakeStreams()
@@ -55,7 +57,9 @@ class StreamWorld(ManagerWorld):
         super().restart()
         owner = self.services.settings.owner
         self.store = JobStore(self.registry, owner=owner, clock=self.clock)
-        self.owner = StreamOwner(self.store, self.streams, clock=self.clock, ready=lambda: self.streams.available)
+        self.owner = StreamOwner(
+            self.store, self.streams, clock=self.clock, ready=lambda: self.streams.available
+        )
         keeper = StreamKeeper(
             store=self.store, engine=self.streams, clock=self.clock, checkpoints="memory:/c", wait_s=0.0
         )
@@ -91,7 +95,11 @@ def test_a_job_keeps_the_table_from_its_creation_and_no_refresh_is_queued(world:
     table, job = world.table("kept"), world.job()
     assert (outcome.wait_for, world.runs("kept"), table.rebuild_due) == (None, [], None)
     assert (table.status, table.definition.streams) == (RefreshStatus.ACTIVATED, ("lake.default.orders",))
-    assert (job.job_id, job.kind, job.status) == (stream_job(table.table_id), "CONTINUOUS REFRESH", JobStatus.RUNNING)
+    assert (job.job_id, job.kind, job.status) == (
+        stream_job(table.table_id),
+        "CONTINUOUS REFRESH",
+        JobStatus.RUNNING,
+    )
     assert job.definition is not None
     assert (job.definition.keeps, job.definition.interval_ms) == (table.table_id, 5000)
     assert job.job_id in (table.handler or "")
@@ -99,7 +107,9 @@ def test_a_job_keeps_the_table_from_its_creation_and_no_refresh_is_queued(world:
     assert world.registry.definitions.all() == []
 
 
-def test_a_suspended_table_gets_no_row_and_a_resumed_one_those_that_came_meanwhile_once(world: StreamWorld) -> None:
+def test_a_suspended_table_gets_no_row_and_a_resumed_one_those_that_came_meanwhile_once(
+    world: StreamWorld,
+) -> None:
     world.sql(KEPT)
     world.arrive("a")
 
@@ -114,7 +124,9 @@ def test_a_suspended_table_gets_no_row_and_a_resumed_one_those_that_came_meanwhi
     assert world.streams.sink == ["a", "b", "c"]
 
 
-def test_a_job_that_failed_for_good_suspends_its_table_with_the_reason_and_resume_goes_on(world: StreamWorld) -> None:
+def test_a_job_that_failed_for_good_suspends_its_table_with_the_reason_and_resume_goes_on(
+    world: StreamWorld,
+) -> None:
     world.sql(KEPT)
     world.arrive("a")
 
@@ -166,7 +178,11 @@ def test_a_dropped_table_ends_its_job_and_leaves_neither_row_nor_checkpoint(worl
     world.passes()
     reconcile(world.services)
 
-    assert (world.job().status, world.streams.checkpoints, world.streams.running()) == (JobStatus.CANCELED, {}, set())
+    assert (world.job().status, world.streams.checkpoints, world.streams.running()) == (
+        JobStatus.CANCELED,
+        {},
+        set(),
+    )
     assert world.state()["tables"] == world.state()["tombstones"] == []
     assert world.engine.storages == {}
 
@@ -179,7 +195,12 @@ def test_a_create_whose_process_ended_after_its_job_began_is_undone_with_the_job
     keeper = world.services.keeper.of_kind[KeeperKind.STREAM]
     assert isinstance(keeper, StreamKeeper)
     begin = keeper.store.begin
-    keeper.store.begin = lambda job: (begin(job), killed("", None))  # type: ignore[method-assign,assignment,return-value]
+
+    def begun_and_killed(job: Job) -> None:
+        begin(job)
+        killed("", None)
+
+    keeper.store.begin = begun_and_killed  # type: ignore[method-assign]
 
     with pytest.raises(SystemExit):
         world.sql(KEPT)
@@ -230,8 +251,9 @@ def test_what_needs_a_refresh_is_refused_with_the_reason(world: StreamWorld, sta
     text = world.refused(lambda: world.sql(statement), Unsupported)
 
     assert (
-        f"streaming job {stream_job(before.table_id)} keeps it, and lake.default.orders keeps none of its rows" in text
-    )
+        f"streaming job {stream_job(before.table_id)} keeps it, and lake.default.orders "
+        "keeps none of its rows"
+    ) in text
     assert replace(world.table("kept"), revision=0) == before
 
 
@@ -249,7 +271,8 @@ def test_create_or_alter_with_the_same_query_changes_the_freshness_alone(world: 
     world.sql(KEPT)
 
     world.sql(again.replace("'10'", "'30'"))
-    text = world.refused(lambda: world.sql(again.replace("*", "ds")), (Unsupported, DefinitionInvalid))  # type: ignore[arg-type]
+    refusals = (Unsupported, DefinitionInvalid)
+    text = world.refused(lambda: world.sql(again.replace("*", "ds")), refusals)  # type: ignore[arg-type]
 
     assert world.table("kept").definition.freshness.seconds == 30
     assert "kept" in text
@@ -264,7 +287,8 @@ def test_explain_create_and_describe_say_how_it_is_kept(world: StreamWorld) -> N
     [shown] = world.show("SHOW MATERIALIZED TABLES")
 
     assert (
-        "  schedule: within 10 seconds of a new row\n  kept by:  a streaming job, which adds each row once" in explained
+        "  schedule: within 10 seconds of a new row\n  kept by:  a streaming job, which adds each row once"
+        in explained
     )
     assert facts["workflow"] == "none: a streaming job adds the rows of lake.default.orders (ACTIVE)"
     assert facts["job"] == world.job().job_id

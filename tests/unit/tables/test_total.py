@@ -32,7 +32,7 @@ class Killed(BaseException):
     """The process dies here."""
 
 
-# ------------------------------------------------------------------------------------------------------------- states
+# ----------------------------------------------------------------------------------------------------- states
 
 
 def missing(world: ManagerWorld) -> None:
@@ -105,7 +105,7 @@ STATES = [
     running,
 ]
 
-# --------------------------------------------------------------------------------------------------------- statements
+# ------------------------------------------------------------------------------------------------- statements
 
 
 def sql(text: str) -> Callable[[ManagerWorld], object]:
@@ -114,7 +114,10 @@ def sql(text: str) -> Callable[[ManagerWorld], object]:
 
 def periodic(world: ManagerWorld) -> object:
     request = RefreshRequest(
-        identifier_text="lake.default.daily", is_periodic=True, schedule_time="2026-03-01 00:00:00", request_key="tick"
+        identifier_text="lake.default.daily",
+        is_periodic=True,
+        schedule_time="2026-03-01 00:00:00",
+        request_key="tick",
     )
     return world.manager.requests.request_refresh(request)
 
@@ -169,7 +172,8 @@ WORDS: dict[str, Outcome] = {
     "start": TableInitializing,
     "taken": TableExists,
 }
-# One row a statement, one column a state in the order of STATES; "other" is a table that is no materialized one.
+# One row a statement, one column a state in the order of STATES;
+# "other" is a table that is no materialized one.
 OUTCOMES = """
                     missing initial active  suspend SUSPEND RESUME  resumed ALTER   MAINTEN FRESHN  no-flow no-stor plain   running
 CREATE            | ok      taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken
@@ -194,7 +198,7 @@ EXPLAIN REFRESH   | gone    start   ok      ok      ok      ok      ok      ok  
 EXPLAIN CREATE    | ok      taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken   taken
 periodic          | gone    start   ok      ok      ok      ok      start   ok      ok      ok      ok      ok      gone    ok
 manual            | gone    start   ok      ok      ok      ok      ok      ok      ok      ok      ok      ok      gone    ok
-"""
+"""  # noqa: E501
 EXPECTED: dict[str, list[Outcome]] = {
     name.strip(): [WORDS[word] for word in words.split()]
     for name, bar, words in (line.partition("|") for line in OUTCOMES.splitlines())
@@ -246,7 +250,9 @@ def test_after_any_statement_in_any_state_the_table_can_be_described_and_dropped
 
 
 @pytest.mark.parametrize("state", [each for each in STATES if each not in (missing, plain_table)])
-def test_drop_makes_the_name_free_for_another_table(world: ManagerWorld, state: Callable[[ManagerWorld], None]) -> None:
+def test_drop_makes_the_name_free_for_another_table(
+    world: ManagerWorld, state: Callable[[ManagerWorld], None]
+) -> None:
     state(world)
     old = world.table().table_id
     world.sql("DROP MATERIALIZED TABLE daily")
@@ -298,7 +304,9 @@ def test_resume_makes_lost_storage_again_and_fills_it(
 
 def test_storage_made_again_stays_due_to_be_filled_when_the_first_try_fails(world: ManagerWorld) -> None:
     world.sql(DAILY)
-    world.engine.commit("lake.default.orders", [{"ds": "2026-02-01", "amount": 7}, {"ds": "2026-03-01", "amount": 1}])
+    world.engine.commit(
+        "lake.default.orders", [{"ds": "2026-02-01", "amount": 7}, {"ds": "2026-03-01", "amount": 1}]
+    )
     world.work()
     world.engine.storages.clear()
     world.sql("ALTER MATERIALIZED TABLE daily RESUME")
@@ -326,12 +334,17 @@ def test_a_failing_repair_of_storage_queues_one_rebuild_only(world: ManagerWorld
     assert [run.kind.value for run in world.runs()] == ["INITIAL", "REBUILD"]
 
 
-def test_a_stale_request_for_a_dropped_table_is_gone_and_for_a_new_one_of_its_name_too(world: ManagerWorld) -> None:
+def test_a_stale_request_for_a_dropped_table_is_gone_and_for_a_new_one_of_its_name_too(
+    world: ManagerWorld,
+) -> None:
     activated(world)
     old = world.table().table_id
     world.sql("DROP MATERIALIZED TABLE daily")
     request = RefreshRequest(
-        identifier_text="lake.default.daily", is_periodic=True, schedule_time="2026-03-01 00:00:00", table_id=old
+        identifier_text="lake.default.daily",
+        is_periodic=True,
+        schedule_time="2026-03-01 00:00:00",
+        table_id=old,
     )
     dropped = world.refused(lambda: world.manager.requests.request_refresh(request), TableGone)
     world.sql(DAILY)
@@ -355,7 +368,9 @@ def _refusal(world: ManagerWorld, statement: str) -> MtError | None:
 
 def _assert_nothing_left(world: ManagerWorld) -> None:
     state = world.state()
-    open_runs = in_transaction(world.registry, lambda tx: list(tx.runs.newest(statuses=OPEN - {RunStatus.RUNNING})))
+    open_runs = in_transaction(
+        world.registry, lambda tx: list(tx.runs.newest(statuses=OPEN - {RunStatus.RUNNING}))
+    )
     assert {key: value for key, value in state.items() if key != "runs"} == {
         "tables": [],
         "tombstones": [],

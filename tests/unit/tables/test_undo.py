@@ -27,10 +27,12 @@ def world() -> ManagerWorld:
     return failing_world()
 
 
-# -------------------------------------------------------------------------------------------------- CREATE that fails
+# ------------------------------------------------------------------------------------------ CREATE that fails
 
 
-@pytest.mark.parametrize("statement", [DAILY.replace("FROM orders", "FROM nowhere"), DAILY.replace("*", "oops")])
+@pytest.mark.parametrize(
+    "statement", [DAILY.replace("FROM orders", "FROM nowhere"), DAILY.replace("*", "oops")]
+)
 def test_create_with_a_query_that_cannot_be_read_changes_nothing(world: ManagerWorld, statement: str) -> None:
     before = world.state()
 
@@ -42,8 +44,14 @@ def test_create_with_a_query_that_cannot_be_read_changes_nothing(world: ManagerW
 @pytest.mark.parametrize(
     ("operation", "error"),
     [
-        ("check_catalog", DefinitionInvalid("Catalog lake cannot hold materialized tables; use another one.")),
-        ("check_columns", DefinitionInvalid("Column amount is an INTERVAL, which cannot be stored; CAST it.")),
+        (
+            "check_catalog",
+            DefinitionInvalid("Catalog lake cannot hold materialized tables; use another one."),
+        ),
+        (
+            "check_columns",
+            DefinitionInvalid("Column amount is an INTERVAL, which cannot be stored; CAST it."),
+        ),
         ("analyse", EngineUnavailable("Spark is starting; try again.")),
     ],
 )
@@ -123,7 +131,9 @@ def test_create_under_the_name_of_a_plain_table_is_refused_and_changes_nothing(w
     assert world.state() == before
 
 
-def test_create_that_loses_a_race_for_its_name_is_undone_and_spares_the_other_table(world: ManagerWorld) -> None:
+def test_create_that_loses_a_race_for_its_name_is_undone_and_spares_the_other_table(
+    world: ManagerWorld,
+) -> None:
     before = world.state()
     check = world.engine.relation_exists
     world.engine.relation_exists = lambda identifier: False
@@ -153,11 +163,13 @@ def test_drop_in_the_middle_of_a_create_wins_and_nothing_is_left(world: ManagerW
     assert world.state() == before
 
 
-# ---------------------------------------------------------------------------------------------- an undo that fails too
+# ------------------------------------------------------------------------------------- an undo that fails too
 
 
 @pytest.mark.parametrize("step", ["delete", "drop_storage"])
-def test_a_create_whose_undo_fails_says_so_and_is_removed_by_the_reconciler(world: ManagerWorld, step: str) -> None:
+def test_a_create_whose_undo_fails_says_so_and_is_removed_by_the_reconciler(
+    world: ManagerWorld, step: str
+) -> None:
     before = world.state()
     fail_scheduler(world)
     (world.scheduler if step == "delete" else world.engine).failing[step] = ValueError("away")
@@ -185,7 +197,7 @@ def test_a_create_whose_undo_fails_can_be_dropped_at_once(world: ManagerWorld) -
     assert world.state() == before
 
 
-# --------------------------------------------------------------------------------------------------- CREATE that dies
+# ------------------------------------------------------------------------------------------- CREATE that dies
 
 
 def die_at_storage(world: ManagerWorld) -> None:
@@ -228,7 +240,9 @@ def test_a_create_whose_process_died_after_the_last_transaction_is_complete(worl
     assert world.rows() == [{"ds": "2026-03-01", "amount": 1}]
 
 
-def test_a_create_whose_process_stood_still_is_undone_as_a_whole_not_left_without_storage(world: ManagerWorld) -> None:
+def test_a_create_whose_process_stood_still_is_undone_as_a_whole_not_left_without_storage(
+    world: ManagerWorld,
+) -> None:
     others = world.services
     world.restart()
     before = world.state()

@@ -12,7 +12,10 @@ from mt_core.model.table import Column
 from tests.support.fake_tables import shape_of_columns
 from tests.support.manager_world import ManagerWorld
 
-INCREMENTAL = "WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL AS SELECT * FROM orders"
+INCREMENTAL = (
+    "WITH ('refresh.strategy' = 'incremental') FRESHNESS = INTERVAL '1' HOUR REFRESH_MODE = FULL "
+    "AS SELECT * FROM orders"
+)
 CREATE = f"CREATE MATERIALIZED TABLE totals {INCREMENTAL}"
 PROJECTION = shape_of_columns((Column(name="ds", type="string"), Column(name="amount", type="int")))
 # What a window over everything makes of a query.
@@ -33,9 +36,9 @@ def test_create_refuses_it_with_the_reason_and_the_way_out() -> None:
         world.sql(CREATE)
 
     assert str(caught.value) == (
-        "Option refresh.strategy of lake.default.totals cannot be 'incremental', since no change of a source could be applied: "
-        "no column divides the result by the changed rows: lake.default.orders: a window function is above it. Use 'auto' or "
-        "'full', which compute all rows."
+        "Option refresh.strategy of lake.default.totals cannot be 'incremental', "
+        "since no change of a source could be applied: no column divides the result by the changed rows: "
+        "lake.default.orders: a window function is above it. Use 'auto' or 'full', which compute all rows."
     )
     assert caught.value.facts == {
         "table": "lake.default.totals",

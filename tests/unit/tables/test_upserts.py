@@ -13,13 +13,14 @@ UPSERT = "'write.upsert' = 'equality-delete'"
 SET = f"ALTER MATERIALIZED TABLE totals SET ({UPSERT})"
 READER = WHOLE_TABLE.replace("totals", "reader").replace("orders", "totals")
 CANNOT_READ = (
-    "lake.default.reader cannot read lake.default.totals, which has the option 'write.upsert': a refresh could tell what has "
-    "changed there only by reading all of it. Take the option away (ALTER MATERIALIZED TABLE lake.default.totals RESET "
-    "('write.upsert')), or read the sources of lake.default.totals."
+    "lake.default.reader cannot read lake.default.totals, which has the option 'write.upsert': a refresh "
+    "could tell what has changed there only by reading all of it. Take the option away (ALTER MATERIALIZED "
+    "TABLE lake.default.totals RESET ('write.upsert')), or read the sources of lake.default.totals."
 )
 IS_READ = (
-    "lake.default.totals cannot have the option 'write.upsert', since lake.default.reader reads it: a refresh could tell what has "
-    "changed there only by reading all of it. Leave the option out, or let what reads lake.default.totals read its sources."
+    "lake.default.totals cannot have the option 'write.upsert', since lake.default.reader reads it: "
+    "a refresh could tell what has changed there only by reading all of it. "
+    "Leave the option out, or let what reads lake.default.totals read its sources."
 )
 
 
@@ -29,7 +30,9 @@ def with_options(create: str, options: str) -> str:
 
 @pytest.fixture
 def world() -> ManagerWorld:
-    """A world with a table `totals` that reads `orders`, and a source of that name for tables that read it."""
+    """A world with a table `totals` that reads `orders`, and a source of that name for tables
+    that read it.
+    """
     made = ManagerWorld()
     made.sql(WHOLE_TABLE)
     made.work()
@@ -60,12 +63,16 @@ def test_the_option_goes_to_the_storage_and_can_be_taken_away(world: ManagerWorl
     [
         (
             "'write.upsert' = 'true'",
-            "WITH of lake.default.t: 'write.upsert' = 'true' is not 'equality-delete' (a refresh deletes rows by their keys, which "
-            "readers of the table apply); leave the option out to have the rows looked up and deleted by the refresh.",
+            "WITH of lake.default.t: 'write.upsert' = 'true' is not 'equality-delete' "
+            "(a refresh deletes rows by their keys, which readers of the table apply); "
+            "leave the option out to have the rows looked up and deleted by the refresh.",
         ),
         (
             f"{UPSERT}, 'format-version' = '1'",
-            "WITH of lake.default.t: 'write.upsert' needs delete files, which 'format-version' = '1' has not; use '2'.",
+            (
+                "WITH of lake.default.t: 'write.upsert' needs delete files, "
+                "which 'format-version' = '1' has not; use '2'."
+            ),
         ),
     ],
 )

@@ -29,7 +29,9 @@ def over(name: str, source: str, *, freshness: str = "'1' HOUR", options: str = 
 
 
 def chain(*names: str) -> ManagerWorld:
-    """Return a world at 13:00 in which each of the tables reads the one before it, and new orders wait for all of them."""
+    """Return a world at 13:00 in which each of the tables reads the one before it,
+    and new orders wait for all of them.
+    """
     world = ManagerWorld()
     for name, source in zip(names, ("orders", *names), strict=False):
         world.sql(over(name, source))
@@ -51,7 +53,12 @@ def described(world: ManagerWorld, name: str) -> object:
 
 def ends(world: ManagerWorld, *names: str) -> list[str]:
     """Return the tables in the order in which their scheduled runs ended."""
-    runs = [(run.finished_at, run.claim, name) for name in names for run in world.runs(name)[1:] if run.finished_at]
+    runs = [
+        (run.finished_at, run.claim, name)
+        for name in names
+        for run in world.runs(name)[1:]
+        if run.finished_at
+    ]
     return [name for _, _, name in sorted(runs, key=lambda run: run[0])]
 
 
@@ -85,7 +92,8 @@ def test_a_run_waits_while_that_of_its_upstream_is_queued_or_running_and_holds_n
     assert world.claim() is None
     assert waits_for(world, "high") == "waits for lake.default.low at 2026-03-01 13:00:00"
     assert described(world, "high") == (
-        "PERIODIC whole table waits for lake.default.low at 2026-03-01 13:00:00, until 2026-03-01 13:30:00 at most"
+        "PERIODIC whole table waits for lake.default.low at 2026-03-01 13:00:00, "
+        "until 2026-03-01 13:30:00 at most"
     )
     assert described(world, "low") is None
 
@@ -107,7 +115,10 @@ def test_a_run_goes_on_when_that_of_its_upstream_failed() -> None:
     world.work()
 
     assert world.runs("low")[-1].status is RunStatus.FAILED
-    assert (world.runs("high")[-1].status, waits_for(world, "high")) == (RunStatus.SKIPPED, "sources unchanged")
+    assert (world.runs("high")[-1].status, waits_for(world, "high")) == (
+        RunStatus.SKIPPED,
+        "sources unchanged",
+    )
 
 
 def test_a_run_goes_on_when_that_of_its_upstream_is_cancelled() -> None:
@@ -132,7 +143,9 @@ def test_a_run_goes_on_without_an_upstream_that_is_not_refreshed_and_says_so() -
     world.work()
 
     assert world.runs("high")[-1].status is RunStatus.SKIPPED
-    assert waits_for(world, "high") == ("sources unchanged; did not wait for lake.default.low at 2026-03-01 13:00:00")
+    assert waits_for(world, "high") == (
+        "sources unchanged; did not wait for lake.default.low at 2026-03-01 13:00:00"
+    )
 
 
 def test_a_schedule_time_that_was_answered_without_work_is_not_waited_for() -> None:
@@ -199,7 +212,8 @@ def test_the_joint_of_a_diamond_waits_for_both_sides() -> None:
         order.append(claimed.table.identifier.name)
         if order[-1] == "right":
             assert waits_for(world, "joint") == (
-                "waits for lake.default.left at 2026-03-01 13:00:00, lake.default.right at 2026-03-01 13:00:00"
+                "waits for lake.default.left at 2026-03-01 13:00:00, lake.default.right at "
+                "2026-03-01 13:00:00"
             )
         assert list(world.attempt(claimed))
 
@@ -268,7 +282,7 @@ def test_a_forced_refresh_of_a_schedule_time_does_not_wait() -> None:
     assert claim(world) == "high"
 
 
-def test_a_table_of_a_shorter_freshness_waits_only_where_the_schedule_times_of_its_upstream_fall_due() -> None:
+def test_a_table_of_a_shorter_freshness_waits_only_where_schedule_times_of_its_upstream_fall_due() -> None:
     world = ManagerWorld()
     world.sql(over("low", "orders", freshness="'1' DAY"))
     world.work()
@@ -306,7 +320,9 @@ def test_the_table_and_else_the_gateway_says_how_long_to_wait(wait: str, minutes
 def test_a_wait_that_is_no_duration_is_refused_at_create_and_alter() -> None:
     world = chain("low")
 
-    text = world.refused(lambda: world.sql(over("high", "low", options=f"WITH ('{KEY}' = 'soon')")), ConfigError)
+    text = world.refused(
+        lambda: world.sql(over("high", "low", options=f"WITH ('{KEY}' = 'soon')")), ConfigError
+    )
     world.refused(lambda: world.sql(f"ALTER MATERIALIZED TABLE low SET ('{KEY}' = 'soon')"), ConfigError)
 
     assert text.startswith(f"{KEY}: 'soon'")
@@ -318,7 +334,9 @@ def test_any_number_of_runs_that_have_to_wait_keeps_no_other_from_being_claimed(
         high = tx.tables.named(TableIdentifier("lake", ("default",), "high"))
         assert high is not None
         for number in range(2 * MOST_MARKED):
-            table = replace(high, table_id=f"t{number}", identifier=replace(high.identifier, name=f"t{number}"))
+            table = replace(
+                high, table_id=f"t{number}", identifier=replace(high.identifier, name=f"t{number}")
+            )
             tx.tables.insert(table)
             run = a_run(table.table_id, kind=RunKind.PERIODIC, schedule_time=ONE_PM, points=(ONE_PM,))
             tx.runs.insert(replace(run, requested_at=tx.now()))
@@ -330,8 +348,8 @@ def test_any_number_of_runs_that_have_to_wait_keeps_no_other_from_being_claimed(
 def test_schedule_times_that_failed_alone_keep_no_other_table_waiting() -> None:
     world = ManagerWorld()
     world.sql(
-        "CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = 'yyyy-MM-dd') "
-        "FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"
+        "CREATE MATERIALIZED TABLE daily PARTITIONED BY (ds) WITH ('partition.fields.ds.date-formatter' = "
+        "'yyyy-MM-dd') FRESHNESS = INTERVAL '1' DAY REFRESH_MODE = FULL AS SELECT * FROM orders"
     )
     world.sql(over("high", "daily", freshness="'1' DAY"))
     world.work()
@@ -364,7 +382,9 @@ def test_a_table_that_reads_another_at_a_version_of_its_own_text_does_not_wait_f
     world = chain("low", "high")
     refreshed = world.runs("high")[-1]
     vector = tuple({"name": name, "kind": "table", "version": {}} for name in read)
-    in_transaction(world.registry, lambda tx: tx.runs.replace(replace(refreshed, vector=vector), expected=refreshed))
+    in_transaction(
+        world.registry, lambda tx: tx.runs.replace(replace(refreshed, vector=vector), expected=refreshed)
+    )
 
     world.tick(ONE_PM, "high")
     claimed = claim(world)

@@ -33,7 +33,9 @@ def shown(world: ManagerWorld, name: str = "totals") -> list[tuple[object, ...]]
     return [(row["kind"], row["status"], row["reason"]) for row in rows if row["kind"] == "VERIFY"]
 
 
-def test_a_table_that_shows_older_versions_of_its_sources_is_equal_and_has_a_certificate(world: ManagerWorld) -> None:
+def test_a_table_that_shows_older_versions_of_its_sources_is_equal_and_has_a_certificate(
+    world: ManagerWorld,
+) -> None:
     world.engine.commit(ORDERS, [{"ds": "2026-03-01", "amount": 2}])
 
     assert world.show("VERIFY MATERIALIZED TABLE totals") == []
@@ -56,7 +58,11 @@ def test_a_verification_counts_as_no_refresh(world: ManagerWorld) -> None:
 
     world.sql("VERIFY MATERIALIZED TABLE totals")
 
-    assert (world.show("SHOW MATERIALIZED TABLES EXTENDED"), world.runs("totals"), world.table("totals")) == before
+    assert (
+        world.show("SHOW MATERIALIZED TABLES EXTENDED"),
+        world.runs("totals"),
+        world.table("totals"),
+    ) == before
     run = world.tick(world.latest_point("totals"), "totals")
     world.work()
     assert world.run(run.run_id).status is RunStatus.SUCCEEDED
@@ -85,7 +91,9 @@ def test_each_partition_is_compared_at_the_versions_that_its_last_refresh_has_re
 
     assert world.show("VERIFY MATERIALIZED TABLE daily") == []
 
-    assert shown(world, "daily") == [("VERIFY", "SUCCEEDED", "equal, 2 rows at 3 source versions in 2 partitions")]
+    assert shown(world, "daily") == [
+        ("VERIFY", "SUCCEEDED", "equal, 2 rows at 3 source versions in 2 partitions")
+    ]
 
 
 def test_what_has_no_rows_of_its_definition_is_refused_with_the_way_out(world: ManagerWorld) -> None:
@@ -102,7 +110,7 @@ def test_what_has_no_rows_of_its_definition_is_refused_with_the_way_out(world: M
     assert world.state() == before
 
 
-# -------------------------------------------------------------------------------------------------------------- shares
+# ----------------------------------------------------------------------------------------------------- shares
 
 
 def snapshot(number: int, scope: Scope | None, sources: str = "[1]", **facts: object) -> Snapshot:

@@ -48,7 +48,9 @@ def _create_tables() -> None:
         sa.Column("exclusive", sa.Boolean, nullable=False),
         sa.Column("body", TEXT, nullable=False),
     )
-    op.create_index("materialized_tables_name", "materialized_tables", ["catalog", "namespace", "name"], unique=True)
+    op.create_index(
+        "materialized_tables_name", "materialized_tables", ["catalog", "namespace", "name"], unique=True
+    )
     op.create_index(
         "materialized_tables_exclusive",
         "materialized_tables",

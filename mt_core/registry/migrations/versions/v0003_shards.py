@@ -20,4 +20,6 @@ def upgrade() -> None:
     found = connection.execute(sa.text("SELECT workflow_id FROM workflow_definitions")).scalars().all()
     moved = [{"id": each, "shard": sha256(each.encode()).digest()[0] % SHARDS} for each in found]
     if moved:
-        connection.execute(sa.text("UPDATE workflow_definitions SET shard = :shard WHERE workflow_id = :id"), moved)
+        connection.execute(
+            sa.text("UPDATE workflow_definitions SET shard = :shard WHERE workflow_id = :id"), moved
+        )

@@ -1,4 +1,6 @@
-"""Folders of tables of files: where and how a stream writes its files, as Spark has stored it or a statement says it."""
+"""Folders of tables of files: where and how a stream writes its files,
+as Spark has stored it or a statement says it.
+"""
 
 from __future__ import annotations
 
@@ -41,7 +43,8 @@ def stored_folder(table: Any) -> FileFolder:
 
 
 def temporary_folders(temporary: Iterable[str]) -> dict[str, FileFolder]:
-    """Return the folder of each table of files that the statements *temporary* create, by its name in lower case.
+    """Return the folder of each table of files that the statements *temporary* create,
+    by its name in lower case.
 
     A table without a path has none.
     """

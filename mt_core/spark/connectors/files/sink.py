@@ -1,4 +1,6 @@
-"""Tables of files as sinks of a stream: each batch is written aside, listed, and moved into the folder of the table."""
+"""Tables of files as sinks of a stream: each batch is written aside, listed,
+and moved into the folder of the table.
+"""
 
 from __future__ import annotations
 
@@ -20,16 +22,18 @@ from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.files.hadoop_files import Files
 
 LISTED = "_freshtable"
-"""The folder in that of a table with what its streams have written; readers of files pass over names with that first letter."""
+"""The folder in that of a table with what its streams have written;
+readers of files pass over names with that first letter.
+"""
 _ATTEMPT, _LIST = "attempt-", ".json"
 
 
 class FileSink(Sink):
     """One attempt of one job on a table of files.
 
-    A batch is in the table once it is listed: its list is written in one step, and whoever finds a list moves the files that
-    have not been moved. So a batch that is repeated is not written again. A reader may see some files of a batch a moment
-    before the others.
+    A batch is in the table once it is listed: its list is written in one step, and whoever finds a list moves
+    the files that have not been moved. So a batch that is repeated is not written again. A reader may see
+    some files of a batch a moment before the others.
     """
 
     guarantee = "each batch once; its files appear one after the other"
@@ -39,10 +43,13 @@ class FileSink(Sink):
         self._job_id, self._attempt = attempt.job_id, attempt.number
         self._temporary = attempt.definition.temporary
 
-    # ------------------------------------------------------------------------------------------------------- attempts
+    # ----------------------------------------------------------------------------------------------- attempts
 
     def open(self) -> None:
-        """Take the table over, and move what earlier attempts have listed. Raises CommitConflict if a later one has."""
+        """Take the table over, and move what earlier attempts have listed.
+
+        Raises CommitConflict if a later one has.
+        """
         files, folders = self._files(), self._folders
         lists = self._lists(files)
         folders.make(lists)
@@ -64,7 +71,7 @@ class FileSink(Sink):
         """Return the last batch of the job that the table has, None before the first."""
         return self._last(self._lists(self._files()))
 
-    # -------------------------------------------------------------------------------------------------------- batches
+    # ------------------------------------------------------------------------------------------------ batches
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
         """Write *rows* aside, list the files, move them, and return how many rows that were."""
@@ -76,21 +83,27 @@ class FileSink(Sink):
         try:
             count = rows.count()
             if count:
-                rows.write.format(files.format).options(**files.options).partitionBy(*files.partition_keys).save(aside)
+                rows.write.format(files.format).options(**files.options).partitionBy(
+                    *files.partition_keys
+                ).save(aside)
         finally:
             rows.unpersist()
         written = [path for path in self._folders.files_below(aside) if _is_data(path)] if count else []
         check("publish")
         self._check_attempt(lists)
         moves = {path: self._final(path, batch, number) for number, path in enumerate(written)}
-        self._folders.write(f"{lists}/{batch}{_LIST}", json.dumps({"version": 1, "aside": aside, "files": moves}))
+        self._folders.write(
+            f"{lists}/{batch}{_LIST}", json.dumps({"version": 1, "aside": aside, "files": moves})
+        )
         self._move(files, batch)
         check(PUBLISHED)
         self.batch = batch
         return count
 
     def _final(self, path: str, batch: int, number: int) -> str:
-        """Return the path in the table of a file aside, which has the folders of its partition; no other batch has it."""
+        """Return the path in the table of a file aside, which has the folders of its partition;
+        no other batch has it.
+        """
         folder, _, name = path.rpartition("/")
         ending = name[name.index(".") :] if "." in name else ""
         final = f"part-{self._job_id}-{batch}-{number}{ending}"
@@ -112,12 +125,14 @@ class FileSink(Sink):
             if name != f"{batch}{_LIST}" and not name.startswith(_ATTEMPT):
                 folders.delete(f"{lists}/{name}")
 
-    # ------------------------------------------------------------------------------------------------------- internal
+    # ----------------------------------------------------------------------------------------------- internal
 
     def _check_attempt(self, lists: str) -> None:
         later = [name for name in self._folders.names(lists) if name.startswith(_ATTEMPT)]
         if any(int(name.removeprefix(_ATTEMPT)) > self._attempt for name in later):
-            raise CommitConflict(f"Another attempt of job {self._job_id} writes {display_name(self._target.table)}.")
+            raise CommitConflict(
+                f"Another attempt of job {self._job_id} writes {display_name(self._target.table)}."
+            )
 
     def _last(self, lists: str) -> int | None:
         names = (name.removesuffix(_LIST) for name in self._folders.names(lists) if name.endswith(_LIST))

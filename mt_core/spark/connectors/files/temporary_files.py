@@ -1,4 +1,6 @@
-"""Temporary tables of files as sources of a stream: the files that a temporary view is over, and the stream of these."""
+"""Temporary tables of files as sources of a stream: the files that a temporary view is over,
+and the stream of these.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ class FileView:
         return f"files_of_{self.name.encode().hex()}"
 
     def stream(self, session: SparkSession) -> DataFrame:
-        """Return its rows as a stream, with its watermark: those of each file once; raises Spark's own errors."""
+        """Return its rows as a stream, with its watermark: those of each file once;
+        raises Spark's own errors.
+        """
         relation = self.relation
         files = TemporaryFiles.from_options(_options(session, relation))
         option = static_member(session, "scala.Option.apply")
@@ -57,7 +61,9 @@ class FileView:
 
 
 def file_view(session: SparkSession, name: str) -> FileView | None:
-    """Return the temporary view *name* over files, None for any other view, and where it is read as it stands."""
+    """Return the temporary view *name* over files, None for any other view,
+    and where it is read as it stands.
+    """
     if session.conf.get(READ_AS_STREAMS, "true") == "false":
         return None
     view = state_of(session).catalog().getRawTempView(name)
@@ -72,7 +78,9 @@ def file_view(session: SparkSession, name: str) -> FileView | None:
 
 @contextmanager
 def streamed_files(session: SparkSession, views: Iterable[FileView]) -> Iterator[None]:
-    """Give *session* temporary views over the streams of *views* for as long as the block analyses a query."""
+    """Give *session* temporary views over the streams of *views* for as long as the block
+    analyses a query.
+    """
     names = []
     try:
         for view in views:

@@ -1,4 +1,6 @@
-"""Tables of JDBC with a primary key as sinks of a stream: a batch is one transaction, which replaces and deletes rows by key."""
+"""Tables of JDBC with a primary key as sinks of a stream: a batch is one transaction,
+which replaces and deletes rows by key.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ _DIALECT = "org.apache.spark.sql.jdbc.JdbcDialects.get"
 
 
 class KeyedJdbcSink(RepeatingSink):
-    """One attempt of one job on a table of JDBC with a key; raises StreamBroken once the table was dropped."""
+    """One attempt of one job on a table of JDBC with a key;
+    raises StreamBroken once the table was dropped.
+    """
 
     guarantee = "each batch in one transaction, by key; a batch that is repeated changes nothing"
     takes_changes = True
@@ -47,13 +51,17 @@ class KeyedJdbcSink(RepeatingSink):
     def _table(
         self, session: SparkSession, options: Mapping[str, str], columns: Sequence[str], keys: Sequence[str]
     ) -> KeyedTable:
-        """Return the table as its database has it: the case of its columns may be another one than in CREATE TABLE."""
-        present = {name.lower(): name for name in session.read.format("jdbc").options(**options).load().columns}
+        """Return the table as its database has it: the case of its columns may be another one
+        than in CREATE TABLE.
+        """
+        present = {
+            name.lower(): name for name in session.read.format("jdbc").options(**options).load().columns
+        }
         gone = [name for name in columns if name.lower() not in present]
         if gone:
             raise DefinitionInvalid(
-                f"Table {display_name(self._target.table)}: table {options['dbtable']} of the database has no column "
-                f"{', '.join(gone)}; it has {', '.join(present.values())}."
+                f"Table {display_name(self._target.table)}: table {options['dbtable']} of the database has "
+                f"no column {', '.join(gone)}; it has {', '.join(present.values())}."
             )
         return KeyedTable(
             url=options["url"],
@@ -71,7 +79,9 @@ class KeyedJdbcSink(RepeatingSink):
             written = None if created is None else created.options
         else:
             kept = table_named(self._attempt.connectors(), name)
-            written = kept.options if kept is not None and kept.stored_name == self._target.stored_name else None
+            written = (
+                kept.options if kept is not None and kept.stored_name == self._target.stored_name else None
+            )
         if written is None:
             raise StreamBroken(f"Table {display_name(name)}, which the job writes, was dropped.")
         return source_of(display_name(name), written).options

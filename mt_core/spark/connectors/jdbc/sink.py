@@ -1,4 +1,6 @@
-"""Tables of JDBC as sinks of a stream: a batch is inserted by Spark, and again if that fails in the middle."""
+"""Tables of JDBC as sinks of a stream: a batch is inserted by Spark,
+and again if that fails in the middle.
+"""
 
 from __future__ import annotations
 

@@ -30,9 +30,14 @@ class KeyedTable:
 
     @property
     def inserts(self) -> str:
-        """The statement that puts a row in the place of the one with its key; its parameters are the columns."""
+        """The statement that puts a row in the place of the one with its key;
+        its parameters are the columns.
+        """
         database, others = self._database, [column for column in self.columns if column not in self.keys]
-        into, values = f"{self.name} ({self._listed(self.columns)})", f"VALUES ({', '.join('?' for _ in self.columns)})"
+        into, values = (
+            f"{self.name} ({self._listed(self.columns)})",
+            f"VALUES ({', '.join('?' for _ in self.columns)})",
+        )
         if database == _MERGE_KEY:
             return f"MERGE INTO {into} KEY ({self._listed(self.keys)}) {values}"
         text = f"INSERT INTO {into} {values}"

@@ -20,7 +20,8 @@ def columns_of_insert(
 ) -> tuple[str, ...]:
     """Return the columns that take those of a query, in its order; *named* are those that the INSERT names.
 
-    Raises Unsupported for a table that cannot be written, and DefinitionInvalid for columns that it does not take.
+    Raises Unsupported for a table that cannot be written, and DefinitionInvalid for columns
+    that it does not take.
     """
     if topic.not_written:
         raise Unsupported(topic.not_written)
@@ -33,14 +34,15 @@ def columns_of_insert(
             )
     if len(columns) != len(produced):
         raise DefinitionInvalid(
-            f"Table {topic.table}: INSERT takes the {len(columns)} {plural(len(columns), 'column')} {', '.join(columns)}, and "
-            f"its query gives {len(produced)}."
+            f"Table {topic.table}: INSERT takes the {len(columns)} {plural(len(columns), 'column')} "
+            f"{', '.join(columns)}, and its query gives {len(produced)}."
         )
     return columns
 
 
 def write_records(rows: DataFrame, topic: KafkaTopic) -> int:
-    """Write *rows*, whose columns have the names of the table's, and return how many; raises Spark's own errors.
+    """Write *rows*, whose columns have the names of the table's, and return how many;
+    raises Spark's own errors.
 
     The record of a row that is deleted has no value.
     """
@@ -54,7 +56,9 @@ def write_records(rows: DataFrame, topic: KafkaTopic) -> int:
         if kind:
             records = records.withColumn("value", when(col(ROW_KIND) != RowKind.DELETE.code, col("value")))
             records = records.drop(ROW_KIND)
-        records.write.format(KAFKA).options(**topic.connection).option("topic", topic.topics["subscribe"]).save()
+        records.write.format(KAFKA).options(**topic.connection).option(
+            "topic", topic.topics["subscribe"]
+        ).save()
         return count
     finally:
         rows.unpersist()

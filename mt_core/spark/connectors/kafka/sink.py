@@ -42,7 +42,8 @@ class KafkaSink(RepeatingSink):
         if topic is None:
             name = display_name(self._target.table)
             raise StreamBroken(
-                f"Table {name} was dropped, or renamed. Run the INSERT again, into the table that has its topic now."
+                f"Table {name} was dropped, or renamed. Run the "
+                "INSERT again, into the table that has its topic now."
             )
         return topic
 

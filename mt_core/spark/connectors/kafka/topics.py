@@ -1,4 +1,6 @@
-"""Tables over topics of Kafka: what a session reads of temporary ones as a batch, and the streams that take their place."""
+"""Tables over topics of Kafka: what a session reads of temporary ones as a batch,
+and the streams that take their place.
+"""
 
 from __future__ import annotations
 
@@ -33,13 +35,18 @@ class TopicTable:
 
 
 UPSERT_KEYS = "freshtable.upserts"
-"""What the kind of a record's row has in its metadata: the names of the columns by which the records set and delete rows."""
-# Spark keeps of a temporary view what it reads as a batch alone. Its session is the only one that can name it.
+"""What the kind of a record's row has in its metadata: the names of the columns by which the records set
+and delete rows.
+"""
+# Spark keeps of a temporary view what it reads as a batch alone.
+# Its session is the only one that can name it.
 _tables: WeakKeyDictionary[SparkSession, dict[str, TopicTable]] = WeakKeyDictionary()
 
 
 def create_topic(session: SparkSession, table: CreateConnectorTable, topic: KafkaTopic) -> None:
-    """Create a temporary view over the records that a topic has when it is read; raises Spark's own errors."""
+    """Create a temporary view over the records that a topic has when it is read;
+    raises Spark's own errors.
+    """
     frame = batch_rows(session.read.format(KAFKA).options(**topic.batch).load(), topic)
     name = quote(table.name[0])
     if table.or_replace:
@@ -56,7 +63,9 @@ def forget_topic(session: SparkSession, name: str) -> None:
 
 
 def topic_table(session: SparkSession, name: str) -> TopicTable | None:
-    """Return the table over a topic that *session* has created as *name*, which may have been dropped since."""
+    """Return the table over a topic that *session* has created as *name*,
+    which may have been dropped since.
+    """
     return _tables.get(session, {}).get(name.lower())
 
 
@@ -67,7 +76,9 @@ def topic_tables(session: SparkSession) -> tuple[TopicTable, ...]:
 
 @contextmanager
 def streamed(session: SparkSession, tables: Iterable[TopicTable]) -> Iterator[None]:
-    """Give *session* temporary views over the streams of *tables* for as long as the block analyses a query."""
+    """Give *session* temporary views over the streams of *tables* for as long as the block
+    analyses a query.
+    """
     names = []
     try:
         for table in tables:
@@ -87,7 +98,9 @@ def stream_name(table: TopicTable) -> str:
 
 
 def upserts(records: DataFrame, topic: KafkaTopic) -> DataFrame:
-    """Return the columns of the table over rows with their kind, which `operators/upserts.py` makes a changelog of whole rows."""
+    """Return the columns of the table over rows with their kind, which `operators/upserts.py` makes
+    a changelog of whole rows.
+    """
     kind = when(col("value").isNull(), RowKind.DELETE.code).otherwise(RowKind.INSERT.code).cast("tinyint")
     rows = _computed(_items(records, topic, kind.alias(ROW_KIND)), topic, ROW_KIND)
     columns = [quote(name) for name in rows.columns if name != ROW_KIND]

@@ -1,1 +1,3 @@
-"""Operators of our own in the queries of streams: the statements that become them, and the state that they keep."""
+"""Operators of our own in the queries of streams: the statements that become them,
+and the state that they keep.
+"""

@@ -1,7 +1,7 @@
 """Aggregates: GROUP BY, DISTINCT and aggregates of all rows, whose results change as rows come and go.
 
-Windows by event time over rows that are only added are Spark's own: each gives its results once, and its state is cleaned up by
-the watermark.
+Windows by event time over rows that are only added are Spark's own: each gives its results once,
+and its state is cleaned up by the watermark.
 """
 
 from __future__ import annotations
@@ -49,19 +49,21 @@ def aggregated(walk: Walk, plan: Any) -> Changelog:
     if windowed and not rows.updates:
         if not watermarks.is_reached(rows.plan):
             raise Unsupported(
-                "A window by event time over rows of an operator with a TTL of PROCESSING TIME, where Spark has no watermark, "
-                "would never end. Let the TTL of that operator be of EVENT TIME; with '0 EVENT TIME' it keeps its rows for ever."
+                "A window by event time over rows of an operator with a TTL of PROCESSING TIME, where "
+                "Spark has no watermark, would never end. Let the TTL of that operator be of EVENT TIME; "
+                "with '0 EVENT TIME' it keeps its rows for ever."
             )
         return carried(walk.session, plan, [rows])
     if windowed:
         raise Unsupported(
-            "A window by event time over rows that change: a window gives its results once, when the watermark has passed it. "
-            "Group by columns of the rows without a watermark, or aggregate the windows before the rows change."
+            "A window by event time over rows that change: a window gives its results once, "
+            "when the watermark has passed it. Group by columns of the rows without a watermark, "
+            "or aggregate the windows before the rows change."
         )
     if _has(keys, _SESSION_WINDOW):
         raise Unsupported(
-            "A stream has session windows by event time alone: write the watermark, WATERMARK FOR t AS t - INTERVAL …, for the "
-            "column of the window."
+            "A stream has session windows by event time alone: write the watermark, "
+            "WATERMARK FOR t AS t - INTERVAL …, for the column of the window."
         )
     _check(walk.session, plan, rows)
     return _grouped(walk, plan, rows)
@@ -100,13 +102,16 @@ def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
     if rows.updates:
         check_repeatable(session, scala_items(plan.expressions()))
     declarative, imperative = (
-        java_class(session, f"{_FUNCTIONS}.{each}") for each in ("DeclarativeAggregate", "ImperativeAggregate")
+        java_class(session, f"{_FUNCTIONS}.{each}")
+        for each in ("DeclarativeAggregate", "ImperativeAggregate")
     )
     keys = list(scala_items(plan.groupingExpressions()))
     for each in java_operator(session, "GroupAggregatePlan").functions(plan):
         function = each.aggregateFunction()
         if not (declarative.isInstance(function) or imperative.isInstance(function)):
-            raise Unsupported(f"{each.sql()}: a stream aggregates with functions of Spark and of Java, not of Python.")
+            raise Unsupported(
+                f"{each.sql()}: a stream aggregates with functions of Spark and of Java, not of Python."
+            )
         if each.isDistinct():
             keys.extend(scala_items(function.children()))
     for key in keys:
@@ -117,18 +122,20 @@ def _check_key(session: SparkSession, key: Any) -> None:
     is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
     if not is_stable(key.dataType()):
         raise Unsupported(
-            f"{key.sql()}: a stream cannot group by texts of which several are equal; give each column with a COLLATION one form, "
-            "such as lower(c) COLLATE UTF8_BINARY."
+            f"{key.sql()}: a stream cannot group by texts of which several are equal; "
+            "give each column with a COLLATION one form, such as lower(c) COLLATE UTF8_BINARY."
         )
     if not java_operator(session, "GroupAggregatePlan").isKey(key.dataType()):
         raise Unsupported(
-            f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}, whose values have no equality; group by a "
-            "text of it, such as to_json(c)."
+            f"{key.sql()}: a stream cannot group by a {key.dataType().sql()}, "
+            "whose values have no equality; group by a text of it, such as to_json(c)."
         )
 
 
 def _positions(plan: Any) -> Iterator[int | None]:
-    """Yield the positions of the items of the SELECT; nothing if it joins: its hints are those of the join."""
+    """Yield the positions of the items of the SELECT; nothing if it joins:
+    its hints are those of the join.
+    """
     below = plan.child()
     while class_name(below) in _BETWEEN:
         below = below.child()
@@ -149,7 +156,9 @@ def _has(keys: Iterable[Any], marker: str) -> bool:
 
 
 def _unique(plan: Any) -> Unique:
-    """Return the columns of the result that are the key; nothing if one of them is not selected, or computed."""
+    """Return the columns of the result that are the key; nothing if one of them is not selected,
+    or computed.
+    """
     selected: dict[int, int] = {}
     for item in scala_items(plan.aggregateExpressions()):
         source = item.child() if class_name(item) == "Alias" else item

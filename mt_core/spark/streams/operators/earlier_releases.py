@@ -7,7 +7,9 @@ from pyspark.sql import SparkSession
 OPERATORS = "operators"
 """What the savepoints of a job say whose joins, limits and aggregations are operators of ours."""
 LAYOUT = 3
-"""The layout of the states of our operators, which a checkpoint names: higher with each change that Spark cannot read over."""
+"""The layout of the states of our operators, which a checkpoint names:
+higher with each change that Spark cannot read over.
+"""
 UNNUMBERED = 1
 """That of checkpoints without a number, whose entries have no time of their own."""
 _SETTING = "freshtable.operators"
@@ -18,7 +20,8 @@ _ELIMINATE_LIMITS = "org.apache.spark.sql.catalyst.optimizer.EliminateLimits"
 def leave_to_spark(session: SparkSession) -> None:
     """Let Spark's own operators run in *session*, whose job began with them."""
     session.conf.set(_SETTING, "false")
-    # It takes a LIMIT, which has state, out of a batch without rows, such as the last one of a drain; the batch fails then.
+    # It takes a LIMIT, which has state, out of a batch without rows, such as the last one of a drain;
+    # the batch fails then.
     excluded = session.conf.get(_EXCLUDED, "") or ""
     session.conf.set(_EXCLUDED, ",".join(filter(None, (excluded, _ELIMINATE_LIMITS))))
 

@@ -1,4 +1,6 @@
-"""Foreign state: a checkpoint with the state of other operators than those of a stream, which no restart can read."""
+"""Foreign state: a checkpoint with the state of other operators than those of a stream,
+which no restart can read.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,9 @@ _WAY_OUT = "RESET 'execution.savepoint.path' and run the statement again: its ne
 
 
 def foreign_state(causes: Iterable[Thrown]) -> StreamBroken | None:
-    """Return the error of a stream that Spark ended with *causes* since the state is that of others; None if that is not why."""
+    """Return the error of a stream that Spark ended with *causes* since the state is that of others;
+    None if that is not why.
+    """
     found = next((each for each in causes if each.condition in _CONDITIONS), None)
     if found is None:
         return None
@@ -36,14 +40,17 @@ def foreign_state(causes: Iterable[Thrown]) -> StreamBroken | None:
     if change is not None and _TIMES.keys() >= set(change.groups()):
         before, after = (_TIMES[each] for each in change.groups())
         return StreamBroken(
-            f"The time of a TTL was changed from {before} to {after}, and the entries in the checkpoint of the job expire by the "
+            f"The time of a TTL was changed from {before} to {after}, "
+            "and the entries in the checkpoint of the job expire by the "
             f"first. Write {before} again, in the hint STATE_TTL or as `time` in the plan, or {_WAY_OUT}"
         )
     body = found.message.removeprefix(f"[{found.condition}] ").partition(" SQLSTATE: ")[0]
     details = [
-        line.partition(_ADVICE)[0] + "." * (_ADVICE in line) for line in body.splitlines() if line.startswith(_TELLING)
+        line.partition(_ADVICE)[0] + "." * (_ADVICE in line)
+        for line in body.splitlines()
+        if line.startswith(_TELLING)
     ]
     return StreamBroken(
-        f"The checkpoint of the job has the state of other operators, which these cannot read. {' '.join(details)} Begin with the "
-        f"savepoint of a job with the same operators, or {_WAY_OUT}"
+        "The checkpoint of the job has the state of other operators, which these cannot read. "
+        f"{' '.join(details)} Begin with the savepoint of a job with the same operators, or {_WAY_OUT}"
     )

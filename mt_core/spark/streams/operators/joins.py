@@ -35,14 +35,17 @@ _KINDS = _INNER | {"LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT
 
 
 def with_conditions(session: SparkSession, plan: Any) -> Any:
-    """Return *plan* with the conditions of a WHERE at the joins below it: `FROM a, b WHERE a.id = b.id` joins by the ids.
+    """Return *plan* with the conditions of a WHERE at the joins below it:
+    `FROM a, b WHERE a.id = b.id` joins by the ids.
 
     Texts with a collation are compared by what is equal of equal texts.
     """
     if not plan.containsPattern(static_member(session, f"{_PATTERN}.JOIN")()):
         return plan
     push = static_member(session, f"{_CATALYST}.optimizer.PushPredicateThroughJoin.applyLocally")()
-    return static_member(session, f"{_CATALYST}.analysis.RewriteCollationJoin.apply")(plan.transformDown(push))
+    return static_member(session, f"{_CATALYST}.analysis.RewriteCollationJoin.apply")(
+        plan.transformDown(push)
+    )
 
 
 def joined(walk: Walk, plan: Any) -> Changelog:
@@ -65,7 +68,9 @@ def joined(walk: Walk, plan: Any) -> Changelog:
 def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
     session, kind = walk.session, str(plan.joinType().sql())
     whole = plan.withNewChildren(scala_sequence(session, [side.plan for side in sides]))
-    asked = walk.ttls.of_join(position_of(plan), [frozenset(names_of(each)) for each in scala_items(plan.children())])
+    asked = walk.ttls.of_join(
+        position_of(plan), [frozenset(names_of(each)) for each in scala_items(plan.children())]
+    )
     states = [
         OperatorState.of(index, name, policy)
         for index, (name, policy) in enumerate(zip(("leftState", "rightState"), asked, strict=True))
@@ -84,7 +89,9 @@ def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
         states=states,
     )
     if equal is None:
-        operator = replace(operator, description=f"{operator.description} (no equal columns: all rows have one key)")
+        operator = replace(
+            operator, description=f"{operator.description} (no equal columns: all rows have one key)"
+        )
     return Changelog(
         plan=java_operator(session, "RegularJoin").of(whole, kinds, policies),
         operator=operator,
@@ -93,7 +100,9 @@ def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
 
 
 def _is_native(session: SparkSession, plan: Any, sides: Sequence[Changelog]) -> bool:
-    """Return whether Spark joins rows that are only added, and keeps no row for ever; or began to in an earlier release."""
+    """Return whether Spark joins rows that are only added, and keeps no row for ever;
+    or began to in an earlier release.
+    """
     if is_left_to_spark(session):
         return True
     # Spark has no such join of rows that match none.
@@ -116,12 +125,13 @@ def _check(session: SparkSession, plan: Any) -> None:
     sql = str(condition.sql())
     if _contains(session, condition, "CURRENT_LIKE"):
         raise Unsupported(
-            f"ON {sql}: the condition may hold when a pair of rows is given, and not when it is taken back. Compare columns alone; "
-            "compute the time in a subquery below the join."
+            f"ON {sql}: the condition may hold when a pair of rows is given, and not when it is taken back. "
+            "Compare columns alone; compute the time in a subquery below the join."
         )
     if any(_contains(session, condition, each) for each in ("PLAN_EXPRESSION", "PYTHON_UDF")):
         raise Unsupported(
-            f"ON {sql}: a stream joins by conditions over the columns of both sides, without subqueries and functions of Python. "
+            f"ON {sql}: a stream joins by conditions over the columns of both sides, "
+            "without subqueries and functions of Python. "
             "Compute the value in a subquery below the join, or filter the rows of an INNER JOIN above it."
         )
 
@@ -131,8 +141,8 @@ def _check_keys(session: SparkSession, keys: Iterable[Any]) -> None:
     for key in keys:
         if not is_stable(key.dataType()):
             raise Unsupported(
-                f"{key.sql()}: a stream cannot join by what is computed of texts of which several are equal; give each one form, "
-                "such as lower(c) COLLATE UTF8_BINARY."
+                f"{key.sql()}: a stream cannot join by what is computed of texts of which several are "
+                "equal; give each one form, such as lower(c) COLLATE UTF8_BINARY."
             )
 
 
@@ -141,7 +151,9 @@ def _contains(session: SparkSession, expression: Any, pattern: str) -> bool:
 
 
 def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
-    """Return what a join gives: rows of a pair as the input names them, and rows by themselves that come and go."""
+    """Return what a join gives: rows of a pair as the input names them, and rows by themselves
+    that come and go.
+    """
     left, right = (side.changes for side in sides)
     if kind in _INNER:
         return ADDS | left | right
@@ -151,7 +163,9 @@ def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
 
 
 def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
-    """Return the expressions of the left side and those of the right one that must be equal; None without any."""
+    """Return the expressions of the left side and those of the right one that must be equal;
+    None without any.
+    """
     keys = static_member(session, f"{_CATALYST}.planning.ExtractEquiJoinKeys.unapply")(plan)
     if keys.isEmpty():
         return None
@@ -159,12 +173,16 @@ def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Seq
 
 
 def _unique(kind: str, sides: Sequence[Changelog], equal: tuple[Sequence[Any], Sequence[Any]]) -> Unique:
-    """Return the columns that identify a row: those of both sides, or of one if each of its rows matches one at most."""
+    """Return the columns that identify a row: those of both sides, or of one if each of its rows
+    matches one at most.
+    """
     left, right = (side.unique for side in sides)
     if kind in {"LEFT SEMI", "LEFT ANTI"}:
         return left
     found = {one | other for one in left for other in right}
-    keys = [{expression_id(each) for each in side if class_name(each) == "AttributeReference"} for side in equal]
+    keys = [
+        {expression_id(each) for each in side if class_name(each) == "AttributeReference"} for side in equal
+    ]
     if kind in _INNER | {"LEFT OUTER"} and any(each <= keys[1] for each in right):
         found |= left
     if kind in _INNER | {"RIGHT OUTER"} and any(each <= keys[0] for each in left):

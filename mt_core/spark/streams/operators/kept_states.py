@@ -31,14 +31,15 @@ def java_policy(session: SparkSession, state: OperatorState, rows: Any, need: st
     policy, in_event_time = state.policy, state.time is TtlTimeCharacteristic.EVENT_TIME
     if in_event_time and not any(map(_has_watermark, scala_items(rows.output()))):
         raise Unsupported(
-            f"EVENT TIME for the TTL of {state.name}: {need} reads rows of which no column has a watermark. Write one for "
-            "the table, WATERMARK FOR t AS t - INTERVAL …, and select its column, or let the TTL be of PROCESSING TIME."
+            f"EVENT TIME for the TTL of {state.name}: {need} reads rows of which no column has a watermark. "
+            "Write one for the table, WATERMARK FOR t AS t - INTERVAL …, and select its column, "
+            "or let the TTL be of PROCESSING TIME."
         )
     if in_event_time and not watermarks.is_reached(rows):
         raise Unsupported(
-            f"EVENT TIME for the TTL of {state.name}: {need} reads the rows of an operator with a TTL of PROCESSING TIME, above "
-            "which Spark has no watermark. Let that one be of EVENT TIME too ('0 EVENT TIME' keeps its rows for ever), or this one "
-            "of PROCESSING TIME."
+            f"EVENT TIME for the TTL of {state.name}: {need} reads the rows of an operator with a TTL "
+            "of PROCESSING TIME, above which Spark has no watermark. Let that one be of EVENT TIME too "
+            "('0 EVENT TIME' keeps its rows for ever), or this one of PROCESSING TIME."
         )
     return java_operator(session, "TtlPolicy")(
         policy.ttl // _MILLISECOND,

@@ -1,4 +1,6 @@
-"""Limits: LIMIT and OFFSET over a stream, the first rows that come or, with ORDER BY, the first ones in its order."""
+"""Limits: LIMIT and OFFSET over a stream, the first rows that come or, with ORDER BY,
+the first ones in its order.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,10 @@ class _Limit:
 
 
 def limited(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of a LIMIT, an OFFSET, or both; None for one of no rows, or of Spark. Raises Unsupported."""
+    """Return the changelog of a LIMIT, an OFFSET, or both; None for one of no rows, or of Spark.
+
+    Raises Unsupported.
+    """
     limit = _limit(plan)
     # A checkpoint of an earlier release has the state of Spark's own LIMIT.
     if limit.first > limit.last or is_left_to_spark(walk.session):
@@ -48,8 +53,8 @@ def limited(walk: Walk, plan: Any) -> Changelog | None:
         return _first_that_come(walk, limit)
     if limit.last == MOST:
         raise Unsupported(
-            "ORDER BY with OFFSET alone: the rows of a stream have no end, so all that come in it would have to be kept in order; "
-            "add a LIMIT."
+            "ORDER BY with OFFSET alone: the rows of a stream have no end, "
+            "so all that come in it would have to be kept in order; add a LIMIT."
         )
     found = _first_in_order(walk, limit, sort)
     for projection in reversed(projections):
@@ -58,11 +63,13 @@ def limited(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def sorted_without_limit(walk: Walk, plan: Any) -> Changelog | None:
-    """Raise Unsupported for ORDER BY without LIMIT: a row that comes later may belong before one that was given."""
+    """Raise Unsupported for ORDER BY without LIMIT: a row that comes later may belong before one
+    that was given.
+    """
     raise Unsupported(
-        "ORDER BY without LIMIT: the rows of a stream have no end, and one that comes later may belong before those that were "
-        "given; add a LIMIT, order the rows of the result where it is read, or run the statement in batch mode: "
-        "SET 'execution.runtime-mode' = 'batch'."
+        "ORDER BY without LIMIT: the rows of a stream have no end, and one that comes later may belong "
+        "before those that were given; add a LIMIT, order the rows of the result where it is read, "
+        "or run the statement in batch mode: SET 'execution.runtime-mode' = 'batch'."
     )
 
 
@@ -129,7 +136,9 @@ def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:
 
 
 def _as_columns(session: SparkSession, sort: Any) -> tuple[Sequence[Any], Any]:
-    """Return the order of *sort* by columns, and the projection that computes those which its child does not have, or None."""
+    """Return the order of *sort* by columns, and the projection that computes those which its child does
+    not have, or None.
+    """
     orders, computed = [], []
     for position, order in enumerate(scala_items(sort.order())):
         if class_name(order.child()) == "AttributeReference":
@@ -141,7 +150,9 @@ def _as_columns(session: SparkSession, sort: Any) -> tuple[Sequence[Any], Any]:
     if not computed:
         return orders, None
     columns = [*scala_items(sort.child().output()), *computed]
-    return orders, static_member(session, f"{_LOGICAL}.Project")(scala_sequence(session, columns), sort.child())
+    return orders, static_member(session, f"{_LOGICAL}.Project")(
+        scala_sequence(session, columns), sort.child()
+    )
 
 
 def _alias(session: SparkSession, expression: Any, name: str) -> Any:

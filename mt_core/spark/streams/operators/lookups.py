@@ -1,7 +1,7 @@
 """Lookup joins: rows of a stream with what a table has at the batch in which they come.
 
-Rows that are only added are joined without state. What each row was joined with is kept where rows change: the table may be another
-one when the row is taken back.
+Rows that are only added are joined without state. What each row was joined with is kept where rows change:
+the table may be another one when the row is taken back.
 """
 
 from __future__ import annotations

@@ -30,13 +30,16 @@ _TYPES = {
 _UNSEEN = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})
 """Nodes that change neither rows nor columns."""
 _MOST_FIELDS = 25
-# Spark numbers the columns of each plan anew, marks the nodes of streams, and shows the addresses of some objects.
+# Spark numbers the columns of each plan anew, marks the nodes of streams,
+# and shows the addresses of some objects.
 _PASSING = re.compile(r"^~|#\d+L?|(?<=[a-z])@[0-9a-f]{1,8}\b")
 
 
 def scan_of(plan: Any) -> Operator:
     """Return the operator that reads the rows of *plan*, a source of a stream or a query of tables."""
-    return Operator(type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan))
+    return Operator(
+        type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan)
+    )
 
 
 def sink_of(table: Sequence[str], rows: Operator, states: Sequence[OperatorState] = ()) -> Operator:
@@ -95,7 +98,9 @@ def _description(plan: Any) -> str:
 
 def _output(plan: Any) -> tuple[tuple[str, str], ...]:
     schema = StructType.fromJson(json.loads(str(plan.schema().json())))
-    return tuple((field.name, field.dataType.simpleString()) for field in schema.fields if field.name != ROW_KIND)
+    return tuple(
+        (field.name, field.dataType.simpleString()) for field in schema.fields if field.name != ROW_KIND
+    )
 
 
 def _dashed(name: str) -> str:

@@ -24,10 +24,11 @@ _NEED = "A query that ranks the rows of a stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The rows with the numbers `first` to `last` of each of the `keys`, expressions over the rows, or of all rows without any.
+    """The rows with the numbers `first` to `last` of each of the `keys`, expressions over the rows,
+    or of all rows without any.
 
-    They are numbered by `order`, attributes with a direction each; rows that are equal in it by their arrival, the first one
-    first or, with `latest`, the last one.
+    They are numbered by `order`, attributes with a direction each;
+    rows that are equal in it by their arrival, the first one first or, with `latest`, the last one.
     """
 
     keys: Sequence[Any] = field(repr=False)
@@ -42,7 +43,9 @@ class Ranking:
         return ALL if rows.updates else REPLACES
 
     def plan_of(self, session: SparkSession, rows: Changelog, number: Any = None) -> Any:
-        """Return the plan of the ranked *rows*, with their numbers in the attribute *number* unless it is None."""
+        """Return the plan of the ranked *rows*, with their numbers in the attribute *number*
+        unless it is None.
+        """
         orders = as_java_list(session, self.order)
         ranking = java_operator(session, "Ranking")(orders, self.latest, self.first, self.last)
         keys, kept = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
@@ -65,18 +68,26 @@ def literal(session: SparkSession, value: int) -> Any:
 
 
 def as_java_list(session: SparkSession, items: Sequence[Any]) -> Any:
-    return static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(scala_sequence(session, items))
+    return static_member(session, "scala.jdk.javaapi.CollectionConverters.asJava")(
+        scala_sequence(session, items)
+    )
 
 
 def with_column(session: SparkSession, plan: Any, column: Any, *, updates: bool) -> Any:
-    """Return *plan* with a further named expression as the last column, before the kind if its rows have one."""
+    """Return *plan* with a further named expression as the last column, before the kind
+    if its rows have one.
+    """
     columns = list(scala_items(plan.output()))
     columns.insert(len(columns) - (1 if updates else 0), column)
-    return static_member(session, f"{_CATALYST}.plans.logical.Project")(scala_sequence(session, columns), plan)
+    return static_member(session, f"{_CATALYST}.plans.logical.Project")(
+        scala_sequence(session, columns), plan
+    )
 
 
 def column_set(expressions: Iterable[Any]) -> frozenset[frozenset[int]]:
-    """Return the columns by which rows are told apart; nothing if they are told apart by what is computed of columns."""
+    """Return the columns by which rows are told apart; nothing if they are told apart by what
+    is computed of columns.
+    """
     columns = list(expressions)
     if any(class_name(each) != "AttributeReference" for each in columns):
         return frozenset()
@@ -88,6 +99,6 @@ def check_keys(session: SparkSession, keys: Sequence[Any], what: str) -> None:
     is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
     if not all(is_stable(key.dataType()) for key in keys):
         raise Unsupported(
-            f"{what}: a stream cannot keep keys of which several texts are equal; give each column with a COLLATION one form, such "
-            "as lower(c) COLLATE UTF8_BINARY."
+            f"{what}: a stream cannot keep keys of which several texts are equal; "
+            "give each column with a COLLATION one form, such as lower(c) COLLATE UTF8_BINARY."
         )

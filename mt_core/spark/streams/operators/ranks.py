@@ -1,7 +1,8 @@
-"""Ranks: of each key the rows with some of the first numbers, in the place of a ROW_NUMBER that is filtered by them.
+"""Ranks: of each key the rows with some of the first numbers, in the place of a ROW_NUMBER
+that is filtered by them.
 
-The statements are Flink's top-n, `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`, and its deduplication, with
-`rn = 1` and an order by processing time.
+The statements are Flink's top-n, `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`,
+and its deduplication, with `rn = 1` and an order by processing time.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ from mt_core.spark.streams.operators.walk import Walk
 
 
 def ranked(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the filter *plan* if it lets the rows with some of the first numbers pass; else None.
+    """Return the changelog of the filter *plan* if it lets the rows with some of the first numbers pass;
+    else None.
 
     Raises Unsupported for numbers that are not those of ROW_NUMBER.
     """
@@ -38,7 +40,8 @@ def ranked(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def ranked_without_number(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the projection *plan* if it is over such a filter, and leaves the number out; else None.
+    """Return the changelog of the projection *plan* if it is over such a filter, and leaves the number out;
+    else None.
 
     Rows that only get another number do not change then.
     """
@@ -59,8 +62,8 @@ def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
     window, name = numbered.window, str(numbered.number.name())
     if numbered.function != "RowNumber":
         raise Unsupported(
-            f"{name} <= {numbered.last}: a stream numbers rows by ROW_NUMBER() alone, not by RANK() or DENSE_RANK(), which "
-            "give one number to several rows."
+            f"{name} <= {numbered.last}: a stream numbers rows by ROW_NUMBER() alone, "
+            "not by RANK() or DENSE_RANK(), which give one number to several rows."
         )
     keys, orders = list(scala_items(window.partitionSpec())), list(scala_items(window.orderSpec()))
     check_keys(walk.session, keys, f"PARTITION BY of {name}")
@@ -78,8 +81,12 @@ def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
     return numbered.over(walk.session, _operated(walk, numbered, rows, ranking, is_read=is_read))
 
 
-def _operated(walk: Walk, numbered: NumberedRows, rows: Changelog, ranking: Ranking, *, is_read: bool) -> Changelog:
-    """Return the ranked *rows*, numbered, in the place of the window; the number means nothing unless it *is_read*."""
+def _operated(
+    walk: Walk, numbered: NumberedRows, rows: Changelog, ranking: Ranking, *, is_read: bool
+) -> Changelog:
+    """Return the ranked *rows*, numbered, in the place of the window;
+    the number means nothing unless it *is_read*.
+    """
     session, number = walk.session, numbered.number
     single = ranking.first == ranking.last
     only_first = ranking.state.name == "deduplicateState" and not ranking.latest and not rows.updates

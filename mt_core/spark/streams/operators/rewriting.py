@@ -1,4 +1,6 @@
-"""The walk over the analysed plan of a stream that puts our operators into it, and says what its rows change."""
+"""The walk over the analysed plan of a stream that puts our operators into it,
+and says what its rows change.
+"""
 
 from __future__ import annotations
 
@@ -24,11 +26,14 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def with_operators(session: SparkSession, analysed: Any, ttls: StateTtls) -> Changelog:
-    """Return the changelog of the stream *analysed*, whose plan is *analysed* itself if it has no operator of ours.
+    """Return the changelog of the stream *analysed*, whose plan is *analysed* itself
+    if it has no operator of ours.
 
     Raises Unsupported for a statement that would need one that there is not.
     """
-    has_common = bool(analysed.containsPattern(static_member(session, f"{_CATALYST}.trees.TreePattern.CTE")()))
+    has_common = bool(
+        analysed.containsPattern(static_member(session, f"{_CATALYST}.trees.TreePattern.CTE")())
+    )
     plan = (
         static_member(session, f"{_CATALYST}.optimizer.InlineCTE")(True, False).apply(analysed)
         if has_common

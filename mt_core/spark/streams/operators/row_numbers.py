@@ -1,4 +1,6 @@
-"""Row numbers that a query bounds: `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`, as a plan has them."""
+"""Row numbers that a query bounds: `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`,
+as a plan has them.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ _FUNCTIONS = frozenset({"RowNumber", "Rank", "DenseRank"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedRows:
-    """A filter that lets the numbers of *window* from *first* to *last* pass, besides the conditions *others*.
+    """A filter that lets the numbers of *window* from *first* to *last* pass,
+    besides the conditions *others*.
 
     `as_filtered` is the attribute that has the number below the filter.
     """
@@ -56,13 +59,19 @@ class NumberedRows:
         return position_of(self.number)
 
     def is_read_by(self, expressions: Iterable[Any]) -> bool:
-        """Return whether one of *expressions* above the filter, or another condition of the filter, has the number."""
+        """Return whether one of *expressions* above the filter, or another condition of the filter,
+        has the number.
+        """
         wanted = expression_id(self.as_filtered)
         references = (each.references().toSeq() for each in (*expressions, *self.others))
-        return any(wanted == expression_id(attribute) for each in references for attribute in scala_items(each))
+        return any(
+            wanted == expression_id(attribute) for each in references for attribute in scala_items(each)
+        )
 
     def over(self, session: SparkSession, numbered: Changelog) -> Changelog:
-        """Return the changelog of the filter with *numbered*, whose rows are those within the bounds, in the window's place."""
+        """Return the changelog of the filter with *numbered*, whose rows are those within the bounds,
+        in the window's place.
+        """
         found = _above(session, self.filter.child(), numbered)
         if not self.others:
             return found
@@ -75,14 +84,18 @@ def numbered_rows(plan: Any) -> NumberedRows | None:
     """Return what the filter *plan* says of a number; None if it does not say up to which one rows pass."""
     conditions = [(condition, _bounds(condition)) for condition in _conjuncts(plan.condition())]
     for number in (bounds[0] for _, bounds in conditions if bounds is not None):
-        mine = [(condition, bounds) for condition, bounds in conditions if bounds and bounds[0].equals(number)]
+        mine = [
+            (condition, bounds) for condition, bounds in conditions if bounds and bounds[0].equals(number)
+        ]
         first = max(1, *(bounds[1] for _, bounds in mine))
         last = min(MOST, *(bounds[2] for _, bounds in mine))
         window = _window(plan.child(), number) if first <= last < MOST else None
         if window is not None:
             used = [condition for condition, _ in mine]
             others = tuple(condition for condition, _ in conditions if condition not in used)
-            return NumberedRows(filter=plan, window=window, first=first, last=last, as_filtered=number, others=others)
+            return NumberedRows(
+                filter=plan, window=window, first=first, last=last, as_filtered=number, others=others
+            )
     return None
 
 
@@ -107,7 +120,9 @@ def _window(plan: Any, number: Any) -> Any:
         case "Project":
             found = definition(plan.projectList(), number)
             # A view casts each column to the type that it had at its creation.
-            column = None if found is None else _uncast(found.child() if class_name(found) == "Alias" else found)
+            column = (
+                None if found is None else _uncast(found.child() if class_name(found) == "Alias" else found)
+            )
             return None if column is None else _window(plan.child(), column)
         case "Window":
             expressions = list(scala_items(plan.windowExpressions()))
@@ -119,7 +134,9 @@ def _window(plan: Any, number: Any) -> Any:
 
 
 def _bounds(condition: Any) -> tuple[Any, int, int] | None:
-    """Return an attribute, and the numbers from which and up to which *condition* lets it be, if that is what it says."""
+    """Return an attribute, and the numbers from which and up to which *condition* lets it be,
+    if that is what it says.
+    """
     kind = class_name(condition)
     if kind == "Between":
         lower, upper = _value(condition.lower()), _value(condition.upper())

@@ -18,7 +18,8 @@ _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @contextmanager
 def state_store_for(rows: DataFrame) -> Iterator[None]:
-    """Let the stream *rows*, if it has an operator of ours, be started in the block with what the operator needs.
+    """Let the stream *rows*, if it has an operator of ours, be started in the block
+    with what the operator needs.
 
     Spark takes its settings from the session at the start, and from the checkpoint at each further one.
     """

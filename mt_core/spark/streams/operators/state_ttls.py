@@ -1,4 +1,6 @@
-"""How long the operators of a query keep their states, and what lets that time begin again: by hints, else by the session."""
+"""How long the operators of a query keep their states, and what lets that time begin again:
+by hints, else by the session.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +28,8 @@ _BESIDE_ALIASES = frozenset({"Filter", "ResolvedHint"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The hints of one SELECT: the positions of its items and its joins, what it reads, and the policies by name.
+    """The hints of one SELECT: the positions of its items and its joins, what it reads,
+    and the policies by name.
 
     That of a view also runs where the view is read as it stands, and without an operator.
     """
@@ -40,7 +43,8 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class StateTtls:
-    """The policies of a query; those that are `planned`, in a compiled plan, are asked for in the order of its operators.
+    """The policies of a query; those that are `planned`, in a compiled plan,
+    are asked for in the order of its operators.
 
     An operator asks after those below it, the left input before the right one, as `Operator.all` yields them.
     """
@@ -51,7 +55,9 @@ class StateTtls:
     _used: set[tuple[int, str]] = field(init=False, default_factory=set, repr=False)
 
     def of_plan(self, count: int) -> tuple[TtlPolicy, ...] | None:
-        """Return those of the next operator, which has *count* states, in a compiled plan; None without one."""
+        """Return those of the next operator, which has *count* states, in a compiled plan;
+        None without one.
+        """
         if self.planned is None:
             return None
         ttls = next(self.planned, ())
@@ -72,7 +78,9 @@ class StateTtls:
         return self.default
 
     def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[TtlPolicy, ...]:
-        """Return that of each input of the join at *start* of the text; the names of an input are in lower case."""
+        """Return that of each input of the join at *start* of the text;
+        the names of an input are in lower case.
+        """
         if (planned := self.of_plan(len(inputs))) is not None:
             return planned
         for number, block in enumerate(self.blocks):
@@ -93,8 +101,9 @@ class StateTtls:
             for name in block.ttls:
                 if (number, name) not in self._used and not block.of_view:
                     raise Unsupported(
-                        f"{_HINT}('{name}'): that SELECT keeps no state with a TTL for it; write the hint into the one that has "
-                        "ROW_NUMBER() or GROUP BY, or joins it with another stream, or leave it out."
+                        f"{_HINT}('{name}'): that SELECT keeps no state with a TTL for it; "
+                        "write the hint into the one that has ROW_NUMBER() or "
+                        "GROUP BY, or joins it with another stream, or leave it out."
                     )
 
 
@@ -105,9 +114,11 @@ def read_ttls(
     planned_ttls: Sequence[Sequence[str]] | None = None,
     views: Mapping[str, Any] = MappingProxyType({}),
 ) -> StateTtls:
-    """Return the policies of the query *parsed* from *text*, in a session with *settings*, or the *planned_ttls* of a plan.
+    """Return the policies of the query *parsed* from *text*, in a session with *settings*,
+    or the *planned_ttls* of a plan.
 
-    It reads the *views* that `hinted_views` gives. Raises DefinitionInvalid for a hint about a table that its SELECT does not read.
+    It reads the *views* that `hinted_views` gives. Raises DefinitionInvalid for a hint about a table
+    that its SELECT does not read.
     """
     hinted = {0: parsed} if _HINT in text.upper() else {}
     hinted |= {_base(name): view for name, view in views.items()}
@@ -116,8 +127,8 @@ def read_ttls(
         for name in block.ttls:
             if name.lower() not in block.reads:
                 raise DefinitionInvalid(
-                    f"{_HINT}('{name}'): the SELECT reads {', '.join(sorted(block.reads)) or 'no table'}; name a table after FROM, "
-                    "by its alias if it has one."
+                    f"{_HINT}('{name}'): the SELECT reads {', '.join(sorted(block.reads)) or 'no table'}; "
+                    "name a table after FROM, by its alias if it has one."
                 )
     default = operator_policy(state_ttl_of(settings.get(STATE_TTL_KEY, "").strip()))
     if planned_ttls is None:
@@ -126,7 +137,9 @@ def read_ttls(
 
 
 def hinted_views(session: SparkSession, analysed: Any) -> Mapping[str, Any]:
-    """Return the parsed texts that have hints of the views which an *analysed* query reads, by their names."""
+    """Return the parsed texts that have hints of the views which an *analysed* query reads,
+    by their names.
+    """
     found: dict[str, Any] = {}
     plans = [analysed] if "View (" in str(analysed.toString()) else []
     while plans:
@@ -204,7 +217,9 @@ def _joins(plans: Any, base: int) -> Iterator[int]:
 
 
 def position_of(node: Any) -> int | None:
-    """Return where *node* begins in the text of the query, None if Spark does not say; in that of a view, a number beyond these."""
+    """Return where *node* begins in the text of the query, None if Spark does not say;
+    in that of a view, a number beyond these.
+    """
     origin = node.origin()
     if not origin.startIndex().isDefined():
         return None
@@ -213,7 +228,9 @@ def position_of(node: Any) -> int | None:
 
 
 def names_of(plan: Any) -> Iterator[str]:
-    """Yield by which names, in lower case, a hint may call the input *plan* of a join: its alias, else those of its table."""
+    """Yield by which names, in lower case, a hint may call the input *plan* of a join:
+    its alias, else those of its table.
+    """
     while class_name(plan) in _BESIDE_ALIASES:
         plan = plan.child()
     if class_name(plan) == "SubqueryAlias":
@@ -228,7 +245,9 @@ def _base(view: str) -> int:
 
 
 def _reads(plans: Any) -> Iterator[str]:
-    """Yield the names of what a SELECT reads, in lower case: its aliases, else tables, as written and by the last part."""
+    """Yield the names of what a SELECT reads, in lower case: its aliases, else tables,
+    as written and by the last part.
+    """
     for plan in scala_items(plans):
         match class_name(plan):
             case "SubqueryAlias":

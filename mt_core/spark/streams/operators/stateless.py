@@ -16,7 +16,15 @@ from mt_core.spark.streams.operators.operator_nodes import stateless_operator
 
 _PATTERN = "org.apache.spark.sql.catalyst.trees.TreePattern"
 _SAME_COLUMNS = frozenset(
-    {"Filter", "SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression", "EventTimeWatermark"}
+    {
+        "Filter",
+        "SubqueryAlias",
+        "View",
+        "ResolvedHint",
+        "Repartition",
+        "RepartitionByExpression",
+        "EventTimeWatermark",
+    }
 )
 _OTHER_COLUMNS = frozenset({"Project", "Union", "Generate", "Expand"})
 
@@ -62,26 +70,31 @@ def _check(session: SparkSession, plan: Any) -> None:
     kind = class_name(plan)
     if kind not in _SAME_COLUMNS | _OTHER_COLUMNS:
         raise Unsupported(
-            f"{kind} over rows that change: a stream can do that with rows that are only added. Keep the rows in a table with a "
-            "PRIMARY KEY, or the result as a materialized table over it."
+            f"{kind} over rows that change: a stream can do that with rows that are only added. "
+            "Keep the rows in a table with a PRIMARY KEY, or the result as a materialized table over it."
         )
     check_repeatable(session, scala_items(plan.expressions()))
 
 
 def check_repeatable(session: SparkSession, expressions: Iterable[Any]) -> None:
-    """Raise Unsupported for one of the *expressions* that does not give for the same row what it gave before."""
-    current, subquery = (static_member(session, f"{_PATTERN}.{each}")() for each in ("CURRENT_LIKE", "PLAN_EXPRESSION"))
+    """Raise Unsupported for one of the *expressions* that does not give for the same row
+    what it gave before.
+    """
+    current, subquery = (
+        static_member(session, f"{_PATTERN}.{each}")() for each in ("CURRENT_LIKE", "PLAN_EXPRESSION")
+    )
     for expression in expressions:
         if expression.containsPattern(subquery):
             raise Unsupported(
-                f"{expression.sql()}: the subquery may give another value when a row is taken back than when it was given. Join "
-                "the rows with its table instead (LEFT SEMI JOIN for IN and EXISTS, LEFT ANTI JOIN for NOT EXISTS, CROSS JOIN for "
-                "a single value), or move it below the aggregation, join or deduplication whose rows change."
+                f"{expression.sql()}: the subquery may give another value when a row is taken "
+                "back than when it was given. Join the rows with its table instead (LEFT SEMI "
+                "JOIN for IN and EXISTS, LEFT ANTI JOIN for NOT EXISTS, CROSS JOIN for a single value), "
+                "or move it below the aggregation, join or deduplication whose rows change."
             )
         if not expression.deterministic() or expression.containsPattern(current):
             raise Unsupported(
-                f"{expression.sql()} has another value when a row is taken back than when it was given; compute it below the "
-                "aggregation, join or deduplication whose rows change."
+                f"{expression.sql()} has another value when a row is taken back than when it was given; "
+                "compute it below the aggregation, join or deduplication whose rows change."
             )
 
 
@@ -111,7 +124,9 @@ def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
             source = source.child()
         if class_name(source) == "AttributeReference":
             renamed.setdefault(expression_id(source), expression_id(column))
-    return frozenset(frozenset(renamed[each] for each in key) for key in first.unique if key <= renamed.keys())
+    return frozenset(
+        frozenset(renamed[each] for each in key) for key in first.unique if key <= renamed.keys()
+    )
 
 
 def expression_id(attribute: Any) -> int:

@@ -29,7 +29,9 @@ _UPSERTS = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
 
 
 def upserted(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the projection *plan* if its rows set and remove what the columns of a key name; else None."""
+    """Return the changelog of the projection *plan* if its rows set and remove what the columns of a key
+    name; else None.
+    """
     last = plan.output().lastOption()
     if not last.isDefined() or not last.get().metadata().contains(UPSERT_KEYS):
         return None
@@ -41,10 +43,11 @@ def upserted(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], policy: TtlPolicy) -> Changelog:
-    """Return the changes of whole rows that *upserts* make, whose rows set or remove what the columns at places *key* name.
+    """Return the changes of whole rows that *upserts* make, whose rows set or remove what the columns
+    at places *key* name.
 
-    The plan of *upserts* has the kind of each row as its last column: +I and +U set the row, -D removes it and may have values
-    in the columns of the key alone. Raises Unsupported for a key that cannot be kept.
+    The plan of *upserts* has the kind of each row as its last column: +I and +U set the row, -D removes
+    it and may have values in the columns of the key alone. Raises Unsupported for a key that cannot be kept.
     """
     columns = list(scala_items(upserts.plan.output()))
     keys = [columns[place] for place in key]
@@ -55,6 +58,8 @@ def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], po
         plan=operator.normalized(
             upserts.plan, java_keys(session, keys), java_state(session, state, upserts.plan, _NEED)
         ),
-        operator=operator_of(upserts.plan, "changelog-normalize", [upserts.operator], changes=ALL, states=[state]),
+        operator=operator_of(
+            upserts.plan, "changelog-normalize", [upserts.operator], changes=ALL, states=[state]
+        ),
         unique=column_set(keys),
     )

@@ -18,8 +18,8 @@ _names = (f"freshtable.watermark{number}" for number in count())
 def is_reached(plan: Any) -> bool:
     """Return whether the rows of *plan* come with a watermark.
 
-    Spark passes none through an operator whose timers run in processing time: what is above it has that of 1970 for ever, whatever
-    the metadata of its columns say.
+    Spark passes none through an operator whose timers run in processing time:
+    what is above it has that of 1970 for ever, whatever the metadata of its columns say.
     """
     match class_name(plan):
         case "EventTimeWatermark":
@@ -32,13 +32,15 @@ def is_reached(plan: Any) -> bool:
 def of_all_rows(session: SparkSession, plan: Any) -> Any:
     """Return the analysed *plan* with each watermark brought forward by all rows of its source.
 
-    Spark would move a filter below the watermark, which then waited for the next row that passes: it moves none below an
-    observed metric.
+    Spark would move a filter below the watermark, which then waited for the next row that passes:
+    it moves none below an observed metric.
     """
     if not plan.isStreaming():
         return plan
     if class_name(plan) == "EventTimeWatermark":
-        rows = DataFrame(java_dataset(session, plan), session).observe(next(_names), counted(lit(1)).alias("rows"))
+        rows = DataFrame(java_dataset(session, plan), session).observe(
+            next(_names), counted(lit(1)).alias("rows")
+        )
         return rows._jdf.queryExecution().analyzed()
     after = [of_all_rows(session, child) for child in scala_items(plan.children())]
     if class_name(plan) == "View":

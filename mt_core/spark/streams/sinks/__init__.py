@@ -1,1 +1,3 @@
-"""Sinks of streams, a module for each kind: `sink` is what all have in common, `kinds` says which table is of which kind."""
+"""Sinks of streams, a module for each kind: `sink` is what all have in common,
+`kinds` says which table is of which kind.
+"""

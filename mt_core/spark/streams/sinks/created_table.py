@@ -1,4 +1,6 @@
-"""The table that a stream creates: its first batch with rows creates or replaces it, as one commit; later ones add rows."""
+"""The table that a stream creates: its first batch with rows creates or replaces it, as one commit;
+later ones add rows.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +26,8 @@ from mt_core.spark.streams.sinks.iceberg import IcebergSink, target_of
 class CreatedTable(IcebergSink):
     """One attempt of a job on the table that it creates.
 
-    The job has published it if the table says so: the record of the job is in the same commit as the rows of its first batch.
+    The job has published it if the table says so: the record of the job is in the same commit
+    as the rows of its first batch.
     """
 
     def __init__(self, reservation: Reservation, attempt: SinkAttempt) -> None:
@@ -33,17 +36,22 @@ class CreatedTable(IcebergSink):
         self._definition, self._reservation = attempt.definition, reservation
 
     def open(self) -> None:
-        """Take the table over, or remove what an earlier attempt left of it; raises StreamBroken if it cannot be created."""
+        """Take the table over, or remove what an earlier attempt left of it;
+        raises StreamBroken if it cannot be created.
+        """
         if self.rows() is not None:
             super().open()
-            # Before Spark commits the batch: one that was created and not noted is made of the same batch again.
+            # Before Spark commits the batch: one that was created and not noted is made of the same
+            # batch again.
             Checkpoints(self._session).note_created(self._definition.checkpoint)
             return
         name = display_name(self._reservation.table)
         if Checkpoints(self._session).has_created(self._definition.checkpoint):
             raise StreamBroken(f"Table {name}, which the job created, was dropped. Create it again.")
         if self._exists() and not self._definition.replaces:
-            raise StreamBroken(f"Table {name} was created by another statement before the first batch of the job.")
+            raise StreamBroken(
+                f"Table {name} was created by another statement before the first batch of the job."
+            )
         settle(self._session, self._reservation)
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
@@ -55,7 +63,9 @@ class CreatedTable(IcebergSink):
             rows.write.format("noop").mode("overwrite").save()
             return 0
         mark = Mark(number=self._writer.number, published=batch)
-        facts = Facts(properties=self._writer.properties_of(mark), summary={JOB_ID: self._job_id, BATCH: str(batch)})
+        facts = Facts(
+            properties=self._writer.properties_of(mark), summary={JOB_ID: self._job_id, BATCH: str(batch)}
+        )
         [member] = self._definition.members
         with active_session(rows.sparkSession):
             filled(rows.sparkSession, member.text, self._reservation, rows, facts)
@@ -86,13 +96,15 @@ class CreatedTable(IcebergSink):
 def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: TableName) -> bool:
     """Return whether *table*, which a stream is to create, replaces one.
 
-    Raises Unsupported for one that cannot appear with its first batch, TableProtected for a materialized table.
+    Raises Unsupported for one that cannot appear with its first batch,
+    TableProtected for a materialized table.
     """
     name = display_name(table)
     if definition.restored_from is not None:
         raise Unsupported(
-            f"A savepoint is where a stream goes on, and table {name} would begin with the rows after it; RESET "
-            f"'execution.savepoint.path', or INSERT INTO the table that the job of the savepoint wrote."
+            f"A savepoint is where a stream goes on, and table {name} would begin with the rows after it; "
+            "RESET 'execution.savepoint.path', or "
+            "INSERT INTO the table that the job of the savepoint wrote."
         )
     identifier = TableIdentifier(table[0], table[1:-1], table[-1])
     try:
@@ -101,15 +113,17 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
         raise not_created(name) from cause
     if not _has_own_folder(definition):
         raise Unsupported(
-            f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its first batch; leave it "
-            "out, or CREATE TABLE first and INSERT INTO it."
+            f"Table {name}: LOCATION does not go with a stream, which needs a folder of its own until its "
+            "first batch; leave it out, or CREATE TABLE first and INSERT INTO it."
         )
     check_namespace(catalogs.session, table)
     return target_of(catalogs, identifier) is not None
 
 
 def _has_own_folder(definition: StreamDefinition) -> bool:
-    """Return whether all files in the folder of the table are the job's: what others put there meanwhile would be removed."""
+    """Return whether all files in the folder of the table are the job's:
+    what others put there meanwhile would be removed.
+    """
     reservation = definition.creates
     return reservation is None or (reservation.folder or "").endswith(reservation.job_id)
 
@@ -117,6 +131,6 @@ def _has_own_folder(definition: StreamDefinition) -> bool:
 def not_created(name: str) -> Unsupported:
     """Return the refusal of a table that cannot appear with the first batch of a stream."""
     return Unsupported(
-        f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, appears with its first "
-        "batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
+        f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, "
+        "appears with its first batch. Name one of these, or CREATE TABLE first and INSERT INTO it."
     )

@@ -1,4 +1,6 @@
-"""Tables of Iceberg as sinks of a stream: each batch once, as one commit, by the attempt that has opened the table last."""
+"""Tables of Iceberg as sinks of a stream: each batch once, as one commit, by the attempt
+that has opened the table last.
+"""
 
 from __future__ import annotations
 
@@ -28,7 +30,8 @@ from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.streams.sources.starts import uuid_of
 
-# Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares with the earlier one.
+# Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares
+# with the earlier one.
 _SAME_FILES_AS = "source-snapshot-id"
 _ADDED_ROWS = "added-records"
 _Change = Callable[[StorageMetadata], MetadataChange | None]
@@ -37,8 +40,9 @@ _Change = Callable[[StorageMetadata], MetadataChange | None]
 class IcebergSink(Sink):
     """One attempt of one job on a table, the one with that *uuid* if there is one.
 
-    It opens, publishes and closes the table as `mt_core.model.fence` says. With *keys*, columns of the table, a row replaces the
-    one with the same key. Raises errors of Spark as they are, and StreamBroken if the table is gone.
+    It opens, publishes and closes the table as `mt_core.model.fence` says. With *keys*, columns of the
+    table, a row replaces the one with the same key. Raises errors of Spark as they are, and StreamBroken
+    if the table is gone.
     """
 
     guarantee = "each batch once, as one commit"
@@ -50,10 +54,13 @@ class IcebergSink(Sink):
         self._catalogs, self._job_id = attempt.catalogs, attempt.job_id
         self._writer = StreamWriter.of(attempt.job_id, attempt.number)
 
-    # ------------------------------------------------------------------------------------------------------- attempts
+    # ----------------------------------------------------------------------------------------------- attempts
 
     def open(self) -> None:
-        """Take the table over: no earlier attempt can publish from then on. Raises CommitConflict if a later one has."""
+        """Take the table over: no earlier attempt can publish from then on.
+
+        Raises CommitConflict if a later one has.
+        """
         table = self._load()
         if table.currentSnapshot() is None:
             # A branch needs a snapshot to begin at.
@@ -84,7 +91,7 @@ class IcebergSink(Sink):
         with suppress(StreamBroken):
             self._carry_out("forget", forgotten)
 
-    # -------------------------------------------------------------------------------------------------------- batches
+    # ------------------------------------------------------------------------------------------------ batches
 
     def last_batch(self) -> int | None:
         """Return the last batch of the job that the table has, None before the first."""
@@ -119,7 +126,9 @@ class IcebergSink(Sink):
         return count
 
     def _publish_changes(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
-        """Replace the rows of the keys that *rows* change; all of it again if others have committed in the meantime."""
+        """Replace the rows of the keys that *rows* change; all of it again if others have committed
+        in the meantime.
+        """
         with computed_changes(stored(rows, self.table.sql), self._keys, str(self.table)) as changes:
             if changes is None:
                 self._publish(None, batch, summary, check)
@@ -127,7 +136,8 @@ class IcebergSink(Sink):
             keys, session = changes.all_keys(), rows.sparkSession
             for number in range(MAX_CONFLICTS):
                 begun = self._begun_at_main()
-                # A table that others commit to all the time has no snapshot held twice: one on the branch outlasts their commits.
+                # A table that others commit to all the time has no snapshot held twice:
+                # one on the branch outlasts their commits.
                 table, holds = begun.base.table, not number
                 staging = self._branch_commit(session, table, summary, base=begun.main, holds=holds)
                 with active_session(session), temporary_view(keys.frame) as gone:
@@ -145,7 +155,12 @@ class IcebergSink(Sink):
     ) -> BranchCommit:
         """Return the commit of a batch to the attempt's branch."""
         return BranchCommit(
-            session=session, table=table, name=self.table, branch=self._writer.branch, summary=summary, **options
+            session=session,
+            table=table,
+            name=self.table,
+            branch=self._writer.branch,
+            summary=summary,
+            **options,
         )
 
     def _begun_at_main(self) -> StorageMetadata:
@@ -165,7 +180,9 @@ class IcebergSink(Sink):
         raise self._crowded()
 
     def _staged(self, staging: BranchCommit) -> _Staged | None:
-        """Return what was staged; None if nothing was written: the table may not have any of the keys of a change."""
+        """Return what was staged; None if nothing was written:
+        the table may not have any of the keys of a change.
+        """
         if staging.held is not None:
             metadata = metadata_of(self._session, staging.table)
             return _Staged(snapshot=staging.held, metadata=metadata, held_on=staging.base)
@@ -197,12 +214,14 @@ class IcebergSink(Sink):
         self._carry_out("publish", published, None if staged is None else staged.metadata)
 
     def _held(self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]) -> Any | None:
-        """Return the snapshot that a publish has to add: *staged* itself, or its files on top of what others have committed.
+        """Return the snapshot that a publish has to add: *staged* itself, or its files on top of what
+        others have committed.
 
         None if the branch has it, and it follows main. Raises _Overtaken if it has to be written again.
         """
         if staged.held_on is not None:
-            # Others may have committed before it was made on this metadata, and after the rows that it deletes were found.
+            # Others may have committed before it was made on this metadata, and after the rows
+            # that it deletes were found.
             if metadata is not staged.metadata or metadata.main != staged.held_on:
                 raise _Overtaken
             return staged.snapshot
@@ -222,7 +241,7 @@ class IcebergSink(Sink):
             raise CommitConflict(f"{self.table} was changed while a batch was put on top of main.")
         return snapshot
 
-    # ------------------------------------------------------------------------------------------------------- metadata
+    # ----------------------------------------------------------------------------------------------- metadata
 
     @property
     def _session(self) -> SparkSession:
@@ -234,7 +253,9 @@ class IcebergSink(Sink):
         except StorageMissing as cause:
             raise StreamBroken(f"Table {self.table}, which the job writes, was dropped.") from cause
         if self._uuid is not None and uuid_of(table) != self._uuid:
-            raise StreamBroken(f"Table {self.table}, which the job writes, was dropped and created again. {NEW_JOB}")
+            raise StreamBroken(
+                f"Table {self.table}, which the job writes, was dropped and created again. {NEW_JOB}"
+            )
         return table
 
     def _read(self) -> StorageMetadata:
@@ -250,7 +271,9 @@ class IcebergSink(Sink):
             raise self._fenced() from None
 
     def _crowded(self) -> CommitConflict:
-        return CommitConflict(f"{self.table} is changed by other commits all the time; the batch is written again.")
+        return CommitConflict(
+            f"{self.table} is changed by other commits all the time; the batch is written again."
+        )
 
     def _fenced(self) -> CommitConflict:
         return CommitConflict(f"Another attempt of job {self._job_id} writes {self.table}.")
@@ -260,8 +283,8 @@ class IcebergSink(Sink):
 class _Staged:
     """A snapshot to publish, and the metadata as it was read after that.
 
-    It is on the attempt's branch, and `facts` are its summary; or it is held, to be added to exactly this metadata while main is
-    the snapshot `held_on`.
+    It is on the attempt's branch, and `facts` are its summary;
+    or it is held, to be added to exactly this metadata while main is the snapshot `held_on`.
     """
 
     snapshot: Any
@@ -275,7 +298,8 @@ class _Overtaken(Exception):
 
 
 def target_of(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget | None:
-    """Return a table that a stream may write, also the materialized table with the id *keeps*; None if there is no table.
+    """Return a table that a stream may write, also the materialized table with the id *keeps*;
+    None if there is no table.
 
     Raises TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set.
     """
@@ -292,7 +316,7 @@ def target_of(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = No
     keys = {str(name) for name in java_items(loaded.schema().identifierFieldNames())}
     if not keys <= set(columns):
         raise Unsupported(
-            f"{table}: {', '.join(sorted(keys - set(columns)))} of its PRIMARY KEY is in a column, and a stream replaces rows by "
-            "whole columns; DROP the identifier field."
+            f"{table}: {', '.join(sorted(keys - set(columns)))} of its PRIMARY KEY is in a column, "
+            "and a stream replaces rows by whole columns; DROP the identifier field."
         )
     return IcebergTarget(uuid=uuid_of(loaded), keys=tuple(name for name in columns if name in keys))

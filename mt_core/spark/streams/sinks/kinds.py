@@ -39,7 +39,9 @@ KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {
     "print": PrintSink,
     "blackhole": BlackholeSink,
 }
-"""The kind of the tables of each connector that takes the batches of a stream; a table of Iceberg has none."""
+"""The kind of the tables of each connector that takes the batches of a stream;
+a table of Iceberg has none.
+"""
 KEYED_KINDS: Mapping[str, type[RepeatingSink]] = {JDBC: KeyedJdbcSink}
 """The kind of those that have a primary key, where it is another one."""
 
@@ -50,7 +52,9 @@ def kind_of(target: SinkTarget | None) -> type[Sink]:
 
 
 def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str, ...]:
-    """Return the columns by which rows of a target, or of a table of Iceberg, replace others; none of any other table."""
+    """Return the columns by which rows of a target, or of a table of Iceberg, replace others;
+    none of any other table.
+    """
     if target is None:
         return () if table is None else table.keys
     return target.keys if _kind_with_connector(target).takes_changes else ()
@@ -67,17 +71,20 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
     operator = next(each for each in rows.operator.all() if each.changes != ADDS)
     kinds = ", ".join(kind.value for kind in RowKind if kind in operator.changes)
     raise Unsupported(
-        f"Table {table} takes rows that are added, and the query also changes and deletes rows: {operator.type} gives {kinds} "
-        f"({operator.description}). Create the table with a PRIMARY KEY (…) NOT ENFORCED, in an Iceberg catalog such as lake or "
-        "with the connector 'jdbc' or 'upsert-kafka'; keep the result as a materialized table; or run the statement in "
-        "batch mode: SET 'execution.runtime-mode' = 'batch'."
+        f"Table {table} takes rows that are added, and the query also changes and deletes rows: "
+        f"{operator.type} gives {kinds} ({operator.description}). "
+        "Create the table with a PRIMARY KEY (…) NOT ENFORCED, in an Iceberg catalog such as lake or "
+        "with the connector 'jdbc' or 'upsert-kafka'; keep the result as a materialized table; "
+        "or run the statement in batch mode: SET 'execution.runtime-mode' = 'batch'."
     )
 
 
 def targets_with_connector(
     session: SparkSession, source: ConnectorSource, temporary: Iterable[str], tables: Iterable[TableName]
 ) -> dict[TableName, SinkTarget]:
-    """Return those of *tables* that have a connector which takes rows of streams; *temporary* creates those of one part."""
+    """Return those of *tables* that have a connector which takes rows of streams;
+    *temporary* creates those of one part.
+    """
     temporary = tuple(temporary)
     of_session, found = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
     keys = {name: table.all_keys for name, table in temporary_tables(temporary).items()}
@@ -88,13 +95,19 @@ def targets_with_connector(
             if len(table) == 1:
                 connector = of_session.get(table[0].lower(), "")
             else:
-                connector = kept.connector if kept is not None and kept.connector else _provider(session, table)
+                connector = (
+                    kept.connector if kept is not None and kept.connector else _provider(session, table)
+                )
             if connector in KINDS:
                 found[table] = SinkTarget(
                     table=table,
                     connector=connector,
                     stored_name=sql_name(table) if kept is None else kept.stored_name,
-                    keys=kept.keys if kept is not None else keys.get(table[0].lower(), ()) if len(table) == 1 else (),
+                    keys=kept.keys
+                    if kept is not None
+                    else keys.get(table[0].lower(), ())
+                    if len(table) == 1
+                    else (),
                 )
     return found
 
@@ -102,7 +115,8 @@ def targets_with_connector(
 def planned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
     """Return what `targets_with_connector` found when the job was created.
 
-    Jobs of earlier releases have planned nothing: theirs have a name of one part, or are tables of JDBC in Spark's own catalog.
+    Jobs of earlier releases have planned nothing: theirs have a name of one part,
+    or are tables of JDBC in Spark's own catalog.
     """
     planned = definition.planned.sinks
     if planned is not None:

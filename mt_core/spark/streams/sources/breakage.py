@@ -26,7 +26,10 @@ def breakage(
     """Return what became of a source if that is why a stream failed with *error*, None if it is not."""
     sources = tuple(sources)
     for source in sources:
-        if source.name in starts and (what := _disappearance(session, source, starts[source.name])) is not None:
+        if (
+            source.name in starts
+            and (what := _disappearance(session, source, starts[source.name])) is not None
+        ):
             return StreamBroken(f"Table {source.name} {what}. {NEW_JOB}")
     if (lost := loss(sources, error)) is not None:
         return lost
@@ -36,13 +39,16 @@ def breakage(
             return StreamBroken(f"Snapshot {match[2]} of {_owner(sources, match[2])} {how}. {_IGNORE}")
         if match := _EXPIRED.search(message):
             return StreamBroken(
-                f"Snapshot {match[1]} of {_owner(sources, match[1])}, up to which the stream had read, has expired. {NEW_JOB}"
+                f"Snapshot {match[1]} of {_owner(sources, match[1])}, up to which the stream had read, "
+                f"has expired. {NEW_JOB}"
             )
     return None
 
 
 def loss(sources: Iterable[StreamSource], error: BaseException) -> StreamBroken | None:
-    """Return what became of the records of a topic if that is why a stream failed with *error*, None if it is not."""
+    """Return what became of the records of a topic if that is why a stream failed with *error*,
+    None if it is not.
+    """
     tables = [source.topic for source in sources if source.topic is not None]
     text = loss_of(tables, (*(thrown.message for thrown in thrown_by(error)), str(error)))
     return None if text is None else StreamBroken(text)

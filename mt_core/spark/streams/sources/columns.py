@@ -16,7 +16,9 @@ from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns of one version of a table's schema, by name; a column that was exchanged has another id in its text."""
+    """The columns of one version of a table's schema, by name;
+    a column that was exchanged has another id in its text.
+    """
 
     schema_id: int
     texts: dict[str, str]
@@ -24,7 +26,8 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:
-    """The columns of *sources* at the moment at which this is created: before Spark plans the stream that reads them.
+    """The columns of *sources* at the moment at which this is created:
+    before Spark plans the stream that reads them.
 
     Spark goes on to read these, by the ids that Iceberg gave them, whatever has their names later.
     """
@@ -39,7 +42,9 @@ class SourceColumns:
                 self._read.append((source, _columns(source.table.schema())))
 
     def check(self) -> None:
-        """Raise SourcesChanged if a source has lost one of these columns, or has another one under its name."""
+        """Raise SourcesChanged if a source has lost one of these columns,
+        or has another one under its name.
+        """
         for source, read in self._read:
             with suppress(*SPARK_ERRORS):
                 # Of a table that was dropped, the stream itself reports it.
@@ -51,10 +56,14 @@ class SourceColumns:
             gone = [quote(name) for name, text in read.texts.items() if now.get(name) != text]
             if gone:
                 raise SourcesChanged(
-                    f"{source.name} was altered while it was read: column {', '.join(gone)} was dropped, renamed or changed."
+                    f"{source.name} was altered while it was read: column {', '.join(gone)} was dropped, "
+                    "renamed or changed."
                 )
 
 
 def _columns(schema: Any) -> _Columns:
-    texts = {str(each.name()): f"{each.fieldId()} {each.type().toString()}" for each in java_items(schema.columns())}
+    texts = {
+        str(each.name()): f"{each.fieldId()} {each.type().toString()}"
+        for each in java_items(schema.columns())
+    }
     return _Columns(schema_id=int(schema.schemaId()), texts=texts)

@@ -12,7 +12,9 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 
 def last_offset(rows: DataFrame) -> int | None:
-    """Return the offset up to which each source of the stream *rows* has to be read; None if one of them goes on for ever."""
+    """Return the offset up to which each source of the stream *rows* has to be read;
+    None if one of them goes on for ever.
+    """
     plan = rows._jdf.queryExecution().analyzed()
     ends = [_end(leaf) for leaf in scala_items(plan.collectLeaves()) if leaf.isStreaming()]
     found = [end for end in ends if end is not None]
@@ -21,7 +23,9 @@ def last_offset(rows: DataFrame) -> int | None:
 
 def has_ended(offsets: Sequence[Any], last: int | None) -> bool:
     """Return whether sources at *offsets* have given all that they will ever have, which is up to *last*."""
-    return last is not None and bool(offsets) and all(isinstance(each, int) and each >= last for each in offsets)
+    return (
+        last is not None and bool(offsets) and all(isinstance(each, int) and each >= last for each in offsets)
+    )
 
 
 def _end(leaf: Any) -> int | None:

@@ -16,7 +16,8 @@ _PLACES = ("subscribe", "subscribepattern", "assign", "path")
 
 
 def names_of(plans: Sequence[Any]) -> tuple[str, ...]:
-    """Return the sources that the analysed *plans* of the members of a stream read, in the order of Spark's offset log.
+    """Return the sources that the analysed *plans* of the members of a stream read,
+    in the order of Spark's offset log.
 
     A table in a catalog has its name, any other source its format and its place.
     """

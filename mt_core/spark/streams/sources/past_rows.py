@@ -13,10 +13,11 @@ from mt_core.spark.driver.jvm_objects import java_items
 
 
 def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapshot_id: str) -> str | None:
-    """Return a query for the rows of Iceberg's *table* at a snapshot; None if reading that version gives the same.
+    """Return a query for the rows of Iceberg's *table* at a snapshot;
+    None if reading that version gives the same.
 
-    Spark reads a version with the columns that it had then, and a stream reads those of now. Raises Unsupported for a column
-    whose values of then no expression gives.
+    Spark reads a version with the columns that it had then, and a stream reads those of now.
+    Raises Unsupported for a column whose values of then no expression gives.
     """
     table.refresh()
     snapshot, schema = table.snapshot(int(snapshot_id)), table.schema()
@@ -32,7 +33,9 @@ def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapsho
 
 
 def _value(parts: tuple[str, ...], field: Any, before: Any, column_type: str) -> str:
-    """Return what gives the value of a column: NULL if it came later, else that of then in the type of now."""
+    """Return what gives the value of a column: NULL if it came later,
+    else that of then in the type of now.
+    """
     if before is None and field.initialDefault() is None:
         return f"CAST(NULL AS {column_type})"
     if before is not None and before.type().equals(field.type()):
@@ -41,7 +44,7 @@ def _value(parts: tuple[str, ...], field: Any, before: Any, column_type: str) ->
         return f"CAST({quote(before.name())} AS {column_type})"
     table = display_name(parts)
     raise Unsupported(
-        f"Column {quote(field.name())} of {table} was changed after its last commit, and a stream cannot read the rows before in "
-        f"that form; write to {table} once, for example INSERT INTO {table} SELECT * FROM {table} LIMIT 0, and run the statement "
-        "again."
+        f"Column {quote(field.name())} of {table} was changed after its last commit, "
+        f"and a stream cannot read the rows before in that form; write to {table} once, for example "
+        f"INSERT INTO {table} SELECT * FROM {table} LIMIT 0, and run the statement again."
     )

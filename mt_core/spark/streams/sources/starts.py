@@ -32,11 +32,12 @@ def snapshots_of(starts: Mapping[str, Start]) -> dict[str, str]:
 
 
 def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False) -> Start:
-    """Return where a new stream begins to read *source*: after its current snapshot, whose rows are read before.
+    """Return where a new stream begins to read *source*: after its current snapshot,
+    whose rows are read before.
 
-    A query that *keeps_state* has to see all rows itself, and begins with the first snapshot. One of which later rows replace
-    earlier ones, *in_order*, does so if it can. Raises Unsupported if a query has to, and the table no longer has each of its rows
-    in a snapshot that adds it.
+    A query that *keeps_state* has to see all rows itself, and begins with the first snapshot. One of which
+    later rows replace earlier ones, *in_order*, does so if it can. Raises Unsupported if a query has to,
+    and the table no longer has each of its rows in a snapshot that adds it.
     """
     table = source.table
     table.refresh()
@@ -46,8 +47,8 @@ def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False)
     rewriting = next((each for each in _ancestors(table) if str(each.operation()) not in _ADDING), None)
     if rewriting is not None and table.properties().get(TABLE_ID) is not None:
         raise Unsupported(
-            f"Refreshes of materialized table {source.name} replace rows, which a stream cannot read; read it as it stands at "
-            f"each batch: {source.name} /*+ OPTIONS('{STREAMING}' = 'false') */."
+            f"Refreshes of materialized table {source.name} replace rows, which a stream cannot read; "
+            f"read it as it stands at each batch: {source.name} /*+ OPTIONS('{STREAMING}' = 'false') */."
         )
     whole = rewriting is None and not _has_lost_its_first(table)
     if not keeps_state and not (in_order and whole):
@@ -59,7 +60,8 @@ def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False)
     else:
         return Start(uuid=uuid)
     raise Unsupported(
-        f"The query joins or aggregates rows of several batches, and {what}: a stream cannot read the rows that are there. "
+        f"The query joins or aggregates rows of several batches, and {what}: "
+        "a stream cannot read the rows that are there. "
         "Keep the result as a materialized table, or stream from a table that rows are only added to."
     )
 
@@ -70,12 +72,16 @@ def uuid_of(table: Any) -> str:
 
 
 def rows_at(table: Any, snapshot_id: str) -> int:
-    """Return how many rows a table of Iceberg had at a snapshot; deleted ones count until their files are rewritten."""
+    """Return how many rows a table of Iceberg had at a snapshot;
+    deleted ones count until their files are rewritten.
+    """
     return int(table.snapshot(int(snapshot_id)).summary().get("total-records") or 0)
 
 
 def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) -> None:
-    """Raise StreamBroken unless *source*, if none of its snapshots is among those *read*, can still be read from its start."""
+    """Raise StreamBroken unless *source*, if none of its snapshots is among those *read*,
+    can still be read from its start.
+    """
     table = source.table
     table.refresh()
     if uuid_of(table) != start.uuid:
@@ -87,7 +93,8 @@ def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) ->
         if str(snapshot.snapshotId()) == start.snapshot:
             if following is not None and int(following.timestampMillis()) <= start.millis:
                 raise StreamBroken(
-                    f"Snapshot {following.snapshotId()} of {source.name} was committed by a machine whose clock is late. {NEW_JOB}"
+                    f"Snapshot {following.snapshotId()} of {source.name} was committed by a machine whose "
+                    f"clock is late. {NEW_JOB}"
                 )
             return
         following = snapshot

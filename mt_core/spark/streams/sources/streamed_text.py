@@ -1,4 +1,6 @@
-"""Sources of a stream: the relations of a query that are read as streams, and the forms of its text that read them."""
+"""Sources of a stream: the relations of a query that are read as streams, and the forms of its text
+that read them.
+"""
 
 from __future__ import annotations
 
@@ -33,8 +35,8 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """A table that a query reads as a stream. `table` is Iceberg's, None for any other; `topic` is one over Kafka, `files` is a
-    temporary one over files, `generated` one whose rows end.
+    """A table that a query reads as a stream. `table` is Iceberg's, None for any other;
+    `topic` is one over Kafka, `files` is a temporary one over files, `generated` one whose rows end.
 
     `reading` is the relation that reads it in place of its name; empty: its name does.
     """
@@ -74,7 +76,8 @@ Piece = str | Reading
 class StreamedText:
     """A text, cut where it reads streams, with views in place of their names.
 
-    With `reads_endless` a temporary table without end is among its relations, which is a stream under its own name.
+    With `reads_endless` a temporary table without end is among its relations,
+    which is a stream under its own name.
     """
 
     pieces: tuple[Piece, ...]
@@ -126,8 +129,9 @@ def read_sources(
 ) -> StreamedText:
     """Return *text*, whose query has the parsed *plan*, with its sources; *session* is the active one.
 
-    With *endless_only* a relation is a stream if it has rows without end and keeps none of them. Without, it is one if it is a
-    table of Iceberg, of files or without end, at no version of its own, and has no hint that says otherwise.
+    With *endless_only* a relation is a stream if it has rows without end and keeps none of them. Without,
+    it is one if it is a table of Iceberg, of files or without end, at no version of its own, and has no
+    hint that says otherwise.
 
     Raises Unsupported for a hint that is no option of a source.
     """
@@ -138,7 +142,11 @@ def read_sources(
 
 class _Reader:
     def __init__(
-        self, session: SparkSession, hints: Mapping[int, SourceHint], connectors: ConnectorSource, endless_only: bool
+        self,
+        session: SparkSession,
+        hints: Mapping[int, SourceHint],
+        connectors: ConnectorSource,
+        endless_only: bool,
     ) -> None:
         self._endless_only = endless_only
         self._session, self._hints, self._names = session, hints, Names(session)
@@ -171,8 +179,12 @@ class _Reader:
             position = relation.stop
         yield parsed.text[position:]
 
-    def _relation(self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]) -> StreamSource | View | None:
-        """Return the source or the view of that name; None for what is not read as a stream, or is one already."""
+    def _relation(
+        self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]
+    ) -> StreamSource | View | None:
+        """Return the source or the view of that name; None for what is not read as a stream,
+        or is one already.
+        """
         raw = state_of(self._session).catalog().getRawTempView(parts[0]) if len(parts) == 1 else None
         if raw is not None and raw.isDefined():
             self.reads_endless |= _is_endless(raw.get())
@@ -217,7 +229,9 @@ class _Reader:
         body = list(self._pieces(parse(self._session, view.text), catalog, namespace, (*path, view.parts)))
         names = [quote(column.name) for column in view.columns]
         if view.query_columns:
-            columns = [f"{quote(each)} AS {name}" for each, name in zip(view.query_columns, names, strict=True)]
+            columns = [
+                f"{quote(each)} AS {name}" for each, name in zip(view.query_columns, names, strict=True)
+            ]
             yield f"(SELECT {', '.join(columns)} FROM ("
             yield from body
             # On a line of its own: the view's text may end with a comment.
@@ -244,8 +258,8 @@ def _is_stream(relation: RelationName, hint: SourceHint) -> bool:
     others = hint.options.keys() - {STREAMING}
     if others:
         raise Unsupported(
-            f"OPTIONS of {display_name(relation.parts)}: {', '.join(sorted(others))} is no option of a stream; "
-            f"its option is '{STREAMING}'."
+            f"OPTIONS of {display_name(relation.parts)}: {', '.join(sorted(others))} is no option of a "
+            f"stream; its option is '{STREAMING}'."
         )
     return hint.options.get(STREAMING, "true").lower() != "false"
 

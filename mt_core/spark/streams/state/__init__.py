@@ -1,1 +1,3 @@
-"""State of users' own processors, with the TTL policies of FLIP-24, around that of Spark's transformWithState."""
+"""State of users' own processors, with the TTL policies of FLIP-24, around that of Spark's
+transformWithState.
+"""

@@ -17,7 +17,9 @@ _LAST, _EVENT = "__last_modified", "__in_event_time"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value, when it was last modified, and whether that is not in the store: the policy had another time then."""
+    """A value, when it was last modified, and whether that is not in the store:
+    the policy had another time then.
+    """
 
     value: Value
     last_modified: int
@@ -25,7 +27,9 @@ class Entry:
 
 
 def stored_type(schema: StructType | str) -> StructType | str:
-    """Return the type under which entries of *schema* are stored: the same one for all policies, so that they may change."""
+    """Return the type under which entries of *schema* are stored: the same one for all policies,
+    so that they may change.
+    """
     if isinstance(schema, str):
         return f"{schema}, {_LAST} BIGINT, {_EVENT} BOOLEAN"
     return StructType([*schema.fields, StructField(_LAST, LongType()), StructField(_EVENT, BooleanType())])
@@ -34,7 +38,8 @@ def stored_type(schema: StructType | str) -> StructType | str:
 class EntryTimes:
     """When the entries of a state are modified and expire by a policy, at the key at hand.
 
-    `by_timer` says whether the timers run in the time of the policy. Else what has expired is removed when its key comes again.
+    `by_timer` says whether the timers run in the time of the policy.
+    Else what has expired is removed when its key comes again.
     """
 
     def __init__(self, policy: TtlPolicy, times: KeyTimes, timers: OwnedTimers, *, by_timer: bool) -> None:
@@ -56,7 +61,9 @@ class EntryTimes:
         return self._accessed(entry, StateAccess.READ, entry.value)
 
     def written(self, value: Value, before: Entry | None) -> Entry | None:
-        """Return the entry of *value* in the place of *before*; None if one at so early a time has expired already."""
+        """Return the entry of *value* in the place of *before*;
+        None if one at so early a time has expired already.
+        """
         if before is None:
             return self._living(Entry(tuple(value), self._times.at(self._policy.time)))
         return self._accessed(before, StateAccess.WRITE, tuple(value))

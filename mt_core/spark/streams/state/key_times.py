@@ -13,7 +13,9 @@ _EVENT = TtlTimeCharacteristic.EVENT_TIME
 
 
 class KeyTimes:
-    """In milliseconds since 1970: the time of the batch, the watermark, and the event time of the row at hand."""
+    """In milliseconds since 1970: the time of the batch, the watermark,
+    and the event time of the row at hand.
+    """
 
     def __init__(self, event_time: str | None) -> None:
         self.processing_time = self.watermark = -1
@@ -41,7 +43,9 @@ class KeyTimes:
         return self.watermark if time is _EVENT else self.processing_time
 
     def at(self, time: TtlTimeCharacteristic) -> int:
-        """Return when an access comes: in event time with the row at hand, and with the watermark if there is none."""
+        """Return when an access comes: in event time with the row at hand, and with the watermark
+        if there is none.
+        """
         return self.row_time if time is _EVENT and self.row_time is not None else self.now(time)
 
 

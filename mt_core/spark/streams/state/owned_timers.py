@@ -1,4 +1,6 @@
-"""The timers of a key, each with its owner: the states, whose entries expire, or a name that the processor has given."""
+"""The timers of a key, each with its owner: the states, whose entries expire,
+or a name that the processor has given.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +9,17 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 STATES = ""
-"""The owner of the timer by which entries are removed. It sorts before all names: it runs first at one instant."""
+"""The owner of the timer by which entries are removed. It sorts before all names:
+it runs first at one instant.
+"""
 _NAME = "freshtable_timers"
 
 
 class OwnedTimers:
-    """The timers of the key at hand. Spark knows instants alone, one timer for each; a map state has whose they are."""
+    """The timers of the key at hand.
+
+    Spark knows instants alone, one timer for each; a map state has whose they are.
+    """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
@@ -27,10 +34,13 @@ class OwnedTimers:
     def register(self, owner: str, at: int) -> None:
         """Let the timer of *owner* run at the instant *at*, in milliseconds, and no more at the one before.
 
-        Raises ValueError in a timer, for an instant that is not after that of the timer: Spark would not come to it.
+        Raises ValueError in a timer, for an instant that is not after that of the timer:
+        Spark would not come to it.
         """
         if self._firing is not None and at <= self._firing:
-            raise ValueError(f"timer '{owner}' at {at}: it is {self._firing} already; register a later instant")
+            raise ValueError(
+                f"timer '{owner}' at {at}: it is {self._firing} already; register a later instant"
+            )
         known = self._all()
         if known.get(owner) == at:
             return
@@ -41,7 +51,9 @@ class OwnedTimers:
         self._stored.updateValue((owner,), (at,))
 
     def register_before(self, owner: str, at: int) -> None:
-        """Let the timer of *owner* run at *at*, unless it runs before that: then it will be registered anew."""
+        """Let the timer of *owner* run at *at*, unless it runs before that:
+        then it will be registered anew.
+        """
         if self._all().get(owner, at + 1) > at:
             self.register(owner, at)
 
@@ -61,7 +73,9 @@ class OwnedTimers:
         return dict(self._all())
 
     def fired(self, at: int) -> Iterator[str]:
-        """Yield the owners whose timer runs at *at*, the states first; one that another has deleted does not."""
+        """Yield the owners whose timer runs at *at*, the states first;
+        one that another has deleted does not.
+        """
         self._firing = at
         for owner in sorted(name for name, instant in self._all().items() if instant <= at):
             if self._all().get(owner, at + 1) <= at:

@@ -39,7 +39,9 @@ class KeyedProcessor(ABC):
 class PolicyProcessor(StatefulProcessor):
     """A processor as Spark runs it."""
 
-    def __init__(self, processor: KeyedProcessor, time: TtlTimeCharacteristic, event_time: str | None) -> None:
+    def __init__(
+        self, processor: KeyedProcessor, time: TtlTimeCharacteristic, event_time: str | None
+    ) -> None:
         self._processor, self._time, self._event_time = processor, time, event_time
 
     def init(self, handle: StatefulProcessorHandle) -> None:
@@ -48,7 +50,12 @@ class PolicyProcessor(StatefulProcessor):
         self._states = KeptStates(handle, self._times, self._time)
         self._processor.open(States(self._states))
 
-    def handleInputRows(self, key: Any, rows: Any, timerValues: TimerValues) -> Iterator[Row]:  # noqa: N802, N803
+    def handleInputRows(  # noqa: N802
+        self,
+        key: Any,
+        rows: Any,
+        timerValues: TimerValues,  # noqa: N803
+    ) -> Iterator[Row]:
         """Give the rows of a key to the processor."""
         self._begin(timerValues)
         yield from self._processor.rows(key, self._times.of_each(rows), self._times)
@@ -83,8 +90,10 @@ def transform_with_state(
 ) -> DataFrame:
     """Return what *processor* gives for *rows*, with the schema *output*; its timers run in *time*.
 
-    *event_time* is the column with the event time of each row, a timestamp or milliseconds. A state with a policy in event time
-    needs it, and the stream a watermark.
+    *event_time* is the column with the event time of each row, a timestamp or milliseconds.
+    A state with a policy in event time needs it, and the stream a watermark.
     """
     given = PolicyProcessor(processor, time, event_time)
-    return rows.transformWithState(given, outputStructType=output, outputMode=output_mode, timeMode=time.value)
+    return rows.transformWithState(
+        given, outputStructType=output, outputMode=output_mode, timeMode=time.value
+    )

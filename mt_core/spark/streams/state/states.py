@@ -66,11 +66,13 @@ class KeptStates:
                 yield owner
 
     def entries(self, name: str, policy: TtlPolicy) -> EntryTimes:
-        """Return when the entries of the state *name* expire; raises ValueError for event time that the rows do not have."""
+        """Return when the entries of the state *name* expire; raises ValueError for event time
+        that the rows do not have.
+        """
         if policy.time is TtlTimeCharacteristic.EVENT_TIME and not self._times.has_event_time:
             raise ValueError(
-                f"state '{name}' has a TTL in event time, and the rows have none: name their column, event_time='…', in "
-                "transform_with_state()"
+                f"state '{name}' has a TTL in event time, and the rows have none: name their column, "
+                "event_time='…', in transform_with_state()"
             )
         return EntryTimes(policy, self._times, self.owned, by_timer=policy.time is self._time)
 
@@ -93,19 +95,29 @@ class States:
         self.timers = Timers(kept.owned)
 
     def value(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyValueState:
-        """Open the state *name* of one value; *schema* is that of its columns, also as text, `n BIGINT, city STRING`."""
+        """Open the state *name* of one value; *schema* is that of its columns, also as text,
+        `n BIGINT, city STRING`.
+        """
         entries = self._kept.entries(name, policy)
-        return self._kept.add(PolicyValueState(self._handle.getValueState(name, stored_type(schema)), entries), policy)
+        return self._kept.add(
+            PolicyValueState(self._handle.getValueState(name, stored_type(schema)), entries), policy
+        )
 
     def list(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyListState:
         """Open the state *name* of a list; *schema* is that of an element."""
         entries = self._kept.entries(name, policy)
-        return self._kept.add(PolicyListState(self._handle.getListState(name, stored_type(schema)), entries), policy)
+        return self._kept.add(
+            PolicyListState(self._handle.getListState(name, stored_type(schema)), entries), policy
+        )
 
-    def map(self, name: str, key: StructType | str, schema: StructType | str, policy: TtlPolicy) -> PolicyMapState:
+    def map(
+        self, name: str, key: StructType | str, schema: StructType | str, policy: TtlPolicy
+    ) -> PolicyMapState:
         """Open the state *name* of a map; *key* is the schema of its keys, *schema* that of its values."""
         entries = self._kept.entries(name, policy)
-        return self._kept.add(PolicyMapState(self._handle.getMapState(name, key, stored_type(schema)), entries), policy)
+        return self._kept.add(
+            PolicyMapState(self._handle.getMapState(name, key, stored_type(schema)), entries), policy
+        )
 
 
 def _named(name: str) -> str:

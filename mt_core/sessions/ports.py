@@ -250,8 +250,7 @@ class StatementEngine(CreationEngine, CatalogEngine, FunctionEngine, Protocol):
 
         Raises QueryFailed, Unsupported.
 
-        One that does need not be analysed for that: its errors may come from what runs
-        or explains it as a stream.
+        The errors of an INSERT that does may come from what runs or explains it as a stream.
         """
 
     def explain_streams(

@@ -179,6 +179,13 @@ def test_a_temporary_table_of_files_gives_its_rows_and_those_that_come(world: Wo
     assert "Source cities: each file of its folder once\nState: none" in explained
 
 
+def test_a_select_that_names_no_column_of_a_stream_fails_before_it_has_a_job(world: World) -> None:
+    with pytest.raises(QueryFailed, match="UNRESOLVED_COLUMN") as failure:
+        world.reads_stream(f"SELECT nope FROM {world.table} AS t")
+
+    assert failure.value.error_class == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+
+
 def test_what_reads_a_stream_is_known_before_it_runs(world: World) -> None:
     world.create("CREATE TEMPORARY TABLE g (n BIGINT) WITH ('connector' = 'datagen', 'number-of-rows' = '3')")
 

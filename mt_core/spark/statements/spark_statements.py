@@ -73,6 +73,8 @@ from mt_core.spark.streams.selects import follow, reads_stream
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.connectors.catalog_options import configured_catalogs
 from mt_core.sql.connectors.kinds import TOPICS
+from mt_core.sql.parser import ReadStatement
+from mt_core.sql.statement_types import INSERT
 from mt_core.tables.definition.table_definition import SPARK_ZONE_KEY, check_names
 
 DESCRIPTION_LENGTH = 200
@@ -238,7 +240,8 @@ class SparkStatements(StatementEngine):
 
     def reads_stream(self, context: SessionContext, query: StreamMember) -> bool:
         with self._session(context) as session:
-            return reads_stream(read_query(session, query, self._connectors, context.properties))
+            read = read_query(session, query, self._connectors, context.properties)
+            return reads_stream(read, of_insert=ReadStatement(query.text).type == INSERT)
 
     def explain_streams(
         self, context: SessionContext, queries: Sequence[StreamMember], temporary: Sequence[str], mode: str

@@ -52,11 +52,15 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
     return rows
 
 
-def reads_stream(query: StreamedQuery) -> bool:
-    """Return whether *query* reads a table that is read as a stream;
-    it is analysed unless its text says so.
+def reads_stream(query: StreamedQuery, *, of_insert: bool) -> bool:
+    """Return whether *query* reads a table that is read as a stream.
+
+    Raises Spark's own errors. Those of an INSERT whose text says that it reads one come from the preparation
+    of its job, which analyses it; another query would have begun a job, or reserved a table, by then.
     """
-    return query.text.is_stream or bool(query.plan.isStreaming())
+    if of_insert and query.text.is_stream:
+        return True
+    return bool(query.plan.isStreaming())
 
 
 class _Frames:

@@ -19,7 +19,7 @@ from benchmarks.sampling import Samples
 from mt_core.plans.operators import RowKind
 from mt_core.plans.policies import operator_policy
 from mt_core.spark.connectors.changelog import ROW_KIND
-from mt_core.spark.connectors.kafka.topics import UPSERT_KEYS
+from mt_core.spark.connectors.kafka.source import UPSERT_KEYS
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset
 from mt_core.spark.streams.operators.rewriting import with_operators
 from mt_core.spark.streams.operators.state_store import state_store_for

@@ -1,1 +1,1 @@
-"""The application: the only package that knows every part and wires them together."""
+"""The application: the only package that knows every part. It wires them; its home folder, lease and logs."""

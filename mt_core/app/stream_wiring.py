@@ -13,8 +13,8 @@ from mt_core.sessions.ports import StatementEngine
 from mt_core.sessions.properties.stream_properties import StreamDefaults
 from mt_core.sessions.streaming.streaming_statements import Streams
 from mt_core.streaming.engine import StreamEngine
-from mt_core.streaming.keeper import StreamKeeper
 from mt_core.streaming.owner import StreamOwner
+from mt_core.streaming.table_keeper import StreamKeeper
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

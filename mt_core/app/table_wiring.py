@@ -12,8 +12,7 @@ from mt_core.keepers.change import ChangeKeeper
 from mt_core.keepers.kinds import KeeperKind, Keepers
 from mt_core.keepers.scheduler_watch import SchedulerWatch
 from mt_core.keepers.workflow import WorkflowKeeper
-from mt_core.streaming.keeper import StreamKeeper
-from mt_core.tables.changes import Signal
+from mt_core.streaming.table_keeper import StreamKeeper
 from mt_core.tables.continuous.workers import ContinuousWorkers
 from mt_core.tables.engine import RefreshEngine
 from mt_core.tables.intents import Intents
@@ -23,6 +22,7 @@ from mt_core.tables.registry import Registry
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.services import TableServices
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.signal import Signal
 from mt_core.tables.workflows.published import PublishedWorkflows
 from mt_core.workflow.scheduler import WorkflowScheduler
 

@@ -1,1 +1,1 @@
-"""The client side of the gateway: HTTP calls, and rows as people and programs read them."""
+"""The library of programs: HTTP calls, DB-API, the dialect of SQLAlchemy, values as programs read them."""

@@ -14,8 +14,8 @@ from mt_core.jobs.calls import HookCalls
 from mt_core.jobs.installed import InstalledHooks
 from mt_core.model.job import OPEN, Job, JobHook, JobStatus
 from mt_core.model.stream import TableName
-from mt_core.tables.changes import Signal
 from mt_core.tables.registry import Registry, Transaction, each_row, transactional
+from mt_core.tables.signal import Signal
 from mt_core.tables.upkeep.gateways import living_owners
 
 log = logging.getLogger(__name__)

@@ -1,1 +1,1 @@
-"""Keepers: each decides when a table is refreshed, behind the port that the manager has for them."""
+"""Keepers: each decides when a table is refreshed, behind the port of the manager."""

@@ -29,7 +29,10 @@ class KeeperKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keepers:
-    """Implements `Keeper`: each table is kept by the keeper of its kind, and there is one of each kind."""
+    """Implements `Keeper`: each table is kept by the keeper of its kind, and there is one of each kind.
+
+    A table whose kind is not known any more is removed from all of them, in the order of *of_kind*.
+    """
 
     of_kind: Mapping[KeeperKind, Keeper]
 

@@ -1,1 +1,1 @@
-"""Pure facts: tables, freshness, partitions, runs."""
+"""Pure facts: tables, freshness, partitions, runs, jobs, streams, functions, and who may publish."""

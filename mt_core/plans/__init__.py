@@ -1,1 +1,1 @@
-"""Plans of streaming statements: their operators, what each keeps and for how long. Pure."""
+"""Plans of streaming statements: their operators, what each keeps and for how long, and their JSON. Pure."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pyspark.sql import SparkSession
 
 from mt_core.spark.catalogs.catalog_sync import CatalogSource, CatalogSync, no_catalogs
-from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.driver.jvm_objects import active_session
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.contexts import QueryContexts

@@ -21,9 +21,9 @@ from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, OperationN
 from mt_core.jobs.store import JobStore
 from mt_core.model.job import TERMINAL, Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamProgress
-from mt_core.streaming import steps as steps
+from mt_core.streaming import lifecycle
 from mt_core.streaming.engine import StreamEngine
-from mt_core.streaming.steps import Step, state_of
+from mt_core.streaming.lifecycle import Step, state_of
 
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)
@@ -85,7 +85,7 @@ class StreamOwner:
         """Store a request that is carried out by whichever gateway owns the job;
         raises IllegalStatus if it has ended.
         """
-        if self._store.update(job_id, partial(steps.stop_requested, request=request)) is None:
+        if self._store.update(job_id, partial(lifecycle.stop_requested, request=request)) is None:
             raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
         self._woken.set()
 
@@ -166,7 +166,9 @@ class StreamOwner:
                 break
             may_start = starts > 0 and len(self._runs) < self._most_running
             redefined = run is not None and run.before.definition != job.definition
-            step = steps.next_step(job, progress, ran=ran, may_start=may_start, now=now, redefined=redefined)
+            step = lifecycle.next_step(
+                job, progress, ran=ran, may_start=may_start, now=now, redefined=redefined
+            )
             if step is Step.START:
                 starts -= 1
                 self._runs[job.job_id] = _Run(job, elapsed, elapsed)
@@ -234,7 +236,7 @@ class StreamOwner:
         return [self._pool.submit(carry_out)]
 
     def _start(self, job: Job, definition: StreamDefinition) -> None:
-        started = self._store.update(job.job_id, steps.begun)
+        started = self._store.update(job.job_id, lifecycle.begun)
         if started is None:
             return
         try:
@@ -249,8 +251,8 @@ class StreamOwner:
 
     def _record(self, job: Job, progress: StreamProgress) -> None:
         run, now = self._runs[job.job_id], self._clock.elapsed()
-        change = partial(steps.recorded, progress=progress, before=run.before)
-        if now - run.recorded >= steps.RECORD_EVERY and change(job) != job:
+        change = partial(lifecycle.recorded, progress=progress, before=run.before)
+        if now - run.recorded >= lifecycle.RECORD_EVERY and change(job) != job:
             self._runs[job.job_id] = replace(run, recorded=now)
             self._store.update(job.job_id, change)
 
@@ -259,20 +261,20 @@ class StreamOwner:
         which ends this one.
         """
         run = self._runs.pop(job.job_id)
-        self._store.update(job.job_id, partial(steps.recorded, progress=progress, before=run.before))
+        self._store.update(job.job_id, partial(lifecycle.recorded, progress=progress, before=run.before))
         self._woken.set()
 
     def _restart(self, job: Job, progress: StreamProgress) -> None:
         run = self._runs.pop(job.job_id)
-        failures = steps.failures_after(state_of(job), progress, self._clock.elapsed() - run.began)
-        error = progress.error or steps.LOST
+        failures = lifecycle.failures_after(state_of(job), progress, self._clock.elapsed() - run.began)
+        error = progress.error or lifecycle.LOST
         log.warning("job %s restarts: %s", job.job_id, error, extra={"action": "stream_restarts"})
-        record = partial(steps.recorded, progress=progress, before=run.before)
+        record = partial(lifecycle.recorded, progress=progress, before=run.before)
         self._pause(job.job_id, error, failures=failures, first=record)
 
     def _pause(self, job_id: str, error: str, *, failures: int, first: _Change) -> None:
-        until = self._clock.now() + steps.pause_after(failures)
-        pause = partial(steps.paused, error=without_passwords(error), failures=failures, until=until)
+        until = self._clock.now() + lifecycle.pause_after(failures)
+        pause = partial(lifecycle.paused, error=without_passwords(error), failures=failures, until=until)
         self._store.update(job_id, lambda job: pause(first(job)))
 
     def _finish(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
@@ -293,8 +295,8 @@ class StreamOwner:
                 extra={"action": "stream_suspension_waits"},
             )
             return
-        look_at = None if definition.keeps is not None else self._clock.now() + steps.LOOK_AGAIN
-        self._interrupt(job, progress, without_passwords(progress.error or steps.LOST), look_at=look_at)
+        look_at = None if definition.keeps is not None else self._clock.now() + lifecycle.LOOK_AGAIN
+        self._interrupt(job, progress, without_passwords(progress.error or lifecycle.LOST), look_at=look_at)
 
     def _look(self, job: Job, definition: StreamDefinition) -> None:
         """Let a job go on once what was missing is back."""
@@ -304,12 +306,12 @@ class StreamOwner:
             log.info("job %s stays suspended: %s", job.job_id, cause, extra={"action": "stream_look_failed"})
             missing = job.error or str(cause)
         if missing is None:
-            self._store.update(job.job_id, steps.resumed)
+            self._store.update(job.job_id, lifecycle.resumed)
             self._woken.set()
             return
-        look_at = self._clock.now() + steps.LOOK_AGAIN
+        look_at = self._clock.now() + lifecycle.LOOK_AGAIN
         self._store.update(
-            job.job_id, partial(steps.still_missing, error=without_passwords(missing), look_at=look_at)
+            job.job_id, partial(lifecycle.still_missing, error=without_passwords(missing), look_at=look_at)
         )
 
     def _fail(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
@@ -329,9 +331,9 @@ class StreamOwner:
                 # The next pass finds it again.
                 self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=progress)
                 return
-        error = progress.error or steps.LOST
+        error = progress.error or lifecycle.LOST
         if not progress.final:
-            error = f"{error} (after {steps.MOST_RESTARTS} restarts without a batch)"
+            error = f"{error} (after {lifecycle.MOST_RESTARTS} restarts without a batch)"
         if definition.creates is not None and rows is not None:
             # Readers have seen it.
             table = display_name(definition.creates.table)
@@ -358,7 +360,9 @@ class StreamOwner:
         except MtError as cause:
             # The stream goes on, with a start of its own.
             self._runs.pop(job.job_id, None)
-            self._store.update(job.job_id, partial(steps.not_stopped, reason=without_passwords(str(cause))))
+            self._store.update(
+                job.job_id, partial(lifecycle.not_stopped, reason=without_passwords(str(cause)))
+            )
         else:
             last = self._engine.progress(job.job_id)
             last = progress if last.batch is None else last
@@ -392,7 +396,7 @@ class StreamOwner:
         self._awaiting_stop.discard(job.job_id)
         before = run.before if run is not None else job
         self._store.update(
-            job.job_id, lambda job: steps.suspended(steps.recorded(job, progress, before), job.error)
+            job.job_id, lambda job: lifecycle.suspended(lifecycle.recorded(job, progress, before), job.error)
         )
         log.info("job %s is suspended", job.job_id, extra={"action": "stream_suspended"})
 
@@ -403,7 +407,9 @@ class StreamOwner:
         before = run.before if run is not None else job
         self._store.update(
             job.job_id,
-            lambda job: steps.interrupted(steps.recorded(job, progress, before), error, look_at=look_at),
+            lambda job: lifecycle.interrupted(
+                lifecycle.recorded(job, progress, before), error, look_at=look_at
+            ),
         )
         log.warning("job %s is suspended: %s", job.job_id, error, extra={"action": "stream_suspended"})
 
@@ -421,7 +427,7 @@ class StreamOwner:
         before = run.before if run is not None else job
 
         def ended(job: Job) -> Job:
-            job = steps.recorded(job, progress, before)
+            job = lifecycle.recorded(job, progress, before)
             stream = replace(state_of(job), savepoint=savepoint)
             return job.advance(status, stream=stream, error=error, finished_at=now)
 

@@ -18,9 +18,9 @@ from typing import Any, Self
 
 from mt_core.errors import MtError, TableBusy, TableNotFound, WorkflowError
 from mt_core.model.table import Intent, MaterializedTable, RefreshStatus, TableIdentifier
-from mt_core.tables.changes import Signal
 from mt_core.tables.registry import Registry, Transaction, in_transaction, transactional
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.signal import Signal
 
 LEASE = timedelta(minutes=5)
 # No call of a scheduler is answered, or has an effect, later than this.

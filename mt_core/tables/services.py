@@ -13,7 +13,6 @@ from mt_core.clock import Clock
 from mt_core.model.partition import WHOLE, Scope
 from mt_core.model.run import RefreshRun, RunKind
 from mt_core.model.table import MaterializedTable, TableDefinition, TableIdentifier
-from mt_core.tables.changes import Signal
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.engine import Query, RefreshEngine, StorageSpec
 from mt_core.tables.intents import Intents
@@ -24,6 +23,7 @@ from mt_core.tables.runs.at_work import AtWork
 from mt_core.tables.runs.decide import all_computed
 from mt_core.tables.runs.ledger import Ledger
 from mt_core.tables.settings import ManagerSettings
+from mt_core.tables.signal import Signal
 
 _STORAGE_OPTIONS = ("write.", "commit.", "history.", "read.", "format-version")
 _STRIPES = 64

@@ -1,1 +1,1 @@
-"""The SQL client in a terminal."""
+"""The SQL client in a terminal: scripts, the prompt, the editor of lines, results, and the viewer."""

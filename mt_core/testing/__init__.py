@@ -1,1 +1,1 @@
-"""What an author of a scheduler tests it with: the contract, a clock and a gateway."""
+"""Contracts that authors of schedulers and of job hooks test them with; a clock and a gateway for that."""

@@ -14,7 +14,7 @@ import pytest
 
 from mt_core.incremental import cost
 from mt_core.model.run import RunStatus
-from mt_core.spark.iceberg import opened_files, staged_files
+from mt_core.spark.iceberg import opened_files, scan_tasks
 from mt_core.spark.incremental import row_images, small_change
 from tests.depth import DEPTH
 from tests.integration.refresh_world import RefreshWorld
@@ -204,7 +204,7 @@ def take_tables_for_large(monkeypatch: pytest.MonkeyPatch, large: bool, *, files
     if files:
         monkeypatch.setattr(row_images, "SMALL", 0)
         monkeypatch.setattr(small_change, "MOST_ROWS", -1)
-        for limits in (opened_files, staged_files):
+        for limits in (opened_files, scan_tasks):
             monkeypatch.setattr(limits, "MOST_FILES", -1)
 
 

@@ -24,7 +24,7 @@ from mt_core.spark.iceberg import inline_plans
 from mt_core.spark.iceberg.computed_rows import Computed, at_hand
 from mt_core.spark.iceberg.inline_plans import InlinePlan, InlinePlans, planned
 from mt_core.spark.iceberg.jvm_rows import columns_of
-from mt_core.spark.iceberg.staged_files import SourceRows, planned_tasks, source_rows
+from mt_core.spark.iceberg.scan_tasks import SourceRows, planned_tasks, source_rows
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from tests.support.function_code import function_jar
 from tests.support.gateway.own_process import wait_until

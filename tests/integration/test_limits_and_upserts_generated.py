@@ -13,7 +13,7 @@ from hypothesis import given
 from pyspark.sql import DataFrame
 from pyspark.sql.functions import expr
 
-from mt_core.spark.connectors.kafka.topics import UPSERT_KEYS
+from mt_core.spark.connectors.kafka.source import UPSERT_KEYS
 from tests.depth import DEPTH
 from tests.integration.change_scripts import (
     FEW_SCRIPTS,

@@ -16,10 +16,10 @@ from pyarrow.parquet import ParquetFile
 
 from mt_core.base.identifiers import quote
 from mt_core.spark.driver.jvm_objects import static_member, texts
-from mt_core.spark.iceberg import opened_files, staged_files
+from mt_core.spark.iceberg import opened_files, scan_tasks
 from mt_core.spark.iceberg.computed_rows import Computed, at_hand, kept
 from mt_core.spark.iceberg.opened_files import OpenedFiles
-from mt_core.spark.iceberg.staged_files import planned_tasks
+from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from mt_core.spark.iceberg.touched_rows import Wanted, found_here
 from mt_core.spark.incremental.file_difference import files_between
 from mt_core.spark.incremental.row_images import netted
@@ -167,7 +167,7 @@ def test_files_that_are_not_as_the_table_is_now_give_what_a_job_reads(world: Ref
 def test_many_files_are_left_to_a_job(world: RefreshWorld, monkeypatch: pytest.MonkeyPatch) -> None:
     table = create(world)
     monkeypatch.setattr(opened_files, "MOST_FILES", 0)
-    monkeypatch.setattr(staged_files, "MOST_FILES", 0)
+    monkeypatch.setattr(scan_tasks, "MOST_FILES", 0)
 
     assert found(world, table, ("id",), "SELECT CAST(5 AS BIGINT) AS id", ["id"]) is None
 

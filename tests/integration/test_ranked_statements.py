@@ -17,13 +17,13 @@ from mt_core.errors import Unsupported
 from mt_core.plans.operators import ADDS, ALL
 from mt_core.plans.policies import operator_policy
 from mt_core.spark.connectors.changelog import ROW_KIND, Changelog
-from mt_core.spark.connectors.kafka.topics import batch_rows, upserts
+from mt_core.spark.connectors.kafka.source import batch_rows, upserts
 from mt_core.spark.driver.jvm_objects import active_session, java_dataset, scala_items
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.rankings import REPLACES
 from mt_core.spark.streams.operators.stateless import expression_id
-from mt_core.spark.streams.operators.upserts import normalized
+from mt_core.spark.streams.operators.upsert_sources import normalized
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 from tests.integration.operator_stream import OperatorStream, changelog_of, statement

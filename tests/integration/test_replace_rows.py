@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import QueryFailed
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.jvm_objects import active_session, text_map
 from mt_core.spark.driver.spark_driver import SparkDriver

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from mt_core.errors import MtError
 from mt_core.model.run import OPEN, RefreshRun, RunStatus
 from mt_core.model.table import MaterializedTable, RefreshStatus
-from mt_core.tables.refresh.fencing import fence
+from mt_core.tables.refresh.exclusive_claim import fence
 from mt_core.tables.refresh.publication import Steps
 from mt_core.tables.registry import Transaction, in_transaction
 from mt_core.tables.runs.ledger import Claimed

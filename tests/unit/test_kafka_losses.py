@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from mt_core.spark.connectors.kafka.losses import loss_of
-from mt_core.spark.connectors.kafka.topics import TopicTable
+from mt_core.spark.connectors.kafka.source import TopicTable
 from mt_core.sql.catalog import CreateConnectorTable
 from mt_core.sql.parser import parse
 

@@ -13,7 +13,7 @@ from mt_core.model.connector_table import ConnectorTable
 from mt_core.model.kafka_topic import KafkaTopic
 from mt_core.model.stream import TableName
 from mt_core.model.stream_plan import SinkTarget
-from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.kafka.sink import KafkaSink
 from mt_core.spark.connectors.sink import SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken

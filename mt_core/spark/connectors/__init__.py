@@ -1,1 +1,3 @@
-"""What is read and written by a connector: Kafka, JDBC, files, generated rows."""
+"""Connectors: what reads and writes Kafka, databases, files and generated rows;
+`sink` is what all that write have in common.
+"""

@@ -10,7 +10,7 @@ from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import Unsupported
 from mt_core.model.connector_table import SPARK_CATALOG, STORED_IN, ConnectorTable, table_named
 from mt_core.spark.connectors.connector_tables import ConnectorSource
-from mt_core.spark.connectors.kafka.topics import TopicTable, topic_table
+from mt_core.spark.connectors.kafka.source import TopicTable, topic_table
 from mt_core.spark.driver.jvm_objects import scala_items, scala_sequence, state_of
 from mt_core.spark.queries.views import Names
 

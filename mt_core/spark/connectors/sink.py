@@ -13,7 +13,7 @@ from pyspark.sql.functions import col, lit
 from mt_core.base.identifiers import quote
 from mt_core.errors import EngineError
 from mt_core.model.stream import StreamDefinition
-from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.changelog import ROW_KIND
 from mt_core.spark.connectors.connector_tables import ConnectorSource
 

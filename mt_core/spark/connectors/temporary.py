@@ -15,7 +15,7 @@ from mt_core.spark.connectors.generated import (
     generated_stream,
     note_generated,
 )
-from mt_core.spark.connectors.kafka.topics import create_topic, forget_topic
+from mt_core.spark.connectors.kafka.source import create_topic, forget_topic
 from mt_core.spark.driver.spark_driver import SparkDriver
 from mt_core.spark.queries.views import Names
 from mt_core.sql.catalog import CreateConnectorTable, SparkStatement

@@ -1,1 +1,1 @@
-"""The driver: Spark's JVM, started, watched, and restarted."""
+"""The driver: Spark's JVM and its jars, settings, jobs and failures; started, watched, and restarted."""

@@ -1,4 +1,4 @@
-"""Tables of Iceberg: their metadata, replaced by compare-and-set, and how rows are replaced on a branch.
+"""Tables of Iceberg: read without a job, changed on a branch, and committed by compare-and-set.
 
 It knows no refreshes.
 """

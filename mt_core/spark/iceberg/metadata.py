@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from mt_core.errors import CommitConflict, CommitUnknown, EngineError
 from mt_core.model.storage import MetadataChange, Snapshot, StorageMetadata
-from mt_core.spark.catalogs.lookup import COMMIT_FAILED
+from mt_core.spark.catalogs.storage_catalogs import COMMIT_FAILED
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes, translate
 from mt_core.spark.driver.jvm_objects import own_class, static_member
 

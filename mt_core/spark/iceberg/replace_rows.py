@@ -31,12 +31,12 @@ from mt_core.model.storage import EQUALITY_DELETE, UPSERT
 from mt_core.spark.driver.jvm_objects import static_member, text_map
 from mt_core.spark.iceberg.branch_commit import BranchCommit
 from mt_core.spark.iceberg.computed_rows import Computed
+from mt_core.spark.iceberg.equality_deletes import upserted
 from mt_core.spark.iceberg.opened_files import is_partitioned
 from mt_core.spark.iceberg.recent_files import RecentFiles
 from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.row_delta import RowDelta, written_here
 from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, touched_rows
-from mt_core.spark.iceberg.upserts import upserted
 
 _ALL_ROWS = "total-records"
 _MERGE_MODE, _MERGE_ON_READ, _COPY_ON_WRITE = "write.merge.mode", "merge-on-read", "copy-on-write"

@@ -25,7 +25,7 @@ from mt_core.spark.iceberg.opened_files import (
     OpenedFiles,
     is_partitioned,
 )
-from mt_core.spark.iceberg.staged_files import SCAN_TASKS, SourceRows, extent_of, source_rows, staged
+from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, extent_of, source_rows, staged
 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import java_class, java_items
-from mt_core.spark.iceberg.staged_files import planned_tasks
+from mt_core.spark.iceberg.scan_tasks import planned_tasks
 from mt_core.spark.incremental.file_difference import MOST_FILES
 
 # Types whose values Spark writes as Python does.

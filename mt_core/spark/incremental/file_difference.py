@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 
 from mt_core.spark.driver.jvm_objects import own_class
-from mt_core.spark.iceberg.staged_files import SCAN_TASKS, Extent, planned_tasks
+from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, Extent, planned_tasks
 from mt_core.spark.incremental.known_changes import Known
 from mt_core.spark.queries.lineage import Shape, shape_of
 

@@ -22,7 +22,7 @@ from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed, kept, noth
 from mt_core.spark.iceberg.inline_plans import PLANS
 from mt_core.spark.iceberg.jvm_rows import stored_schema
 from mt_core.spark.iceberg.opened_files import OpenedFiles
-from mt_core.spark.iceberg.staged_files import source_rows, staged
+from mt_core.spark.iceberg.scan_tasks import source_rows, staged
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.incremental.file_difference import FileDifference, files_between
 from mt_core.spark.incremental.known_changes import Known

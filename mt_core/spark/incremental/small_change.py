@@ -13,7 +13,7 @@ from mt_core.incremental.changes import ChangeKind, SourceChange
 from mt_core.incremental.delta import Images, NamedImages
 from mt_core.spark.iceberg.computed_rows import Computed
 from mt_core.spark.iceberg.inline_plans import PLANS, Given
-from mt_core.spark.iceberg.staged_files import (
+from mt_core.spark.iceberg.scan_tasks import (
     MOST_BYTES,
     MOST_ROWS,
     SourceRows,

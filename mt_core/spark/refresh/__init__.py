@@ -1,1 +1,1 @@
-"""The engine of refreshes: its roles, and what they share."""
+"""The engine of refreshes: storage, metadata, writes, comparisons, changes of sources, housekeeping."""

@@ -14,7 +14,7 @@ from pyspark.sql.functions import min as least
 from mt_core.errors import EngineError
 from mt_core.model.storage import repeated_summary
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.conf import IO_IMPL, REFRESH_POOL
 from mt_core.spark.driver.jvm_objects import static_member, text_map

@@ -14,7 +14,7 @@ from mt_core.errors import CommitConflict, DefinitionInvalid, MtError, StorageMi
 from mt_core.model.storage import CREATED, EPOCH, TABLE_ID
 from mt_core.model.table import Column, TableIdentifier
 from mt_core.spark.catalogs.columns import iceberg_schema, iceberg_type
-from mt_core.spark.catalogs.lookup import ALREADY_EXISTS, COMMIT_FAILED, translating
+from mt_core.spark.catalogs.storage_catalogs import ALREADY_EXISTS, COMMIT_FAILED, translating
 from mt_core.spark.contexts import SparkContexts
 from mt_core.spark.driver.failures import SPARK_ERRORS, java_classes
 from mt_core.spark.driver.jvm_objects import java_map, java_strings, static_member

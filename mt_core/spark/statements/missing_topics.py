@@ -15,7 +15,7 @@ from mt_core.base.identifiers import display_name
 from mt_core.errors import MtError, QueryFailed, Unsupported
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource
-from mt_core.spark.connectors.kafka.topics import topic_tables
+from mt_core.spark.connectors.kafka.source import topic_tables
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.jvm_objects import active_session, scala_items, state_of, static_member
 from mt_core.spark.queries.relations import base_relations

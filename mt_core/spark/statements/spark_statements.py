@@ -32,8 +32,8 @@ from mt_core.sessions.ports import (
 )
 from mt_core.spark.catalogs.catalog_sync import Settings
 from mt_core.spark.catalogs.columns import check_assignable, columns_of
-from mt_core.spark.catalogs.lookup import ICEBERG_INTERNAL
 from mt_core.spark.catalogs.plugins import close_plugins
+from mt_core.spark.catalogs.storage_catalogs import ICEBERG_INTERNAL
 from mt_core.spark.connectors.connector_jars import load_kafka
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors

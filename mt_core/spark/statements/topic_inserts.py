@@ -8,8 +8,8 @@ from mt_core.base.identifiers import display_name, sql_name
 from mt_core.errors import Unsupported
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource
-from mt_core.spark.connectors.kafka.records import columns_of_insert, write_records
-from mt_core.spark.connectors.kafka.topics import TopicTable, topic_tables
+from mt_core.spark.connectors.kafka.insert import columns_of_insert, write_records
+from mt_core.spark.connectors.kafka.source import TopicTable, topic_tables
 from mt_core.spark.connectors.key_changes import computed_changes
 from mt_core.spark.connectors.sink import stored
 from mt_core.spark.driver.jvm_objects import active_session, class_name, java_dataset, scala_items, state_of

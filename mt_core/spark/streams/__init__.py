@@ -1,3 +1,1 @@
-"""Streams on Spark: streaming INSERTs, carried out by Structured Streaming,
-exactly once into Iceberg's tables.
-"""
+"""Streaming jobs on Spark: queries of Structured Streaming, their sources, operators and checkpoints."""

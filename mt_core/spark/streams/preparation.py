@@ -21,7 +21,7 @@ from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.stream_plan import IcebergTarget, MemberPlan, StreamPlan
 from mt_core.model.table import TableIdentifier
 from mt_core.plans.compiled import Topology
-from mt_core.spark.catalogs.lookup import Catalogs, storage_missing
+from mt_core.spark.catalogs.storage_catalogs import Catalogs, storage_missing
 from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource
 from mt_core.spark.driver.conf import SESSION_CATALOG

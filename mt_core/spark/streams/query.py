@@ -23,8 +23,8 @@ from mt_core.spark.connectors.connector_names import ConnectorNames
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.files.temporary_files import READ_AS_STREAMS, streamed_files
 from mt_core.spark.connectors.generated import ENDING_AS_STREAMS, streamed_rows
-from mt_core.spark.connectors.kafka.records import columns_of_insert
-from mt_core.spark.connectors.kafka.topics import TopicTable, streamed
+from mt_core.spark.connectors.kafka.insert import columns_of_insert
+from mt_core.spark.connectors.kafka.source import TopicTable, streamed
 from mt_core.spark.connectors.temporary import create_temporary
 from mt_core.spark.driver.conf import LARGE_VALUES
 from mt_core.spark.driver.failures import SPARK_ERRORS, translate

@@ -1,1 +1,1 @@
-"""Flink's SQL in Spark's syntax: tables, types, connectors and catalogs."""
+"""Flink's SQL in Spark's syntax: types, and statements that change a table."""

@@ -1,1 +1,1 @@
-"""Commands: CREATE, ALTER, SUSPEND, RESUME and DROP, each a choreography of intents."""
+"""Commands: CREATE, ALTER, SUSPEND, RESUME and DROP, each a sequence of intents; and their EXPLAIN."""

@@ -23,7 +23,7 @@ from mt_core.model.table import (
 from mt_core.sql.statements import CreateMaterializedTable, SetSchedule
 from mt_core.tables.commands.create import declared
 from mt_core.tables.commands.sources import analysed_alone, refuse_impossible
-from mt_core.tables.commands.upserts import refuse_read
+from mt_core.tables.commands.upsert_sources import refuse_read
 from mt_core.tables.definition.fingerprint import fingerprint_of
 from mt_core.tables.definition.options import STRATEGY, check_known, check_table_options, is_formatter
 from mt_core.tables.definition.partitioning import check_transforms
@@ -38,7 +38,7 @@ from mt_core.tables.definition.table_definition import (
     settings_of,
     zone_of,
 )
-from mt_core.tables.refresh.fencing import claim_exclusively
+from mt_core.tables.refresh.exclusive_claim import claim_exclusively
 from mt_core.tables.refresh.outlook import refuse_unmaintainable
 from mt_core.tables.refresh.unrepeatable import refuse_refresh
 from mt_core.tables.registry import Transaction

@@ -11,7 +11,7 @@ from mt_core.base.tokens import significant
 from mt_core.errors import DefinitionInvalid, QueryFailed
 from mt_core.model.table import TableDefinition, TableIdentifier
 from mt_core.tables.commands.streams import refuse_streams
-from mt_core.tables.commands.upserts import refuse_read, refuse_upserted_source
+from mt_core.tables.commands.upsert_sources import refuse_read, refuse_upserted_source
 from mt_core.tables.engine import AnalysedQuery, Query, SourceVector
 from mt_core.tables.refresh.circles import refuse_circle
 from mt_core.tables.refresh.outlook import refuse_unmaintainable

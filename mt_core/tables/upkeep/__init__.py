@@ -1,1 +1,1 @@
-"""Upkeep: what makes the registry, the scheduler and the storage agree again."""
+"""Upkeep: reconciling after a crash, expiry, compaction, checks, and the leases of gateways."""

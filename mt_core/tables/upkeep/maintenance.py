@@ -15,7 +15,7 @@ from mt_core.errors import EngineUnavailable, IllegalStatus, MtError, StorageMis
 from mt_core.model.run import OPEN
 from mt_core.model.table import MaterializedTable, RefreshMode, RefreshStatus
 from mt_core.tables.pages import on_each_page
-from mt_core.tables.refresh.fencing import claim_exclusively
+from mt_core.tables.refresh.exclusive_claim import claim_exclusively
 from mt_core.tables.registry import Transaction
 from mt_core.tables.services import TableServices
 from mt_core.tables.upkeep.compaction import compact

@@ -13,7 +13,7 @@ from mt_core.model.gateway import GatewayLease
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamState
 from mt_core.model.stream_plan import StreamPlan
-from mt_core.streaming import steps as steps
+from mt_core.streaming import lifecycle
 from mt_core.streaming.owner import STARTS_A_PASS, StreamOwner
 from mt_core.testing.fake_clock import FakeClock
 from tests.support.fake_streams import FakeStreams
@@ -59,7 +59,7 @@ class World:
             wait(self.owner.pass_over())
 
     def stop(self, job_id: str = "a", request: StopRequest = StopRequest()) -> None:  # noqa: B008 - frozen
-        self.store.update(job_id, lambda job: steps.stop_requested(job, request))
+        self.store.update(job_id, lambda job: lifecycle.stop_requested(job, request))
 
     def job(self, job_id: str = "a") -> Job:
         job = self.store.get(job_id)
@@ -67,7 +67,7 @@ class World:
         return job
 
     def state(self, job_id: str = "a") -> StreamState:
-        return steps.state_of(self.job(job_id))
+        return lifecycle.state_of(self.job(job_id))
 
 
 @pytest.fixture
@@ -287,7 +287,7 @@ def test_a_stream_that_keeps_a_table_waits_for_its_resume_when_its_checkpoint_is
     world.passes(100)
     waiting = world.job().status
 
-    world.store.update("a", steps.resumed)
+    world.store.update("a", lifecycle.resumed)
     world.passes()
 
     assert (suspended.status, suspended.error) == (

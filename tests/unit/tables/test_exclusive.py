@@ -4,7 +4,7 @@ import pytest
 
 from mt_core.errors import TableBusy
 from mt_core.model.storage import MetadataChange
-from mt_core.tables.refresh.fencing import fence
+from mt_core.tables.refresh.exclusive_claim import fence
 from mt_core.tables.registry import in_transaction
 from tests.support.manager_world import WHOLE_TABLE, ManagerWorld
 from tests.support.marks import mark

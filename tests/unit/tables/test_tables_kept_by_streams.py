@@ -15,9 +15,9 @@ from mt_core.model.connector_table import ConnectorTable, GeneratedRows
 from mt_core.model.job import Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition
 from mt_core.model.table import RefreshStatus, stream_job
-from mt_core.streaming.keeper import StreamKeeper
+from mt_core.streaming.lifecycle import stop_requested
 from mt_core.streaming.owner import StreamOwner
-from mt_core.streaming.steps import stop_requested
+from mt_core.streaming.table_keeper import StreamKeeper
 from mt_core.tables.manager import TableManager
 from mt_core.tables.registry import in_transaction
 from mt_core.tables.table_commands import RefreshRequest

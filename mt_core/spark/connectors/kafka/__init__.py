@@ -1,1 +1,1 @@
-"""Kafka: its jars, tables over its topics in a session, and the records that rows become."""
+"""Kafka: `source` reads topics, `sink` writes them by a stream, `insert` by an INSERT."""

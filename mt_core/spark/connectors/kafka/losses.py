@@ -8,7 +8,7 @@ import re
 from collections.abc import Collection, Iterable
 
 from mt_core.model.kafka_topic import KafkaTopic
-from mt_core.spark.connectors.kafka.topics import TopicTable
+from mt_core.spark.connectors.kafka.source import TopicTable
 
 # Spark's own words about records that Kafka no longer has;
 # what follows them explains where they can come from.

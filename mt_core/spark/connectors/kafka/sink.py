@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame
 from mt_core.base.identifiers import display_name, sql_name
 from mt_core.model.connector_table import table_named
 from mt_core.model.kafka_topic import KafkaTopic
-from mt_core.spark.connectors.kafka.records import write_records
+from mt_core.spark.connectors.kafka.insert import write_records
 from mt_core.spark.connectors.key_changes import computed_changes
 from mt_core.spark.connectors.repeating import RepeatingSink
 from mt_core.spark.connectors.sink import stored

@@ -19,7 +19,7 @@ from mt_core.spark.streams.operators.operator_nodes import scan_of
 from mt_core.spark.streams.operators.ranks import ranked, ranked_without_number
 from mt_core.spark.streams.operators.state_ttls import StateTtls
 from mt_core.spark.streams.operators.stateless import carried
-from mt_core.spark.streams.operators.upserts import upserted
+from mt_core.spark.streams.operators.upsert_sources import upserted
 from mt_core.spark.streams.operators.walk import Walk
 
 _CATALYST = "org.apache.spark.sql.catalyst"

@@ -1,3 +1,3 @@
-"""Sinks of streams, a module for each kind: `sink` is what all have in common,
-`kinds` says which table is of which kind.
+"""Tables of Iceberg that streams write; `kinds` says which table is written by which sink,
+of which the others are in `spark/connectors`.
 """

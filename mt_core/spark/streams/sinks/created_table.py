@@ -13,8 +13,8 @@ from mt_core.model.reservation import Reservation
 from mt_core.model.storage import BATCH, JOB_ID
 from mt_core.model.stream import StreamDefinition, TableName
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.lookup import Catalogs
 from mt_core.spark.catalogs.namespaces import check_namespace
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.sink import PUBLISHED, Check, SinkAttempt
 from mt_core.spark.connectors.stream_errors import StreamBroken
 from mt_core.spark.ctas.table_creations import Facts, filled, settle

@@ -18,7 +18,7 @@ from mt_core.model.fence import MAX_CONFLICTS, Fenced, StreamWriter, carried_out
 from mt_core.model.storage import BATCH, JOB_ID, TABLE_ID, MetadataChange, StorageMetadata
 from mt_core.model.stream_plan import IcebergTarget
 from mt_core.model.table import TableIdentifier
-from mt_core.spark.catalogs.lookup import Catalogs
+from mt_core.spark.catalogs.storage_catalogs import Catalogs
 from mt_core.spark.connectors.key_changes import computed_changes
 from mt_core.spark.connectors.sink import PUBLISHED, Check, Sink, SinkAttempt, shaped, stored
 from mt_core.spark.connectors.stream_errors import NEW_JOB, StreamBroken

@@ -19,7 +19,7 @@ from mt_core.spark.connectors.connector_names import ConnectorNames, topic_of
 from mt_core.spark.connectors.connector_tables import ConnectorSource, no_connectors
 from mt_core.spark.connectors.files.temporary_files import FileView, file_view
 from mt_core.spark.connectors.generated import GeneratedTable, generated_table
-from mt_core.spark.connectors.kafka.topics import TopicTable, stream_name, topic_table
+from mt_core.spark.connectors.kafka.source import TopicTable, stream_name, topic_table
 from mt_core.spark.connectors.relations import FILES, stream_of
 from mt_core.spark.driver.conf import SESSION_CATALOG
 from mt_core.spark.driver.jvm_objects import spark_identifier, state_of

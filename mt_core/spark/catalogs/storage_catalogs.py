@@ -1,4 +1,6 @@
-"""Catalog lookup: Spark's catalog plug-ins by name, the Iceberg catalogs behind them, and their tables."""
+"""Storage catalogs: Spark's catalog plug-ins by name, which of them may hold materialized tables,
+and the tables of Iceberg in them.
+"""
 
 from __future__ import annotations
 

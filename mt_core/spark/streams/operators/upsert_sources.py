@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from mt_core.plans.operators import ALL, OperatorState, RowKind
 from mt_core.plans.policies import TtlPolicy
 from mt_core.spark.connectors.changelog import Changelog
-from mt_core.spark.connectors.kafka.topics import UPSERT_KEYS
+from mt_core.spark.connectors.kafka.source import UPSERT_KEYS
 from mt_core.spark.driver.jvm_objects import scala_items
 from mt_core.spark.streams.operators.java_operators import java_operator
 from mt_core.spark.streams.operators.kept_states import java_state

@@ -15,7 +15,7 @@ from mt_core.jobs.store import JobStore
 from mt_core.model.job import TERMINAL, Job, JobStatus
 from mt_core.model.stream import StopRequest, StreamDefinition, StreamMember, StreamState
 from mt_core.model.table import MaterializedTable, stream_job
-from mt_core.streaming import steps as steps
+from mt_core.streaming import lifecycle
 from mt_core.streaming.engine import StreamEngine
 from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.workflow.handlers import RefreshHandler
@@ -70,7 +70,7 @@ class StreamKeeper:
                 raise WorkflowError(
                     f"Job {job_id} of {table.identifier} is still being stopped; RESUME it again later."
                 )
-            self.store.update(job_id, steps.resumed)
+            self.store.update(job_id, lifecycle.resumed)
         return before
 
     def reschedule(self, table: MaterializedTable) -> None:
@@ -82,7 +82,7 @@ class StreamKeeper:
         job = self.store.get(job_id)
         if job is None or job.status in TERMINAL:
             return
-        self.store.update(job_id, partial(steps.stop_requested, request=StopRequest(drop=True)))
+        self.store.update(job_id, partial(lifecycle.stop_requested, request=StopRequest(drop=True)))
         if not self._wait(job_id, TERMINAL):
             raise WorkflowError(f"Streaming job {job_id} of the table has not ended yet.")
 
@@ -161,7 +161,7 @@ def _state_of(job: Job | None) -> KeeperState:
 
 
 def _asked_to_suspend(job: Job) -> Job:
-    return job if job.status is JobStatus.SUSPENDED else steps.stop_requested(job, StopRequest())
+    return job if job.status is JobStatus.SUSPENDED else lifecycle.stop_requested(job, StopRequest())
 
 
 def _interval_ms(table: MaterializedTable) -> int:

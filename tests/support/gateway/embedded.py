@@ -28,7 +28,7 @@ from tests.support.gateway.statements import lasting_services
 
 LOOK_EVERY = timedelta(milliseconds=20)
 CLIENT = (
-    "import sys; from mt_core.client import embedded;"
+    "import sys; from mt_core.terminal import embedded;"
     "embedded.PROGRAM = (sys.executable, '-m', 'tests.support.gateway.embedded');"
     "from mt_core.cli import app; app()"
 )

@@ -127,11 +127,6 @@ def java_strings(session: SparkSession, texts: Sequence[str | None]) -> Any:
     return _from_json(session, "[Ljava.lang.String;", texts)
 
 
-def java_integers(session: SparkSession, numbers: Sequence[int]) -> Any:
-    """Return *numbers* as a Java int[]."""
-    return _from_json(session, "[I", numbers)
-
-
 def java_map(session: SparkSession, values: Mapping[str, str]) -> Any:
     """Return *values* as a Java map."""
     return _from_json(session, "java.util.HashMap", values)
@@ -175,7 +170,7 @@ def _array(session: SparkSession, class_name: str, items: Sequence[Any]) -> Any:
 
 
 def _from_json(
-    session: SparkSession, class_name: str, value: Sequence[str | int | None] | Mapping[str, str]
+    session: SparkSession, class_name: str, value: Sequence[str | None] | Mapping[str, str]
 ) -> Any:
     """Return *value* as an object of a Java class: its items by calls of their own would take one each."""
     reader = _once(

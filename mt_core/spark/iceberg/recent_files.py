@@ -89,7 +89,7 @@ class RecentFilesOfTables:
         self._files: OrderedDict[TableIdentifier, tuple[Any, str, RecentFiles]] = OrderedDict()
 
     def of(self, session: SparkSession, table: TableIdentifier, snapshot: str) -> RecentFiles | None:
-        """Return the files stored for *snapshot* of *table*; None if the stored ones are of another snapshot."""
+        """Return the files stored for *snapshot* of *table*; None if *snapshot* is not the stored one."""
         with self._lock:
             jvm, at, files = self._files.get(table, (None, None, None))
         return files if jvm is session._jvm and at == snapshot else None

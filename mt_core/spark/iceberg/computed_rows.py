@@ -117,7 +117,7 @@ class Computed:
         return Computed(session=self.session, schema=schema, table=self.table.select(list(names)))
 
     def count(self) -> int:
-        """Return the number of rows; reads no source, as distributed rows are checkpointed."""
+        """Return the number of rows. Counting a checkpoint reads no source."""
         if self.jvm_rows is not None:
             return int(self.jvm_rows.size())
         return self.frame.count() if self.table is None else self.table.num_rows

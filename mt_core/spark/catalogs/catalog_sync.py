@@ -47,21 +47,21 @@ class CatalogSync:
         Catalogs in *except_for*, which the session has configured itself, are left alone.
         """
         self._functions.apply(session)
-        wanted = self._source()
-        if self._applied.get(session, _NONE) is wanted:
+        target = self._source()
+        if self._applied.get(session, _NONE) is target:
             return session
         with self._lock:
-            if any(name in wanted for name in except_for):
-                wanted = {name: settings for name, settings in wanted.items() if name not in except_for}
-            applied = self._applied.get(session, _NONE)
-            for name in {**applied, **wanted}:
-                if applied.get(name) == wanted.get(name):
+            if any(name in target for name in except_for):
+                target = {name: settings for name, settings in target.items() if name not in except_for}
+            current = self._applied.get(session, _NONE)
+            for name in {**current, **target}:
+                if current.get(name) == target.get(name):
                     continue
-                if name in applied:
-                    _remove(session, name, applied[name])
-                for key, value in _checked(session, wanted.get(name, {})).items():
+                if name in current:
+                    _remove(session, name, current[name])
+                for key, value in _checked(session, target.get(name, {})).items():
                     session.conf.set(key, value)
-            self._applied[session] = wanted
+            self._applied[session] = target
         return session
 
 

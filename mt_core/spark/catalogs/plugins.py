@@ -29,10 +29,10 @@ def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[st
     """Share the plug-ins *names* of *owner* with *session*, except for those that *session* has loaded
     itself.
     """
-    theirs, ours = plugins_of(owner), plugins_of(session)
+    shared, loaded = plugins_of(owner), plugins_of(session)
     for name in names:
-        if theirs.contains(name) and not ours.contains(name):
-            ours.put(name, theirs.apply(name))
+        if shared.contains(name) and not loaded.contains(name):
+            loaded.put(name, shared.apply(name))
 
 
 def close_plugins(session: SparkSession, owner: SparkSession) -> None:
@@ -50,15 +50,15 @@ def close_plugins(session: SparkSession, owner: SparkSession) -> None:
 
 
 def _close(session: SparkSession, owner: SparkSession) -> None:
-    theirs, ours = plugins_of(owner), plugins_of(session)
+    shared, loaded = plugins_of(owner), plugins_of(session)
     has_iceberg, closeable = java_class(session, _HAS_ICEBERG), java_class(session, "java.io.Closeable")
-    for name in list(scala_items(ours.keySet().toSeq())):
-        plugin = ours.apply(name)
+    for name in list(scala_items(loaded.keySet().toSeq())):
+        plugin = loaded.apply(name)
         if not has_iceberg.isInstance(plugin) or (
-            theirs.contains(name) and theirs.apply(name).equals(plugin)
+            shared.contains(name) and shared.apply(name).equals(plugin)
         ):
             continue
-        ours.remove(name)
+        loaded.remove(name)
         catalog = plugin.icebergCatalog()
         if str(catalog.getClass().getName()) == _CACHING:
             catalog = _field(catalog, "catalog")

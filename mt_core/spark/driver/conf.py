@@ -292,6 +292,6 @@ def _database(url: str) -> dict[str, str]:
 
 def _with_timeouts(query: str) -> str:
     """Return the parameters of a PostgreSQL URL, with our timeouts where *query* does not set them."""
-    present = {part.partition("=")[0] for part in query.split("&")}
-    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in present]
+    set_keys = {part.partition("=")[0] for part in query.split("&")}
+    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in set_keys]
     return "&".join([query, *ours] if query else ours)

@@ -167,9 +167,9 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
 
 
 def _with_way_out(message: str, condition: str) -> str:
-    if found := _OUT_OF_MEMORY.search(message):
+    if match := _OUT_OF_MEMORY.search(message):
         return (
-            f"Spark ran out of memory for the statement: {message[found.start() :].rstrip('.')}; "
+            f"Spark ran out of memory for the statement: {message[match.start() :].rstrip('.')}; "
             f"{_MORE_MEMORY}."
         )
     return _NO_END if _STREAM_AS_BATCH in message else message + _WAYS_OUT.get(condition, "")
@@ -177,10 +177,10 @@ def _with_way_out(message: str, condition: str) -> str:
 
 def _later_types(text: str) -> str:
     """Return the message for column types that need a later version of Iceberg's table format."""
-    found = _LATER_TYPE.findall(text)
-    untyped = [name for name, kind, _ in found if kind == "unknown"]
-    others = [f"{name} ({kind})" for name, kind, _ in found if kind != "unknown"]
-    version = max(int(version) for *_, version in found)
+    columns = _LATER_TYPE.findall(text)
+    untyped = [name for name, kind, _ in columns if kind == "unknown"]
+    others = [f"{name} ({kind})" for name, kind, _ in columns if kind != "unknown"]
+    version = max(int(version) for *_, version in columns)
     parts = []
     if untyped:
         parts.append(
@@ -236,6 +236,6 @@ def plain_message(text: str) -> str:
 
     Of an exception in a Python function that Spark called back, only the error remains.
     """
-    if found := _PROXIED.search(text):
-        text = _PYTHON_PREFIX.sub("", text[found.end() :])
+    if match := _PROXIED.search(text):
+        text = _PYTHON_PREFIX.sub("", text[match.end() :])
     return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gave no reason."

@@ -158,13 +158,13 @@ class JobsAtWork:
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
     """Run the Spark work that this thread starts in the block as job *job_id*."""
     handle = handle_of(context)
-    before = handle.spark.getLocalProperties()
+    previous = handle.spark.getLocalProperties()
     properties = {
         "spark.scheduler.pool": pool,
         "spark.job.tags": job_id,
         "spark.jobGroup.id": job_id,
         "spark.job.description": description,
-        # Otherwise a cancelled task that waits for a database or an object store occupies its core meanwhile.
+        # Otherwise a cancelled task that waits for a database or an object store occupies its core.
         "spark.job.interruptOnCancel": "true",
     }
     # One call to the JVM instead of one for each property.
@@ -172,7 +172,7 @@ def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> I
     try:
         yield
     finally:
-        handle.spark.setLocalProperties(before)
+        handle.spark.setLocalProperties(previous)
 
 
 def cancel(context: SparkContext, job_id: str) -> None:

@@ -33,14 +33,14 @@ def active_session(session: SparkSession) -> Iterator[None]:
     Direct calls of the parser and of catalogs read its settings.
     """
     set_active = static_member(session, f"{_SPARK_SESSION}.setActiveSession")
-    before = static_member(session, f"{_SPARK_SESSION}.getActiveSession")()
+    previous = static_member(session, f"{_SPARK_SESSION}.getActiveSession")()
     set_active(session._jsparkSession)
     try:
         yield
     finally:
         with suppress(*SPARK_ERRORS):
-            if before.isDefined():
-                set_active(before.get())
+            if previous.isDefined():
+                set_active(previous.get())
             else:
                 static_member(session, f"{_SPARK_SESSION}.clearActiveSession")()
 

@@ -61,12 +61,12 @@ def use_local_files(session: SparkSession) -> None:
         return
     compiler = static_member(session, _COMPILER)()
     compiler.cook(_SOURCE)
-    ours = static_member(session, "org.apache.hadoop.conf.Configuration")(configured)
-    ours.setClassLoader(compiler.getClassLoader())
-    ours.set(IMPLEMENTATION, CLASS)
+    conf = static_member(session, "org.apache.hadoop.conf.Configuration")(configured)
+    conf.setClassLoader(compiler.getClassLoader())
+    conf.set(IMPLEMENTATION, CLASS)
     # Hadoop caches the first file system that was created for file://, and ignores later configurations.
     local = static_member(session, "java.net.URI.create")("file:///")
     file_system = static_member(session, "org.apache.hadoop.fs.FileSystem.get")
-    while str((present := file_system(local, ours)).getClass().getName()) != CLASS:
+    while str((cached := file_system(local, conf)).getClass().getName()) != CLASS:
         # Closing removes it from Hadoop's cache; code with a reference can still use it.
-        present.close()
+        cached.close()

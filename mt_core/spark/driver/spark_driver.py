@@ -449,15 +449,15 @@ class SparkDriver:
         states = None if self._watch is None else Answers(self._watch.state)
         if self._watch is not None and states is not None:
             self._watch.state = states.newest
-        ended = threading.Thread(target=process.wait, name="spark-process", daemon=True)
-        ended.start()
+        waiter = threading.Thread(target=process.wait, name="spark-process", daemon=True)
+        waiter.start()
         self._jvm_watch = JvmWatch(pulses.newest)
         every_s = JVM_LOOK_EVERY_S if self._watch is None else LOOK_EVERY_S
-        while ended.is_alive():
-            ended.join(every_s)
-            if ended.is_alive() and self._is_useless(self._jvm_watch, every_s):
+        while waiter.is_alive():
+            waiter.join(every_s)
+            if waiter.is_alive() and self._is_useless(self._jvm_watch, every_s):
                 process.kill()
-                ended.join()
+                waiter.join()
         pulses.end()
         if states is not None:
             states.end()

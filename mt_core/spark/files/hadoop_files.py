@@ -87,8 +87,8 @@ class Files:
 
     def copy_here(self, source: str, target: Path) -> None:
         """Copy a file to this machine, without a Hadoop checksum file next to it."""
-        here = static_member(self._session, "org.apache.hadoop.fs.Path")(target.absolute().as_uri())
-        self._file_system(source).copyToLocalFile(False, self._path(source), here, True)
+        local = static_member(self._session, "org.apache.hadoop.fs.Path")(target.absolute().as_uri())
+        self._file_system(source).copyToLocalFile(False, self._path(source), local, True)
 
     def delete(self, path: str) -> None:
         """Delete a file, or a folder with its contents; it need not exist."""

@@ -107,25 +107,25 @@ class FunctionSync(SessionFunctions):
 
     def apply(self, session: SparkSession) -> None:
         """Register the current functions in *session*; functions that fail are logged and left out."""
-        wanted = self._source()
-        if _applied.get(session, _NONE) is wanted:
+        target = self._source()
+        if _applied.get(session, _NONE) is target:
             return
-        if self._has_code and (late := [each for each in wanted.values() if _is_undeclared(each)]):
+        if self._has_code and (late := [each for each in target.values() if _is_undeclared(each)]):
             # Before the lock, because it may take seconds.
             self._late.read(late, partial(self._late_declaration, session))
-            wanted = self._source()
+            target = self._source()
         with self._lock:
-            self._remove_dropped(session, wanted)
-            applied = functions_of(session)
+            self._remove_dropped(session, target)
+            current = functions_of(session)
             unusable = {
                 name
-                for name in {**applied, **wanted}
-                if applied.get(name) != wanted.get(name)
-                and not self._change(session, name, applied.get(name), wanted.get(name))
+                for name in {**current, **target}
+                if current.get(name) != target.get(name)
+                and not self._change(session, name, current.get(name), target.get(name))
             }
             # Without the failed ones, so that the next statement tries them again.
             _applied[session] = (
-                {name: each for name, each in wanted.items() if name not in unusable} if unusable else wanted
+                {name: each for name, each in target.items() if name not in unusable} if unusable else target
             )
 
     def explained(self, error: QueryFailed) -> QueryFailed:
@@ -156,10 +156,10 @@ class FunctionSync(SessionFunctions):
         if not self._has_code and function.language is not FunctionLanguage.SQL:
             raise Unsupported(f"Function {function.name} cannot be created: {_LEFT_OUT}.")
         scalar, table = _builtin(session)
-        present = self._source()
+        functions = self._source()
         with self._lock:
-            self._remove_dropped(session, present)
-        if function.name not in present:
+            self._remove_dropped(session, functions)
+        if function.name not in functions:
             name = identifier_of(session, function.name)
             if scalar.functionExists(name) or table.functionExists(name):
                 raise DefinitionInvalid(
@@ -204,36 +204,36 @@ class FunctionSync(SessionFunctions):
     def _late_declaration(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         return self._with_declaration(session, self._files.kept(function, partial(fetch_file, session)))
 
-    def _remove_dropped(self, session: SparkSession, wanted: Mapping[str, CreatedFunction]) -> None:
+    def _remove_dropped(self, session: SparkSession, target: Mapping[str, CreatedFunction]) -> None:
         """Remove dropped functions from Spark's built-in registries, even if no session has them any more."""
-        for name in self._builtin_names - wanted.keys():
+        for name in self._builtin_names - target.keys():
             for registry in _builtin(session):
                 registry.dropFunction(identifier_of(session, name))
             self._builtin_names.discard(name)
 
     def _change(
-        self, session: SparkSession, name: str, former: CreatedFunction | None, wanted: CreatedFunction | None
+        self, session: SparkSession, name: str, former: CreatedFunction | None, target: CreatedFunction | None
     ) -> bool:
         """Update one function in *session*; return False if it cannot be registered."""
         # A function that is only replaced stays registered, because a view may be calling it.
-        if former is not None and (wanted is None or wanted.kind is not former.kind):
+        if former is not None and (target is None or target.kind is not former.kind):
             _remove(session, name)
-        if wanted is None:
+        if target is None:
             self._unusable.pop(name, None)
             return True
-        before, began = self._unusable.get(name), self._now()
-        failed_before = before is not None and before.function == wanted
-        if before is not None and failed_before and began < before.again_at:
+        failure, began = self._unusable.get(name), self._now()
+        failed_before = failure is not None and failure.function == target
+        if failure is not None and failed_before and began < failure.again_at:
             _drop(session, name)
             return False
         try:
-            if not self._has_code and wanted.language is not FunctionLanguage.SQL:
+            if not self._has_code and target.language is not FunctionLanguage.SQL:
                 raise Unsupported(f"Function {name}: {_LEFT_OUT}.")
-            if _is_undeclared(wanted):
-                raise self._late.reason(wanted)
+            if _is_undeclared(target):
+                raise self._late.reason(target)
             # Restores a missing copy from the original file, if that is unchanged.
-            self.register(session, self._files.kept(wanted, partial(fetch_file, session)))
-            _show_as_builtin(session, wanted)
+            self.register(session, self._files.kept(target, partial(fetch_file, session)))
+            _show_as_builtin(session, target)
             self._builtin_names.add(name)
         except (*SPARK_ERRORS, MtError, OSError) as error:
             _drop(session, name)
@@ -244,7 +244,7 @@ class FunctionSync(SessionFunctions):
             ended = self._now()
             wait_s = 0.0 if ended - began < CHEAP_S else _WAITS * (ended - began)
             self._unusable[name] = _Unusable(
-                function=wanted,
+                function=target,
                 reason=_user_message(error),
                 again_at=ended + wait_s,
                 loading=isinstance(error, FunctionLoading),

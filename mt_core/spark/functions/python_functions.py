@@ -79,9 +79,9 @@ def described_python(session: SparkSession, function: CreatedFunction) -> Create
         )
     parser = spark_parser(session)
     # Parsed by Spark, whose error messages for types are better than PySpark's.
-    written = str(parser.parseDataType(function.returns).sql()) if function.returns else ""
-    made = _scalar(function, declared)
-    kind = _KINDS.get(made.evalType)
+    sql_type = str(parser.parseDataType(function.returns).sql()) if function.returns else ""
+    scalar = _scalar(function, declared)
+    kind = _KINDS.get(scalar.evalType)
     if kind is None:
         raise Unsupported(
             f"Function {function.name}: {function.body} changes whole groups or tables, which SQL cannot "
@@ -89,8 +89,8 @@ def described_python(session: SparkSession, function: CreatedFunction) -> Create
         )
     _check_parameters(session, function, declared)
     java: Any = session._jsparkSession
-    returned = str(java.parseDataType(made.returnType.json()).sql())
-    _check_same(function, written or returned, returned)
+    returned = str(java.parseDataType(scalar.returnType.json()).sql())
+    _check_same(function, sql_type or returned, returned)
     return replace(function, kind=kind, returns=returned)
 
 
@@ -133,10 +133,10 @@ def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> Da
     if not declared.returns_json:
         return declared.returns or None
     try:
-        value = json.loads(declared.returns_json)
-        if has_users_type(value):
+        type_json = json.loads(declared.returns_json)
+        if has_users_type(type_json):
             raise ValueError("a class of users")
-        return _parse_datatype_json_value(value)
+        return _parse_datatype_json_value(type_json)
     except (ValueError, KeyError, TypeError, AttributeError) as cause:
         raise DefinitionInvalid(
             f"Function {function.name}: {function.body} declares a type that Spark does not have."

@@ -44,16 +44,16 @@ def upserted(replacement: Replacement, commit: BranchCommit) -> bool:
     if keys is None:
         return False
     columns = [quote(key) for key in keys]
-    gone = session.table(replacement.gone).select(*columns).limit(MOST_KEYS + 1)
-    parts = _parts(writer.partition or (), gone, replacement.frame.limit(MOST_ROWS + 1))
+    deletes = session.table(replacement.gone).select(*columns).limit(MOST_KEYS + 1)
+    parts = _parts(writer.partition or (), deletes, replacement.frame.limit(MOST_ROWS + 1))
     if parts is None:
         return False
     update = table.newRowDelta()
     for part in parts:
         if len(part.rows):
             update.addRows(writer.data_file(part.rows, part.values))
-        if len(part.gone):
-            update.addDeletes(writer.equality_deletes(part.gone, keys, part.values))
+        if len(part.deletes):
+            update.addDeletes(writer.equality_deletes(part.deletes, keys, part.values))
     commit.make(update)
     return True
 
@@ -63,17 +63,19 @@ class _Part:
     """The keys to delete and the rows to insert in one partition, as Java lists of InternalRow."""
 
     values: Values
-    gone: Any
+    deletes: Any
     rows: Any
 
 
 def _keys_of(writer: FileWriter, replacement: Replacement) -> tuple[str, ...] | None:
     """Return the keys in the order of the table's columns; None if the table cannot be upserted by them."""
-    gone, rows = writer.session.table(replacement.gone).schema, replacement.frame.schema
+    deletes, rows = writer.session.table(replacement.gone).schema, replacement.frame.schema
     keys = tuple(name for name in writer.types if name in replacement.keys)
     if (
         len(keys) != len(replacement.keys)
-        or any(writer.types[key] not in _COMPARED or gone[key].dataType != rows[key].dataType for key in keys)
+        or any(
+            writer.types[key] not in _COMPARED or deletes[key].dataType != rows[key].dataType for key in keys
+        )
         or not writer.stores(replacement.frame.schema)
         or writer.partition is None
         or any(name not in keys or writer.types[name] not in _NAMED for name in writer.partition)
@@ -82,21 +84,25 @@ def _keys_of(writer: FileWriter, replacement: Replacement) -> tuple[str, ...] | 
     return keys
 
 
-def _parts(partition: Sequence[str], gone: DataFrame, rows: DataFrame) -> list[_Part] | None:
+def _parts(partition: Sequence[str], deletes: DataFrame, rows: DataFrame) -> list[_Part] | None:
     """Compute the change and split it by partition; None if it is too large."""
     if not partition:
-        part = _Part(values=(), gone=collected(gone), rows=collected(rows))
-        return None if len(part.gone) > MOST_KEYS or len(part.rows) > MOST_ROWS else [part]
-    gone, rows = computed(gone), computed(rows)
-    if gone.count() > MOST_KEYS or rows.count() > MOST_ROWS:
+        part = _Part(values=(), deletes=collected(deletes), rows=collected(rows))
+        return None if len(part.deletes) > MOST_KEYS or len(part.rows) > MOST_ROWS else [part]
+    deletes, rows = computed(deletes), computed(rows)
+    if deletes.count() > MOST_KEYS or rows.count() > MOST_ROWS:
         return None
     texts = [col(quote(name)).cast("string") for name in partition]
-    partitions = {tuple(row) for row in gone.select(*texts).union(rows.select(*texts)).distinct().collect()}
+    partitions = {
+        tuple(row) for row in deletes.select(*texts).union(rows.select(*texts)).distinct().collect()
+    }
     if len(partitions) > MOST_PARTITIONS or any(_NULL in values for values in partitions):
         return None
     return [
         _Part(
-            values=values, gone=collected(_of(gone, texts, values)), rows=collected(_of(rows, texts, values))
+            values=values,
+            deletes=collected(_of(deletes, texts, values)),
+            rows=collected(_of(rows, texts, values)),
         )
         for values in sorted(partitions, key=repr)
     ]

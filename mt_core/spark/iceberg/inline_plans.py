@@ -67,11 +67,11 @@ class InlinePlan:
     leaves: Mapping[str, Any]
     columns: StructType
 
-    def run(self, session: SparkSession, given: Mapping[str, Given]) -> Computed:
+    def run(self, session: SparkSession, inputs: Mapping[str, Given]) -> Computed:
         """Execute the plan over the rows of its leaves."""
         rows = static_member(session, "java.util.HashMap")()
         for name, leaf in self.leaves.items():
-            rows.put(leaf, given[name].java)
+            rows.put(leaf, inputs[name].java)
         result = self.plan.run(rows, MOST_LOCAL, MOST_BYTES)
         return Computed.of_java(session, self.columns, result)
 
@@ -93,15 +93,15 @@ class InlinePlans:
         owner: object | None,
         purpose: str,
         make: Make,
-        given: Mapping[str, Given],
+        inputs: Mapping[str, Given],
     ) -> Computed | None:
-        """Return the result of a query over the relations *given*; None if a job must compute it.
+        """Return the result of a query over the relations *inputs*; None if a job must compute it.
 
         The query that *make* returns must depend only on *purpose* and, if there is one, on *owner*.
         """
-        if any(rows.java is None for rows in given.values()):
+        if any(rows.java is None for rows in inputs.values()):
             return None
-        columns = tuple((name, rows.schema.json()) for name, rows in given.items())
+        columns = tuple((name, rows.schema.json()) for name, rows in inputs.items())
         # Not `session` itself: each batch of a stream wraps the same Java session in a new object.
         key = (
             None if owner is None else ref(owner),
@@ -111,12 +111,14 @@ class InlinePlans:
         )
         is_cached, plan = self._get(key)
         if not is_cached:
-            plan = self._put(key, planned(session, {name: rows.schema for name, rows in given.items()}, make))
+            plan = self._put(
+                key, planned(session, {name: rows.schema for name, rows in inputs.items()}, make)
+            )
         if plan is None:
             return None
         start = time.monotonic()
         try:
-            result = plan.run(session, given)
+            result = plan.run(session, inputs)
         except Py4JJavaError as error:
             stopped = _thrown(error, _TOO_MUCH, _NOT_NOW)
             log.info(
@@ -132,11 +134,11 @@ class InlinePlans:
         return result
 
     def sql(
-        self, session: SparkSession, owner: object | None, text: Text, given: Mapping[str, Given]
+        self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]
     ) -> Computed | None:
         """Like `run`, for the query whose text *text* returns."""
-        purpose = text({name: name for name in given})
-        return self.run(session, owner, purpose, lambda names: session.sql(text(names)), given)
+        purpose = text({name: name for name in inputs})
+        return self.run(session, owner, purpose, lambda names: session.sql(text(names)), inputs)
 
     def _get(self, key: _Key) -> tuple[bool, InlinePlan | None]:
         with self._lock:

@@ -106,18 +106,18 @@ class RecentFilesOfTables:
 
 
 def add_to(
-    update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None
+    update: Any, writer: FileWriter, inserts: Any, deleted: Table, previous: RecentFiles | None
 ) -> RecentFiles:
-    """Add the new rows *come*, a Java list, and position deletes of the rows *gone* to *update*.
+    """Add the new rows *inserts*, a Java list, and position deletes of the rows *deleted* to *update*.
 
-    Return the new files. They replace the files *before* if those have room or are merged. If *gone* is
+    Return the new files. They replace the files *previous* if those have room or are merged. If *deleted* is
     empty, it need not have the columns of a position.
     """
     session = writer.session
-    places = gone.select(_PLACES.names).cast(_PLACES) if gone.num_rows else _PLACES.empty_table()
-    replaced = () if before is None else before.replaced(len(come), places.num_rows)
+    places = deleted.select(_PLACES.names).cast(_PLACES) if deleted.num_rows else _PLACES.empty_table()
+    replaced = () if previous is None else previous.replaced(len(inserts), places.num_rows)
     rows, places = _together(session, update, replaced, places)
-    rows.addAll(come)
+    rows.addAll(inserts)
     data = deletes = None
     if rows.size():
         data = writer.data_file(rows)
@@ -131,14 +131,14 @@ def add_to(
         rows=rows,
         deletes=deletes,
         places=places.cast(_BUFFERED_PLACES),
-        larger=_larger(before, replaced),
+        larger=_larger(previous, replaced),
     )
 
 
-def _larger(before: RecentFiles | None, replaced: Sequence[RecentFiles]) -> RecentFiles | None:
+def _larger(previous: RecentFiles | None, replaced: Sequence[RecentFiles]) -> RecentFiles | None:
     """Return the files that the new ones will be merged with when they are full."""
     if not replaced:
-        return None if before is None else replace(before, larger=None)
+        return None if previous is None else replace(previous, larger=None)
     return replaced[-1].larger
 
 
@@ -151,8 +151,8 @@ def _together(
         remaining = files.rows
         if files.data is not None:
             own = compute.equal(places[FILE], files.data.location())
-            gone = places.filter(own)[POSITION].to_pylist()
-            remaining = own_class(session, WRITTEN_FILES).without(remaining, json.dumps(gone))
+            positions = places.filter(own)[POSITION].to_pylist()
+            remaining = own_class(session, WRITTEN_FILES).without(remaining, json.dumps(positions))
             places = places.filter(compute.invert(own))
             update.removeRows(files.data)
         if files.deletes is not None:

@@ -82,11 +82,11 @@ class DeleteModes:
             int(table.operations().current().formatVersion()),
         )
         mode, has_positions = properties.get(_MERGE_MODE, "").lower(), version == _POSITION_DELETE_FORMAT
-        asked = properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT
+        wants_equality = properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT
         # An equality delete in a partition does not apply to files of an earlier partition spec.
         reaches_all = table.spec().isUnpartitioned() or table.specs().size() == 1
         return cls(
-            equality=asked and reaches_all,
+            equality=wants_equality and reaches_all,
             positions=has_positions and mode == _MERGE_ON_READ,
             local_positions=has_positions and mode != _COPY_ON_WRITE,
             partitioned=is_partitioned(table),
@@ -137,8 +137,8 @@ def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) ->
     if not modes.looks_up and not is_local:
         return None
     at = TableAt(table=commit.table, snapshot=str(commit.base))
-    gone = touched_rows(commit.session, at, change.keys, Wanted(rows=change.values, keys=change.keys))
-    return RowDelta(gone=gone, come=change.rows) if modes.positions or gone.few else None
+    deletes = touched_rows(commit.session, at, change.keys, Wanted(rows=change.values, keys=change.keys))
+    return RowDelta(gone=deletes, come=change.rows) if modes.positions or deletes.few else None
 
 
 def _add(commit: BranchCommit, change: AddedRows) -> None:
@@ -185,10 +185,10 @@ def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None
     """Write *rows* on the driver and return their files; None if a job must write them."""
     if commit.options or not isinstance(rows, Computed) or not commit.table.sortOrder().isUnsorted():
         return None
-    here = written_here(commit, rows)
-    if here is None:
+    java_rows = written_here(commit, rows)
+    if java_rows is None:
         return None
-    return [commit.files.data_file(here.list())] if rows.count() else []
+    return [commit.files.data_file(java_rows.list())] if rows.count() else []
 
 
 def _is_empty(commit: BranchCommit) -> bool:

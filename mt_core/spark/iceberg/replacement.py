@@ -53,11 +53,11 @@ class Replacement:
         """
         rows, mark = self.frame, f"_inserted_{uuid4().hex}"
         session = rows.sparkSession
-        gone = session.table(self.gone).select(
+        deletes = session.table(self.gone).select(
             *(col(quote(key)).cast(rows.schema[key].dataType).alias(key) for key in self.keys)
         )
         source = (
-            gone.distinct()
+            deletes.distinct()
             .withColumn(mark, lit(False))
             .unionByName(rows.withColumn(mark, lit(True)), allowMissingColumns=True)
         )

@@ -33,19 +33,19 @@ class RowDelta:
     gone: Computed
     come: Computed | DataFrame
 
-    def written_by_driver(self, commit: BranchCommit, before: RecentFiles | None) -> RecentFiles | None:
+    def written_by_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
         """Commit the change without a job, and return its files.
 
-        They replace the files *before* if those have room. Return None, without a commit, if the rows are not
-        local or if the driver cannot write files of the table.
+        They replace the files *previous* if those have room. Return None, without a commit, if the rows are
+        not local or if the driver cannot write files of the table.
         """
-        gone = self.gone.rows
-        come = written_here(commit, self.come)
-        if come is None or gone is None:
+        deletes = self.gone.rows
+        inserts = written_here(commit, self.come)
+        if inserts is None or deletes is None:
             return None
         update = commit.table.newRowDelta()
-        files = add_to(update, commit.files, come.list(), gone, before)
-        commit.make(update, removes=before is not None)
+        files = add_to(update, commit.files, inserts.list(), deletes, previous)
+        commit.make(update, removes=previous is not None)
         return files
 
     def write_into(self, commit: BranchCommit) -> None:
@@ -53,9 +53,9 @@ class RowDelta:
 
         The table must have merge-on-read enabled.
         """
-        come = self.come.frame if isinstance(self.come, Computed) else self.come
+        inserts = self.come.frame if isinstance(self.come, Computed) else self.come
         is_local = isinstance(self.come, Computed) and self.come.few and self.gone.few
-        session = come.sparkSession
+        session = inserts.sparkSession
         command = own_class(session, _COMMAND).of(
             session._jsparkSession,
             f"MERGE INTO {commit.sql} q USING {commit.sql} k ON false "
@@ -64,13 +64,13 @@ class RowDelta:
         columns = columns_of(command.columns())
         operation = columns[0].name
         places = {name: name for name in PLACE if name in self.gone.columns}
-        values = {name: quote(name) for name in come.columns}
+        values = {name: quote(name) for name in inserts.columns}
         hint = "/*+ COALESCE(1) */ " if is_local else ""
-        with temporary_view(self.gone.frame) as gone, temporary_view(come) as rows:
+        with temporary_view(self.gone.frame) as old, temporary_view(inserts) as new:
             frame = session.sql(
                 f"SELECT {hint}* FROM (SELECT "
-                f"{_items(columns, {operation: str(command.deletes()), **places})} FROM {gone} UNION ALL "
-                f"SELECT {_items(columns, {operation: str(command.inserts()), **values})} FROM {rows})"
+                f"{_items(columns, {operation: str(command.deletes()), **places})} FROM {old} UNION ALL "
+                f"SELECT {_items(columns, {operation: str(command.inserts()), **values})} FROM {new})"
             )
             command.run(frame._jdf, json.dumps(dict(commit.summary)))
 

@@ -17,7 +17,7 @@ def local_path(uri: str) -> Path | None:
 
 
 class GatewayFile:
-    """A local file that is written atomically. Raises OSError."""
+    """A local file, written atomically. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

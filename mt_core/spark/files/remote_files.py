@@ -28,7 +28,7 @@ _BY_SPARK = frozenset({"ivy", "http", "https", "ftp"})
 
 
 class RemoteFile(Protocol):
-    """A remote file; readers never see a partial one. Raises OSError, ArrowException and EngineUnavailable."""
+    """A remote file; readers never see a partial one. Raises OSError, ArrowException, EngineUnavailable."""
 
     def exists(self) -> bool: ...
 

@@ -1,7 +1,7 @@
-"""An archive of the classes that Spark loads, with which the many JVMs of the tests start in less time.
+"""A class data sharing archive of Spark's classes, with which the JVMs of the tests start faster.
 
-Run as a module it makes the archive of this Spark and this Java, unless there is one.
-Without it, or with another Spark or Java than it was made with, a JVM loads its classes as ever.
+Run as a module, it creates the archive for the installed Spark and Java, unless it exists. Without an
+archive, or with one for another Spark or Java, a JVM loads its classes as usual.
 """
 
 from __future__ import annotations
@@ -18,9 +18,8 @@ from pathlib import Path
 
 from mt_core.spark.driver.jars import cache_dir
 
-# Without its slow compiler a JVM keeps 48 MB of code, which Spark fills in minutes; a fifth of the
-# time then goes to sweeping it. With little room for classes it collects all garbage again and again
-# while they are loaded.
+# Without the C2 compiler, the code cache defaults to 48 MB. Spark fills it within minutes, and sweeping it
+# then takes a fifth of the time. A small metaspace causes full garbage collections while classes are loaded.
 ROOM = "-XX:ReservedCodeCacheSize=240m -XX:MetaspaceSize=256m"
 SMALL_JVM = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC {ROOM}"
 DUMP_S = 300
@@ -37,7 +36,7 @@ STATEMENTS = (
 
 
 def archive() -> Path:
-    """Return where the archive of this Spark and this Java is, or would be."""
+    """Return the path of the archive for the installed Spark and Java; it may not exist."""
     spark, release = find_spec("pyspark"), _java().parents[1] / "release"
     assert spark is not None
     made_of = (
@@ -48,9 +47,7 @@ def archive() -> Path:
 
 
 def jvm_options() -> str:
-    """Return the options of a JVM that is small, starts fast, and says nothing of an archive
-    that it cannot use.
-    """
+    """Return options for a small JVM that starts fast and ignores an unusable archive without a warning."""
     return f"{SMALL_JVM} -XX:SharedArchiveFile={archive()} -Xlog:cds=off -Xlog:class+path=off"
 
 
@@ -68,7 +65,7 @@ def main() -> int:
 
 
 def _make(file: Path, folder: Path) -> None:
-    """Write the archive of what a gateway loads for the statements, then put it in place whole."""
+    """Record the classes that a gateway loads for the statements, and replace the archive atomically."""
     from tests.support.gateway.own_process import GatewayUnderTest
 
     recording = f"spark.driver.extraJavaOptions={SMALL_JVM} -XX:+RecordDynamicDumpInfo"
@@ -83,7 +80,7 @@ def _make(file: Path, folder: Path) -> None:
 
 
 def _java() -> Path:
-    """Return the program with which Spark starts its JVM."""
+    """Return the `java` program that Spark runs."""
     home = os.environ.get("JAVA_HOME")
     return Path(home, "bin", "java").resolve() if home else Path(shutil.which("java") or "java").resolve()
 

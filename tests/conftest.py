@@ -22,14 +22,13 @@ if TYPE_CHECKING:
     from mt_core.spark.driver.spark_driver import SparkDriver
 
 START_TIMEOUT_S = 180
-# After so long a slow test hangs, whatever else the machine does.
+# A slow test that takes longer hangs, even on a busy machine.
 SLOW_S = 900
 CHECKPOINT_FILES = (
     "org.apache.spark.sql.execution.streaming.checkpointing.FileSystemBasedCheckpointFileManager"
 )
 _databases = count(1)
-# No test fails for the time that an example took: machines are slow at times.
-# Where CI is set, all runs draw the same examples.
+# No deadline per example, because machines may be slow. In CI, all runs draw the same examples.
 settings.register_profile("freshtable", deadline=None)
 settings.load_profile("freshtable")
 
@@ -50,7 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection() -> Generator[None, object, object]:
-    """Collect the tests; the collector of garbage looks at nothing of them, as all stays to the end."""
+    """Collect the tests, and exempt them from garbage collection, as they live until the end."""
     gc.disable()
     try:
         return (yield)
@@ -60,9 +59,7 @@ def pytest_collection() -> Generator[None, object, object]:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the modules that take longest begin first: no process is left with a long one
-    when the others are done.
-    """
+    """Run the slowest modules first, so that no process still runs one when the others are done."""
     for item in items:
         if item.get_closest_marker("timeout") is None and any(
             map(item.get_closest_marker, ("slow", "kills"))
@@ -73,7 +70,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFileScheduling | None:
-    """Let `--dist loadfile` give some modules to a process together."""
+    """Make `--dist loadfile` run some modules together in one process."""
     from xdist.scheduler import LoadFileScheduling
 
     class ByUnit(LoadFileScheduling):
@@ -85,10 +82,10 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadFil
 
 @pytest.fixture(scope="session")
 def postgres_url() -> Iterator[str]:
-    """The URL of a PostgreSQL server, started when the first test asks for it."""
+    """The URL of a PostgreSQL server, started on first use."""
     if find_binaries() is None:
         pytest.fail("there is no PostgreSQL server: install postgresql, or the package pgserver")
-    # Not a pytest folder: those are closed to the account that the server runs under.
+    # Not a pytest folder, which the account of the server cannot access.
     folder = Path(tempfile.mkdtemp(prefix="freshtable-postgres-"))
     try:
         with start_postgres(folder) as url:
@@ -99,7 +96,7 @@ def postgres_url() -> Iterator[str]:
 
 @pytest.fixture
 def postgres_database(postgres_url: str) -> Iterator[str]:
-    """The URL of an empty database of the test's own."""
+    """The URL of an empty database for one test."""
     with fresh_database(postgres_url, f"test_{next(_databases)}") as url:
         yield url
 
@@ -108,7 +105,7 @@ def postgres_database(postgres_url: str) -> Iterator[str]:
 def started_driver(
     tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
 ) -> Iterator[SparkDriver]:
-    """One real Spark for the whole test session."""
+    """One real Spark driver for the whole test session."""
     from mt_core.spark.driver.conf import DriverSettings
     from mt_core.spark.driver.jars import default_jars_dir
     from mt_core.spark.driver.spark_driver import SparkDriver
@@ -126,7 +123,7 @@ def started_driver(
             spark_conf={
                 "spark.driver.extraJavaOptions": jvm_options(),
                 "spark.sql.shuffle.partitions": "2",
-                # Spark's other one for local files starts a process for each file that it renames.
+                # Spark's default for local files starts a process for each file that it renames.
                 "spark.sql.streaming.checkpointFileManagerClass": CHECKPOINT_FILES,
             },
             environ=dict(os.environ),
@@ -140,24 +137,25 @@ def started_driver(
 
 
 def _ready(driver: SparkDriver) -> SparkDriver:
-    """Return the driver when it takes work, also after a test has killed its JVM."""
+    """Wait until the driver accepts work, even if a test has killed its JVM, and return it."""
     from tests.support.gateway.own_process import wait_until
 
-    # A JVM that has just died is READY until its end has been noticed.
+    # The driver is READY until it detects the end of its JVM.
     wait_until(lambda: driver.wait_ready(START_TIMEOUT_S) and driver.answers(), "no Spark", START_TIMEOUT_S)
     return driver
 
 
 @pytest.fixture(scope="module")
 def module_driver(started_driver: SparkDriver) -> SparkDriver:
-    """The driver for what all tests of a module share, ready again if a module before has killed its JVM."""
+    """The driver for fixtures of a module; ready even if an earlier module has killed its JVM."""
     return _ready(started_driver)
 
 
 @pytest.fixture
 def spark_driver(started_driver: SparkDriver) -> Iterator[SparkDriver]:
-    """The driver, ready again if a test before has killed its JVM;
-    whatever a test has left running ends with it.
+    """The driver for one test, ready even if an earlier test has killed its JVM.
+
+    Spark jobs that the test leaves running are cancelled at its end.
     """
     yield _ready(started_driver)
     if started_driver.answers():

@@ -1,6 +1,4 @@
-"""How deep the long tests go: some rounds and cases in `make test-slow`,
-many times those in `make test-deep`.
-"""
+"""The depth of random and generated tests: higher in `make test-deep` than in `make test-slow`."""
 
 from __future__ import annotations
 
@@ -12,15 +10,14 @@ DEPTH = int(os.environ.get("FRESHTABLE_TEST_DEPTH", "1"))
 
 
 def rounds(few: int, many: int) -> int:
-    """Return how many rounds or examples a test goes through: *few* in `make test-slow`,
-    so many times *many* in a deep run.
-    """
+    """Return the number of rounds or examples of a test: *few*, multiplied by *many* in a deep run."""
     return few if DEPTH == 1 else many * DEPTH
 
 
 def dice(seed: int) -> random.Random:
-    """Return the chance of a test: *seed* in `make test-slow`, and in a deep run another one each time,
-    which a failure shows.
+    """Return the random generator of a test, with *seed*, or in a deep run with a new seed each time.
+
+    A failure shows the seed.
     """
     if DEPTH > 1:
         seed = random.randrange(2**32)

@@ -1,8 +1,7 @@
-"""How long each module of tests took: where several processes share the modules,
-the longest ones begin first.
+"""The duration of each test module, by which parallel processes run the longest modules first.
 
-Each run of a target leaves the seconds of its tests in `build/tests`. Run as a module this writes them to
-`durations.json`, which is committed: the order needs no exact figures, only the long modules at the front.
+Each run of a target writes the durations of its tests to `build/tests`. Run as a module, this collects them
+in `durations.json`. That file is committed, because the order needs only rough figures.
 """
 
 from __future__ import annotations
@@ -19,16 +18,14 @@ import pytest
 ROOT = Path(__file__).parents[1]
 FILE = Path(__file__).with_suffix(".json")
 RESULTS = Path("build", "tests")
-# Modules that take less follow all others, in no order.
+# Shorter modules run after all others, in any order.
 LEAST_S = 5
-# The modules that share a gateway are in one process, which starts it once.
+# Modules that share a gateway run in one process, which starts it once.
 CLIENTS = ("tests/integration/flink_client/", "tests/integration/test_client_on_spark.py")
 
 
 def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
-    """Return the tests in an order in which the units that took longest come first,
-    each whole and in its own order.
-    """
+    """Return the tests with the longest units first; the order within a unit is preserved."""
     known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
     taken: dict[str, int] = defaultdict(int)
     for module, seconds in known.items():
@@ -37,20 +34,16 @@ def longest_first(items: Sequence[pytest.Item]) -> list[pytest.Item]:
 
 
 def unit(test: str) -> str:
-    """Return the name of what one process runs as a whole: the module of a test,
-    or all modules of clients.
-    """
+    """Return the unit of a test, which one process runs as a whole: its module, or all client modules."""
     module = test.partition("::")[0]
     return "clients" if module.startswith(CLIENTS) else module
 
 
 def main() -> int:
-    """Write the seconds of the modules in the last results to the file;
-    those of modules that did not run stay.
-    """
+    """Update the file with the durations of the last results; modules that did not run retain theirs."""
     known: dict[str, int] = json.loads(FILE.read_text(encoding="utf-8"))
     taken: dict[str, float] = defaultdict(float)
-    # Tests with Airflow run in one process, in an order of their own.
+    # Tests with Airflow run in one process, in their own order.
     for results in set((ROOT / RESULTS).glob("*.xml")).difference((ROOT / RESULTS).glob("*-airflow.xml")):
         for case in ElementTree.parse(results).iter("testcase"):
             taken[_of_class(case.attrib["classname"])] += float(case.attrib["time"])
@@ -61,9 +54,7 @@ def main() -> int:
 
 
 def _of_class(name: str) -> str:
-    """Return the module in which pytest ran the tests of a dotted name, which ends with their class
-    if they have one.
-    """
+    """Return the module path of a dotted test name, which may end with a class."""
     parts = name.split(".")
     return next(
         "/".join(parts[:end]) + ".py"

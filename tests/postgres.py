@@ -1,4 +1,4 @@
-"""A PostgreSQL server of our own for tests: on a free port of this machine, gone at the end."""
+"""A temporary PostgreSQL server for tests, on a free local port."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ FAST = (
 
 
 def find_binaries() -> Path | None:
-    """Return the folder with initdb and postgres: the system's, else those of the package pgserver,
-    else None.
-    """
+    """Return the folder with initdb and postgres, of the system or of the package pgserver; None without."""
     initdb = shutil.which("initdb")
     candidates = [Path(initdb).resolve().parent] if initdb else []
     candidates += sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
@@ -46,8 +44,8 @@ def find_binaries() -> Path | None:
 def start_postgres(folder: Path) -> Iterator[str]:
     """Run a server with its files in *folder* and yield the URL of its database `postgres`.
 
-    PostgreSQL refuses to be root: root runs it as nobody, who must be able to reach *folder*.
-    Raises FileNotFoundError when there are no binaries.
+    PostgreSQL refuses to run as root. Root therefore runs it as nobody, who must have access to *folder*.
+    Raises FileNotFoundError without binaries.
     """
     binaries = find_binaries()
     if binaries is None:
@@ -77,7 +75,7 @@ def start_postgres(folder: Path) -> Iterator[str]:
 
 @contextmanager
 def fresh_database(server_url: str, name: str) -> Iterator[str]:
-    """Make the database *name*, yield its URL, and drop it with whoever is still connected."""
+    """Create the database *name*, yield its URL, and drop it with its open connections."""
     with psycopg.connect(server_url, autocommit=True) as connection:
         connection.execute(f'CREATE DATABASE "{name}"')
         try:
@@ -114,7 +112,7 @@ def _wait(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
 
 
 def _stop(server: subprocess.Popen[bytes]) -> None:
-    # SIGQUIT ends every process of the server at once; nothing of its data is wanted any more.
+    # SIGQUIT, an immediate shutdown, because the data is no longer needed.
     server.send_signal(signal.SIGQUIT)
     try:
         server.wait(timeout=10)

@@ -1,10 +1,11 @@
-"""The targets of the Makefile that run tests: `python -m tests.run TARGET [ASKED ...]`.
+"""The Makefile's test targets: `python -m tests.run TARGET [ASKED ...]`.
 
-Tests that need an Airflow mostly wait for its clock, so all others run beside them. Those run in two
-processes, each with a Spark that the modules share. One process runs a module as a whole, and the modules
-that took longest (`tests/durations.json`) begin first, so that none is left over at the end. The targets that
-one command of make asks for (`make check test test-slow`) have their tests in one such run, with the last of
-them: each run has to collect the tests and to start its Sparks, and leaves a core idle at its end.
+Tests that need an Airflow mostly wait for its clock, so all other tests run in parallel to them. Those use
+two processes, each with one Spark driver that its modules share. A module runs in one process as a whole, and
+the longest modules (`tests/durations.json`) run first, so both processes finish at about the same time.
+
+If one command of make has several targets (`make check test test-slow`), the last one runs the tests of all
+of them. Each separate run would collect the tests, start its Spark drivers and leave a core idle at its end.
 """
 
 from __future__ import annotations
@@ -29,13 +30,12 @@ from tests.durations import RESULTS
 PYTHON = sys.executable
 BIN = Path(PYTHON).parent
 AIRFLOW_PYTHON = ".venv-airflow/bin/python"
-# The tests wait for processes, clocks and kills a quarter of their time.
+# The tests spend a quarter of their time waiting for processes, clocks and kills.
 WORKERS = os.environ.get("WORKERS", "2")
-# The fast tests wait for each other's threads and for pauses, but for no JVM:
-# one more fills what they leave of the cores.
+# The fast tests wait for threads and pauses, but not for a JVM, so one more process uses the idle cores.
 FAST_WORKERS = os.environ.get("FAST_WORKERS", "3")
 FAST = "not spark and not postgres and not flink and not airflow and not processes and not slow and not kills"
-# What each target runs; `check` has the fast ones among those of `test`.
+# The mark expression of each target; `check` runs the fast tests among those of `test`.
 SELECTED = {"test": "not slow and not kills", "test-slow": "slow and not kills", "test-kills": "kills"}
 DEEP = (
     "random or generated or maintained or killed or dialect or model or many_refreshes or any_request "
@@ -44,24 +44,22 @@ DEEP = (
     "connector_streams or postgres_catalog or chains"
 )
 PARALLEL = ["--dist", "loadfile", "--no-loadscope-reorder"]
-# To import them takes every process of the tests seconds; tests/architecture/test_marks.py holds them to it.
+# Importing them takes each process seconds; tests/architecture/test_marks.py checks that none is fast.
 FAST_ONLY = ["--ignore", "tests/integration", "--ignore", "tests/airflow"]
-# Airflow gives up what takes too long. The tests that run beside it take what it leaves of the cores.
+# Airflow has timeouts, so the tests that run in parallel to it get a lower priority.
 AFTER_AIRFLOW = ["nice", "-n", "5"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """Commands that run one after the other, all of them even if one fails."""
+    """Commands that run one after the other, even if one fails."""
 
     name: str
     commands: Sequence[Sequence[str]]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the target *arguments[0]* of a command that asks for the targets *arguments[1:]*;
-    return its exit code.
-    """
+    """Run the target *arguments[0]*; *arguments[1:]* are all targets of the command. Return an exit code."""
     target, asked = arguments[0], arguments[1:]
     if target == "test" and "test-slow" in asked:
         say("The tests of `test` run with those of `test-slow`.")
@@ -70,7 +68,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def first(target: str) -> Part:
-    """Return what comes before the parts of a target: what is cheap to find, or what its tests share."""
+    """Return the commands that run before the parts of a target: cheap checks, and shared preparation."""
     if target == "check":
         ruff = [
             [f"{BIN}/ruff", "format", "--check", "--quiet", "."],
@@ -83,7 +81,7 @@ def first(target: str) -> Part:
 
 
 def parts(target: str, asked: Sequence[str]) -> list[Part]:
-    """Return the parts of a target, which run beside each other."""
+    """Return the parts of a target, which run in parallel."""
     match target:
         case "check":
             return [
@@ -103,9 +101,10 @@ def parts(target: str, asked: Sequence[str]) -> list[Part]:
 
 
 def selection(target: str, asked: Sequence[str]) -> str:
-    """Return the expression for the tests of a target.
+    """Return the mark expression of a target.
 
-    Those of `test` belong to it if the command asks for both; the fast ones do not if it asks for `check`.
+    It includes the tests of `test` if the command has both targets, and excludes the fast tests if it has
+    `check`.
     """
     both = target == "test-slow" and "test" in asked
     chosen = f"{SELECTED['test']} or {SELECTED[target]}" if both else SELECTED[target]
@@ -113,9 +112,7 @@ def selection(target: str, asked: Sequence[str]) -> str:
 
 
 def pytest(name: str, expression: str, *more: str) -> list[str]:
-    """Return the command that runs the tests of an expression, and writes how long each took
-    to the results *name*.
-    """
+    """Return the command that runs the tests of a mark expression and writes their durations to *name*."""
     results = f"--junitxml={RESULTS / name}.xml"
     return [PYTHON, "-m", "pytest", "-q", "-m", expression, *more, results, "--durations", "20"]
 
@@ -145,7 +142,7 @@ def of_dags() -> list[Sequence[str]]:
 
 
 def beside(*parts: Part) -> int:
-    """Run the parts at once; those after the first show what they said when all have ended.
+    """Run the parts in parallel; the output of all but the first is printed at the end.
 
     Return 0 if none failed.
     """
@@ -160,9 +157,7 @@ def beside(*parts: Part) -> int:
 
 
 def run(part: Part, output: Path | None = None) -> int:
-    """Run the commands of a part one after the other, also after one that fails;
-    say to *output* how long they took.
-    """
+    """Run the commands of a part one after the other, even if one fails; write their duration to *output*."""
     start = time.monotonic()
     with output.open("w", encoding="utf-8") if output else nullcontext(sys.stdout) as said:
         codes = [
@@ -180,7 +175,7 @@ def say(line: str, said: TextIO = sys.stdout) -> None:
 
 @contextmanager
 def _no_child_left() -> Iterator[None]:
-    """End the commands that still run when this one is told to end."""
+    """Terminate running commands when this process is terminated."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         yield
@@ -190,9 +185,7 @@ def _no_child_left() -> Iterator[None]:
 
 
 def _busy_s() -> float:
-    """Return for how many seconds the cores of this machine have been busy, all of them together,
-    whoever had them.
-    """
+    """Return the total busy time of all cores of this machine, in seconds, including other programs."""
     times = psutil.cpu_times()
     return times.user + times.nice + times.system
 

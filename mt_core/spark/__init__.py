@@ -1,1 +1,1 @@
-"""Spark: one driver, the statements and refreshes that run on it, and the tables they write."""
+"""Spark: one driver, the statements and refreshes that run on it, and the tables that they write."""

@@ -1,6 +1,4 @@
-"""What the engines on one Spark driver share: its catalogs, the sessions of queries,
-and the versions of sources.
-"""
+"""State shared by the engines on one Spark driver: catalogs, query sessions and source versions."""
 
 from __future__ import annotations
 
@@ -18,7 +16,7 @@ from mt_core.spark.queries.source_versions import SourceVersions
 
 
 class SparkContexts:
-    """Made once for a driver: refreshes, streams and statements work with the same catalogs. Any thread.
+    """The contexts of one driver, shared by its refreshes, streams and statements. Thread-safe.
 
     The driver's own session works on storage; the sessions of `queries` analyse and run queries.
     """
@@ -32,6 +30,6 @@ class SparkContexts:
 
     @contextmanager
     def working(self) -> Iterator[SparkSession]:
-        """Make the driver's own session the active one of the block, and raise errors of Spark as ours."""
+        """Activate the driver's own session in the block, and translate Spark's errors."""
         with self.driver.translating(), active_session(self.driver.session):
             yield self.catalogs.session

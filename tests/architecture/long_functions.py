@@ -1,8 +1,7 @@
-"""Functions to look at: `python -m tests.architecture.long_functions` lists those of over 50 lines,
-longest first.
+"""List functions of more than 50 lines, longest first: `python -m tests.architecture.long_functions`.
 
-No test refuses a long function: it is as long as its idea. The list is for the reader who looks
-for one that has two.
+No test rejects a long function, because one idea may need many lines. The list helps reviewers to find
+functions with two ideas.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ MOST_LINES = 50
 
 
 def long_functions(modules: Iterable[Path]) -> list[tuple[int, str]]:
-    """Return the lines and the place of each function of *modules* with over 50 lines, longest first."""
+    """Return the length and location of each function of more than 50 lines, longest first."""
     return sorted(
         (each for module in modules for each in _long(module)), key=lambda each: (-each[0], each[1])
     )

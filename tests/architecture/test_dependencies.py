@@ -1,5 +1,5 @@
-"""What a module imports is installed with it: by the base, or by the extras that its part
-of the package needs.
+"""Every import of a module is a declared dependency: of the base, or of the extras for its part of the
+package.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 OURS = {"mt_core", "scheduler_plugins"}
-# The longest name wins. What is not named here works with the base alone.
+# The longest prefix wins. Modules without an entry work with the base only.
 EXTRAS = {
     "mt_core.app": ("gateway",),
     "mt_core.gateway": ("gateway",),
@@ -55,7 +55,7 @@ def distributions(requirements: list[str]) -> set[str]:
 
 
 def imported(path: Path) -> Iterator[str]:
-    """Yield the top-level packages that a module imports, deferred imports and those for types alone too."""
+    """Yield the top-level packages that a module imports, including deferred and type-only imports."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         match node:
             case ast.Import(names=names):
@@ -66,7 +66,7 @@ def imported(path: Path) -> Iterator[str]:
 
 @cache
 def cached_owners() -> Mapping[str, list[str]]:
-    """Return the distributions of each installed top-level package, which takes a while to find out."""
+    """Return the distributions of each installed top-level package; cached, because it is slow."""
     return packages_distributions()
 
 

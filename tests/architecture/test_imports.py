@@ -1,5 +1,6 @@
-"""Layers hold, and light things stay light: what the command line and the client load is looked
-at in a process of its own.
+"""Modules import only from lower layers, and the command line and the client load no heavy modules.
+
+The loaded modules are determined in separate processes.
 """
 
 from __future__ import annotations
@@ -77,8 +78,9 @@ def test_the_layers_hold() -> None:
 
 @pytest.fixture(scope="module")
 def helps() -> dict[str, dict[str, Any]]:
-    """What each help printed, with the exit code and the heavy modules loaded by then:
-    one process asks for all.
+    """The output of each --help, with its exit code and the heavy modules loaded by then.
+
+    One process runs all of them.
     """
     code = f"""
 import contextlib, io, json, sys
@@ -111,7 +113,7 @@ def test_help_loads_nothing_heavy(arguments: list[str], helps: dict[str, dict[st
 
 @pytest.fixture(scope="module")
 def imports() -> dict[str, dict[str, Any]]:
-    """What came of importing each light module where nothing heavy is installed: one process imports all."""
+    """The result of importing each light module without heavy packages installed, in one process."""
     code = f"""{BLOCK}
 import importlib, json, traceback
 found = {{}}

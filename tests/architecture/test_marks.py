@@ -1,6 +1,4 @@
-"""Tests that need more than Python say so for their whole module:
-`make check` does not look into their folder.
-"""
+"""Tests that need more than Python are marked as whole modules, because `make check` ignores their folder."""
 
 from __future__ import annotations
 

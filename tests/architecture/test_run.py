@@ -17,7 +17,7 @@ TESTS = [tuple(compress(MARKS, chosen)) for chosen in product((False, True), rep
 
 
 def expressions(*targets: str) -> list[str]:
-    """Return the expressions of pytest that a command with these targets runs."""
+    """Return the pytest mark expressions of a command with these targets."""
     others = [target for target in targets if target != "test" or "test-slow" not in targets]
     commands = [
         command for target in others for part in run.parts(target, targets) for command in part.commands

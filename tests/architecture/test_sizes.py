@@ -1,4 +1,4 @@
-"""Modules have one noun and a docstring that says it; the core asks for nothing behind its callers' backs."""
+"""Limits on modules: their size, their docstrings, and no hidden inputs or swallowed errors in the core."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ MODULES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob
 CORE = ("model", "sql", "workflow", "tables", "sessions")
 MOST_ARGUMENTS = 6
 MOST_FILES = 20
-# Folders with more files, and why.
+# Folders with more files, with the reason.
 LARGE_FOLDERS = {
     "mt_core/model": "a module for each kind of fact, which its readers find by its name",
 }
-# What the linter refuses by number, by its rules.
+# The linter's numeric limits, by rule.
 LIMITS = {
     "E501": ("pycodestyle", "max-line-length", 110),
     "C901": ("mccabe", "max-complexity", 10),
     "PLR0913": ("pylint", "max-args", MOST_ARGUMENTS),
 }
 DRAWERS = {"utils", "util", "helpers", "helper", "common", "misc"}
-# Threads that must outlive what they do: statements, requests, ticks, refreshes.
+# Threads that must survive any error of their work: statements, requests, ticks, refreshes.
 MAY_CATCH_ALL = {
     "mt_core/base/background.py",
     "mt_core/sessions/executor.py",
@@ -55,7 +55,7 @@ def tree_of(path: Path) -> ast.Module:
 
 @cache
 def nodes_of(path: Path) -> tuple[ast.AST, ...]:
-    """Return the nodes that the tests below ask about."""
+    """Return the nodes of a module that the tests below inspect."""
     return tuple(node for node in ast.walk(tree_of(path)) if isinstance(node, LOOKED_AT))
 
 
@@ -113,7 +113,7 @@ def linter(settings: Path) -> Mapping[str, Any]:
 
 
 def exempted(settings: Mapping[str, Any]) -> dict[str, None]:
-    """Return the rules that do not hold everywhere."""
+    """Return the linter rules that are disabled somewhere."""
     per_file = settings["lint"].get("per-file-ignores", {}).values()
     return dict.fromkeys(
         [*settings["lint"].get("ignore", ()), *(rule for rules in per_file for rule in rules)]
@@ -157,7 +157,7 @@ def test_errors_of_any_kind_are_caught_in_a_few_places_only() -> None:
 
 
 def catches_all(handler: ast.ExceptHandler) -> bool:
-    """Whether the handler keeps an error of any kind; cleaning up and raising it again is no catching."""
+    """Return whether the handler swallows all errors; cleaning up and raising again does not count."""
     if handler.type is not None and ast.unparse(handler.type) not in ("Exception", "BaseException"):
         return False
     return not any(isinstance(node, ast.Raise) and node.exc is None for node in ast.walk(handler))

@@ -1,6 +1,4 @@
-"""The shipped contract on the Airflow scheduler, with an Airflow that is a fake:
-time is moved, and DAGs run when it has.
-"""
+"""The public scheduler contract on the Airflow scheduler, with a fake Airflow and a fake clock."""
 
 from __future__ import annotations
 
@@ -19,13 +17,13 @@ from tests.support.fake_airflow_server import FakeAirflowServer
 
 
 class OftenAirflowScheduler(AirflowScheduler):
-    """Takes a freshness of seconds too, which the contract has."""
+    """Also accepts a freshness in seconds, which the contract uses."""
 
     shortest = timedelta(seconds=1)
 
 
 class TestAirflowScheduler(SchedulerContract):
-    # Airflow plans one run ahead, and does that one too when it was away over many.
+    # Airflow schedules one run ahead, and runs that one too after it has missed several.
     jumps = False
 
     @pytest.fixture

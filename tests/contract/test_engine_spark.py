@@ -16,7 +16,7 @@ from tests.support.fake_engine import FakeEngine
 
 
 class SparkSources:
-    """Sources and foreign writers, by plain SQL."""
+    """Sources and foreign writers through plain SQL."""
 
     def __init__(self, driver: SparkDriver) -> None:
         self.session = driver.session
@@ -55,7 +55,7 @@ class SparkSources:
 
 
 class FakeSources:
-    """Sources and foreign writers of the fake."""
+    """Sources and foreign writers of the fake engine."""
 
     def __init__(self, engine: FakeEngine) -> None:
         self.engine = engine

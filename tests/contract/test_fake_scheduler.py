@@ -1,4 +1,4 @@
-"""The shipped contract on the scheduler that tests of the manager stand on."""
+"""The public scheduler contract on the fake scheduler of the manager tests."""
 
 from __future__ import annotations
 

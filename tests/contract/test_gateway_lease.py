@@ -1,4 +1,4 @@
-"""One gateway at a time works on a registry: the next one waits, takes over, or is refused."""
+"""Only one gateway at a time uses a registry: the next one waits, takes over, or is refused."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 class SteppedClock(FakeClock):
-    """A clock on which each wait passes at once, after *on_wait*."""
+    """A clock whose waits call *on_wait* and return at once."""
 
     def __init__(self, start: datetime) -> None:
         super().__init__(start)
@@ -66,7 +66,7 @@ def registry(request: pytest.FixtureRequest, clock: SteppedClock, tmp_path: Path
 
 
 class Gateways:
-    """Makes the leases of several gateways on one registry, and notes which were lost."""
+    """Creates leases of several gateways on one registry, and records which are lost."""
 
     def __init__(self, registry: Registry, clock: SteppedClock) -> None:
         self.registry, self.clock = registry, clock
@@ -249,7 +249,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 def fill(folder: Path) -> Path:
-    """Write a file until the disk of *folder* is full."""
+    """Fill the disk of *folder* with one file."""
     file = folder / "filler"
     with suppress(OSError), file.open("wb", buffering=0) as filler:
         while filler.write(bytes(512)):
@@ -267,7 +267,7 @@ def test_a_gateway_on_a_full_disk_says_so_and_goes_on_when_there_is_room(
         first = gateways.taken(FIRST)
         first.renew()
         filler, written = fill(small_disk), 0
-        # What SQLite's log has room for is still written.
+        # Until SQLite's write-ahead log has no room left, writes succeed.
         while not first.trouble() and written < 1000:
             first.renew()
             written += 1
@@ -307,7 +307,7 @@ def test_a_gateway_that_finds_its_lease_taken_after_its_disk_was_full_ends_itsel
 
 
 class FullRegistry(MemoryRegistry):
-    """A registry whose disk is full at times."""
+    """A registry whose disk can become full."""
 
     full = False
 
@@ -395,7 +395,7 @@ def test_a_process_that_the_system_hides_counts_as_running_while_it_takes_signal
             process_identity.is_running(process.pid, "another"),
         )
         with monkeypatch.context() as hidden:
-            # As with hidepid, for a process that no other of its user may look into.
+            # Like hidepid, under which other processes are invisible.
             hidden.setattr(psutil, "Process", hide)
             unseen = process_identity.is_running(process.pid, started)
             process.kill()

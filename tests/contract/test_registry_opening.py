@@ -42,7 +42,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def gateways(url: str) -> Iterator[list[SqlRegistry]]:
-    """Several registries on one database, as several processes would have them."""
+    """Several registries on one database, like those of several processes."""
     with ThreadPoolExecutor(THREE_GATEWAYS) as pool:
         registries = list(pool.map(SqlRegistry.open, [url] * THREE_GATEWAYS))
     yield registries

@@ -1,4 +1,4 @@
-"""A registry as an earlier release wrote it, opened by this one."""
+"""A registry of an earlier release, opened by this one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from mt_core.registry.migrations.versions.v0005_stars import has_star
 from mt_core.registry.store import SqlRegistry
 from tests.support.registry_steps import all_runs, all_tables
 
-# Made by the release whose newest migration is 0003, with real Spark.
+# Written with real Spark by the release whose newest migration is 0003.
 REGISTRY_0003 = Path(__file__).parent.parent / "assets" / "registry_0003.sql"
 
 
@@ -30,7 +30,7 @@ def registry(tmp_path: Path) -> Iterator[SqlRegistry]:
 
 @pytest.fixture
 def tables(registry: SqlRegistry) -> dict[str, MaterializedTable]:
-    """Its tables, by name."""
+    """The tables of the registry by name."""
     return {table.identifier.name: table for table in all_tables(registry)}
 
 

@@ -1,4 +1,4 @@
-"""The contract of statement engines, on Spark and on the fake that tests of sessions stand on."""
+"""The contract of statement engines, on Spark and on the fake of the session tests."""
 
 from __future__ import annotations
 

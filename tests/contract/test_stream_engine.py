@@ -1,4 +1,4 @@
-"""The contract of stream engines, on Spark, and on the fake that tests of detached jobs stand on."""
+"""The contract of stream engines, on Spark and on the fake of the detached job tests."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REFUSED = "INSERT INTO arrivals SELECT max(row) FROM flights"
 
 @dataclass(slots=True)
 class FakeWorld:
-    """A `StreamWorld`."""
+    """A `StreamWorld` on the fake engine."""
 
     engine: FakeStreams = field(default_factory=FakeStreams)
 

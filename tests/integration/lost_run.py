@@ -14,7 +14,7 @@ from tests.support.gateway.own_process import GatewayUnderTest, alive, rows_of, 
 
 # In one task, which leaves threads for what goes on beside it.
 LONG = "SELECT count(*) AS n FROM range(0, 400000, 1, 1) a JOIN range(0, 400000) b ON a.id % 7 <= b.id % 11"
-LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
+LOST = "Spark went away and is being restarted; repeat the statement in a few seconds."
 MASTER = "spark.master=local[4]"
 
 

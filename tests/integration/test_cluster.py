@@ -294,10 +294,10 @@ def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_
     cluster.stop()
     with (
         GatewayClient(gateway.url) as client,
-        pytest.raises(GatewayError, match="taken no work") as caught,
+        pytest.raises(GatewayError, match="accepted no work") as caught,
     ):
         rows_of(client, "SELECT count(*) AS n FROM range(0, 1000, 1, 8)")
-    with pytest.raises(GatewayError, match="taken no work"):
+    with pytest.raises(GatewayError, match="accepted no work"):
         fact(gateway, "engine")
     said = engine(gateway)
     cluster.start()
@@ -306,7 +306,7 @@ def test_a_cluster_that_is_lost_is_said_everywhere_and_work_goes_on_once_one_is_
 
     assert before == ("READY", None)
     assert cluster.url in str(caught.value)
-    assert f"Spark's cluster {cluster.url} has taken no work for {LOST_AFTER_S} s" in said
+    assert f"Spark's cluster {cluster.url} has accepted no work for {LOST_AFTER_S} s" in said
     assert run["status"] == "SUCCEEDED"
     assert gateway.published("kept", handle) == 1
     assert gateway.sql("SELECT v FROM kept") == [{"v": 3}]

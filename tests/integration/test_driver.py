@@ -269,7 +269,7 @@ def test_a_jvm_that_does_not_answer_is_said_to_be_silent_then_ended_and_replaced
     assert not spark_driver.answers()
     assert work.ended(ENDS_S)
     assert isinstance(work.error, EngineUnavailable)
-    assert work.error.message.startswith("Spark did not answer any more and is being started again")
+    assert work.error.message.startswith("Spark stopped answering and is being restarted")
     assert eventually(lambda: spark_driver.generation == generation + 1)
     assert (spark_driver.state, spark_driver.trouble()) == (DriverState.READY, "")
     rows = spark_driver.new_session().sql("SELECT a FROM survivor").toArrow().to_pylist()

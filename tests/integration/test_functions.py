@@ -405,8 +405,8 @@ def test_a_function_that_cannot_be_registered_is_tried_again_before_the_next_sta
     with pytest.raises(QueryFailed) as raised:
         world.value("F()")
     assert (raised.value.message, raised.value.error_class, raised.value.line, raised.value.position) == (
-        f"Function f cannot be called: file {file} has another content than {'1' * 64}, which the function "
-        "needs; put that file there, or CREATE OR REPLACE the function without #sha256=….",
+        f"Function f cannot be called: file {file} does not have the content {'1' * 64} that the "
+        "function needs; restore that file, or CREATE OR REPLACE the function without #sha256=….",
         "UNRESOLVED_ROUTINE",
         1,
         8,
@@ -524,7 +524,7 @@ def test_a_function_that_fails_slowly_does_not_hold_up_each_statement(world: Wor
 
     (tmp_path / "functions" / f"{'2' * 64}.py").write_text(file.read_text())
 
-    with pytest.raises(QueryFailed, match=r"Function slow cannot be called: .* has another content"):
+    with pytest.raises(QueryFailed, match=r"Function slow cannot be called: .* does not have the content"):
         world.value("slow()")
     world.now_s = 200.0
     assert world.value("slow()") == 1
@@ -637,17 +637,20 @@ def users(tmp_path_factory: pytest.TempPathFactory) -> Path:
         ("AS 'users.nothing'", "module users has no nothing; it has Letters, Named, Plain, bare"),
         ("AS 'other.bare'", r"users\.py is the module users, not other; write AS 'users\.bare'"),
         ("AS 'bare'", "names no module"),
-        ("AS 'users.bare'", "no type hint of what it returns"),
-        ("AS 'users.FACTOR'", "is no function"),
+        ("AS 'users.bare'", "no type hint for its result"),
+        ("AS 'users.FACTOR'", "is not a function"),
         ("AS 'users.several'", "yields several values"),
-        ("AS 'users.Plain'", "does not say its columns"),
-        ("RETURNS TABLE (n INT) AS 'users.scaled'", "gives a value, not a table"),
-        ("RETURNS INT AS 'users.Letters'", "gives rows"),
+        ("AS 'users.Plain'", "does not declare its columns"),
+        ("RETURNS TABLE (n INT) AS 'users.scaled'", "returns a value, not a table"),
+        ("RETURNS INT AS 'users.Letters'", "returns rows"),
         ("RETURNS INT AS 'users.marked'", "is declared in Python to return STRING, not INT"),
         ("RETURNS nothing AS 'users.bare'", "(?i)nothing"),
-        ("(x INT, y INT) AS 'users.scaled'", "does not take the 2 parameters"),
+        ("(x INT, y INT) AS 'users.scaled'", "does not accept the 2 parameters"),
         ("(x INT DEFAULT 1) AS 'users.scaled'", "write the default of a parameter in Python"),
-        ("RETURNS INT AS 'users.max'", r"users\.max does not say its parameters; write a function in Python"),
+        (
+            "RETURNS INT AS 'users.max'",
+            r"users\.max does not declare its parameters; write a function in Python",
+        ),
         ("RETURNS INT AS 'users.later'", "is asynchronous; write def"),
     ],
 )

@@ -134,7 +134,7 @@ def test_a_statement_for_which_spark_has_no_memory_says_what_to_do_and_the_next_
     wait_until(lambda: answers(gateway), "no other Spark was started")
 
     # The job and the JVM end at once: either of the two is told.
-    assert refused[0].startswith("Error: Spark had no memory left ")
+    assert refused[0].startswith("Error: Spark ran out of memory ")
     assert "LIMIT its rows, write them to a table, or raise spark.driver.memory" in " ".join(refused)
     assert cells(person, "SELECT count(*) AS n FROM numbers;") == ["100000"]
 

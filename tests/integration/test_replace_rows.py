@@ -72,7 +72,9 @@ class Place:
 
     def relation(self, rows: list[tuple[Any, ...]], columns: str, *, many: bool = False) -> Computed:
         frame = self.session.createDataFrame(rows, columns)
-        return Computed.many(frame) if many else kept(frame)
+        if many:
+            return Computed.many(frame)
+        return kept(frame)
 
     def replace(self, *, many: bool = False, again: bool = False) -> tuple[Mapping[str, str], int]:
         """Replace rows by key; return the summary of the snapshot, and how many jobs that took."""

@@ -45,6 +45,6 @@ def _full(session_id: str, uri: str) -> str:
     inside = normpath(path)
     if inside.startswith(".."):
         raise DefinitionInvalid(
-            f"Plan {uri} leaves the folder of the session; name a file in it, or give the whole path."
+            f"Plan {uri} leaves the folder of the session; name a file in it, or give an absolute path."
         )
     return f"{session_id}/{inside}"

@@ -51,7 +51,7 @@ def test_the_jars_of_a_connector_that_has_none_are_refused() -> None:
 
     assert (result.exit_code, result.output) == (
         1,
-        "Error: There are no jars of a connector 'pulsar'; there are those of kafka.\n",
+        "Error: No jars are known for a connector 'pulsar'; known connectors: kafka.\n",
     )
 
 

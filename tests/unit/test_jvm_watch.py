@@ -40,7 +40,7 @@ def test_a_jvm_that_does_not_answer_for_a_minute_is_useless_and_said_to_be_silen
     stalled = looks(watch, 4)
     said = watch.trouble
 
-    assert said == "Spark has not answered for 15 s; after 60 s its JVM is ended and started again."
+    assert said == "Spark has not answered for 15 s; after 60 s its JVM is killed and restarted."
     assert [*stalled, *looks(watch, 9)] == [False] * 12 + [True]
     assert not watch.out_of_memory
 
@@ -67,8 +67,8 @@ def test_a_jvm_that_only_collects_garbage_for_a_minute_is_useless_and_said_to_ha
     said = watch.trouble
 
     assert said == (
-        "Spark has no memory left and only collected garbage for 30 s; "
-        "after 60 s its JVM is ended and started again."
+        "Spark is out of memory and has only collected garbage for 30 s; "
+        "after 60 s its JVM is killed and restarted."
     )
     assert [*stalled, *looks(watch, 7)].index(True) == 20 + 12
     assert watch.out_of_memory

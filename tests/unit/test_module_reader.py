@@ -102,7 +102,7 @@ def test_a_module_that_ends_its_process_is_refused_with_how_it_did(
 ) -> None:
     assert modules.refused(text) == (
         f"Function own: module users ends the process that loads it ({how}); "
-        "a module must only define what it has."
+        "a module must contain only definitions."
     )
 
 
@@ -110,8 +110,8 @@ def test_a_module_that_never_ends_its_import_is_refused_after_the_limit(tmp_path
     modules = Modules(tmp_path, limit_s=0.1)
 
     assert modules.refused("while True:\n    pass") == (
-        "Function own: module users has not been loaded after 0 s; "
-        "a module must not wait, nor work for long, when it is imported."
+        "Function own: module users was not loaded within 0 s; "
+        "a module must not wait or compute for long when it is imported."
     )
 
 
@@ -202,7 +202,7 @@ def test_what_a_module_does_besides_changes_no_answer(modules: Modules, text: st
 def test_an_answer_that_a_module_forges_is_data_that_is_checked(modules: Modules, answer: str) -> None:
     text = f"import os, sys\nos.write(int(sys.argv[1]), {answer!r}.encode() + b'\\n')\nos._exit(0)\n"
 
-    assert "module users spoils the answer" in modules.refused(text)
+    assert "module users corrupts the response" in modules.refused(text)
 
 
 def test_functions_of_one_file_are_read_once(modules: Modules, tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_relative_path_that_leaves_the_folder_of_its_session_is_refused(
         lambda: files.read("s", uri),
         lambda: files.write("s", uri, "text", replace=True),
     ):
-        with pytest.raises(DefinitionInvalid, match="name a file in it, or give the whole path"):
+        with pytest.raises(DefinitionInvalid, match="name a file in it, or give an absolute path"):
             attempt()
 
     assert not [*tmp_path.rglob("*.json")]
@@ -165,7 +165,7 @@ def test_a_device_is_not_replaced_by_a_plan(stored: StoredPlans, tmp_path: Path)
     os.mkfifo(pipe)
 
     for replaces in (False, True):
-        with pytest.raises(DefinitionInvalid, match=r"Plan .*/pipe is no file, but a device or the like"):
+        with pytest.raises(DefinitionInvalid, match=r"Plan .*/pipe is a device or another special file"):
             stored.write("s", str(pipe), "text", replace=replaces)
 
     assert pipe.is_fifo()
@@ -182,7 +182,7 @@ def test_a_name_that_no_file_can_have_is_refused(stored: StoredPlans, tmp_path: 
 def test_a_plan_below_a_file_is_refused_with_the_file(stored: StoredPlans, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("", encoding="utf-8")
 
-    with pytest.raises(EngineError, match=r"cannot be read or written: .*/file is no folder\."):
+    with pytest.raises(EngineError, match=r"cannot be read or written: .*/file is not a folder\."):
         stored.write("s", f"{tmp_path}/file/plan.json", "text", replace=False)
 
 
@@ -218,14 +218,14 @@ def test_of_two_writers_at_a_time_one_is_refused(stored: StoredPlans) -> None:
 
 
 def test_a_file_of_another_machine_is_refused(stored: StoredPlans) -> None:
-    with pytest.raises(Unsupported, match="file://elsewhere names another machine"):
+    with pytest.raises(Unsupported, match="file://elsewhere is on another machine"):
         stored.read("s", "file://elsewhere/plan.json")
 
 
 def test_a_file_that_is_no_text_is_refused(stored: StoredPlans, tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_bytes(b"\xff\xfe")
 
-    with pytest.raises(PlanInvalid, match="the file is no text in UTF-8"):
+    with pytest.raises(PlanInvalid, match="the file is not UTF-8 text"):
         stored.read("s", str(tmp_path / "plan.json"))
 
 

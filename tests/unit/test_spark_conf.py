@@ -150,10 +150,10 @@ def test_a_cluster_without_a_secret_is_refused_unless_a_setting_allows_it_by_nam
     check_authentication(allowed)
 
     assert refused.value.message == (
-        f"The ports of Spark on {master} would ask for no secret, and whoever reaches them can run code "
-        "as the gateway's user: set spark.authenticate.secret to the secret of its master and workers, "
-        "and spark.network.crypto.enabled to true on all of them, or set "
-        "sql-gateway.engine.allow-unauthenticated to true if none but those who may do that reach them."
+        f"The ports of Spark on {master} would not ask for a secret, and any client that reaches them can "
+        "run code as the gateway's user: set spark.authenticate.secret to the secret of its master and "
+        "workers, and spark.network.crypto.enabled to true on all of them, or set "
+        "sql-gateway.engine.allow-unauthenticated to true if only trusted clients can reach them."
     )
     assert refused.value.facts == {"key": "spark.authenticate"}
     assert [spark_conf(each)["spark.authenticate"] for each in (with_secret, allowed)] == ["true", "false"]

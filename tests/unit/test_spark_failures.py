@@ -81,16 +81,17 @@ def test_a_view_that_reads_itself_is_named_as_a_reason_for_a_stack_that_overflow
     [
         (
             "- Invalid type for a b: unknown is not supported until v3",
-            "Column a b has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING).",
+            "Column a b has no type, because NULL has none; "
+            "CAST it to one, for example CAST(NULL AS STRING).",
         ),
         (
             (
                 "- Invalid type for v: variant is not supported until v3\n"
                 "- Invalid type for n: unknown is not supported until v3"
             ),
-            "Column n has no type, as NULL has none; CAST it to one, such as CAST(NULL AS STRING). "
-            "Iceberg stores column v (variant) from version 3 of its format on; create the table with the "
-            "property 'format-version' = '3', or CAST the column, for example to STRING.",
+            "Column n has no type, because NULL has none; CAST it to one, for example CAST(NULL AS STRING). "
+            "Iceberg can store column v (variant) only from version 3 of its format on; create the table "
+            "with the property 'format-version' = '3', or CAST the column, for example to STRING.",
         ),
     ],
 )
@@ -171,7 +172,9 @@ def test_a_function_that_the_catalog_cannot_keep_is_refused_with_the_ways_out() 
     error = error_of([thrown("[X] Catalog lake.", "MISSING_CATALOG_ABILITY.CREATE_FUNCTION", ANALYSIS)])
 
     assert isinstance(error, QueryFailed)
-    assert "CREATE FUNCTION name … keeps a function for all sessions and materialized tables" in error.message
+    assert (
+        "CREATE FUNCTION name … creates a function for all sessions and materialized tables" in error.message
+    )
 
 
 def test_a_batch_query_of_rows_without_end_is_refused_with_the_way_out() -> None:

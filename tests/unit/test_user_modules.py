@@ -291,7 +291,7 @@ def test_a_content_that_is_no_hash_names_no_file_outside_of_the_kept_ones(world:
     world.kept(FunctionFile(kind=FileKind.FILE, uri=str(path)))
 
     with pytest.raises(
-        DefinitionInvalid, match=r"users\.py has another content than \.\./other, which the function needs"
+        DefinitionInvalid, match=r"users\.py does not have the content \.\./other that the function needs"
     ):
         world.kept(FunctionFile(kind=FileKind.FILE, uri=str(path), content="../other"))
 
@@ -300,7 +300,7 @@ def test_a_file_with_another_content_than_the_statement_names_is_refused(world: 
     path = world.write("users.py", "one")
 
     with pytest.raises(
-        DefinitionInvalid, match=r"users\.py has another content than 1111, which the function needs"
+        DefinitionInvalid, match=r"users\.py does not have the content 1111 that the function needs"
     ):
         world.kept(FunctionFile(kind=FileKind.FILE, uri=str(path), content="1111"))
 

@@ -1,1 +1,1 @@
-"""Catalogs in Spark: their tables, their columns' types, and those that statements created."""
+"""Spark's catalogs: configured and created ones, their tables, and their column types."""

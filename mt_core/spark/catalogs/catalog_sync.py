@@ -1,6 +1,4 @@
-"""Catalog sync: gives each Spark session the catalogs and functions that statements created,
-and each later change of them.
-"""
+"""Catalog sync: registers created catalogs and functions in Spark sessions, and updates them on change."""
 
 from __future__ import annotations
 
@@ -17,51 +15,53 @@ from mt_core.spark.driver.session_functions import SessionFunctions
 
 Settings = Mapping[str, Mapping[str, str]]
 CatalogSource = Callable[[], Settings]
-"""Returns Spark's settings of each created catalog by its name: the same object until one changes.
-Safe from any thread.
+"""Returns the Spark settings of each created catalog by name; the same object until a catalog changes.
+
+Thread-safe.
 """
 
 _NONE: Settings = {}
 
 
 def no_catalogs() -> Settings:
-    """Return no catalogs."""
+    """A CatalogSource without catalogs."""
     return _NONE
 
 
 class CatalogSync:
-    """Applies the catalogs of a source to sessions. Raises Spark's own errors; safe from any thread."""
+    """Applies the catalogs of *source* to sessions. Raises Spark's errors untranslated. Thread-safe."""
 
     def __init__(self, source: CatalogSource, functions: SessionFunctions) -> None:
         self._source, self._functions = source, functions
         self._lock = threading.Lock()
-        # By session: after the loss of a JVM the sessions are new, without any of these catalogs.
+        # By session, because the sessions of a new JVM start without these catalogs.
         self._applied: WeakKeyDictionary[SparkSession, Settings] = WeakKeyDictionary()
 
     def settings(self) -> dict[str, str]:
-        """Return the settings of all created catalogs together."""
+        """Return the settings of all created catalogs."""
         return {key: value for settings in self._source().values() for key, value in settings.items()}
 
     def apply(self, session: SparkSession, *, except_for: Collection[str] = ()) -> SparkSession:
-        """Return *session* with the created functions and catalogs, except those whose names the session
-        configures itself.
+        """Update the created functions and catalogs of *session*, and return it.
+
+        Catalogs in *except_for*, which the session has configured itself, are left alone.
         """
         self._functions.apply(session)
-        wanted = self._source()
-        if self._applied.get(session, _NONE) is wanted:
+        target = self._source()
+        if self._applied.get(session, _NONE) is target:
             return session
         with self._lock:
-            if any(name in wanted for name in except_for):
-                wanted = {name: settings for name, settings in wanted.items() if name not in except_for}
-            applied = self._applied.get(session, _NONE)
-            for name in {**applied, **wanted}:
-                if applied.get(name) == wanted.get(name):
+            if any(name in target for name in except_for):
+                target = {name: settings for name, settings in target.items() if name not in except_for}
+            current = self._applied.get(session, _NONE)
+            for name in {**current, **target}:
+                if current.get(name) == target.get(name):
                     continue
-                if name in applied:
-                    _remove(session, name, applied[name])
-                for key, value in _checked(session, wanted.get(name, {})).items():
+                if name in current:
+                    _remove(session, name, current[name])
+                for key, value in _checked(session, target.get(name, {})).items():
                     session.conf.set(key, value)
-            self._applied[session] = wanted
+            self._applied[session] = target
         return session
 
 
@@ -76,5 +76,5 @@ def _remove(session: SparkSession, name: str, settings: Mapping[str, str]) -> No
 
 
 def _checked(session: SparkSession, settings: Mapping[str, str]) -> Mapping[str, str]:
-    """Return *settings* with our class for the files of a catalog, if Spark was started with our classes."""
+    """Return *settings* with our FileIO in place of Iceberg's HadoopFileIO."""
     return {**settings, **checked_catalogs(settings)}

@@ -1,4 +1,4 @@
-"""Column types: in SQL, in Java, and in Iceberg's storage."""
+"""Conversion of column types between SQL, Spark and Iceberg."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ SCHEMAS = "freshtable.iceberg.Schemas"
 
 
 def sql_type(data_type: DataType) -> str:
-    """Return the text of a type that Spark's parser reads back:
-    simple strings, with odd field names in back quotes.
+    """Return a type as text that Spark's parser accepts: its simple string, with field names quoted if
+    needed.
     """
     match data_type:
         case StructType():
@@ -37,31 +37,29 @@ def sql_type(data_type: DataType) -> str:
 
 
 def columns_of(java_struct: Any) -> tuple[Column, ...]:
-    """Return the columns of a Java StructType; all of them nullable, as the result of a query may be."""
+    """Return the columns of a Java StructType, all nullable, like those of a query result."""
     return columns_in(json.loads(java_struct.json()))
 
 
 def columns_in(schema: dict[str, Any]) -> tuple[Column, ...]:
-    """Return the columns of a struct in Spark's JSON, otherwise as `columns_of`."""
+    """Return the columns of a struct in Spark's JSON, all nullable."""
     fields = StructType.fromJson(schema).fields
     return tuple(Column(name=field.name, type=sql_type(field.dataType)) for field in fields)
 
 
 def iceberg_columns(session: SparkSession, schema: Any) -> tuple[Column, ...]:
-    """Return the columns of Iceberg's *schema*, otherwise as `columns_of`."""
+    """Return the columns of an Iceberg *schema*, all nullable."""
     return columns_in(json.loads(own_class(session, SCHEMAS).struct(schema)))
 
 
 def iceberg_fields(session: SparkSession, schema: Any) -> list[dict[str, Any]]:
-    """Return the columns of Iceberg's *schema*, in their order, as the Iceberg specification
-    writes them in JSON.
-    """
+    """Return the columns of an Iceberg *schema*, in order, in the JSON of the Iceberg specification."""
     fields: list[dict[str, Any]] = json.loads(own_class(session, SCHEMAS).json(schema))["fields"]
     return fields
 
 
 def _type_json(session: SparkSession, column: Column) -> str:
-    """Return Spark's JSON of the type of a column; raises DefinitionInvalid for text that is no type."""
+    """Return a column's type in Spark's JSON; raises DefinitionInvalid if its text is not a type."""
     try:
         return str(own_class(session, SCHEMAS).typeJson(column.type))
     except SPARK_ERRORS as cause:
@@ -71,7 +69,7 @@ def _type_json(session: SparkSession, column: Column) -> str:
 
 
 def iceberg_type(session: SparkSession, column: Column) -> Any:
-    """Return Iceberg's type of a column; raises DefinitionInvalid for a type that Iceberg cannot store."""
+    """Return a column's Iceberg type; raises DefinitionInvalid for a type that Iceberg cannot store."""
     spark_type = _type_json(session, column)
     refusal = DefinitionInvalid(
         f"Column {column.name} has type {column.type}, which Iceberg cannot store; "
@@ -81,15 +79,16 @@ def iceberg_type(session: SparkSession, column: Column) -> Any:
         converted = own_class(session, SCHEMAS).type(spark_type)
     except SPARK_ERRORS as cause:
         raise refusal from cause
-    # Iceberg accepts these in a schema, and then refuses every row.
+    # Iceberg accepts such types in a schema, but no row with them.
     if not _takes_rows(json.loads(spark_type)):
         raise refusal
     return converted
 
 
 def _takes_rows(part: Any) -> bool:
-    """Whether Iceberg writes values of a type in Spark's JSON: no type without values,
-    no struct without fields or names.
+    """Return whether Iceberg can write values of a type in Spark's JSON.
+
+    It cannot write VOID, nor structs without fields or with empty field names.
     """
     if isinstance(part, str):
         return part != "void"
@@ -101,7 +100,7 @@ def _takes_rows(part: Any) -> bool:
 
 
 def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
-    """Return Iceberg's schema of *columns*, with comments and NOT NULL."""
+    """Return *columns* as an Iceberg schema, with comments and NOT NULL."""
     struct = {
         "type": "struct",
         "fields": [
@@ -118,20 +117,18 @@ def iceberg_schema(session: SparkSession, columns: Sequence[Column]) -> Any:
 
 
 def stored_type(session: SparkSession, column: Column) -> str:
-    """Return the type that a stored column has: int for TINYINT and SMALLINT, string for CHAR and VARCHAR."""
+    """Return the type of a column once stored: int for TINYINT and SMALLINT, string for CHAR and VARCHAR."""
     stored = json.loads(own_class(session, SCHEMAS).stored(iceberg_type(session, column)))
     field = {"name": column.name, "type": stored, "nullable": True, "metadata": {}}
     return sql_type(StructType.fromJson({"type": "struct", "fields": [field]}).fields[0].dataType)
 
 
 def check_assignable(session: SparkSession, produced: Column, declared: Column) -> None:
-    """Raise DefinitionInvalid unless Spark stores the one type as the other without a CAST
-    (ANSI store assignment).
-    """
+    """Raise DefinitionInvalid unless ANSI store assignment permits *produced* as *declared*, without CAST."""
     types = _type_json(session, produced), _type_json(session, declared)
     if not own_class(session, SCHEMAS).isAssignable(*types):
         raise DefinitionInvalid(
             f"Column {declared.name} is declared {declared.type.upper()}, "
-            f"its query gives {produced.type.upper()}, which is not stored as that; "
+            f"its query gives {produced.type.upper()}, which cannot be assigned to it; "
             f"CAST({produced.name} AS {declared.type.upper()}) in the query."
         )

@@ -1,5 +1,6 @@
-"""Namespaces that have to be there before their tables: a catalog of type jdbc would keep a table
-without one.
+"""Check that a namespace exists before a table is created in it.
+
+Iceberg's jdbc catalog accepts tables in namespaces that do not exist.
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ _JDBC = "org.apache.iceberg.jdbc.JdbcCatalog"
 
 
 def check_namespace(session: SparkSession, name: tuple[str, ...]) -> None:
-    """Raise DefinitionInvalid if a table or view of that full name would be made in a namespace
-    that is not there.
+    """Raise DefinitionInvalid if the namespace of a table or view with the full name *name* does not exist.
 
-    Other catalogs than Iceberg's of type jdbc say so themselves, or have folders for namespaces.
+    Only for Iceberg's jdbc catalogs: others check it themselves, or have folders as namespaces.
     """
     catalog, *levels, _ = name
     settings = settings_of(session, catalog)

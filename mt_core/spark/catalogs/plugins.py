@@ -1,6 +1,4 @@
-"""Catalog plug-ins: those that a Spark session has opened, shared with another session,
-or closed with their connections.
-"""
+"""Catalog plug-ins of Spark sessions: sharing them between sessions, and closing their connections."""
 
 from __future__ import annotations
 
@@ -20,28 +18,27 @@ _CACHING = "org.apache.iceberg.CachingCatalog"
 
 
 def plugins_of(session: SparkSession) -> Any:
-    """Return the map, from name to plug-in, of the catalogs that *session* has used.
+    """Return Spark's mutable map of the catalog plug-ins that *session* has loaded, by name.
 
-    Spark loads a plug-in at the first use of its catalog, and has no call that exchanges or removes one.
+    Spark loads a plug-in at the first use of its catalog, and has no API to replace or remove one.
     """
     return _field(state_of(session).catalogManager(), "catalogs")
 
 
 def share_plugins(owner: SparkSession, session: SparkSession, names: Iterable[str]) -> None:
-    """Let *session* use the plug-ins that *owner* has of the catalogs *names*,
-    unless it has opened others of its own.
+    """Share the plug-ins *names* of *owner* with *session*, except for those that *session* has loaded
+    itself.
     """
-    theirs, ours = plugins_of(owner), plugins_of(session)
+    shared, loaded = plugins_of(owner), plugins_of(session)
     for name in names:
-        if theirs.contains(name) and not ours.contains(name):
-            ours.put(name, theirs.apply(name))
+        if shared.contains(name) and not loaded.contains(name):
+            loaded.put(name, shared.apply(name))
 
 
 def close_plugins(session: SparkSession, owner: SparkSession) -> None:
-    """Close the Iceberg catalogs that *session* has opened, except those that *owner* shares,
-    soon and in another thread.
+    """Close the Iceberg catalogs of *session*, in another thread, except for those that *owner* shares.
 
-    A catalog waits for its connections in use. Another use of it in the session opens it again.
+    Closing waits for connections in use. If the session uses a catalog again, Spark loads it again.
     """
     start_thread(
         "catalog-close",
@@ -53,15 +50,15 @@ def close_plugins(session: SparkSession, owner: SparkSession) -> None:
 
 
 def _close(session: SparkSession, owner: SparkSession) -> None:
-    theirs, ours = plugins_of(owner), plugins_of(session)
+    shared, loaded = plugins_of(owner), plugins_of(session)
     has_iceberg, closeable = java_class(session, _HAS_ICEBERG), java_class(session, "java.io.Closeable")
-    for name in list(scala_items(ours.keySet().toSeq())):
-        plugin = ours.apply(name)
+    for name in list(scala_items(loaded.keySet().toSeq())):
+        plugin = loaded.apply(name)
         if not has_iceberg.isInstance(plugin) or (
-            theirs.contains(name) and theirs.apply(name).equals(plugin)
+            shared.contains(name) and shared.apply(name).equals(plugin)
         ):
             continue
-        ours.remove(name)
+        loaded.remove(name)
         catalog = plugin.icebergCatalog()
         if str(catalog.getClass().getName()) == _CACHING:
             catalog = _field(catalog, "catalog")

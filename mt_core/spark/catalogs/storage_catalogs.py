@@ -1,6 +1,4 @@
-"""Storage catalogs: Spark's catalog plug-ins by name, which of them may hold materialized tables,
-and the tables of Iceberg in them.
-"""
+"""Storage catalogs: the Iceberg catalogs that can contain materialized tables, and their tables."""
 
 from __future__ import annotations
 
@@ -24,7 +22,7 @@ from mt_core.spark.driver.spark_driver import SparkDriver
 COMMIT_FAILED = "org.apache.iceberg.exceptions.CommitFailedException"
 NO_SUCH_TABLE = "org.apache.iceberg.exceptions.NoSuchTableException"
 ALREADY_EXISTS = "org.apache.iceberg.exceptions.AlreadyExistsException"
-# Iceberg adds these to a session, for its reader and for the procedures that rewrite files.
+# Iceberg adds these to a session for its reader and its rewrite procedures.
 ICEBERG_INTERNAL = frozenset({"default_iceberg", "default_cache_iceberg", "default_rewrite_catalog"})
 
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
@@ -35,9 +33,7 @@ _CATALOG_KEY = re.compile(r"spark\.sql\.catalog\.([^.]+)")
 
 @contextmanager
 def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
-    """Raise the error that *errors* has for the outermost Java class of Spark's error,
-    for other classes `translate`'s.
-    """
+    """Translate Spark's errors in the block: by *errors*, keyed by Java class, or else by `translate`."""
     try:
         yield
     except SPARK_ERRORS as cause:
@@ -46,10 +42,7 @@ def translating(errors: Mapping[str, MtError]) -> Iterator[None]:
 
 
 class Catalogs:
-    """The catalogs of the driver's own session, with those that statements created.
-
-    Raises errors of Spark as they are.
-    """
+    """The configured and created catalogs in the driver's own session. Raises Spark's errors untranslated."""
 
     def __init__(self, driver: SparkDriver, sync: CatalogSync) -> None:
         self._driver, self._sync = driver, sync
@@ -59,7 +52,7 @@ class Catalogs:
         return self._sync.apply(self._driver.session)
 
     def plugin(self, name: str) -> Any:
-        """Return Spark's catalog plug-in; raises DefinitionInvalid listing the configured catalogs."""
+        """Return Spark's catalog plug-in; raises DefinitionInvalid with a list of the known catalogs."""
         manager = state_of(self.session).catalogManager()
         if not manager.isCatalogRegistered(name):
             keys = map(_CATALOG_KEY.fullmatch, self.session.conf.getAll)
@@ -70,8 +63,9 @@ class Catalogs:
         return manager.catalog(name)
 
     def iceberg_catalog(self, name: str) -> Any:
-        """Return Iceberg's own catalog behind *name*; raises CatalogUnsupported unless it swaps metadata
-        by compare-and-set.
+        """Return the Iceberg catalog behind *name*.
+
+        Raises CatalogUnsupported unless it replaces metadata by compare-and-set.
         """
         session = self.session
         catalog = own_class(session, _CATALOGS).of(state_of(session).catalogManager(), name)
@@ -95,27 +89,30 @@ class Catalogs:
         raise CatalogUnsupported(refusal, catalog=name)
 
     def iceberg_identifier(self, identifier: TableIdentifier) -> Any:
-        """Return Iceberg's TableIdentifier."""
+        """Return *identifier* as Iceberg's TableIdentifier."""
         return own_class(self.session, _CATALOGS).identifier(json.dumps(identifier.parts[1:]))
 
     def load_table(self, identifier: TableIdentifier) -> Any:
-        """Return the Iceberg table at its current metadata; raises StorageMissing."""
+        """Load the Iceberg table with its current metadata; raises StorageMissing."""
         catalog = self.iceberg_catalog(identifier.catalog)
         with translating({NO_SUCH_TABLE: storage_missing(identifier)}):
             return catalog.loadTable(self.iceberg_identifier(identifier))
 
     def refresh_table(self, identifier: TableIdentifier, table: Any) -> None:
-        """Bring *table* to its current metadata, which is read only if it changed; raises StorageMissing."""
+        """Refresh *table* to its current metadata, which is read only if it changed.
+
+        Raises StorageMissing.
+        """
         with translating({NO_SUCH_TABLE: storage_missing(identifier)}):
             table.refresh()
 
     def setting(self, name: str, key: str) -> str:
-        """Return a setting of a catalog, or an empty text."""
+        """Return a setting of a catalog; empty if it is not set."""
         return settings_of(self.session, name).get(key, "")
 
 
 def storage_missing(identifier: TableIdentifier) -> StorageMissing:
-    """Return the error about a materialized table without its storage."""
+    """Return the error for a materialized table whose storage is missing."""
     return StorageMissing(
         f"There is no storage table {identifier}; ALTER MATERIALIZED TABLE … RESUME recreates it.",
         table=str(identifier),

@@ -1,1 +1,1 @@
-"""The driver: Spark's JVM and its jars, settings, jobs and failures; started, watched, and restarted."""
+"""The Spark driver: its JVM with jars, settings, jobs and failures, supervised and restarted."""

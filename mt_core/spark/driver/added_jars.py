@@ -1,4 +1,4 @@
-"""Added jars: their classes for every thread that works with Spark, in this JVM and in its successors."""
+"""Jars added at run time, visible to every thread that calls Spark, also after a restart of the JVM."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ log = logging.getLogger(__name__)
 
 
 class AddedJars:
-    """Gives each thread the classes of all jars: Spark gives them only to the thread that added the jar.
+    """The added jars of a driver. Thread-safe.
 
-    Any thread.
+    Spark sets the class loader of an added jar only for the thread that added it.
     """
 
     def __init__(self) -> None:
@@ -29,7 +29,7 @@ class AddedJars:
         self._thread = threading.local()
 
     def add(self, session: SparkSession, path: str) -> None:
-        """Load the classes of a jar; raises Spark's errors as they are."""
+        """Add a jar to the session's JVM; raises Spark's errors untranslated."""
         with self._lock:
             self._renew(session)
             state_of(session).resourceLoader().addJar(path)
@@ -38,8 +38,9 @@ class AddedJars:
             self._loader = session._jsparkSession.sharedState().jarClassLoader()
 
     def ensure(self, session: SparkSession, paths: Iterable[str]) -> None:
-        """Load the classes of the jars that were never added, and give this thread those of all;
-        raises Spark's errors.
+        """Add those of *paths* that are new, then make all jars visible to this thread.
+
+        Raises Spark's errors untranslated.
         """
         for path in paths:
             if path not in self._paths:
@@ -47,7 +48,7 @@ class AddedJars:
         self.lend(session)
 
     def lend(self, session: SparkSession) -> None:
-        """Give this thread the classes of all jars; no call of the JVM if it has them."""
+        """Make all jars visible to this thread; calls the JVM only if that has not been done yet."""
         if not self._paths:
             return
         with self._lock:
@@ -57,7 +58,7 @@ class AddedJars:
             self._thread.loader = self._loader
 
     def _renew(self, session: SparkSession) -> None:
-        """Load the jars into a new JVM, except those whose files no longer exist."""
+        """Add the jars to a new JVM again; jars whose files no longer exist are logged and skipped."""
         jvm: Any = session._jvm
         if self._jvm is jvm:
             return

@@ -1,10 +1,9 @@
-"""Calls from the JVM to Python: the server that a stream's foreachBatch needs, with a token.
+"""The authenticated callback server, through which the JVM calls Python in foreachBatch.
 
-PySpark starts that server at the first foreachBatch without one, and py4j's client in the JVM loses its
-own token when it is given the server's port: whoever can reach the port could then call the objects that
-Python has lent the JVM. Here the server starts together with the JVM, before there is anything to call,
-and the client is replaced by one with the token of the JVM's own server. PySpark does not start a
-server where there is one.
+PySpark starts this server without a token at the first foreachBatch, and py4j's client in the JVM drops its
+own token when its port is set. Any process that reaches the port could then call the Python objects that the
+JVM refers to. We therefore start the server together with the JVM, before any object is exported, and replace
+the client by one with the token of the JVM's own server. PySpark uses a server that already runs.
 """
 
 from __future__ import annotations
@@ -13,14 +12,12 @@ from typing import Any
 
 from py4j.java_gateway import JavaObject
 
-# As py4j's ClientServer creates its client.
+# The value that py4j's ClientServer passes to its client.
 _CLEAN_AFTER_S = 30
 
 
 def serve_callbacks(gateway: Any) -> None:
-    """Start the server that the JVM of *gateway* calls, and let the JVM present the token
-    with which Python calls it.
-    """
+    """Start the callback server of *gateway*; the JVM must present the token that Python presents to it."""
     parameters = gateway.python_parameters
     parameters.auth_token = gateway.gateway_parameters.auth_token
     parameters.port = 0
@@ -33,7 +30,10 @@ def serve_callbacks(gateway: Any) -> None:
 
 
 def _replace_client(jvm: Any, java: Any, port: int, token: str) -> None:
-    """Give *java*, py4j's entry in the JVM, a client with *token*; it has no method that takes one."""
+    """Replace the client of *java*, py4j's entry point in the JVM, by one with *token*.
+
+    By reflection: py4j has no setter for a client with a token.
+    """
     client = java.getCallbackClient()
     replaced = jvm.py4j.PythonClient(
         java,

@@ -1,4 +1,4 @@
-"""The cluster of Spark's driver: whether it takes work, and for how long it has taken none."""
+"""Watch over the driver's Spark cluster: whether it has executors, and for how long it has had none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _DYNAMIC = "spark.dynamicAllocation.enabled"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterState:
-    """A look at a cluster: its executors, and whether it should have some."""
+    """The number of executors of a cluster, and whether it should have any now."""
 
     executors: int
     wanted: bool
@@ -26,40 +26,42 @@ class ClusterState:
 
 @dataclass(slots=True)
 class ClusterWatch:
-    """Counts in `idle_s` for how long a cluster has taken no work. It counts looks, not seconds:
-    a machine that was suspended has missed none."""
+    """Measures in `idle_s` for how long a cluster has accepted no work.
+
+    It counts polls instead of reading a clock, so the time for which a machine was suspended does not count.
+    """
 
     state: Callable[[], ClusterState | None]
     lost_after_s: float
     idle_s: float = 0.0
 
     def look(self) -> bool:
-        """Look once more, LOOK_EVERY_S after the last time; return whether the cluster takes work."""
+        """Poll the cluster, `LOOK_EVERY_S` after the last poll; return whether it accepts work."""
         state = self.state()
         if state is None:
-            # Spark does not answer, or is about to end: the thread that waits for its process notices that.
+            # Spark does not answer or is about to exit; the thread that waits for its process handles that.
             return False
         self.idle_s = 0.0 if state.takes_work else self.idle_s + LOOK_EVERY_S
         return state.takes_work
 
     @property
     def lost(self) -> bool:
-        """Whether the cluster has taken no work for too long."""
+        """Whether the cluster has accepted no work for `lost_after_s`."""
         return 0 < self.lost_after_s <= self.idle_s
 
 
 def is_cluster(master: str) -> bool:
-    """Return whether *master* names something that can be lost while the driver lives."""
+    """Return whether *master* is a cluster, which can be lost while the driver runs."""
     return not master.startswith("local")
 
 
 def state_of(context: Any) -> ClusterState | None:
-    """Return the state of the cluster for the SparkContext *context*; None when Spark does not answer."""
+    """Return the cluster state of the SparkContext *context*; None if Spark does not answer."""
     try:
         scala = context._jsc.sc()
         if scala.isStopped():
             return ClusterState(executors=0, wanted=True)
-        # The driver itself is among them.
+        # The map includes the driver.
         executors = scala.getExecutorMemoryStatus().size() - 1
         dynamic = scala.conf().get(_DYNAMIC, "false") == "true"
         wanted = not dynamic or bool(list(scala.statusTracker().getActiveJobIds()))

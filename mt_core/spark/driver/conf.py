@@ -1,4 +1,14 @@
-"""The Spark configuration of the driver, and the files that it names."""
+"""The Spark configuration of the driver, and the files that it refers to.
+
+Spark reads settings at two times. The JVM's own settings must be on its command line, which every user of the
+machine can read; the rest reach it over py4j. `spark_conf` therefore builds one complete configuration, and
+`launch_conf` selects the part for the command line, which never contains a secret. User settings override
+ours. The exceptions are settings that the gateway itself depends on (`LARGE_VALUES`) and the JVM options,
+which are appended.
+
+Spark's ports accept code from any client that authenticates. A driver whose ports would not ask for a secret,
+or whose secret Spark cannot generate, is refused by `check_authentication` before it starts.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +32,8 @@ SESSION_CATALOG = "spark_catalog"
 NAMESPACE = "default"
 INTERACTIVE_POOL = "interactive"
 REFRESH_POOL = "refresh"
-# A commit appends to the log and syncs it once, where SQLite's journal takes four.
-# With FULL, no commit is lost in a power failure: the ledger may lag behind the storage, never the reverse.
+# WAL: a commit costs one fsync instead of the four of a rollback journal.
+# FULL: no commit is lost in a power failure. The ledger may lag behind the storage, never the reverse.
 SQLITE_OPTIONS = "busy_timeout=30000&journal_mode=WAL&synchronous=FULL"
 DEFAULT_DRIVER_MEMORY = "2g"
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
@@ -32,15 +42,16 @@ AUTHENTICATE = "spark.authenticate"
 AUTHENTICATION_SECRET = "spark.authenticate.secret"
 ENCRYPTION = "spark.network.crypto.enabled"
 ALLOW_UNAUTHENTICATED = "sql-gateway.engine.allow-unauthenticated"
-# For other masters, Spark wants a secret that their machines have too.
-_MAKES_SECRET = re.compile(r"local(\[[^\]]*\])?|yarn|k8s://.*")
-# Fixed, whatever a user sets: the gateway's reader expects small offsets in Arrow.
+# On other masters, the secret must be configured on all machines.
+_SECRET_IS_GENERATED = re.compile(r"local(\[[^\]]*\])?|yarn|k8s://.*")
+# Overrides the user's setting: the gateway's Arrow reader expects 32-bit offsets.
 LARGE_VALUES = "spark.sql.execution.arrow.useLargeVarTypes"
 IO_IMPL = "io-impl"
 CHECKED_FILES = "freshtable.catalogs.CheckedFileIO"
-"""Our class in place of Iceberg's HadoopFileIO, which reports a damaged metadata file after one read."""
+"""Our replacement for Iceberg's HadoopFileIO; it reports a damaged metadata file after one read."""
 
-# Parameters of PostgreSQL's JDBC driver; its statements in the catalog touch a few rows.
+# Parameters of PostgreSQL's JDBC driver. Catalog statements read or write single rows,
+# so a socket that is silent for a minute is dead.
 CATALOG_TIMEOUTS = {"connectTimeout": "10", "socketTimeout": "60", "tcpKeepAlive": "true"}
 _ICEBERG_PLUGIN = "org.apache.iceberg.spark.SparkCatalog"
 _HADOOP_TYPES = frozenset({"jdbc", "hive"})
@@ -72,14 +83,14 @@ logger.native.level = error
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DriverSettings:
-    """The settings that the driver starts with.
+    """The start-up settings of the driver.
 
     `catalog_url` is `jdbc:sqlite:file:/abs/path` or a PostgreSQL URL (JDBC, or
-    postgresql://user:password@host/db); `spark_conf` are the user's `spark.*` settings, which override ours;
-    `environ` is the process environment, which says where Java is; the driver gives up a cluster that takes
-    no work for `lost_after_s` (0: never). `temporary` is a folder of this driver alone for what its JVM
-    writes and reads again, such as shuffled rows; without one it is the machine's. `allow_unauthenticated`
-    lets Spark start although its ports ask for no secret.
+    postgresql://user:password@host/db). `spark_conf` has the user's `spark.*` settings, which override ours.
+    `environ` is the process environment, from which Java is located. The driver gives up a cluster that
+    accepts no work for `lost_after_s` (0: never). `temporary` is this driver's own folder for temporary files
+    of its JVM, such as shuffle files; the default is that of the machine. `allow_unauthenticated` permits
+    Spark to start although its ports do not ask for a secret.
     """
 
     catalog_url: str = field(repr=False)
@@ -103,7 +114,7 @@ class DriverSettings:
 
 
 def spark_conf(settings: DriverSettings) -> dict[str, str]:
-    """Return the whole configuration except the jars: ours, then the user's."""
+    """Return the complete configuration except for the jars: our settings, overridden by the user's."""
     conf = {
         "spark.app.name": "freshtable",
         "spark.master": settings.master,
@@ -111,18 +122,18 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.redaction.regex": f"(?i){SECRET_KEYS}",
-        # What reaches the ports of a driver that asks for no secret runs code in it.
+        # Any client that connects to an unauthenticated driver can run code in it.
         AUTHENTICATE: str(_has_secret(settings)).lower(),
         "spark.scheduler.mode": "FAIR",
         "spark.scheduler.allocation.file": (settings.log_dir / "pools.xml").absolute().as_uri(),
         "spark.sql.session.timeZone": settings.zone,
         "spark.sql.catalogImplementation": "in-memory",
-        # Spark's own catalog would otherwise put tables into the folder that the gateway was started in.
+        # The default is the working directory of the gateway.
         "spark.sql.warehouse.dir": f"{settings.warehouse.rstrip('/')}/spark_catalog",
-        # All queries and streams share it: with Spark's 100 the code of a large stream is compiled again
-        # for each batch.
+        # All queries and streams share this cache. With Spark's default of 100 entries, the code of a large
+        # stream is compiled again for each batch.
         "spark.sql.codegen.cache.maxEntries": "1000",
-        # A session that has read a table of files would not find the rows that others add to it.
+        # A session that has read a file table would not see files that other sessions add later.
         "spark.sql.filesourceTableRelationCacheSize": "0",
         "spark.sql.execution.arrow.pyspark.enabled": "true",
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
@@ -132,8 +143,7 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
     if not is_cluster(settings.master):
         conf["spark.driver.host"] = conf["spark.driver.bindAddress"] = "127.0.0.1"
         conf["spark.sql.shuffle.partitions"] = str(max(2, os.cpu_count() or 2))
-        # The path of a socket has at most a hundred characters, and those of the folder
-        # for temporary files may have more.
+        # A Unix socket path has at most about 100 characters, which `settings.temporary` may exceed.
         conf[SOCKETS] = tempfile.gettempdir()
     conf |= settings.spark_conf
     conf[LARGE_VALUES] = "false"
@@ -142,17 +152,18 @@ def spark_conf(settings: DriverSettings) -> dict[str, str]:
 
 
 def authenticates(settings: DriverSettings) -> bool:
-    """Return whether the ports of Spark will ask for a secret."""
+    """Return whether Spark's ports will ask for a secret."""
     return spark_conf(settings)[AUTHENTICATE].strip().lower() == "true"
 
 
 def check_authentication(settings: DriverSettings) -> None:
-    """Raise ConfigError if the ports of Spark would ask for no secret and no setting allows that,
-    or for one that nobody knows.
+    """Raise ConfigError if Spark's ports would not ask for a secret, or if the secret is not set.
+
+    Ports without a secret need `allow_unauthenticated`.
     """
-    wanted, master = authenticates(settings), settings.master
+    asks_secret, master = authenticates(settings), settings.master
     if "://" not in master and not master.startswith(("local", "yarn")):
-        # No master of any cluster: Spark says which there are.
+        # Not a valid master URL: Spark reports it and lists the valid forms.
         return
     if _has_secret(settings):
         way_out = f"leave {AUTHENTICATE} at true"
@@ -161,68 +172,59 @@ def check_authentication(settings: DriverSettings) -> None:
             f"set {AUTHENTICATION_SECRET} to the secret of its master and workers, "
             f"and {ENCRYPTION} to true on all of them"
         )
-    if wanted and not _has_secret(settings):
+    if asks_secret and not _has_secret(settings):
         raise ConfigError(
-            f"{AUTHENTICATE} is true, and {AUTHENTICATION_SECRET} is not set: Spark makes a secret itself "
-            f"only on local masters, YARN and Kubernetes. For {master}, {way_out}.",
+            f"{AUTHENTICATE} is true, and {AUTHENTICATION_SECRET} is not set: Spark generates a "
+            f"secret only on local masters, YARN and Kubernetes. For {master}, {way_out}.",
             key=AUTHENTICATION_SECRET,
         )
-    if not wanted and not settings.allow_unauthenticated:
+    if not asks_secret and not settings.allow_unauthenticated:
         raise ConfigError(
-            f"The ports of Spark on {master} would ask for no secret, "
-            f"and whoever reaches them can run code as the gateway's user: {way_out}, "
-            f"or set {ALLOW_UNAUTHENTICATED} to true if none but those who may do that reach them.",
+            f"The ports of Spark on {master} would not ask for a secret, "
+            f"and any client that reaches them can run code as the gateway's user: {way_out}, "
+            f"or set {ALLOW_UNAUTHENTICATED} to true if only trusted clients can reach them.",
             key=AUTHENTICATE,
         )
 
 
 def _has_secret(settings: DriverSettings) -> bool:
-    """Return whether Spark and its cluster have a secret: one that Spark makes at each start,
-    or one that is set.
-    """
-    return _MAKES_SECRET.fullmatch(settings.master) is not None or bool(
+    """Return whether Spark has a secret: generated at each start, or configured."""
+    return _SECRET_IS_GENERATED.fullmatch(settings.master) is not None or bool(
         settings.spark_conf.get(AUTHENTICATION_SECRET)
     )
 
 
 def _java_options(settings: DriverSettings) -> Iterator[str]:
-    """Yield our options of the JVM, which those of a user that follow override."""
+    """Yield our JVM options; the user's options follow and override them."""
     yield f"-Dlog4j2.configurationFile={(settings.log_dir / 'log4j2.properties').absolute().as_uri()}"
     if settings.temporary is not None:
-        # Spark's own files are there too, unless spark.local.dir or the environment of a cluster's
-        # worker names a folder.
+        # Spark's shuffle and spill files follow it, unless spark.local.dir or SPARK_LOCAL_DIRS is set.
         path = str(settings.temporary.absolute()).replace("\\", "\\\\").replace('"', '\\"')
         yield f'"-Djava.io.tmpdir={path}"'
 
 
 def checked_catalogs(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings with which the catalogs in *conf* read the metadata of tables by our class,
-    where it was Iceberg's.
-    """
+    """Return settings that replace Iceberg's HadoopFileIO by `CHECKED_FILES` in the catalogs of *conf*."""
     return {
         f"{PREFIX}{name}.{IO_IMPL}": CHECKED_FILES
         for name, options in configured_catalogs(conf).items()
-        if options["type"] == _ICEBERG_PLUGIN and _of_hadoop(options)
+        if options["type"] == _ICEBERG_PLUGIN and _uses_hadoop_files(options)
     }
 
 
-def _of_hadoop(options: Mapping[str, str]) -> bool:
-    """Return whether an Iceberg catalog takes its files from Hadoop because none of its *options*
-    says otherwise.
-    """
+def _uses_hadoop_files(options: Mapping[str, str]) -> bool:
+    """Return whether an Iceberg catalog with *options* reads its files with HadoopFileIO by default."""
     kind, implementation = options.get("catalog-type"), options.get("catalog-impl")
     return IO_IMPL not in options and (kind in _HADOOP_TYPES or implementation in _HADOOP_CATALOGS)
 
 
 def catalog_names(settings: DriverSettings) -> frozenset[str]:
-    """Return the names of the configured catalogs and of Spark's own."""
+    """Return the names of the configured catalogs and of Spark's session catalog."""
     return frozenset({SESSION_CATALOG, *configured_catalogs(spark_conf(settings))})
 
 
 def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the part of *conf* that the JVM needs before it starts, without secrets:
-    it is on the command line.
-    """
+    """Return the settings of *conf* for the JVM's command line, without secrets."""
     masked_conf = masked(conf)
     return {
         key: value
@@ -232,10 +234,9 @@ def launch_conf(conf: Mapping[str, str]) -> dict[str, str]:
 
 
 def prepare_files(settings: DriverSettings) -> None:
-    """Write the files that the configuration names, and create the folders that it needs,
-    that of temporary files empty.
+    """Write the files that the configuration refers to, create its folders, and empty `temporary`.
 
-    No JVM of the driver may run: one that was killed has left its temporary files.
+    No JVM of the driver may be running; a killed one leaves its temporary files behind.
     """
     settings.log_dir.mkdir(parents=True, exist_ok=True)
     (settings.log_dir / "pools.xml").write_text(_POOLS, encoding="utf-8")
@@ -248,9 +249,7 @@ def prepare_files(settings: DriverSettings) -> None:
 
 
 def _empty(folder: Path) -> None:
-    """Create *folder*, which may be a link to another disk, or remove what is in it;
-    what cannot be removed stays.
-    """
+    """Create *folder*, or remove its contents as far as possible; it may be a link to another disk."""
     folder.mkdir(parents=True, exist_ok=True)
     for path in folder.iterdir():
         if path.is_dir() and not path.is_symlink():
@@ -292,7 +291,7 @@ def _database(url: str) -> dict[str, str]:
 
 
 def _with_timeouts(query: str) -> str:
-    """Return the parameters of a PostgreSQL URL with ours, which end a connection whose server is silent."""
-    present = {part.partition("=")[0] for part in query.split("&")}
-    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in present]
+    """Return the parameters of a PostgreSQL URL, with our timeouts where *query* does not set them."""
+    set_keys = {part.partition("=")[0] for part in query.split("&")}
+    ours = [f"{key}={value}" for key, value in CATALOG_TIMEOUTS.items() if key not in set_keys]
     return "&".join([query, *ours] if query else ours)

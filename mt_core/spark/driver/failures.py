@@ -1,4 +1,14 @@
-"""Errors of Spark and py4j, translated to ours."""
+"""Translation of Spark's and py4j's errors to those of Freshtable.
+
+A failed call into Spark surfaces in one of four ways: a Java exception that py4j wraps, a PySpark exception
+that captured one, an exception of PySpark's own, or a broken connection. The caller needs to know one thing:
+is the statement wrong (QueryFailed), is Spark unavailable (EngineUnavailable, repeat later), or did something
+break (EngineError). `translate` decides this from the chain of Java causes. The innermost exception with a
+Spark error condition has the reason; those around it only name the component that failed. The line and the
+position come from the statement's own context, never from that of a view.
+
+Messages are cleaned for a reader of SQL: without stack traces, plans, Java class names and passwords in URLs.
+"""
 
 from __future__ import annotations
 
@@ -16,20 +26,20 @@ from mt_core.base.secrets import without_passwords
 from mt_core.errors import Canceled, EngineError, EngineUnavailable, MtError, QueryFailed
 
 SPARK_ERRORS = (Py4JError, PySparkException, OSError, EOFError)
-"""What calls into Spark raise."""
+"""The exceptions that calls into Spark raise."""
 
 UNKNOWN_TO_JAVA = "does not exist in the JVM"
-"""What py4j says of a class or a method that a JVM does not have, and of any
+"""Part of py4j's message for a class or method that the JVM does not have, and for any class or method
 while the JVM does not answer.
 """
-LOST = "Spark went away and is being started again; repeat the statement in a few seconds."
-SILENT = "Spark did not answer any more and is being started again; repeat the statement in a few seconds."
+LOST = "Spark went away and is being restarted; repeat the statement in a few seconds."
+SILENT = "Spark stopped answering and is being restarted; repeat the statement in a few seconds."
 _MORE_MEMORY = (
     "LIMIT its rows, write them to a table, or raise spark.driver.memory, on a cluster spark.executor.memory"
 )
 NO_MEMORY = (
-    "Spark had no memory left and is being started again; repeat the statement in a few seconds. "
-    f"A statement that needs too much fails again: {_MORE_MEMORY}."
+    "Spark ran out of memory and is being restarted; repeat the statement in a few seconds. "
+    f"If the statement itself needs too much memory, it fails again: {_MORE_MEMORY}."
 )
 _JVM_WITHOUT_MEMORY = "java.lang.OutOfMemoryError"
 _OUT_OF_MEMORY = re.compile(
@@ -48,7 +58,7 @@ _TAIL = re.compile(
     r"\s+at [\w.$]+.*|\n+\w+ stacktrace:.*",
     re.S,
 )
-# The traceback of what a function of ours raised that Spark had called, up to the line with the error.
+# The traceback of an exception in a Python function that Spark called back, up to the line with the error.
 _PROXIED = re.compile(
     r"An exception was raised by the Python Proxy\. Return Message: Traceback .*\n(?=(?:\w+\.)*[A-Z]\w*: )",
     re.S,
@@ -56,11 +66,11 @@ _PROXIED = re.compile(
 _PYTHON_PREFIX = re.compile(r"^(?:\w+\.)*[A-Z]\w*: ")
 _CLASS_PREFIX = re.compile(r"^(?:[a-z_]\w*\.)+[A-Z]\w*(?:Exception|Error): ")
 _OF_ALL_SESSIONS = (
-    " Leave the database out: CREATE FUNCTION name … keeps a function for all sessions "
+    " Leave the database out: CREATE FUNCTION name … creates a function for all sessions "
     "and materialized tables."
 )
 _WAYS_OUT = {
-    # Spark without Hive knows no functions that are classes, but for its own kind of aggregates.
+    # Without Hive, Spark can create functions from classes only for its own kind of aggregates.
     "NO_HANDLER_FOR_UDAF": _OF_ALL_SESSIONS,
     "MISSING_CATALOG_ABILITY.CREATE_FUNCTION": _OF_ALL_SESSIONS,
 }
@@ -87,7 +97,7 @@ _QUERY_CLASSES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Thrown:
-    """One Java exception: its class, its message, and the condition and SQLSTATE that Spark gives some."""
+    """One Java exception: its class, message and, if Spark set them, error condition and SQLSTATE."""
 
     java_class: str
     message: str
@@ -96,7 +106,7 @@ class Thrown:
 
 
 def translate(error: BaseException) -> MtError:
-    """Return *error*, raised by a call into Spark, as one of our errors; errors of ours stay as they are."""
+    """Return *error*, raised by a call into Spark, as one of our errors; an MtError is returned unchanged."""
     match error:
         case MtError():
             return error
@@ -109,23 +119,21 @@ def translate(error: BaseException) -> MtError:
         case Py4JNetworkError() | OSError() | EOFError():
             return EngineUnavailable(LOST)
         case PySparkException() if isinstance(error.__context__, (Py4JError, OSError, EOFError)):
-            # PySpark words some failed calls anew, as if the statement had been wrong.
+            # PySpark rewraps some connection failures as if the statement had been wrong.
             return translate(error.__context__)
         case PySparkException():
             return QueryFailed(
                 plain_message(str(error)), error_class=error.getCondition(), sqlstate=error.getSqlState()
             )
         case Py4JError() if "Trace:" not in str(error):
-            # Without a trace of the JVM, nothing answered: py4j raises its most general error.
+            # No Java stack trace: the JVM did not answer, and py4j raised its most general error.
             return EngineUnavailable(LOST)
         case _:
             return EngineError(f"Spark failed: {plain_message(str(error))}")
 
 
 def ends_process(error: MtError) -> bool:
-    """Return whether *error*, as `translate` returned it, is one after which the JVM ends itself:
-    it has no memory left.
-    """
+    """Return whether the JVM exits after *error*, a result of `translate`: it is out of memory."""
     return _JVM_WITHOUT_MEMORY in error.message
 
 
@@ -140,7 +148,7 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
     for thrown in chain:
         if match := _LATER_TYPES.match(thrown.message):
             return QueryFailed(_later_types(match[1]))
-    # The innermost condition is the reason; the exceptions around it say which part of Spark met it.
+    # The innermost exception with a condition has the reason.
     index = max((index for index, thrown in enumerate(chain) if thrown.condition), default=0)
     reason = chain[index]
     message = plain_message(reason.message)
@@ -159,29 +167,29 @@ def error_of(chain: Sequence[Thrown]) -> MtError:
 
 
 def _with_way_out(message: str, condition: str) -> str:
-    if found := _OUT_OF_MEMORY.search(message):
+    if match := _OUT_OF_MEMORY.search(message):
         return (
-            f"Spark had no memory left for the statement, {message[found.start() :].rstrip('.')}; "
+            f"Spark ran out of memory for the statement: {message[match.start() :].rstrip('.')}; "
             f"{_MORE_MEMORY}."
         )
     return _NO_END if _STREAM_AS_BATCH in message else message + _WAYS_OUT.get(condition, "")
 
 
 def _later_types(text: str) -> str:
-    """Return the error for columns of types that Iceberg stores in later versions of its format only."""
-    found = _LATER_TYPE.findall(text)
-    untyped = [name for name, kind, _ in found if kind == "unknown"]
-    others = [f"{name} ({kind})" for name, kind, _ in found if kind != "unknown"]
-    version = max(int(version) for *_, version in found)
+    """Return the message for column types that need a later version of Iceberg's table format."""
+    columns = _LATER_TYPE.findall(text)
+    untyped = [name for name, kind, _ in columns if kind == "unknown"]
+    others = [f"{name} ({kind})" for name, kind, _ in columns if kind != "unknown"]
+    version = max(int(version) for *_, version in columns)
     parts = []
     if untyped:
         parts.append(
-            f"Column {', '.join(untyped)} has no type, as NULL has none; "
-            "CAST it to one, such as CAST(NULL AS STRING)."
+            f"Column {', '.join(untyped)} has no type, because NULL has none; "
+            "CAST it to one, for example CAST(NULL AS STRING)."
         )
     if others:
         parts.append(
-            f"Iceberg stores column {', '.join(others)} from version {version} of its format on; "
+            f"Iceberg can store column {', '.join(others)} only from version {version} of its format on; "
             f"create the table with the property 'format-version' = '{version}', or CAST the column, "
             "for example to STRING."
         )
@@ -189,8 +197,9 @@ def _later_types(text: str) -> str:
 
 
 def thrown_by(error: BaseException) -> list[Thrown]:
-    """Return the Java exception behind *error* and its causes, outermost first;
-    empty if it did not come from the JVM.
+    """Return the Java exception behind *error* and its causes, outermost first.
+
+    The list is empty if *error* did not come from the JVM.
     """
     java = error.java_exception if isinstance(error, Py4JJavaError) else getattr(error, "_origin", None)
     chain: list[Thrown] = []
@@ -209,14 +218,12 @@ def thrown_by(error: BaseException) -> list[Thrown]:
 
 
 def java_classes(error: BaseException) -> tuple[str, ...]:
-    """Return the Java classes of *error* and its causes, outermost first;
-    empty if it did not come from the JVM.
-    """
+    """Return the class names of `thrown_by(error)`."""
     return tuple(thrown.java_class for thrown in thrown_by(error))
 
 
 def position_in(text: str) -> tuple[int, int] | None:
-    """Return line and position, both counted from 1, if Spark's message *text* names them."""
+    """Return the line and position in Spark's message *text*, both counted from 1; None without them."""
     if match := _ONE_BASED.search(text):
         return int(match[1]), int(match[2])
     if match := _ZERO_BASED.search(text):
@@ -225,11 +232,10 @@ def position_in(text: str) -> tuple[int, int] | None:
 
 
 def plain_message(text: str) -> str:
-    """Return Spark's message *text* without Java stack, plan, quoted statement,
-    class name and passwords in URLs.
+    """Return Spark's message *text* without stack trace, plan, quoted statement, class name and passwords.
 
-    Of an exception in Python that Spark met, the error alone remains.
+    Of an exception in a Python function that Spark called back, only the error remains.
     """
-    if found := _PROXIED.search(text):
-        text = _PYTHON_PREFIX.sub("", text[found.end() :])
-    return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gives no reason."
+    if match := _PROXIED.search(text):
+        text = _PYTHON_PREFIX.sub("", text[match.end() :])
+    return without_passwords(_TAIL.sub("", _CLASS_PREFIX.sub("", text)).strip()) or "Spark gave no reason."

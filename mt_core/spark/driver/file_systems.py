@@ -1,4 +1,4 @@
-"""File systems: whether Spark has the classes that read and write a warehouse, or another file."""
+"""Checks that Spark has the file system classes for a warehouse or for a file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _S3_WAY_OUT = (
     "org.apache.iceberg.aws.s3.S3FileIO, and add Iceberg's iceberg-aws-bundle to spark.jars"
 )
 _S3_JARS = "hadoop-aws with its bundle of the AWS SDK"
-# What Spark's own jars do not have.
+# File systems that are not among Spark's own jars.
 _JARS = {
     "s3a": _S3_JARS,
     **dict.fromkeys(("abfs", "abfss", "wasb", "wasbs"), "hadoop-azure"),
@@ -30,15 +30,13 @@ _JARS = {
 }
 _WAYS_OUT = {
     **{scheme: f"add {jar} to spark.jars" for scheme, jar in _JARS.items()},
-    # Hadoop has S3 under the name s3a alone.
+    # Hadoop implements S3 only as s3a.
     **dict.fromkeys(("s3", "s3n"), f"write s3a:// in its place, and add {_S3_JARS} to spark.jars"),
 }
 
 
 def check_warehouse(session: SparkSession) -> None:
-    """Raise ConfigError unless Spark has the classes that read and write the warehouse;
-    no file is touched.
-    """
+    """Raise ConfigError unless Spark has the classes for the warehouse. Accesses no file."""
     settings = settings_of(session, CATALOG)
     warehouse, implementation = settings.get("warehouse", ""), settings.get(IO_IMPL, "")
     scheme = urlsplit(warehouse).scheme
@@ -59,8 +57,9 @@ def check_warehouse(session: SparkSession) -> None:
 
 
 def check_file_system(session: SparkSession, uri: str, what: str) -> None:
-    """Raise ConfigError, naming the jar, unless Spark has the file system of *uri*, which *what* is on;
-    no file is touched.
+    """Raise ConfigError, with the jar to add, unless Spark has the file system of *uri*. Accesses no file.
+
+    *what* is the object at *uri*, for the message.
     """
     scheme = urlsplit(uri).scheme.lower()
     if not scheme:
@@ -77,9 +76,7 @@ def check_file_system(session: SparkSession, uri: str, what: str) -> None:
 
 
 def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
-    """Return the settings of a catalog, without `spark.sql.catalog.<name>.`, as if our class
-    for its files were not named.
-    """
+    """Return the settings of a catalog without their prefix, and without our own `io-impl`."""
     prefix = f"{_PREFIX}.{catalog}."
     return {
         key.removeprefix(prefix): value
@@ -89,7 +86,7 @@ def settings_of(session: SparkSession, catalog: str) -> Mapping[str, str]:
 
 
 def file_io(session: SparkSession, settings: Mapping[str, str]) -> Any:
-    """Return Iceberg's FileIO of a catalog that names one."""
+    """Return the FileIO of a catalog whose *settings* have an `io-impl`."""
     load = static_member(session, "org.apache.iceberg.CatalogUtil.loadFileIO")
     return load(settings[IO_IMPL], java_map(session, settings), _hadoop(session))
 

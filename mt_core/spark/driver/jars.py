@@ -1,4 +1,4 @@
-"""The jars that Spark needs besides its own: a table format and the databases of its catalog."""
+"""The jars that Spark needs in addition to its own: Iceberg, and the JDBC drivers of the catalog."""
 
 from __future__ import annotations
 
@@ -29,34 +29,32 @@ CONNECTOR_PACKAGES: Mapping[str, Sequence[str]] = {
         "org.apache.commons:commons-pool2:2.12.1",
     )
 }
-"""What a connector needs that Spark does not have, by its name; fetched when somebody asks for it."""
+"""Extra packages by connector; fetched only on request."""
 JARS_VARIABLE = "FRESHTABLE_SPARK_JARS"
 UNRESOLVED = re.compile("unresolved dependenc|download failed", re.IGNORECASE)
-"""What the reason of a JVM that could not get its packages has in it."""
+"""Matches the error of a JVM that could not download its packages."""
 
 
 def default_jars_dir(environ: Mapping[str, str]) -> Path:
-    """Return the folder of the jars."""
+    """Return the jar folder: `FRESHTABLE_SPARK_JARS`, or one in the cache folder."""
     chosen = environ.get(JARS_VARIABLE)
     return Path(chosen).expanduser() if chosen else cache_dir(environ) / "jars"
 
 
 def cache_dir(environ: Mapping[str, str]) -> Path:
-    """Return the user's cache folder for what can be fetched again."""
+    """Return the user's cache folder, for files that can be downloaded or built again."""
     cache = environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "freshtable"
 
 
 def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path] | None:
-    """Return the jar of each of *packages*, or None unless *jars_dir* has all,
-    put there by hand or by Ivy.
-    """
+    """Return the jars of *packages* in *jars_dir*, from Ivy or copied there; None if any is missing."""
     jars = []
     for package in packages:
         group, artifact, version = package.split(":")
         file = f"{artifact}-{version}.jar"
         paths = (jars_dir / file, jars_dir / "jars" / f"{group}_{file}")
-        # A download that was cut off leaves a file that is no archive.
+        # An interrupted download leaves a file that is not a zip archive.
         jar = next((path for path in paths if path.is_file() and zipfile.is_zipfile(path)), None)
         if jar is None:
             return None
@@ -65,8 +63,9 @@ def local_jars(jars_dir: Path, packages: Sequence[str] = PACKAGES) -> list[Path]
 
 
 def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
-    """Return the `spark.jars*` settings, with the user's in *conf*:
-    local files, or packages for Ivy to fetch.
+    """Return the `spark.jars*` settings, including the user's in *conf*.
+
+    They list local files, or packages for Ivy to download.
     """
     jars = local_jars(jars_dir)
     if jars is not None:
@@ -80,10 +79,9 @@ def jar_conf(jars_dir: Path, conf: Mapping[str, str]) -> dict[str, str]:
 def fetch_packages(
     packages: Sequence[str], jars_dir: Path, log_file: Path, conf: Mapping[str, str]
 ) -> list[Path]:
-    """Return the jar of each of *packages*, fetched by a JVM with the settings *conf*
-    unless *jars_dir* has them all.
+    """Return the jars of *packages*; download them unless *jars_dir* has them all.
 
-    The JVM uses Spark's own resolver. Raises ConfigError.
+    A JVM with the settings *conf* downloads them with Spark's own resolver. Raises ConfigError.
     """
     jars = local_jars(jars_dir, packages)
     if jars is None:
@@ -95,18 +93,16 @@ def fetch_packages(
             raise missing(jars_dir, cause.message, packages) from cause
         jars = local_jars(jars_dir, packages)
     if jars is None:
-        raise missing(jars_dir, "the resolver ended without them", packages)
+        raise missing(jars_dir, "the resolver exited without downloading them", packages)
     return jars
 
 
 def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
-    """Return the jars of a connector, fetched into the folder of the jars unless it has them;
-    raises MtError.
-    """
+    """Return the jars of a connector; download them into the jar folder if necessary. Raises MtError."""
     packages = CONNECTOR_PACKAGES.get(name)
     if packages is None:
         raise ConfigError(
-            f"There are no jars of a connector '{name}'; there are those of {', '.join(CONNECTOR_PACKAGES)}."
+            f"No jars are known for a connector '{name}'; known connectors: {', '.join(CONNECTOR_PACKAGES)}."
         )
     check_java(environ)
     jars_dir = default_jars_dir(environ)
@@ -116,16 +112,17 @@ def add_connector(name: str, environ: Mapping[str, str]) -> list[Path]:
 
 
 def missing(jars_dir: Path, detail: str, packages: Sequence[str] = PACKAGES) -> ConfigError:
-    """Return the error for jars that could not be fetched."""
+    """Return the error for jars that could not be downloaded."""
     return ConfigError(
         f"Spark could not fetch its packages {', '.join(packages)}: {detail.rstrip('.')}. Put their jars "
-        f"into {jars_dir}, or set spark.jars.ivySettings to a file that names a repository within reach."
+        f"into {jars_dir}, or set spark.jars.ivySettings to a file with a repository that can be reached."
     )
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Fetch the jars into the folder that is the first argument, else into the default one;
-    return an exit code.
+    """Download the jars into the folder of the first argument, or into the default folder.
+
+    Return an exit code.
     """
     jars_dir = Path(arguments[0]) if arguments else default_jars_dir(environ)
     try:

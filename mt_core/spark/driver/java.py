@@ -1,4 +1,4 @@
-"""The JDK that Spark needs, checked before anything starts."""
+"""Detection of the Java installation that Spark will run, checked before anything starts."""
 
 from __future__ import annotations
 
@@ -21,21 +21,22 @@ _VERSION = re.compile(r'version "(?:1\.)?(\d+)')
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Java:
-    """The `java` that Spark runs, with its major version."""
+    """The `java` program that Spark runs, with its major version."""
 
     program: Path
     version: int
 
 
 def check_java(environ: Mapping[str, str]) -> Path:
-    """Return the `java` that Spark will run; raises JavaMissing, with how to get one,
-    if it is absent or too old.
+    """Return the `java` program that Spark will run.
+
+    Raises JavaMissing, with installation advice, if it is absent or too old.
     """
     return installed_java(environ).program
 
 
 def installed_java(environ: Mapping[str, str]) -> Java:
-    """Do the same, and return its version too; raises JavaMissing."""
+    """Return the `java` program with its version; otherwise like `check_java`."""
     java = _find(environ)
     try:
         process = subprocess.run(
@@ -45,14 +46,14 @@ def installed_java(environ: Mapping[str, str]) -> Java:
         raise JavaMissing(f"{java} cannot be run: {cause}. {ADVICE}") from cause
     version = java_version(process.stderr)
     if version is None:
-        raise JavaMissing(f"{java} does not say its version. {ADVICE}")
+        raise JavaMissing(f"{java} -version prints no version. {ADVICE}")
     if version < OLDEST:
         raise JavaMissing(f"{java} is Java {version}; Spark needs {OLDEST} or newer. {ADVICE}")
     return Java(program=java, version=version)
 
 
 def java_version(text: str) -> int | None:
-    """Return the major version in the output of `java -version`, or None if it has none."""
+    """Return the major version in the output *text* of `java -version`; None if it is not there."""
     match = _VERSION.search(text)
     return int(match[1]) if match else None
 

@@ -1,4 +1,16 @@
-"""Jobs: Spark work under an id, through which any thread can cancel it and read its progress."""
+"""Spark work under a job id, by which any thread can cancel it and read its progress.
+
+One statement or refresh starts any number of Spark jobs, and tasks of inline plans, which Spark's scheduler
+does not know. They share a job id: as a *tag*, from which the status tracker lists the Spark jobs, and as a
+*job group*, because only a group can be cancelled including its future Spark jobs. `tagged` sets both as
+local properties of the thread. A cancel may arrive before the first Spark job; `JobCancels` remembers it.
+
+Row counts come from Spark's status store, which evicts old jobs and stages at any time, even between two
+calls. A count is therefore reported only if every stage is still there, or if Spark skipped it.
+
+`JobsAtWork` answers a different question: if a JVM is lost, was this job the only one running, and hence
+probably the cause? That decides how often a run may be attempted.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +33,7 @@ from mt_core.spark.driver.failures import java_classes
 REMEMBERED = 10_000
 _NOT_FOUND = "java.util.NoSuchElementException"
 COUNTED_MS = 500
-# A JVM without memory has ended by then.
+# A JVM that is out of memory has exited by then.
 ENDS_AFTER_S = 60.0
 _NO_THREAD = 0
 # By SparkContext.
@@ -29,10 +41,7 @@ _handles: WeakKeyDictionary[SparkContext, Handle] = WeakKeyDictionary()
 
 
 class JobCancels:
-    """The ids of cancelled jobs, so that work that starts later under such an id is refused too.
-
-    Any thread.
-    """
+    """The ids of cancelled jobs, under which later work is refused too. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -56,7 +65,7 @@ class JobCancels:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work for the job, for `ended`."""
+        """Register the block as work of the job; `ended` waits for it."""
         end = threading.Event()
         with self._lock:
             self._at_work.setdefault(job_id, []).append(end)
@@ -70,26 +79,26 @@ class JobCancels:
                     del self._at_work[job_id]
 
     def ended(self, job_id: str, timeout_s: float) -> bool:
-        """Wait until the registered work of the job has ended; return whether it has."""
+        """Wait for the registered work of the job to end; return False after *timeout_s*."""
         with self._lock:
             ends = list(self._at_work.get(job_id, ()))
         return all(end.wait(timeout_s) for end in ends)
 
 
 class JobsAtWork:
-    """The jobs at work in one JVM; once it is lost, those that were at work then. Any thread."""
+    """The running jobs of one JVM, frozen when the JVM is lost. Thread-safe."""
 
     def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._lock = threading.Lock()
         self._monotonic = monotonic
         self._jobs: list[tuple[int, str]] = []
-        # The jobs that ran out of memory, and until when they count.
-        self._hungry: dict[str, float] = {}
+        # The jobs that ran out of memory, and until when they count as running.
+        self._out_of_memory: dict[str, float] = {}
         self._at_loss: tuple[tuple[int, str], ...] | None = None
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block, in which this thread works for the job."""
+        """Register the block as work of this thread for the job."""
         entry = threading.get_ident(), job_id
         with self._lock:
             self._jobs.append(entry)
@@ -100,71 +109,74 @@ class JobsAtWork:
                 self._jobs.remove(entry)
 
     def remember_ours(self) -> None:
-        """Let the jobs of this thread count as at work for `ENDS_AFTER_S`:
-        they took the memory of a JVM that may end after them.
+        """Count the jobs of this thread as running for another `ENDS_AFTER_S`.
 
-        One that is still there then goes on: an executor of a cluster had no memory.
+        They ran out of memory, so the JVM may exit only after they have ended. If it is still there then, the
+        error came from an executor of a cluster.
         """
         with self._lock:
             now = self._monotonic()
             ours = {
                 job_id: now + ENDS_AFTER_S for thread, job_id in self._jobs if thread == threading.get_ident()
             }
-            self._hungry = {job_id: until for job_id, until in self._hungry.items() if until > now} | ours
+            self._out_of_memory = {
+                job_id: until for job_id, until in self._out_of_memory.items() if until > now
+            } | ours
 
     def note_loss(self) -> None:
-        """Keep which jobs are at work now: whoever notices the loss first calls this before
-        it leaves its block.
+        """Freeze the set of running jobs; later calls have no effect.
+
+        The first thread that detects the loss must call this before it leaves its block.
         """
         with self._lock:
             if self._at_loss is None:
-                self._at_loss = self._counted()
+                self._at_loss = self._running()
 
     def had(self, job_id: str) -> bool:
-        """Return whether the job was at work when the JVM was lost."""
+        """Return whether the job was running when the JVM was lost."""
         with self._lock:
-            return any(job_id == each for _thread, each in self._counted())
+            return any(job_id == each for _thread, each in self._running())
 
     def alone(self) -> bool:
-        """Return whether none but jobs of this thread were at work when the JVM was lost."""
+        """Return whether only jobs of this thread were running when the JVM was lost."""
         with self._lock:
-            jobs = self._counted()
+            jobs = self._running()
             ours = {job_id for thread, job_id in jobs if thread == threading.get_ident()}
             return all(job_id in ours for _thread, job_id in jobs)
 
-    def _counted(self) -> tuple[tuple[int, str], ...]:
+    def _running(self) -> tuple[tuple[int, str], ...]:
         if self._at_loss is not None:
             return self._at_loss
         now = self._monotonic()
-        return (*self._jobs, *((_NO_THREAD, job_id) for job_id, until in self._hungry.items() if until > now))
+        return (
+            *self._jobs,
+            *((_NO_THREAD, job_id) for job_id, until in self._out_of_memory.items() if until > now),
+        )
 
 
 @contextmanager
 def tagged(context: SparkContext, job_id: str, pool: str, description: str) -> Iterator[None]:
-    """Run what this thread starts on Spark as job *job_id*: its tag gives the progress,
-    its group cancels later work too.
-    """
+    """Run the Spark work that this thread starts in the block as job *job_id*."""
     handle = handle_of(context)
-    before = handle.spark.getLocalProperties()
+    previous = handle.spark.getLocalProperties()
     properties = {
         "spark.scheduler.pool": pool,
         "spark.job.tags": job_id,
         "spark.jobGroup.id": job_id,
         "spark.job.description": description,
-        # A cancel interrupts tasks: one that waits for a database or a store would keep its core
-        # for as long as that takes.
+        # Otherwise a cancelled task that waits for a database or an object store occupies its core.
         "spark.job.interruptOnCancel": "true",
     }
-    # All in one call: to set them one by one, and to clear them again, takes many.
+    # One call to the JVM instead of one for each property.
     handle.spark.setLocalProperties(handle.reader.readValue(json.dumps(properties)))
     try:
         yield
     finally:
-        handle.spark.setLocalProperties(before)
+        handle.spark.setLocalProperties(previous)
 
 
 def cancel(context: SparkContext, job_id: str) -> None:
-    """End the running Spark jobs and inline tasks of *job_id*, and the jobs that it starts later."""
+    """Cancel the running Spark jobs and inline tasks of *job_id*, and its future Spark jobs."""
     handle = handle_of(context)
     context.cancelJobsWithTag(job_id)
     handle.spark.cancelJobGroupAndFutureJobs(job_id)
@@ -172,11 +184,12 @@ def cancel(context: SparkContext, job_id: str) -> None:
 
 
 def progress(context: SparkContext, job_id: str) -> Progress | None:
-    """Return how far all stages and inline tasks are that the job has had and Spark remembers;
-    None when there are none.
+    """Return the progress of the job's inline tasks and of those stages that Spark still stores.
+
+    None if the job has neither.
     """
     store, inline = handle_of(context).spark.statusStore(), _inline(context, job_id)
-    attempts = [_remembered(store.lastStageAttempt, stage_id) for stage_id in _stages(context, job_id)]
+    attempts = [_if_stored(store.lastStageAttempt, stage_id) for stage_id in _stages(context, job_id)]
     stages = [attempt for attempt in attempts if attempt is not None]
     if not stages and not inline.total:
         return None
@@ -188,10 +201,12 @@ def progress(context: SparkContext, job_id: str) -> Progress | None:
 
 
 def rows_read(context: SparkContext, job_id: str) -> int | None:
-    """Return how many rows the scans of the job, which has ended, gave; None where Spark did not count them,
-    or counted some twice. Raises Spark's own errors."""
+    """Return the number of rows that the scans of an ended job returned.
+
+    None if Spark did not count them, or counted some twice. Raises Spark's errors untranslated.
+    """
     spark = handle_of(context).spark
-    # What tasks counted arrives some milliseconds after they have ended.
+    # Task metrics arrive some milliseconds after the end of the task.
     spark.listenerBus().waitUntilEmpty(COUNTED_MS)
     tracker, store = spark.statusTracker(), spark.statusStore()
     stages: dict[int, Any] = {}
@@ -200,45 +215,48 @@ def rows_read(context: SparkContext, job_id: str) -> int | None:
         if not info.isDefined():
             return None
         attempts = [
-            (stage_id, _remembered(store.lastStageAttempt, stage_id)) for stage_id in info.get().stageIds()
+            (stage_id, _if_stored(store.lastStageAttempt, stage_id)) for stage_id in info.get().stageIds()
         ]
-        found = {stage_id: attempt for stage_id, attempt in attempts if attempt is not None}
-        forgotten = len(attempts) - len(found)
-        if forgotten and forgotten > _skipped(store, spark_job_id, found.values()):
+        stored = {stage_id: attempt for stage_id, attempt in attempts if attempt is not None}
+        evicted = len(attempts) - len(stored)
+        if evicted and evicted > _skipped(store, spark_job_id, stored.values()):
             return None
-        stages |= found
+        stages |= stored
     if any(stage.attemptId() or stage.numFailedTasks() for stage in stages.values()):
         return None
     inline = _inline(context, job_id).rows_read or 0
-    # Of rows that were looked up by page indexes nobody counts how many were read.
+    # Rows that were looked up by page indexes are not counted.
     return inline + sum(int(stage.inputRecords()) for stage in stages.values()) if stages or inline else None
 
 
-def _skipped(store: Any, spark_job_id: int, found: Iterable[Any]) -> int:
-    """Return how many stages of a job besides those that were *found* were skipped,
-    for others have their rows.
+def _skipped(store: Any, spark_job_id: int, stored: Iterable[Any]) -> int:
+    """Return the number of skipped stages of a Spark job that are not among *stored*.
+
+    Spark skips a stage if the rows of its shuffle exist already.
     """
-    job = _remembered(store.job, spark_job_id)
+    job = _if_stored(store.job, spark_job_id)
     skipped = 0 if job is None else int(job.numSkippedStages())
-    return skipped - sum(str(stage.status().name()) == "SKIPPED" for stage in found)
+    return skipped - sum(str(stage.status().name()) == "SKIPPED" for stage in stored)
 
 
 def active_tasks(context: SparkContext, job_id: str) -> int:
-    """Return how many tasks of the job run now; those of a cancelled job end after it."""
+    """Return the number of running tasks of the job; they may outlive a cancelled job."""
     inline = _inline(context, job_id)
     running = sum(int(stage.numActiveTasks()) for stage in _stages(context, job_id).values())
     return running + inline.total - inline.done
 
 
 def _inline(context: SparkContext, job_id: str) -> Progress:
-    """Return how far the inline tasks of the job are, which Spark's scheduler does not know."""
+    """Return the progress of the job's inline tasks, which Spark's scheduler does not know."""
     done, total, rows = json.loads(handle_of(context).inline.counts(job_id))
     return Progress(done=done, total=total, rows_read=rows)
 
 
-def _remembered(read: Callable[[int], Any], number: int) -> Any | None:
-    """Return what Spark's store has of a job or a stage, None once it has forgotten it, which it may between
-    any two calls: it keeps as many as `spark.ui.retainedJobs` and `spark.ui.retainedStages` say."""
+def _if_stored(read: Callable[[int], Any], number: int) -> Any | None:
+    """Return the result of *read* for a Spark job or stage; None if the store has evicted it.
+
+    That may happen between any two calls; `spark.ui.retainedJobs` and `spark.ui.retainedStages` limit it.
+    """
     try:
         return read(number)
     except Py4JJavaError as error:
@@ -248,7 +266,7 @@ def _remembered(read: Callable[[int], Any], number: int) -> Any | None:
 
 
 def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:
-    """Return what Spark's tracker says of the stages that the job has had, by their ids."""
+    """Return the status tracker's information about the stages of the job, by stage id."""
     tracker = handle_of(context).spark.statusTracker()
     stages: dict[int, Any] = {}
     for spark_job_id in tracker.getJobIdsForTag(job_id):
@@ -262,9 +280,7 @@ def _stages(context: SparkContext, job_id: str) -> dict[int, Any]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Handle:
-    """Spark's own context behind PySpark's, our class of inline tasks, and a reader of JSON
-    as Java properties.
-    """
+    """Java objects of a SparkContext: itself, our InlineTasks class, and a reader of JSON properties."""
 
     spark: Any
     inline: Any
@@ -272,7 +288,7 @@ class Handle:
 
 
 def handle_of(context: SparkContext) -> Handle:
-    """Return the handle on *context*, from a cache."""
+    """Return the cached handle of *context*."""
     handle = _handles.get(context)
     if handle is None:
         jvm: Any = context._jvm

@@ -1,4 +1,4 @@
-"""One incarnation of the Spark driver: its JVM process, and the first session in it."""
+"""One incarnation of the Spark driver: its JVM process and the first session in it."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.driver.operator_jar import operator_jar
 from mt_core.spark.driver.process import end_process, launch_process
 
-# As Spark ends a JVM that has no memory left, when the folders of its temporary files are gone;
-# and as the JVM itself ends then.
-_NO_MEMORY, _ENDS_WITHIN_S = (52, 3), 5
+# Exit codes of a JVM that is out of memory: Spark's, and the JVM's own.
+_NO_MEMORY = (52, 3)
+# How long such a JVM takes to exit.
+_ENDS_WITHIN_S = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Incarnation:
-    """A JVM that runs Spark; `generation` is its number, `jobs` are those at work in it."""
+    """A JVM that runs Spark; `generation` counts the JVMs of the driver, `jobs` has its running jobs."""
 
     generation: int
     session: SparkSession
@@ -37,7 +38,7 @@ class Incarnation:
     jobs: JobsAtWork = field(repr=False, default_factory=JobsAtWork)
 
     def usable(self) -> bool:
-        """Return whether the JVM answers and its SparkContext has not stopped."""
+        """Return whether the JVM answers and its SparkContext is running."""
         try:
             return self.process.poll() is None and not self.session.sparkContext._jsc.sc().isStopped()
         except (*SPARK_ERRORS, AttributeError):
@@ -45,11 +46,14 @@ class Incarnation:
 
     @property
     def ran_out_of_memory(self) -> bool:
-        """Whether the JVM has ended by itself because it had no memory left."""
+        """Whether the JVM has exited because it was out of memory."""
         return self.process.returncode in _NO_MEMORY
 
     def end(self) -> bool:
-        """End a JVM that is useless; return whether it had no memory left, which it ends for by itself."""
+        """Kill an unusable JVM; return whether it was out of memory.
+
+        Waits first, as a JVM that is out of memory exits with a code that says so.
+        """
         with suppress(subprocess.TimeoutExpired):
             self.process.wait(_ENDS_WITHIN_S)
         self.process.kill()
@@ -64,33 +68,34 @@ class Incarnation:
 
 
 def launch(settings: conf.DriverSettings, generation: int) -> Incarnation:
-    """Start a JVM with Spark in it; raises ConfigError with Spark's reason,
-    EngineError if another attempt may succeed.
+    """Start a JVM with Spark in it.
+
+    Raises ConfigError with Spark's reason, or EngineError if another attempt may succeed.
     """
     conf.prepare_files(settings)
-    wanted = conf.spark_conf(settings)
-    ours = operator_jar(settings.environ)
-    wanted["spark.jars"] = ",".join(filter(None, [str(ours), wanted.get("spark.jars")]))
-    wanted.update(conf.checked_catalogs(wanted))
-    wanted.update(jars.jar_conf(settings.jars_dir, wanted))
+    full_conf = conf.spark_conf(settings)
+    operators = operator_jar(settings.environ)
+    full_conf["spark.jars"] = ",".join(filter(None, [str(operators), full_conf.get("spark.jars")]))
+    full_conf.update(conf.checked_catalogs(full_conf))
+    full_conf.update(jars.jar_conf(settings.jars_dir, full_conf))
     try:
-        gateway = launch_process(_pyspark_conf(conf.launch_conf(wanted)), settings.log_file)
+        gateway = launch_process(_pyspark_conf(conf.launch_conf(full_conf)), settings.log_file)
     except EngineError as cause:
         if jars.local_jars(settings.jars_dir) is None and jars.UNRESOLVED.search(cause.message):
             raise jars.missing(settings.jars_dir, cause.message) from cause
         raise ConfigError(_start_failure(settings, cause)) from cause
     try:
-        session = _start_spark(settings, wanted, gateway)
+        session = _start_spark(settings, full_conf, gateway)
     except BaseException:
         discard(gateway)
         raise
     return Incarnation(generation=generation, session=session, gateway=gateway, process=gateway.proc)
 
 
-def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gateway: Any) -> SparkSession:
+def _start_spark(settings: conf.DriverSettings, full_conf: Mapping[str, str], gateway: Any) -> SparkSession:
     try:
         serve_callbacks(gateway)
-        session = SparkSession(SparkContext(gateway=gateway, conf=_pyspark_conf(wanted)))
+        session = SparkSession(SparkContext(gateway=gateway, conf=_pyspark_conf(full_conf)))
     except SPARK_ERRORS as cause:
         error = translate(cause)
         kind = EngineError if isinstance(error, EngineUnavailable) else ConfigError
@@ -101,23 +106,24 @@ def _start_spark(settings: conf.DriverSettings, wanted: Mapping[str, str], gatew
         _register_dialects(session)
         session.sql(f"CREATE NAMESPACE IF NOT EXISTS {conf.CATALOG}.{conf.NAMESPACE}")
     except SPARK_ERRORS as cause:
-        # The catalog's database may be away for a while.
+        # The catalog database may be down temporarily.
         raise EngineError(_start_failure(settings, translate(cause))) from cause
     return session
 
 
 def _answer_promptly(session: SparkSession, gateway: Any) -> None:
-    """Let each thread that begins to ask the JVM have answers of more than 8 KiB at once:
-    each would come 40 ms late.
+    """Disable Nagle's algorithm on the JVM's end of each new connection.
+
+    Otherwise every answer above 8 KiB arrives 40 ms late.
     """
     gateway.java_gateway_server.addListener(own_class(session, "freshtable.driver.PromptAnswers")())
 
 
 def _register_dialects(session: SparkSession) -> None:
-    """Let Spark create tables in databases whose errors it does not read.
+    """Register our JDBC dialects, for databases whose errors Spark does not recognize.
 
-    At the start, as Spark does with its own dialects, which it asks by URL alone:
-    any statement with a URL, such as CREATE TABLE … USING jdbc, may be the first that needs one.
+    At start-up, because Spark selects a dialect only by URL: any statement with a URL, such as
+    CREATE TABLE … USING jdbc, may be the first to need one.
     """
     own_class(session, "freshtable.jdbc.SqliteDialect").register()
 
@@ -131,9 +137,7 @@ def _start_failure(settings: conf.DriverSettings, reason: MtError) -> str:
 
 
 def discard(gateway: Any) -> None:
-    """End a JVM, whatever its state, and clear PySpark's references to it,
-    with which no other JVM could start.
-    """
+    """End a JVM in any state, and clear PySpark's references to it, which would block the next JVM."""
     server = getattr(SparkContext._active_spark_context, "_accumulatorServer", None)
     if server is not None:
         server.shutdown()

@@ -1,9 +1,9 @@
-"""The watch over the JVM of Spark's driver: whether it answers, and does more than collect garbage.
+"""The watchdog of the driver's JVM: whether it answers, and does more than collect garbage.
 
-A JVM whose heap is full need not end. Its collectors free a little, a thread takes it at once, and no
-statement comes to an end, while the process lives and its SparkContext has not stopped. Only its answers,
-and the time that it spends with its collectors, say that it is useless. Both are counted as they are seen:
-a machine, or a gateway, that was suspended has seen nothing meanwhile.
+A JVM with a full heap does not necessarily exit. Its collectors free a little memory, a thread allocates it
+at once, and no statement completes, although the process is alive and its SparkContext is running. Such a JVM
+can be recognized only by its missing answers and by its garbage collection time. Both are added up poll by
+poll, so the time for which the machine or the gateway was suspended does not count.
 """
 
 from __future__ import annotations
@@ -22,34 +22,30 @@ from mt_core.spark.driver.failures import SPARK_ERRORS
 T = TypeVar("T")
 LOOK_EVERY_S = 5.0
 STALLED_AFTER_S = 60.0
-"""A full collection of a heap of many gigabytes takes some ten seconds, in which the JVM answers nothing."""
+"""Must exceed a full garbage collection, which stops a JVM with a large heap for some ten seconds."""
 COLLECTING = 0.9
-"""The share of its time that a JVM with work to do leaves its collectors far below,
-and one without memory exceeds.
-"""
+"""The share of time in garbage collection above which a JVM is out of memory; a healthy one is far below."""
 SAID_AFTER_S = 15.0
-"""Shorter pauses are usual, and no news."""
-# Their time is not that of pauses: the JVM works meanwhile.
+"""Shorter pauses are normal and are not reported."""
+# Concurrent collectors: the JVM works while they run.
 _CONCURRENT = ("Cycles", "Concurrent GC")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pulse:
-    """What a JVM answers: how long it has run, and for how long of that it stood still
-    for its garbage collectors.
-    """
+    """The uptime of a JVM, and how much of it was stop-the-world garbage collection."""
 
     ran_s: float
     collected_s: float
 
     def collecting_since(self, earlier: Pulse) -> float:
-        """Return the time since an *earlier* pulse if the JVM has only collected garbage in it, else 0."""
+        """Return the seconds since an *earlier* pulse if the JVM has only collected garbage since, else 0."""
         ran_s = self.ran_s - earlier.ran_s
         return ran_s if self.collected_s - earlier.collected_s > COLLECTING * ran_s else 0.0
 
 
 class JvmWatch:
-    """Watches one JVM, of which *newest* gives what it has answered since the last look, None for nothing."""
+    """The watchdog of one JVM. *newest* returns its answer since the last poll, or None."""
 
     def __init__(self, newest: Callable[[], Pulse | None]) -> None:
         self._newest = newest
@@ -57,49 +53,47 @@ class JvmWatch:
         self._silent_s = self._collecting_s = 0.0
 
     def look(self, after_s: float) -> None:
-        """Look once more, *after_s* seconds after the last time."""
+        """Poll the JVM, *after_s* seconds after the last poll."""
         pulse = self._newest()
         if pulse is None:
             self._silent_s += after_s
             return
         self._silent_s = 0.0
         self._pulses.append(pulse)
-        # The oldest is at the beginning of the time that counts.
+        # Drop the pulses before the observed interval; the oldest one left marks its beginning.
         while len(self._pulses) > 1 and pulse.ran_s - self._pulses[1].ran_s >= STALLED_AFTER_S:
             self._pulses.popleft()
         self._collecting_s = max(pulse.collecting_since(each) for each in self._pulses)
 
     @property
     def out_of_memory(self) -> bool:
-        """Whether all that the JVM does is collect garbage."""
+        """Whether the JVM only collects garbage."""
         return self._collecting_s >= SAID_AFTER_S
 
     @property
     def idle_s(self) -> float:
-        """For how long the JVM has done no work: it has not answered, or only collected garbage."""
+        """For how many seconds the JVM has not answered or has only collected garbage."""
         return self._silent_s + (self._collecting_s if self.out_of_memory else 0.0)
 
     @property
     def stalled(self) -> bool:
-        """Whether the JVM is useless."""
+        """Whether the JVM must be replaced."""
         return self.idle_s >= STALLED_AFTER_S
 
     @property
     def trouble(self) -> str:
-        """Why the JVM does no work; empty when it does."""
+        """Why the JVM does no work, as a message; empty if it works."""
         if self.idle_s < SAID_AFTER_S:
             return ""
-        what = "has no memory left and only collected garbage" if self.out_of_memory else "has not answered"
+        what = "is out of memory and has only collected garbage" if self.out_of_memory else "has not answered"
         return (
             f"Spark {what} for {self.idle_s:.0f} s; "
-            f"after {STALLED_AFTER_S:.0f} s its JVM is ended and started again."
+            f"after {STALLED_AFTER_S:.0f} s its JVM is killed and restarted."
         )
 
 
 class Answers(Generic[T]):
-    """The answers of a JVM to *ask*, which a thread of its own calls:
-    a question may remain without an answer.
-    """
+    """Calls *ask*, a question to the JVM, in its own thread, because it may block forever."""
 
     def __init__(self, ask: Callable[[], T | None]) -> None:
         self._ask = ask
@@ -108,7 +102,7 @@ class Answers(Generic[T]):
         threading.Thread(target=self._answer, name="spark-pulse", daemon=True).start()
 
     def newest(self) -> T | None:
-        """Return the answer to the last question and ask the next one; None as long as there is none."""
+        """Return the answer to the last question and ask the next one; None if there is no answer yet."""
         try:
             answer = self._answers.get_nowait()
         except Empty:
@@ -117,7 +111,7 @@ class Answers(Generic[T]):
         return answer
 
     def end(self) -> None:
-        """Ask nothing more."""
+        """End the thread after the current question."""
         self._questions.put(False)
 
     def _answer(self) -> None:
@@ -126,7 +120,7 @@ class Answers(Generic[T]):
 
 
 class JvmPulse:
-    """The pulse of the JVM of *session*; None if it fails to answer."""
+    """Reads the pulse of the JVM of *session*; returns None if the call fails."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session

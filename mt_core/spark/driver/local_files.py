@@ -1,8 +1,8 @@
-"""Local files: the file system of the driver for them, which sets the mode of a new file itself.
+"""The driver's file system for local files, which sets file modes without a child process.
 
-Hadoop's own starts the program chmod for each file, and again for the file's checksum, unless it
-has its native library. A commit to a table writes several files, so this took longer than all the
-rest of a small commit.
+Without its native library, Hadoop's local file system runs `chmod` for each new file and once more for the
+file's checksum. A commit writes several files, so these processes would take longer than the rest of a small
+commit.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from mt_core.spark.driver.jvm_objects import static_member
 
 IMPLEMENTATION = "fs.file.impl"
 CLASS = "freshtable.LocalFiles"
-# Spark compiles its own generated code with the same compiler.
+# The compiler that Spark uses for its generated code.
 _COMPILER = "org.codehaus.janino.SimpleCompiler"
 _SOURCE = """
 package freshtable;
@@ -41,7 +41,7 @@ public class LocalFiles extends LocalFileSystem {
             File file = pathToFile(path);
             int mode = permission.toShort();
             if (file.isDirectory()) {
-                // As chmod: a folder keeps the bits that say whose its files are.
+                // Like chmod, preserve the setuid and setgid bits of a folder.
                 mode |= ((Integer) Files.getAttribute(file.toPath(), "unix:mode", FOLLOW)).intValue() & 06000;
             }
             Files.setAttribute(file.toPath(), "unix:mode", mode, FOLLOW);
@@ -52,23 +52,21 @@ public class LocalFiles extends LocalFileSystem {
 
 
 def use_local_files(session: SparkSession) -> None:
-    """Let this JVM read and write local files through our file system, unless the configuration
-    names another one.
+    """Make our class the JVM's file system for local files, unless the user has configured one.
 
-    Harmless when called twice, and while Spark works. Executors in processes of their own keep Hadoop's.
+    May be called repeatedly and while Spark works. Executors in other processes still use Hadoop's.
     """
     configured: Any = session.sparkContext._jsc.hadoopConfiguration()
     if configured.get(IMPLEMENTATION) is not None:
         return
     compiler = static_member(session, _COMPILER)()
     compiler.cook(_SOURCE)
-    ours = static_member(session, "org.apache.hadoop.conf.Configuration")(configured)
-    ours.setClassLoader(compiler.getClassLoader())
-    ours.set(IMPLEMENTATION, CLASS)
-    # Hadoop keeps one file system for all local files, the first that is asked for,
-    # whatever later configurations name.
+    conf = static_member(session, "org.apache.hadoop.conf.Configuration")(configured)
+    conf.setClassLoader(compiler.getClassLoader())
+    conf.set(IMPLEMENTATION, CLASS)
+    # Hadoop caches the first file system that was created for file://, and ignores later configurations.
     local = static_member(session, "java.net.URI.create")("file:///")
     file_system = static_member(session, "org.apache.hadoop.fs.FileSystem.get")
-    while str((present := file_system(local, ours)).getClass().getName()) != CLASS:
-        # Hadoop forgets a file system that is closed; whoever holds it can go on working with it.
-        present.close()
+    while str((cached := file_system(local, conf)).getClass().getName()) != CLASS:
+        # Closing removes it from Hadoop's cache; code with a reference can still use it.
+        cached.close()

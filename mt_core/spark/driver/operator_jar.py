@@ -1,4 +1,4 @@
-"""The jar of the operators: compiled from `java/` of a checkout, and carried by the wheel."""
+"""The operator jar: compiled from `java/` in a checkout, or included in the wheel."""
 
 from __future__ import annotations
 
@@ -21,26 +21,25 @@ from mt_core.spark.driver.java import OLDEST
 
 NAME = "freshtable-operators.jar"
 SOURCES_ENTRY = "META-INF/freshtable-sources"
-"""The entry of the jar that has the hash of its sources."""
+"""The jar entry with the hash of its sources."""
 _PACKAGED = Path(__file__).parents[1] / NAME
 _JAVA = Path(__file__).parents[3] / "java" / "freshtable"
-# What our classes need of Iceberg's, whose jar is fetched only when Spark starts;
-# the compiler reads them, the jar has none.
+# Iceberg's API as our classes use it, for the compiler only: Iceberg's jar is downloaded when Spark starts.
 _STUBS = _JAVA.with_name("stubs")
 _SPARK_JARS = Path(pyspark.__file__).parent / "jars"
 _ALWAYS = (1980, 1, 1, 0, 0, 0)
 _TIMEOUT_S = 300.0
-# A compiler that runs for seconds is faster without the compiler of its own code that takes long.
+# javac runs for seconds only, too short for the JVM's C2 compiler to pay off.
 _SHORT_RUN = ("-J-XX:TieredStopAtLevel=1", "-J-XX:+UseSerialGC")
 
 log = logging.getLogger(__name__)
 
 
 def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Path = _PACKAGED) -> Path:
-    """Return the jar: of a checkout that of its *sources*, compiled unless it was before;
-    else the one of the wheel.
+    """Return the jar that Spark needs to start.
 
-    Spark does not start without it. Raises ConfigError, with the way to get it.
+    In a checkout it is compiled from *sources* if they have changed; otherwise it is the *packaged* one.
+    Raises ConfigError with instructions.
     """
     if not sources.is_dir():
         if packaged.is_file():
@@ -58,9 +57,9 @@ def operator_jar(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Pa
 
 
 def compiled(environ: Mapping[str, str], sources: Path = _JAVA) -> Path:
-    """Return the jar of *sources* in the cache folder, where it is compiled once.
+    """Return the jar of *sources* in the cache folder; compile it there if it is missing.
 
-    Raises JavaMissing without a JDK, EngineError with what the compiler says.
+    Raises JavaMissing without a JDK, and EngineError with the compiler's output.
     """
     source_hash = hash_of(sources)
     jar = _cached(environ, source_hash)
@@ -70,18 +69,18 @@ def compiled(environ: Mapping[str, str], sources: Path = _JAVA) -> Path:
             classes, part = Path(folder) / "classes", Path(folder) / NAME
             _compile(compiler(environ), sources, classes)
             _pack(classes, source_hash, part)
-            # Another process may have been faster.
+            # Atomic: another process may have written the same jar first.
             part.replace(jar)
     return jar
 
 
 def place_of(environ: Mapping[str, str], sources: Path = _JAVA, packaged: Path = _PACKAGED) -> Path:
-    """Return where the jar is, or will be when Spark starts; compiles nothing."""
+    """Return the path of the jar, which may not exist until Spark starts; compiles nothing."""
     return _cached(environ, hash_of(sources)) if sources.is_dir() else packaged
 
 
 def is_checkout(sources: Path = _JAVA) -> bool:
-    """Return whether the sources of the operators are here, which are compiled when Spark starts."""
+    """Return whether this is a checkout, whose operators are compiled when Spark starts."""
     return sources.is_dir()
 
 
@@ -90,13 +89,13 @@ def _cached(environ: Mapping[str, str], source_hash: str) -> Path:
 
 
 def hash_of(sources: Path) -> str:
-    """Return a hash of what the jar depends on: the sources, and the version of Spark."""
-    found = sha256(pyspark.__version__.encode())
+    """Return the hash of the sources, the stubs and Spark's version."""
+    digest = sha256(pyspark.__version__.encode())
     for file in _files(sources):
-        found.update(f"\n{file.relative_to(sources).as_posix()}\n".encode() + file.read_bytes())
+        digest.update(f"\n{file.relative_to(sources).as_posix()}\n".encode() + file.read_bytes())
     for file in _files(_STUBS):
-        found.update(f"\n{file.relative_to(_STUBS).as_posix()}\n".encode() + file.read_bytes())
-    return found.hexdigest()
+        digest.update(f"\n{file.relative_to(_STUBS).as_posix()}\n".encode() + file.read_bytes())
+    return digest.hexdigest()
 
 
 def _files(sources: Path) -> list[Path]:
@@ -104,16 +103,14 @@ def _files(sources: Path) -> list[Path]:
 
 
 def compiler(environ: Mapping[str, str]) -> Path:
-    """Return the `javac` that compiles the operators of a checkout; raises JavaMissing,
-    with how to get one.
-    """
+    """Return the `javac` program; raises JavaMissing with installation advice."""
     home = environ.get("JAVA_HOME")
     javac = shutil.which("javac", path=f"{home}/bin" if home else environ.get("PATH"))
     if javac is None:
         raise JavaMissing(
             f"There is no javac {'in ' + home if home else 'on this machine'}, which compiles the classes "
             f"that a gateway needs in Spark. Install a JDK {OLDEST} or newer (Debian, Ubuntu: apt install "
-            "openjdk-17-jdk-headless), a JRE has none; or install the wheel, which has them compiled."
+            "openjdk-17-jdk-headless), not a JRE; or install the wheel, which includes the compiled classes."
         )
     return Path(javac)
 
@@ -123,15 +120,15 @@ def _compile(javac: Path, sources: Path, classes: Path) -> None:
     command = [str(javac), *options, "-cp", f"{_SPARK_JARS}/*", "-sourcepath", str(_STUBS), "-implicit:none"]
     command += ["-d", str(classes), *map(str, _files(sources))]
     try:
-        ended = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+        process = subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
     except (OSError, subprocess.TimeoutExpired) as cause:
         raise EngineError(f"{javac} cannot be run: {cause}.") from cause
-    if ended.returncode:
-        raise EngineError(f"{javac} does not compile the operators in {sources}: {ended.stderr.strip()}")
+    if process.returncode:
+        raise EngineError(f"{javac} cannot compile the operators in {sources}: {process.stderr.strip()}")
 
 
 def _pack(classes: Path, source_hash: str, jar: Path) -> None:
-    """Write the jar, whose bytes depend on its classes alone."""
+    """Write a reproducible jar: its bytes depend only on the classes."""
     with zipfile.ZipFile(jar, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr(zipfile.ZipInfo("META-INF/MANIFEST.MF", _ALWAYS), "Manifest-Version: 1.0\n\n")
         archive.writestr(zipfile.ZipInfo(SOURCES_ENTRY, _ALWAYS), source_hash)
@@ -142,8 +139,9 @@ def _pack(classes: Path, source_hash: str, jar: Path) -> None:
 
 
 def main(arguments: Sequence[str], environ: Mapping[str, str]) -> int:
-    """Compile the jar, and copy it to the place of the first argument, else into the package, for a wheel;
-    return an exit code.
+    """Compile the jar and copy it to the path of the first argument, or into the package for a wheel.
+
+    Return an exit code.
     """
     target = Path(arguments[0]) if arguments else _PACKAGED
     try:

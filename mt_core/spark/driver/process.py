@@ -1,4 +1,4 @@
-"""The JVM process of Spark, as PySpark's gateway launches it."""
+"""The JVM process of Spark, launched by PySpark's gateway."""
 
 from __future__ import annotations
 
@@ -26,15 +26,16 @@ END_TIMEOUT_S = 20
 OURS = "FRESHTABLE_"
 _LOG_TAIL = 40_000
 _PR_SET_PDEATHSIG = 1
-# The line that follows the one with the reason.
+# This line follows the one with the reason.
 _NO_JVM = "Error: Could not create the Java Virtual Machine."
 
 
 def launch_process(conf: SparkConf, log_file: Path) -> Any:
-    """Return the py4j gateway of a new JVM that writes to *log_file*;
-    raises EngineError with the JVM's own reason.
+    """Start a JVM that logs to *log_file*, and return its py4j gateway.
+
+    Raises EngineError with the reason in the JVM's log.
     """
-    # Every error of py4j and PySpark reaches its caller; their logs would repeat it on the terminal.
+    # py4j and PySpark raise every error that they log, so their logs would only repeat it on the terminal.
     logging.getLogger("py4j").setLevel(logging.CRITICAL)
     for name in ("SQLQueryContextLogger", "DataFrameQueryContextLogger"):
         PySparkLogger.getLogger(name).setLevel(logging.CRITICAL)
@@ -49,11 +50,12 @@ def launch_process(conf: SparkConf, log_file: Path) -> Any:
 
 
 class _ProcessArguments(dict[str, Any]):
-    """The arguments with which PySpark starts the JVM. PySpark passes the gateway's whole environment, whose
-    settings can hold tokens and passwords. SQL can read the environment of the JVM, which therefore gets no
-    settings of the gateway.
+    """The arguments with which PySpark starts the JVM, changed as it sets them.
 
-    The JVM ends with the thread that starts it."""
+    PySpark passes on the gateway's whole environment. SQL can read the environment of the JVM, so the
+    gateway's own settings, which may contain tokens and passwords, are removed. On Linux, the JVM is killed
+    when the thread that started it ends.
+    """
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name == "env":
@@ -64,19 +66,20 @@ class _ProcessArguments(dict[str, Any]):
 
 
 def _with_parent_death(prepare: Callable[[], object], prctl: Callable[[int, int], int]) -> None:
-    """Let the kernel kill this process when its parent dies: it would see the end of its input only
-    when it runs.
+    """Have the kernel kill this process when its parent thread dies.
+
+    The JVM also exits at the end of its standard input, but only if it still runs well enough to read it.
     """
     prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     prepare()
 
 
 def end_process(gateway: Any) -> None:
-    """End the JVM of *gateway*, whatever its state."""
+    """End the JVM of *gateway* in any state."""
     with suppress(Py4JError, OSError):
         gateway.shutdown()
     process: subprocess.Popen[bytes] = gateway.proc
-    # The JVM of PySpark ends by itself when its standard input does.
+    # PySpark's JVM exits at the end of its standard input.
     if process.stdin is not None:
         with suppress(OSError):
             process.stdin.close()
@@ -88,13 +91,14 @@ def end_process(gateway: Any) -> None:
 
 
 def _is_not_of_py4j(record: logging.LogRecord) -> bool:
-    """Refuse records that py4j logs to the root logger, without a name."""
+    """Return False for records that py4j logs directly to the root logger."""
     return Path(record.pathname).parent.name != "py4j"
 
 
 def _reason(log_file: Path, start: int) -> str:
-    """Return the line of the JVM's log, from *start* on, that says why it ended:
-    its first exception, else its last line.
+    """Return the line of the JVM's log, from offset *start*, with the reason why it exited.
+
+    That is the first exception, or else the last line.
     """
     with log_file.open("rb") as log:
         log.seek(start)

@@ -1,4 +1,4 @@
-"""What the driver's sessions need of users' functions: the port to them."""
+"""The driver's port to users' functions."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from mt_core.model.function import CreatedFunction
 
 
 class FunctionUncallable(QueryFailed):
-    """A query calls a function that statements created, and that no session can have now:
-    its file may be missing.
+    """A query calls a created function that cannot be registered, for example because its file is missing.
 
-    One that is *loading* passes by itself.
+    The error is temporary if `loading` is true.
     """
 
     internal = True
@@ -23,38 +22,35 @@ class FunctionUncallable(QueryFailed):
 
 
 class FunctionLoading(DefinitionInvalid):
-    """The module of a function is being loaded, so that no session can have the function yet."""
+    """A function cannot be registered yet, because its module is still being loaded."""
 
     internal = True
 
 
 class SessionFunctions(Protocol):
-    """Gives Spark sessions the functions that statements created. Any thread."""
+    """Registers created functions in Spark sessions. Thread-safe."""
 
     def apply(self, session: SparkSession) -> None:
-        """Give *session* the functions as they are now; logs those that cannot be,
-        which are missing there then.
-        """
+        """Register the current functions in *session*; functions that fail are logged and left out."""
 
     def explained(self, error: QueryFailed) -> QueryFailed:
-        """Return *error*, or why a function cannot be called if it is that Spark does not know one
-        that statements created.
-        """
+        """Return *error*, or the reason why the created function that Spark did not find cannot be called."""
 
     def checked(
         self, session: SparkSession, function: CreatedFunction, check: Callable[[], object] = lambda: None
     ) -> CreatedFunction:
-        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs.
+        """Return the validated *function* in the form in which it is stored.
 
-        *check* is called again and again meanwhile, and its error ends the work. Raises DefinitionInvalid.
+        *session* has the catalogs of the function, and must not be used afterwards. *check* is called
+        repeatedly; an error that it raises ends the work. Raises DefinitionInvalid.
         """
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:
-        """Register *function*, as it is kept, in *session*; raises Spark's errors, and MtError."""
+        """Register *function*, in its stored form, in *session*; raises Spark's errors and MtError."""
 
 
 class NoFunctions(SessionFunctions):
-    """Sessions with Spark's own functions alone."""
+    """Sessions with only Spark's own functions."""
 
     def apply(self, session: SparkSession) -> None:
         return
@@ -65,7 +61,7 @@ class NoFunctions(SessionFunctions):
     def checked(
         self, session: SparkSession, function: CreatedFunction, check: Callable[[], object] = lambda: None
     ) -> CreatedFunction:
-        raise Unsupported(f"Function {function.name}: this driver keeps no functions.")
+        raise Unsupported(f"Function {function.name}: this driver does not support created functions.")
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:
-        raise Unsupported(f"Function {function.name}: this driver keeps no functions.")
+        raise Unsupported(f"Function {function.name}: this driver does not support created functions.")

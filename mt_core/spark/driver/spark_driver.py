@@ -1,4 +1,18 @@
-"""The Spark driver: started once in the background, watched, and restarted when its JVM dies."""
+"""The Spark driver: one supervised JVM, started in the background and restarted when it is lost.
+
+All sessions, refreshes and streams share one SparkContext, and PySpark supports only one JVM per process. The
+JVM may crash, run out of memory, stop answering or lose its cluster at any time, while threads are inside
+calls to it. One supervisor thread therefore owns its life: it starts the JVM, polls the JVM and its cluster,
+kills a JVM that is useless, and starts the next one after it has discarded PySpark's references to the last.
+
+Other threads never restart anything. `translating` turns whatever a call raises into one of our errors. If
+the JVM turns out to be unusable, it also ends the process, which wakes the supervisor. Everything created in
+a JVM (sessions, views, broadcast rows) ends with it; `generation` identifies the JVM that an object belongs
+to.
+
+A failed first start with a ConfigError is final, because no later attempt can succeed. After that, the driver
+retries forever: a catalog database or a cluster that is down may come back.
+"""
 
 from __future__ import annotations
 
@@ -70,12 +84,10 @@ class DriverState(StrEnum):
 
 
 class SparkDriver:
-    """One JVM at a time with one SparkContext, shared by every session.
+    """One JVM at a time with one SparkContext, shared by all sessions. Thread-safe.
 
-    Every method may be called from any thread.
-
-    *on_launch* receives the process id of each JVM before it gets any work, and *on_session* its session,
-    in the driver's own thread.
+    The supervisor thread calls *on_launch* with the process id of each JVM before the JVM gets any work, and
+    *on_session* with its first session.
     """
 
     def __init__(
@@ -88,28 +100,28 @@ class SparkDriver:
         self.settings, self._on_launch, self._on_session = settings, on_launch, on_session
         self.added_jars, self.functions = AddedJars(), functions or NoFunctions()
         self.state = DriverState.NEW
-        # How many JVMs became ready so far; what was created in an earlier one no longer exists.
+        # The number of JVMs that became ready so far. Objects of an earlier one no longer exist.
         self.generation = 0
         self._changed = threading.Condition()
         self._failure: MtError | None = None
         self._incarnation: Incarnation | None = None
         self._stopping = threading.Event()
         self._cancels = jobs.JobCancels()
-        # None for a Spark that is its own cluster.
+        # None for a local master.
         self._watch: ClusterWatch | None = None
         self._jvm_watch: JvmWatch | None = None
-        # What an error that the end of a JVM causes says.
+        # The message of errors caused by the loss of the JVM.
         self._loss = LOST
-        # Why statements need not wait, until a cluster accepts the driver again.
+        # Set while the cluster is lost: statements fail at once instead of waiting.
         self._lost_cluster: ClusterLost | None = None
-        # What Spark does more slowly than it could; empty if nothing.
+        # A warning for users about a feature that is off, such as inline plans; empty if none.
         self.note = ""
         self._supervisor = BackgroundLoop("spark-driver", self._supervise, clock=SystemClock())
 
-    # --------------------------------------------------------------------------------------------------- life
+    # ---------------------------------------------------------------------------------------------- lifecycle
 
     def start(self) -> None:
-        """Start the JVM in the background; raises JavaMissing at once. Harmless when called twice."""
+        """Start the JVM in the background; later calls have no effect. Raises JavaMissing."""
         check_java(self.settings.environ)
         with self._changed:
             if self.state is not DriverState.NEW:
@@ -118,7 +130,10 @@ class SparkDriver:
         self._supervisor.start()
 
     def wait_ready(self, timeout_s: float) -> bool:
-        """Wait until sessions can be created; raises EngineUnavailable with the cause if they never can."""
+        """Wait until sessions can be created; return False after *timeout_s*.
+
+        Raises EngineUnavailable with the cause if that will never happen.
+        """
         with self._changed:
             self._changed.wait_for(
                 lambda: self.state in {DriverState.READY, DriverState.FAILED, DriverState.STOPPED}, timeout_s
@@ -128,9 +143,9 @@ class SparkDriver:
             return self.state is DriverState.READY
 
     def stop(self) -> None:
-        """Stop Spark and end the JVM; harmless when called twice.
+        """Stop Spark and end the JVM; later calls have no effect.
 
-        A JVM that still starts ends with this process at the latest.
+        A JVM that is still starting ends with this process at the latest.
         """
         self._stopping.set()
         self._supervisor.end()
@@ -145,20 +160,21 @@ class SparkDriver:
     # -------------------------------------------------------------------------------------------------- state
 
     def answers(self) -> bool:
-        """Return whether Spark can work now: the state of a JVM that has just died is READY
-        until the driver notices.
+        """Return whether Spark can work now.
+
+        Unlike `state`, which stays READY until the supervisor detects the loss of a JVM.
         """
         incarnation, jvm = self._incarnation, self._jvm_watch
-        # One that does not answer would not answer this either.
+        # `usable` would block on a JVM that does not answer.
         return incarnation is not None and not (jvm is not None and jvm.trouble) and incarnation.usable()
 
     def check_cluster(self) -> None:
-        """Raise ClusterLost from the time that the driver gave up the cluster until one takes work again."""
+        """Raise ClusterLost while the driver has given up the cluster and no new JVM was accepted by it."""
         if self._lost_cluster is not None:
             raise ClusterLost(self._lost_cluster.message)
 
     def trouble(self) -> str:
-        """Return why Spark accepts no work, or its cluster takes none; empty when all is well."""
+        """Return why Spark or its cluster accepts no work, as a message; empty if they do."""
         if self.state is not DriverState.READY:
             return self._unavailable().message
         watch, jvm = self._watch, self._jvm_watch
@@ -168,7 +184,7 @@ class SparkDriver:
 
     @property
     def pid(self) -> int | None:
-        """The process id of the JVM, or None while there is none."""
+        """The process id of the JVM; None while none is running."""
         incarnation = self._incarnation
         return incarnation.process.pid if incarnation is not None else None
 
@@ -178,14 +194,14 @@ class SparkDriver:
         return self._current().session
 
     def new_session(self) -> SparkSession:
-        """Return a session with its own settings, temporary views and current namespace;
-        raises EngineUnavailable.
+        """Return a new session with its own settings, temporary views and current namespace.
+
+        Raises EngineUnavailable.
         """
         with self.translating():
             session = self.session.newSession()
             with jvm_objects.active_session(session):
-                # Spark makes the catalog of a session at its first use, with the static settings of whichever
-                # session is active.
+                # Spark creates the session catalog at its first use, from the settings of the active session.
                 jvm_objects.state_of(session).catalog()
             return session
 
@@ -193,8 +209,9 @@ class SparkDriver:
 
     @contextmanager
     def translating(self) -> Iterator[None]:
-        """Raise errors of Spark in the block as ours, and let its thread find the classes of added jars;
-        errors of ours pass.
+        """Translate Spark's errors in the block, and make added jars visible to its thread.
+
+        Our own errors pass unchanged.
         """
         incarnation = self._current()
         try:
@@ -203,18 +220,17 @@ class SparkDriver:
         except SPARK_ERRORS as cause:
             raise self._translated(incarnation, cause) from cause
         except (AttributeError, AssertionError, TypeError) as cause:
-            # PySpark fails on its own cleared attributes when the JVM ends during a call.
+            # PySpark trips over its own cleared attributes if the JVM ends during a call.
             if incarnation.usable():
                 raise
             raise self._translated(incarnation, ConnectionError()) from cause
 
     @contextmanager
     def run_tagged(self, job_id: str, pool: str, description: str) -> Iterator[None]:
-        """Run the block's Spark work, started by this thread, as job *job_id* in *pool*,
-        with errors translated.
+        """Run the Spark work of this thread in the block as job *job_id* in *pool*, with errors translated.
 
-        Raises Canceled after `cancel(job_id)`, also when that came before the block;
-        then errors of Spark mean the same.
+        Raises Canceled after `cancel(job_id)`, even if that was called before the block. Other errors of
+        Spark in a cancelled job are raised as Canceled too.
         """
         self._cancels.check(job_id)
         try:
@@ -224,7 +240,7 @@ class SparkDriver:
                 self.translating(),
                 jobs.tagged(self.session.sparkContext, job_id, pool, description),
             ):
-                # A cancel between the first check and the tag found no job to end.
+                # A cancel between the first check and the tag found no job to cancel.
                 self._cancels.check(job_id)
                 yield
         except (EngineUnavailable, CommitUnknown):
@@ -236,65 +252,60 @@ class SparkDriver:
 
     @contextmanager
     def at_work(self, job_id: str) -> Iterator[None]:
-        """Register the block as work of a job in the present JVM, so that others know that they shared
-        it if it is lost.
-        """
+        """Register the block as work of a job in the current JVM, to attribute a loss of the JVM."""
         with self.jobs_at_work().at_work(job_id):
             yield
 
     def jobs_at_work(self) -> jobs.JobsAtWork:
-        """Return the jobs in the present JVM; raises EngineUnavailable while there is none."""
+        """Return the running jobs of the current JVM; raises EngineUnavailable without a JVM."""
         return self._current().jobs
 
     def cancel(self, job_id: str) -> None:
-        """End the job soon, and refuse work under its id from now on; harmless when there is none."""
+        """Cancel the job in the background, and refuse later work under its id; the job need not exist."""
         self._cancels.add(job_id)
-        self._end(job_id)
+        self._cancel_tasks(job_id)
         if not self._cancels.ended(job_id, 0):
-            threading.Thread(target=self._insist, args=(job_id,), name="cancel", daemon=True).start()
+            threading.Thread(
+                target=self._cancel_until_ended, args=(job_id,), name="cancel", daemon=True
+            ).start()
 
     def check_canceled(self, job_id: str) -> None:
-        """Raise Canceled after `cancel(job_id)`, for work that is not Spark's."""
+        """Raise Canceled after `cancel(job_id)`; for work outside of Spark."""
         self._cancels.check(job_id)
 
-    def _insist(self, job_id: str) -> None:
-        # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query
-        # that it was planning: those have to be cancelled after they have started.
+    def _cancel_until_ended(self, job_id: str) -> None:
+        # Spark refuses later jobs of a cancelled group, but not the first shuffles of a query that it was
+        # planning. They can be cancelled only after they have started.
         while not self._cancels.ended(job_id, CANCEL_AGAIN_S):
-            self._end(job_id)
+            self._cancel_tasks(job_id)
 
-    def _end(self, job_id: str) -> None:
-        # The job of a JVM that has ended has ended too.
+    def _cancel_tasks(self, job_id: str) -> None:
+        # Without a JVM, the job has ended.
         with suppress(EngineUnavailable), self.translating():
             jobs.cancel(self.session.sparkContext, job_id)
 
     def progress(self, job_id: str) -> Progress | None:
-        """Return the tasks of the job so far, or None if Spark knows none or does not say; never raises."""
+        """Return the progress of the job; None if it has no tasks or Spark does not answer. Never raises."""
         return self._read("progress", jobs.progress, job_id)
 
     def rows_read(self, job_id: str) -> int | None:
-        """Return how many rows the scans of a job that has ended gave, None where that is not known;
-        never raises.
-        """
+        """Return how many rows the scans of an ended job returned; None if unknown. Never raises."""
         return self._read("rows read", jobs.rows_read, job_id)
 
     def _read(self, what: str, read: Callable[[SparkContext, str], T | None], job_id: str) -> T | None:
-        """Return what Spark's records say of a job; None where they cannot be read,
-        for which no work is to fail.
-        """
+        """Return the result of *read* for a job; None if it fails, as statistics must not fail any work."""
         try:
             with self.translating():
                 return read(self.session.sparkContext, job_id)
         except MtError as error:
             if not isinstance(error, EngineUnavailable):
-                log.info(
-                    "%s of job %s not known: %s", what, job_id, error, extra={"action": "job_not_counted"}
-                )
+                log.info("%s of job %s unknown: %s", what, job_id, error, extra={"action": "job_not_counted"})
             return None
 
     def wait_tasks(self, job_id: str) -> None:
-        """Wait until no task of the job runs: those of one that failed or was cancelled may still write files
-        for a moment.
+        """Wait until no task of the job runs, up to `TASKS_END_S`.
+
+        Tasks of a failed or cancelled job may still write files for a moment.
         """
         waited_s = 0.0
         with self.translating():
@@ -322,17 +333,17 @@ class SparkDriver:
                 )
             case state:
                 text = self._loss if state is DriverState.LOST else STARTING
-                why = f" The last try failed: {self._failure.message}" if self._failure else ""
+                why = f" The last attempt failed: {self._failure.message}" if self._failure else ""
                 return EngineUnavailable(text + why)
 
     def _translated(self, incarnation: Incarnation, cause: BaseException) -> MtError:
         try:
             error = translate(cause)
         except (*SPARK_ERRORS, AttributeError, AssertionError):
-            # The JVM ended after it had thrown the exception, before its details were read.
+            # The JVM exited between throwing the exception and our reading of its details.
             error = EngineUnavailable(LOST)
         if ends_process(error):
-            # The job ends before the JVM does, which others lose then.
+            # This job ends before the JVM exits, and must count as running when others lose the JVM.
             incarnation.jobs.remember_ours()
         if isinstance(error, QueryFailed):
             return self.functions.explained(error)
@@ -340,8 +351,7 @@ class SparkDriver:
             return error
         if incarnation.usable():
             return EngineError(f"Spark failed: {cause}.") if UNKNOWN_TO_JAVA in str(cause) else error
-        # A JVM that does not answer, or whose SparkContext has stopped, is useless:
-        # `_supervise` starts the next one.
+        # A JVM that does not answer, or whose SparkContext has stopped, is useless. `_supervise` replaces it.
         incarnation.jobs.note_loss()
         text = NO_MEMORY if incarnation.end() else self._loss
         if self._lost_cluster is not None:
@@ -349,18 +359,19 @@ class SparkDriver:
         return EngineUnavailable(text, alone=incarnation.jobs.alone())
 
     def _supervise(self) -> None:
-        """Start a JVM and wait until it ends, or wait for the next attempt; the supervisor repeats this."""
+        """Start a JVM and wait for its end, or wait for the next attempt; called in a loop."""
         incarnation = self._launch()
         if incarnation is not None:
-            self._see_end(incarnation)
+            self._watch_until_end(incarnation)
         elif self.state is DriverState.FAILED:
             self._supervisor.end()
         else:
             self._stopping.wait(RETRY_S)
 
     def _launch(self) -> Incarnation | None:
-        """Return a JVM that is READY; None if it did not start, its cluster takes no work,
-        or the driver stops.
+        """Start a JVM and make the driver READY.
+
+        None if it did not start, if its cluster accepts no work, or if the driver is stopping.
         """
         try:
             incarnation = launch(self.settings, self.generation + 1)
@@ -386,17 +397,17 @@ class SparkDriver:
             incarnation.stop()
             return None
         log.info("spark is ready", extra={"action": "spark_ready", "pid": pid})
-        # After READY: to compile it takes a new JVM a second. In a thread of its own,
-        # for this one watches the JVM from now on.
+        # After READY, because compilation takes a new JVM a second. In another thread, because this one
+        # watches the JVM from now on.
         threading.Thread(
-            target=self._complete, args=(incarnation,), name="spark-complete", daemon=True
+            target=self._finish_setup, args=(incarnation,), name="spark-complete", daemon=True
         ).start()
         return incarnation
 
-    def _complete(self, incarnation: Incarnation) -> None:
-        """Let a JVM take our file system for local files, and see whether it runs inline plans."""
+    def _finish_setup(self, incarnation: Incarnation) -> None:
+        """Install our file system for local files, and test whether inline plans run."""
         steps = {
-            "taking our file system for local files": use_local_files,
+            "installing our file system for local files": use_local_files,
             "trying an inline plan": self._try_inline_plan,
         }
         for what, step in steps.items():
@@ -406,7 +417,7 @@ class SparkDriver:
         try:
             step(session)
         except SPARK_ERRORS:
-            # A driver that is stopped ends its JVM, whatever that does.
+            # Expected while the driver stops: it ends the JVM in the middle of any step.
             if not self._stopping.is_set():
                 raise
 
@@ -419,7 +430,7 @@ class SparkDriver:
             log.warning("%s", self.note, extra={"action": "inline_plans_off"})
 
     def _takes_work(self, watch: ClusterWatch, incarnation: Incarnation) -> bool:
-        """Wait until the cluster takes work; end the JVM if it does not: the next attempt has another one."""
+        """Wait until the cluster accepts work; if it is lost, discard the JVM and return False."""
         while not watch.look():
             if watch.lost:
                 self._lost_cluster = _cluster_lost(self.settings)
@@ -431,24 +442,22 @@ class SparkDriver:
                 return False
         return True
 
-    def _see_end(self, incarnation: Incarnation) -> None:
-        """Wait until the JVM has ended, or end it when its cluster is lost or it does no work;
-        then discard it.
-        """
+    def _watch_until_end(self, incarnation: Incarnation) -> None:
+        """Wait for the JVM to exit, or kill it if it or its cluster is useless; then discard it."""
         process, pulses = incarnation.process, Answers(JvmPulse(incarnation.session))
-        # A JVM that does not answer must not hold this thread, which is to end it.
+        # Asked in other threads: a JVM that does not answer must not block this one, which kills it.
         states = None if self._watch is None else Answers(self._watch.state)
         if self._watch is not None and states is not None:
             self._watch.state = states.newest
-        ended = threading.Thread(target=process.wait, name="spark-process", daemon=True)
-        ended.start()
+        waiter = threading.Thread(target=process.wait, name="spark-process", daemon=True)
+        waiter.start()
         self._jvm_watch = JvmWatch(pulses.newest)
         every_s = JVM_LOOK_EVERY_S if self._watch is None else LOOK_EVERY_S
-        while ended.is_alive():
-            ended.join(every_s)
-            if ended.is_alive() and self._is_useless(self._jvm_watch, every_s):
+        while waiter.is_alive():
+            waiter.join(every_s)
+            if waiter.is_alive() and self._is_useless(self._jvm_watch, every_s):
                 process.kill()
-                ended.join()
+                waiter.join()
         pulses.end()
         if states is not None:
             states.end()
@@ -465,9 +474,7 @@ class SparkDriver:
         discard(incarnation.gateway)
 
     def _is_useless(self, jvm: JvmWatch, after_s: float) -> bool:
-        """Look at a JVM that runs, *after_s* after the last time; return whether it, or its cluster,
-        is to be given up.
-        """
+        """Poll a running JVM and its cluster, *after_s* after the last poll; return whether to give it up."""
         jvm.look(after_s)
         if jvm.stalled:
             self._loss = NO_MEMORY if jvm.out_of_memory else SILENT
@@ -484,13 +491,10 @@ class SparkDriver:
         return self._watch.lost
 
     def _note_failure(self, error: MtError) -> None:
-        """Report *error*; it is final if no other attempt can succeed.
-
-        A database that is away may come back.
-        """
+        """Log and store *error* of a start; it is final if no other attempt can succeed."""
         final = isinstance(error, ConfigError) and self.generation == 0
         if not final and not self._stopping.is_set():
-            text = "%s Another try follows in %g s."
+            text = "%s Next attempt in %g s."
             log.error(text, error.message, RETRY_S, extra={"action": "spark_start_failed"})
         with self._changed:
             self._failure = error
@@ -501,12 +505,13 @@ class SparkDriver:
 
 def _no_executor(master: str, seconds: float) -> str:
     return (
-        f"Spark's cluster {master} has taken no work for {seconds:.0f} s: it has no executor for the gateway"
+        f"Spark's cluster {master} has accepted no work for {seconds:.0f} s: it has no executor for the "
+        "gateway"
     )
 
 
 def _cluster_lost(settings: DriverSettings) -> ClusterLost:
     return ClusterLost(
-        f"{_no_executor(settings.master, settings.lost_after_s)}. Spark is started again until the cluster "
-        "takes work; see that its master and workers run and have free cores."
+        f"{_no_executor(settings.master, settings.lost_after_s)}. Spark is restarted until the cluster "
+        "accepts work; check that its master and workers are running and have free cores."
     )

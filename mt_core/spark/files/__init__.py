@@ -1,1 +1,1 @@
-"""Files: of the gateway's machine, of Spark's file systems, of object stores, and of catalogs."""
+"""Files on the gateway's machine, on Spark's file systems, in object stores and in catalogs."""

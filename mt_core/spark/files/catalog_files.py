@@ -1,4 +1,4 @@
-"""Files of a catalog: as the catalog itself reads and writes them."""
+"""Files of a catalog, accessed the way the catalog itself does."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from mt_core.spark.files.hadoop_files import Files
 
 
 class CatalogFiles:
-    """The folders of tables, by the FileIO that the catalog names, else by Hadoop. Raises Spark's errors."""
+    """Table folders, accessed by the catalog's FileIO or else by Hadoop. Raises Spark's errors."""
 
     def __init__(self, session: SparkSession, catalog: str) -> None:
         self._session, self._settings, self._files = session, settings_of(session, catalog), Files(session)
         self._has_io = bool(self._settings.get(IO_IMPL))
 
     def has_files(self, folder: str) -> bool:
-        """Return whether there is anything in a folder."""
+        """Return whether a folder has any content."""
         if self._has_io:
             return bool(self._io.listPrefix(_prefix(folder)).iterator().hasNext())
         return bool(self._files.names(folder))
 
     def is_same(self, one: str, other: str) -> bool:
-        """Return whether two texts name one folder: Spark adds the scheme of a file system to a path."""
+        """Return whether two paths are the same folder, one possibly with the scheme that Spark adds."""
         if self._has_io:
             return one.rstrip("/") == other.rstrip("/")
         return self._files.full_path(one) == self._files.full_path(other)
 
     def delete_folder(self, folder: str) -> None:
-        """Delete a folder with all in it, or a file; harmless if there is none."""
+        """Delete a folder with its contents, or a file; it need not exist."""
         if self._has_io:
             self._io.deletePrefix(_prefix(folder))
         else:
@@ -43,5 +43,5 @@ class CatalogFiles:
 
 
 def _prefix(folder: str) -> str:
-    # With the slash: a folder whose name continues after this one may belong to another table.
+    # With the slash: the prefix `a/orders` would also match the folder of table `a/orders_old`.
     return f"{folder.rstrip('/')}/"

@@ -1,4 +1,4 @@
-"""Files of the gateway's machine, which the gateway itself reads and writes."""
+"""Files on the gateway's machine, read and written by the gateway itself."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from uuid import uuid4
 
 
 def local_path(uri: str) -> Path | None:
-    """Return the path that a URI, or a path, has on the gateway's machine; None for a file elsewhere."""
+    """Return the local path of a URI or a path; None for a remote file."""
     url = urlsplit(uri)
     if url.scheme not in {"", "file"}:
         return None
@@ -17,7 +17,7 @@ def local_path(uri: str) -> Path | None:
 
 
 class GatewayFile:
-    """A file, which appears as a whole. Raises OSError."""
+    """A local file, written atomically. Raises OSError."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -29,12 +29,15 @@ class GatewayFile:
         return self._path.read_bytes()
 
     def write(self, text: str, *, replace: bool) -> None:
-        """Write the file, and the folders above it; raises FileExistsError unless it may *replace* one."""
+        """Write the file and create its parent folders.
+
+        Raises FileExistsError if the file exists and *replace* is false.
+        """
         path = self._path
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
         except FileExistsError as cause:
-            raise NotADirectoryError(f"{path.parent} is no folder") from cause
+            raise NotADirectoryError(f"{path.parent} is not a folder") from cause
         part = path.with_name(f".{path.name}.{uuid4().hex}.part")
         try:
             with part.open("w", encoding="utf-8") as file:
@@ -44,7 +47,7 @@ class GatewayFile:
             if replace:
                 part.replace(path)
             else:
-                # Unlike a rename it fails if another writer was faster.
+                # Unlike a rename, a hard link fails if another writer has created the file.
                 path.hardlink_to(part)
         finally:
             part.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Files and folders on any file system that Spark has, by Hadoop's FileSystem."""
+"""Files and folders on Spark's file systems, through Hadoop's FileSystem."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.spark.driver.jvm_objects import static_member
 
 
 class Files:
-    """Reads, writes, moves and deletes them. Raises Spark's own errors."""
+    """Reads, writes, moves and deletes files. Raises Spark's errors untranslated."""
 
     def __init__(self, session: SparkSession) -> None:
         self._session = session
@@ -20,22 +20,22 @@ class Files:
         return bool(self._file_system(path).exists(self._path(path)))
 
     def names(self, folder: str) -> list[str]:
-        """Return the names of what is in a folder, empty if there is none."""
+        """Return the names of the entries of a folder; empty if the folder does not exist."""
         if not self.exists(folder):
             return []
-        found = self._file_system(folder).listStatus(self._path(folder))
-        return [str(found[index].getPath().getName()) for index in range(len(found))]
+        entries = self._file_system(folder).listStatus(self._path(folder))
+        return [str(entries[index].getPath().getName()) for index in range(len(entries))]
 
     def files_below(self, folder: str) -> list[str]:
-        """Return the paths of the files in a folder and below, without the folder and its slash."""
-        start, found = self.full_path(folder), list[str]()
+        """Return the files below a folder, recursively, as sorted paths relative to the folder."""
+        start, paths = self.full_path(folder), list[str]()
         files = self._file_system(folder).listFiles(self._path(start), True)
         while files.hasNext():
-            found.append(str(files.next().getPath().toString()).removeprefix(f"{start}/"))
-        return sorted(found)
+            paths.append(str(files.next().getPath().toString()).removeprefix(f"{start}/"))
+        return sorted(paths)
 
     def missing_above(self, path: str) -> tuple[str, ...]:
-        """Return the folders above *path* that do not exist, the lowest first."""
+        """Return the missing parent folders of *path*, the deepest first."""
         missing: list[str] = []
         above = self._path(path).getParent()
         while above is not None and not self.exists(str(above.toString())):
@@ -44,7 +44,7 @@ class Files:
         return tuple(missing)
 
     def full_path(self, path: str) -> str:
-        """Return *path* with its scheme, and from the root."""
+        """Return *path* as an absolute path with its scheme."""
         return str(self._file_system(path).makeQualified(self._path(path)).toString())
 
     def read(self, file: str) -> str:
@@ -57,7 +57,7 @@ class Files:
             stream.close()
 
     def write(self, file: str, text: str) -> None:
-        """Write a file that is there as a whole or not at all, on file systems that rename at once."""
+        """Write a file; atomic on file systems with an atomic rename."""
         part = f"{file}.part"
         stream = self._file_system(part).create(self._path(part), True)
         try:
@@ -71,7 +71,7 @@ class Files:
         self._file_system(source).rename(self._path(source), self._path(target))
 
     def make(self, folder: str) -> None:
-        """Make a folder and those above it; harmless if they are there."""
+        """Create a folder and its parents; they may exist."""
         self._file_system(folder).mkdirs(self._path(folder))
 
     def copy(self, source: str, target: str) -> None:
@@ -86,12 +86,12 @@ class Files:
         )
 
     def copy_here(self, source: str, target: Path) -> None:
-        """Copy a file to this machine, without a file of checksums beside it."""
-        here = static_member(self._session, "org.apache.hadoop.fs.Path")(target.absolute().as_uri())
-        self._file_system(source).copyToLocalFile(False, self._path(source), here, True)
+        """Copy a file to this machine, without a Hadoop checksum file next to it."""
+        local = static_member(self._session, "org.apache.hadoop.fs.Path")(target.absolute().as_uri())
+        self._file_system(source).copyToLocalFile(False, self._path(source), local, True)
 
     def delete(self, path: str) -> None:
-        """Delete a file, or a folder with all in it; harmless if there is none."""
+        """Delete a file, or a folder with its contents; it need not exist."""
         self._file_system(path).delete(self._path(path), True)
 
     def _file_system(self, path: str) -> Any:

@@ -1,4 +1,4 @@
-"""Copies of jars by the hash of their content, so that a job keeps the classes that it was created with."""
+"""Copies of jars by content hash, which preserve the classes with which a job was created."""
 
 from __future__ import annotations
 
@@ -13,15 +13,14 @@ from mt_core.spark.files.gateway_files import local_path
 
 _JOBS = ".jobs"
 Fetch = Callable[[str, Path], bool]
-"""Copies the remote jar of a URI into a file, and returns whether it did."""
+"""Copies the remote jar at a URI into a file; returns False if Spark loads it itself."""
 
 
 class JarCopies:
-    """Keeps `<hash>.jar` in *folder*, and beside it the ids of the jobs that need it;
-    without a folder it copies nothing.
+    """Stores `<hash>.jar` in *folder*, next to the ids of the jobs that need it.
 
-    A jar that this process has loaded stays until the next one begins: its sessions may need it again.
-    Any thread; raises OSError.
+    Without a folder, nothing is copied. A jar that this process has loaded is removed only by the next
+    process, because sessions may need it again. Thread-safe; raises OSError.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -29,8 +28,9 @@ class JarCopies:
         self._loaded: set[str] = set()
 
     def add(self, path: str, fetch: Fetch | None = None) -> str:
-        """Return the path of a copy of a jar, which *fetch* copies here if it is not local;
-        if it does not, *path* itself.
+        """Copy a jar, with *fetch* if it is remote, and return the path of the copy.
+
+        Return *path* itself if nothing was copied.
         """
         local = local_path(path)
         if self._folder is None or (fetch is None and local is None):
@@ -42,9 +42,9 @@ class JarCopies:
                 shutil.copyfile(local, part)
             elif fetch is not None and not fetch(path, part):
                 return path
-            # The hash of the copy: the file may change meanwhile.
-            with part.open("rb") as copied:
-                name = hashlib.file_digest(copied, "sha256").hexdigest()
+            # Hash the copy, not the original, which may change at any time.
+            with part.open("rb") as content:
+                name = hashlib.file_digest(content, "sha256").hexdigest()
             copy = self._folder / f"{name}.jar"
             with self._lock:
                 part.replace(copy)
@@ -54,7 +54,7 @@ class JarCopies:
         return str(copy)
 
     def keep(self, jars: Iterable[str], job_id: str) -> None:
-        """Keep the copies among *jars* until the job is forgotten."""
+        """Retain the copies among *jars* until `forget` is called for the job."""
         with self._lock:
             for jar in filter(self._is_copy, map(Path, jars)):
                 marks = jar.with_suffix(_JOBS)
@@ -62,17 +62,17 @@ class JarCopies:
                 (marks / job_id).touch()
 
     def forget(self, jars: Iterable[str], job_id: str) -> None:
-        """Let a job need its jars no more; remove those that nobody needs."""
+        """Release the jars of a job, and remove those that are no longer needed."""
         with self._lock:
             for jar in filter(self._is_copy, map(Path, jars)):
                 (jar.with_suffix(_JOBS) / job_id).unlink(missing_ok=True)
                 self._remove_unless_needed(jar)
 
     def begin(self, needed: Mapping[str, Iterable[str]]) -> None:
-        """Remove what earlier processes left and no job needs; to be called before any session begins.
+        """Remove unneeded copies of earlier processes; must be called before the first session.
 
-        *needed* are the jars of the jobs that have not ended, by id:
-        what says so here may be of another home.
+        *needed* has the jars of the unfinished jobs, by job id. It is authoritative, because the folder may
+        have been copied from another home.
         """
         for job_id, jars in needed.items():
             self.keep(jars, job_id)

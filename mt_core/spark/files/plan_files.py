@@ -1,4 +1,4 @@
-"""Files of compiled plans, each on the gateway's machine or remote."""
+"""Files of compiled plans, local or remote."""
 
 from __future__ import annotations
 
@@ -25,12 +25,10 @@ _FETCHED = ".fetched"
 
 
 class StoredPlans(PlanFiles):
-    """Reads and writes them; a relative path begins in the session's own part of *folder*,
-    which ends with the session.
+    """Reads and writes plan files. Thread-safe.
 
-    A remote file is fetched into that part each time it is read.
-
-    Safe from any thread.
+    A relative path refers to the session's subfolder of *folder*, which is removed with the session. A remote
+    file is copied into that subfolder each time it is read.
     """
 
     def __init__(self, driver: SparkDriver, folder: Path) -> None:
@@ -50,7 +48,7 @@ class StoredPlans(PlanFiles):
         try:
             return text.decode("utf-8")
         except UnicodeDecodeError as cause:
-            raise PlanInvalid("the file", f"is no text in UTF-8: {cause}", plan=uri) from cause
+            raise PlanInvalid("the file", f"is not UTF-8 text: {cause}", plan=uri) from cause
 
     def write(self, session_id: str, uri: str, text: str, *, replace: bool) -> None:
         with self._file(session_id, uri) as file:
@@ -59,7 +57,7 @@ class StoredPlans(PlanFiles):
             try:
                 file.write(text, replace=replace)
             except FileExistsError as cause:
-                # Another statement has written the file meanwhile.
+                # Another statement has written the file since the check.
                 raise PlanExists.at(uri) from cause
 
     def close_session(self, session_id: str) -> None:
@@ -67,20 +65,20 @@ class StoredPlans(PlanFiles):
         shutil.rmtree(self._folder / session_id, ignore_errors=True)
 
     def begin(self) -> None:
-        """Remove what the sessions of earlier processes left; to be called before any session begins."""
+        """Remove the folders of earlier processes; must be called before the first session."""
         shutil.rmtree(self._folder, ignore_errors=True)
 
     @contextmanager
     def _file(self, session_id: str, uri: str) -> Iterator[GatewayFile | RemoteFile]:
-        """Yield the file of a URI, and raise its errors as ours.
+        """Yield the file at a URI, with its errors translated.
 
-        Raises DefinitionInvalid for a URI that is one of a folder, or of a device.
+        Raises DefinitionInvalid if the URI is that of a folder or a device.
         """
         path = self._path(session_id, uri)
-        with _failing(uri):
+        with _engine_errors(uri):
             _check_file(uri, path)
         by_spark = path is None and not is_object(uri)
-        with self._driver.translating() if by_spark else nullcontext(), _failing(uri):
+        with self._driver.translating() if by_spark else nullcontext(), _engine_errors(uri):
             if path is not None:
                 yield GatewayFile(path)
             elif by_spark:
@@ -91,7 +89,7 @@ class StoredPlans(PlanFiles):
                 yield ObjectFile(uri)
 
     def _fetched(self, session_id: str, uri: str, file: RemoteFile) -> bytes:
-        """Copy a remote file, as it is now, into the part of the session, and return what is in it."""
+        """Copy the current remote file into the folder of the session, and return its content."""
         name = f"{hashlib.sha256(uri.encode()).hexdigest()[:16]}.json"
         copy = self._folder / session_id / _FETCHED / name
         part = copy.with_name(f"{uuid4().hex}.part")
@@ -105,35 +103,35 @@ class StoredPlans(PlanFiles):
         return text
 
     def _path(self, session_id: str, uri: str) -> Path | None:
-        """Return the path of a file of the gateway's machine, None for one elsewhere."""
-        given, folder, host = local_path(uri), self._folder / session_id, urlsplit(uri).netloc
-        if given is None:
+        """Return the path of a local file; None for a remote one."""
+        local, folder, host = local_path(uri), self._folder / session_id, urlsplit(uri).netloc
+        if local is None:
             return None
         if host not in {"", "localhost"}:
             raise Unsupported(
-                f"Plan {uri}: file://{host} names another machine; "
-                "write file:///path for a file of the gateway's."
+                f"Plan {uri}: file://{host} is on another machine; "
+                "write file:///path for a file on the gateway's machine."
             )
-        if "\0" in str(given):
+        if "\0" in str(local):
             raise DefinitionInvalid("The path of a plan contains the character NUL; leave it out.")
-        if given.is_absolute():
-            return given
-        path = (folder / given).resolve()
+        if local.is_absolute():
+            return local
+        path = (folder / local).resolve()
         if not path.is_relative_to(folder.resolve()):
             raise DefinitionInvalid(
                 f"Plan {uri} leaves the folder of the session, {folder}; "
-                "name a file in it, or give the whole path."
+                "name a file in it, or give an absolute path."
             )
         return path
 
     def _shown(self, session_id: str, uri: str) -> str:
-        """Return the URI; for a relative path with the folder where it begins."""
+        """Return the URI for a message; a relative path is shown with its folder."""
         relative = not urlsplit(uri).scheme and not Path(uri).is_absolute()
         return f"{uri} in the folder of the session, {self._folder / session_id}" if relative else uri
 
 
 def _check_file(uri: str, path: Path | None) -> None:
-    """Raise DefinitionInvalid for a URI that is one of a folder, or of a device."""
+    """Raise DefinitionInvalid if the URI is that of a folder or a device."""
     url = urlsplit(uri)
     at_root = path is None and bool(url.netloc) and not url.path
     if at_root or url.path.endswith("/") or (path is not None and path.is_dir()):
@@ -142,12 +140,12 @@ def _check_file(uri: str, path: Path | None) -> None:
             f"such as {uri.partition('?')[0].rstrip('/')}/plan.json."
         )
     if path is not None and path.exists() and not path.is_file():
-        raise DefinitionInvalid(f"Plan {uri} is no file, but a device or the like; name a file.")
+        raise DefinitionInvalid(f"Plan {uri} is a device or another special file; name a regular file.")
 
 
 @contextmanager
-def _failing(uri: str) -> Iterator[None]:
-    """Turn the errors of this machine's files and of Arrow into ours."""
+def _engine_errors(uri: str) -> Iterator[None]:
+    """Raise OSError and Arrow's errors as EngineError."""
     try:
         yield
     except (OSError, pa.ArrowException) as cause:

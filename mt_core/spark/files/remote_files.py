@@ -1,6 +1,4 @@
-"""Remote files: on the file systems that Spark has, and in object stores by Arrow;
-and copies of them here.
-"""
+"""Remote files: on Spark's file systems, or in object stores through Arrow."""
 
 from __future__ import annotations
 
@@ -22,32 +20,32 @@ from mt_core.spark.driver.failures import SPARK_ERRORS, translate
 from mt_core.spark.driver.file_systems import check_file_system
 from mt_core.spark.files.hadoop_files import Files
 
-# Arrow's names of them.
+# Arrow's names of the schemes.
 _BY_ARROW = {"s3": "s3", "s3a": "s3", "gs": "gs", "gcs": "gs"}
 _LIMIT, _LONGEST_S = "retry_limit_seconds", 30
-# Spark loads jars of these by itself.
+# Schemes from which Spark itself loads jars.
 _BY_SPARK = frozenset({"ivy", "http", "https", "ftp"})
 
 
 class RemoteFile(Protocol):
-    """A file, which appears as a whole. Raises OSError and ArrowException, and EngineUnavailable."""
+    """A remote file; readers never see a partial one. Raises OSError, ArrowException, EngineUnavailable."""
 
     def exists(self) -> bool: ...
 
     def write(self, text: str, *, replace: bool) -> None:
-        """Write the file; raises FileExistsError if the store sees that another writer was faster."""
+        """Write the file; raises FileExistsError if the store detects a concurrent writer."""
 
     def copy_here(self, target: Path) -> None:
-        """Copy the file into a local one."""
+        """Copy the file to the local path *target*."""
 
 
 def is_object(uri: str) -> bool:
-    """Return whether a URI is one of an object store that Arrow reads and writes."""
+    """Return whether a URI is in an object store that Arrow supports."""
     return urlsplit(uri).scheme in _BY_ARROW
 
 
 class ObjectFile(RemoteFile):
-    """An object, by Arrow with the credentials of the environment."""
+    """An object in an object store, accessed by Arrow with credentials from the environment."""
 
     def __init__(self, uri: str) -> None:
         place = f"{_BY_ARROW[urlsplit(uri).scheme]}{uri[uri.index(':') :]}"
@@ -57,7 +55,7 @@ class ObjectFile(RemoteFile):
         return bool(self._system.get_file_info(self._path).type != fs.FileType.NotFound)
 
     def write(self, text: str, *, replace: bool) -> None:
-        # An object appears with its end.
+        # The object becomes visible when the stream is closed.
         with self._system.open_output_stream(self._path) as stream:
             stream.write(text.encode())
 
@@ -67,7 +65,7 @@ class ObjectFile(RemoteFile):
 
 
 class SparkFile(RemoteFile):
-    """A file on a file system that Spark has, with its settings."""
+    """A file on one of Spark's file systems, accessed with Spark's settings."""
 
     def __init__(self, session: SparkSession, uri: str) -> None:
         self._files, self._uri = Files(session), uri
@@ -81,7 +79,7 @@ class SparkFile(RemoteFile):
         with _as_os_error():
             files.write(part, text)
             if replace:
-                # What a crash leaves is the new text beside the place of the old one.
+                # A crash after this leaves the new text in the part file.
                 files.delete(self._uri)
             files.move(part, self._uri)
             is_late = files.exists(part)
@@ -105,18 +103,14 @@ def _as_os_error() -> Iterator[None]:
 
 
 def limited(uri: str) -> str:
-    """Return a URI of Arrow's that gives up soon: without credentials, Google's client would try
-    for 15 minutes.
-    """
+    """Return *uri* with a retry limit for Google's client, which otherwise retries for 15 minutes."""
     if not uri.startswith("gs:") or _LIMIT in uri:
         return uri
     return f"{uri}{'&' if '?' in uri else '?'}{_LIMIT}={_LONGEST_S}"
 
 
 def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
-    """Copy a remote jar into a local file as `fetch_file` does;
-    return False for one that Spark loads itself.
-    """
+    """Copy a remote jar into a local file, like `fetch_file`; return False if Spark loads it itself."""
     if urlsplit(uri).scheme in _BY_SPARK:
         return False
     fetch_file(session, uri, target, "ADD JAR")
@@ -126,8 +120,8 @@ def fetch_jar(session: SparkSession, uri: str, target: Path) -> bool:
 def fetch_file(session: SparkSession, uri: str, target: Path, what: str) -> None:
     """Copy a remote file, which *what* needs, into a local one.
 
-    A file system that Spark has reads it with Spark's settings; else Arrow reads an object.
-    Raises DefinitionInvalid for a file that cannot be read, ConfigError for a file system without its jar.
+    Spark reads it if Spark has the file system; otherwise Arrow reads it from an object store. Raises
+    DefinitionInvalid for a file that cannot be read, and ConfigError if the jar of a file system is missing.
     """
     shown, has_file_system = without_passwords(uri), True
     try:

@@ -1,1 +1,1 @@
-"""Functions of users in Spark's sessions."""
+"""User-defined functions in Spark's sessions."""

@@ -1,6 +1,4 @@
-"""Files of functions: copies by the hash of their content, so that a function keeps the code
-that it was created with.
-"""
+"""Files of functions, copied by content hash, which preserves the code with which a function was created."""
 
 from __future__ import annotations
 
@@ -21,40 +19,44 @@ from mt_core.spark.files.gateway_files import local_path
 _HASH = re.compile("[0-9a-f]{64}")
 _SUFFIXES = {"JAR": ".jar", "FILE": ".py", "ARCHIVE": ".zip"}
 Fetch = Callable[[str, Path, str], None]
-"""Copies the remote file of a URI, which what the text says needs, into a local one; raises MtError."""
+"""Copies the remote file at a URI to a path; the last argument is the object that needs it.
+
+Raises MtError.
+"""
 
 
 class FunctionFiles:
-    """Keeps copies in *folder*. Any thread; raises OSError."""
+    """The copies in *folder*. Thread-safe; raises OSError."""
 
     def __init__(self, folder: Path) -> None:
         self._folder, self._lock = folder, threading.Lock()
         self._used: set[str] = set()
 
     def kept(self, function: CreatedFunction, fetch: Fetch) -> CreatedFunction:
-        """Return *function* with a copy of each of its files; raises DefinitionInvalid for a file
-        that is not there.
+        """Copy the files of *function*, and return it with their hashes.
+
+        Raises DefinitionInvalid for a file that is missing or has another content than expected.
         """
         return replace(
-            function, files=tuple(self._kept(function.name, each, fetch) for each in function.files)
+            function, files=tuple(self._copied(function.name, each, fetch) for each in function.files)
         )
 
     def path(self, file: FunctionFile) -> str:
-        """Return where the copy of a file is."""
+        """Return the path of the copy of a file."""
         return str(self._folder / kept_name(file))
 
     def remove_unused(self, functions: Iterable[CreatedFunction]) -> None:
-        """Remove the copies that neither *functions* nor a function of this process needs."""
+        """Remove copies that neither *functions* nor any function used by this process needs."""
         with self._lock:
             needed = {kept_name(file) for function in functions for file in function.files} | self._used
             for copy in self._folder.iterdir() if self._folder.is_dir() else ():
                 if copy.name not in needed:
                     copy.unlink(missing_ok=True)
 
-    def _kept(self, name: str, file: FunctionFile, fetch: Fetch) -> FunctionFile:
+    def _copied(self, name: str, file: FunctionFile, fetch: Fetch) -> FunctionFile:
         part = f"{uuid4().hex}.part"
         with self._lock:
-            # A statement can name any text as the content: what is no hash is the name of no copy.
+            # A statement can contain any text as the hash; only a valid hash may become part of a path.
             if _HASH.fullmatch(file.content):
                 self._used.add(kept_name(file))
                 if (self._folder / kept_name(file)).is_file():
@@ -63,18 +65,18 @@ class FunctionFiles:
             self._used.add(part)
         try:
             uri = _copy(name, file.uri, self._folder / part, fetch)
-            # The hash of the copy: the file may change meanwhile.
-            kept = replace(file, uri=uri, content=_hash_of(self._folder / part))
-            if file.content not in {"", kept.content}:
+            # Hash the copy, not the original, which may change at any time.
+            stored = replace(file, uri=uri, content=_hash_of(self._folder / part))
+            if file.content not in {"", stored.content}:
                 raise DefinitionInvalid(
-                    f"Function {name}: file {without_passwords(uri)} has "
-                    f"another content than {file.content}, which the function "
-                    f"needs; put that file there, or CREATE OR REPLACE the function without {PIN}…."
+                    f"Function {name}: file {without_passwords(uri)} does not have the content "
+                    f"{file.content} that the function needs; restore that file, or CREATE OR REPLACE the "
+                    f"function without {PIN}…."
                 )
             with self._lock:
-                self._used.add(kept_name(kept))
-                (self._folder / part).replace(self._folder / kept_name(kept))
-            return kept
+                self._used.add(kept_name(stored))
+                (self._folder / part).replace(self._folder / kept_name(stored))
+            return stored
         finally:
             with self._lock:
                 self._used.discard(part)
@@ -82,7 +84,7 @@ class FunctionFiles:
 
 
 def kept_name(file: FunctionFile) -> str:
-    """Return what the copy of a file is called, on executors too."""
+    """Return the name of the copy of a file, also on executors."""
     return f"{file.content}{_SUFFIXES[file.kind]}"
 
 
@@ -92,7 +94,7 @@ def _hash_of(path: Path) -> str:
 
 
 def _copy(name: str, uri: str, target: Path, fetch: Fetch) -> str:
-    """Copy a file of the gateway's machine, or a remote one, and return where it is from any folder."""
+    """Copy a local or remote file; return its absolute path or URI."""
     path = local_path(uri)
     if path is None:
         fetch(uri, target, f"Function {name}")

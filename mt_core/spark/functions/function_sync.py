@@ -1,5 +1,14 @@
-"""Function sync: gives each Spark session the functions that statements created,
-and each later change of them.
+"""Function sync: registers created functions in Spark sessions, and updates them on change.
+
+Spark has no persistent functions without Hive, and a view may not call a temporary function. A created
+function is therefore registered as one of Spark's own: its builder in each session, before the session's next
+statement, and its description once per JVM in the built-in registry, which only makes Spark treat it as
+built-in.
+
+A function that cannot be registered, for example because its file is missing, must not fail statements that
+do not call it. It is left out, and the reason is raised only if Spark does not find it (`explained`). The
+next statement tries again. If an attempt was slow, the next one waits `_WAITS` times as long, so one broken
+function costs all statements at most a tenth of their time.
 """
 
 from __future__ import annotations
@@ -33,11 +42,13 @@ from mt_core.spark.functions.sql_functions import identifier_of, register_sql, r
 log = logging.getLogger(__name__)
 
 FunctionSource = Callable[[], Mapping[str, CreatedFunction]]
-"""Returns the created functions by their names: the same object until one changes. Safe from any thread."""
+"""Returns the created functions by name; the same object until a function changes. Thread-safe."""
 
 CHEAP_S = 0.1
-"""A function that cannot be called is tried again before each statement if that takes less.
-One that loads much before it fails is not: that would hold up all statements."""
+"""The duration up to which a failed registration is repeated before each statement.
+
+A slower one, which loads much before it fails, would delay all statements.
+"""
 _WAITS = 10
 _LEFT_OUT = (
     "the gateway was started with --without-functions (sql-gateway.functions.enabled = false), "
@@ -46,23 +57,23 @@ _LEFT_OUT = (
 _NONE: Mapping[str, CreatedFunction] = {}
 _UNRESOLVED = re.compile(r"Cannot resolve routine (\S+) on search path")
 _ANALYSIS = "org.apache.spark.sql.catalyst.analysis"
-# By session: after the loss of a JVM the sessions are new, without any of these functions.
+# By session, because the sessions of a new JVM start without these functions.
 _applied: WeakKeyDictionary[SparkSession, Mapping[str, CreatedFunction]] = WeakKeyDictionary()
 
 
 def functions_of(session: SparkSession) -> Mapping[str, CreatedFunction]:
-    """Return the functions of all sessions that *session* has."""
+    """Return the created functions that are registered in *session*."""
     return _applied.get(session, _NONE)
 
 
 def deterministic_functions(session: SparkSession) -> frozenset[str]:
-    """Return the names of those functions of *session* that their users have declared to be DETERMINISTIC."""
+    """Return the names of the functions of *session* that are declared DETERMINISTIC."""
     return frozenset(name for name, function in functions_of(session).items() if function.deterministic)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Unusable:
-    """A function that could not be registered, why, and when that is tried again, as its clock counts."""
+    """A function that could not be registered, the reason, and the clock time of the next attempt."""
 
     function: CreatedFunction
     reason: str
@@ -71,11 +82,10 @@ class _Unusable:
 
 
 class FunctionSync(SessionFunctions):
-    """Applies the functions of a source to sessions; safe from any thread.
+    """Applies the functions of *source* to sessions. Thread-safe.
 
-    Spark takes them for its own: a view may call them, where it would refuse temporary ones. *keep*
-    stores what *modules* has read of one that was created without that. Where *has_code* is False, only
-    functions in SQL can be called.
+    *keep* stores a function whose declaration was read late. If *has_code* is false, only functions in SQL
+    can be called.
     """
 
     def __init__(
@@ -93,39 +103,35 @@ class FunctionSync(SessionFunctions):
         self._late = LateDeclarations(keep, now)
         self._lock = threading.Lock()
         self._unusable: dict[str, _Unusable] = {}
-        self._listed: set[str] = set()
+        self._builtin_names: set[str] = set()
 
     def apply(self, session: SparkSession) -> None:
-        """Give *session* the functions as they are now; logs those that cannot be,
-        which are missing there then.
-        """
-        wanted = self._source()
-        if _applied.get(session, _NONE) is wanted:
+        """Register the current functions in *session*; functions that fail are logged and left out."""
+        target = self._source()
+        if _applied.get(session, _NONE) is target:
             return
-        if self._has_code and (late := [each for each in wanted.values() if _is_undeclared(each)]):
-            # Before the lock: other sessions go on meanwhile.
+        if self._has_code and (late := [each for each in target.values() if _is_undeclared(each)]):
+            # Before the lock, because it may take seconds.
             self._late.read(late, partial(self._late_declaration, session))
-            wanted = self._source()
+            target = self._source()
         with self._lock:
-            self._unlist(session, wanted)
-            applied = functions_of(session)
+            self._remove_dropped(session, target)
+            current = functions_of(session)
             unusable = {
                 name
-                for name in {**applied, **wanted}
-                if applied.get(name) != wanted.get(name)
-                and not self._change(session, name, applied.get(name), wanted.get(name))
+                for name in {**current, **target}
+                if current.get(name) != target.get(name)
+                and not self._change(session, name, current.get(name), target.get(name))
             }
-            # Those that cannot be called are tried again before a later statement.
+            # Without the failed ones, so that the next statement tries them again.
             _applied[session] = (
-                {name: each for name, each in wanted.items() if name not in unusable} if unusable else wanted
+                {name: each for name, each in target.items() if name not in unusable} if unusable else target
             )
 
     def explained(self, error: QueryFailed) -> QueryFailed:
-        """Return *error*, or why a function cannot be called if it is that Spark does not know
-        one of these.
-        """
-        found = _UNRESOLVED.search(error.message)
-        name = found[1].replace("`", "").casefold() if found else ""
+        """Return *error*, or the reason why the created function that Spark did not find cannot be called."""
+        match = _UNRESOLVED.search(error.message)
+        name = match[1].replace("`", "").casefold() if match else ""
         unusable = {each.casefold(): why for each, why in list(self._unusable.items())}.get(name)
         if unusable is None:
             return error
@@ -143,30 +149,30 @@ class FunctionSync(SessionFunctions):
     def checked(
         self, session: SparkSession, function: CreatedFunction, check: Check = no_check
     ) -> CreatedFunction:
-        """Return *function* as it is kept; *session*, which becomes useless, has its catalogs.
+        """Return the validated *function* in the form in which it is stored.
 
-        Raises DefinitionInvalid.
+        *session* has the catalogs of the function, and must not be used afterwards. Raises DefinitionInvalid.
         """
         if not self._has_code and function.language is not FunctionLanguage.SQL:
             raise Unsupported(f"Function {function.name} cannot be created: {_LEFT_OUT}.")
         scalar, table = _builtin(session)
-        present = self._source()
+        functions = self._source()
         with self._lock:
-            self._unlist(session, present)
-        if function.name not in present:
+            self._remove_dropped(session, functions)
+        if function.name not in functions:
             name = identifier_of(session, function.name)
             if scalar.functionExists(name) or table.functionExists(name):
                 raise DefinitionInvalid(
                     f"Function {function.name} is one of Spark's own; choose another name."
                 )
-        kept = self._typed(session, self._files.kept(function, partial(fetch_file, session)), check)
-        self.register(session, kept)
-        if kept.language is FunctionLanguage.SQL:
-            _try_call(session, kept)
-        return kept
+        stored = self._typed(session, self._files.kept(function, partial(fetch_file, session)), check)
+        self.register(session, stored)
+        if stored.language is FunctionLanguage.SQL:
+            _try_call(session, stored)
+        return stored
 
     def register(self, session: SparkSession, function: CreatedFunction) -> None:
-        """Register *function*, as it is kept, in *session*; raises Spark's errors, and MtError."""
+        """Register *function*, in its stored form, in *session*; raises Spark's errors and MtError."""
         with active_session(session):
             match function.language:
                 case FunctionLanguage.SQL:
@@ -198,50 +204,48 @@ class FunctionSync(SessionFunctions):
     def _late_declaration(self, session: SparkSession, function: CreatedFunction) -> CreatedFunction:
         return self._with_declaration(session, self._files.kept(function, partial(fetch_file, session)))
 
-    def _unlist(self, session: SparkSession, wanted: Mapping[str, CreatedFunction]) -> None:
-        """Take dropped functions from the list of Spark's own, also if each session
-        that called them has ended.
-        """
-        for name in self._listed - wanted.keys():
+    def _remove_dropped(self, session: SparkSession, target: Mapping[str, CreatedFunction]) -> None:
+        """Remove dropped functions from Spark's built-in registries, even if no session has them any more."""
+        for name in self._builtin_names - target.keys():
             for registry in _builtin(session):
                 registry.dropFunction(identifier_of(session, name))
-            self._listed.discard(name)
+            self._builtin_names.discard(name)
 
     def _change(
-        self, session: SparkSession, name: str, former: CreatedFunction | None, wanted: CreatedFunction | None
+        self, session: SparkSession, name: str, former: CreatedFunction | None, target: CreatedFunction | None
     ) -> bool:
-        """Give *session* one function as it is now; return whether it can be called, if there is one."""
-        # One that is replaced stays among Spark's own meanwhile: a view may be read.
-        if former is not None and (wanted is None or wanted.kind is not former.kind):
+        """Update one function in *session*; return False if it cannot be registered."""
+        # A function that is only replaced stays registered, because a view may be calling it.
+        if former is not None and (target is None or target.kind is not former.kind):
             _remove(session, name)
-        if wanted is None:
+        if target is None:
             self._unusable.pop(name, None)
             return True
-        before, began = self._unusable.get(name), self._now()
-        known = before is not None and before.function == wanted
-        if before is not None and known and began < before.again_at:
+        failure, began = self._unusable.get(name), self._now()
+        failed_before = failure is not None and failure.function == target
+        if failure is not None and failed_before and began < failure.again_at:
             _drop(session, name)
             return False
         try:
-            if not self._has_code and wanted.language is not FunctionLanguage.SQL:
+            if not self._has_code and target.language is not FunctionLanguage.SQL:
                 raise Unsupported(f"Function {name}: {_LEFT_OUT}.")
-            if _is_undeclared(wanted):
-                raise self._late.reason(wanted)
-            # A copy that the home has lost comes back from the file, if that is still the same.
-            self.register(session, self._files.kept(wanted, partial(fetch_file, session)))
-            _show_as_builtin(session, wanted)
-            self._listed.add(name)
+            if _is_undeclared(target):
+                raise self._late.reason(target)
+            # Restores a missing copy from the original file, if that is unchanged.
+            self.register(session, self._files.kept(target, partial(fetch_file, session)))
+            _show_as_builtin(session, target)
+            self._builtin_names.add(name)
         except (*SPARK_ERRORS, MtError, OSError) as error:
             _drop(session, name)
-            if not known:
+            if not failed_before:
                 log.warning(
                     "function %s cannot be called: %s", name, error, extra={"action": "function_unusable"}
                 )
             ended = self._now()
             wait_s = 0.0 if ended - began < CHEAP_S else _WAITS * (ended - began)
             self._unusable[name] = _Unusable(
-                function=wanted,
-                reason=_said(error),
+                function=target,
+                reason=_user_message(error),
                 again_at=ended + wait_s,
                 loading=isinstance(error, FunctionLoading),
             )
@@ -254,15 +258,13 @@ def _is_undeclared(function: CreatedFunction) -> bool:
     return function.language is FunctionLanguage.PYTHON and not is_current(function.declared)
 
 
-def _said(error: BaseException) -> str:
-    """Return the message of an error, as a person reads it."""
+def _user_message(error: BaseException) -> str:
+    """Return the message of *error* for users."""
     return str(error) if isinstance(error, OSError) else str(translate(error))
 
 
 def _builtin(session: SparkSession) -> tuple[Any, Any]:
-    """Return Spark's registries of its own functions: of those that give a value,
-    and of those that give rows.
-    """
+    """Return Spark's built-in registries of scalar (and aggregate) functions and of table functions."""
     return (
         static_value(session, f"{_ANALYSIS}.FunctionRegistry.builtin"),
         static_value(session, f"{_ANALYSIS}.TableFunctionRegistry.builtin"),
@@ -274,9 +276,7 @@ def _registries(session: SparkSession) -> tuple[Any, Any]:
 
 
 def _show_as_builtin(session: SparkSession, function: CreatedFunction) -> None:
-    """List the function among Spark's own, which only says what it is:
-    each session calls what it has itself.
-    """
+    """Add the function to Spark's built-in registry; calls still use the builder of each session."""
     index, name = int(function.kind is FunctionKind.TABLE), identifier_of(session, function.name)
     own, all_ = _registries(session)[index], _builtin(session)[index]
     all_.registerFunction(name, own.lookupFunction(name).get(), own.lookupFunctionBuilder(name).get())
@@ -293,9 +293,7 @@ def _remove(session: SparkSession, name: str) -> None:
 
 
 def _try_call(session: SparkSession, function: CreatedFunction) -> None:
-    """Analyse a call with values that are null, so that a wrong body fails here;
-    raises Spark's errors of analysis.
-    """
+    """Analyse a call with NULL arguments, to detect an invalid body; raises Spark's analysis errors."""
     columns = (
         spark_parser(session).parseRoutineParam(function.parameters).fields() if function.parameters else []
     )
@@ -305,13 +303,13 @@ def _try_call(session: SparkSession, function: CreatedFunction) -> None:
         session.sql(f"SELECT * FROM {call}")
     elif _gives_rows(session.sql(f"SELECT {call}")):
         raise DefinitionInvalid(
-            f"Function {function.name}: its expression gives rows, not a value; write RETURNS TABLE RETURN "
+            f"Function {function.name}: its expression returns rows, not a value; write RETURNS TABLE RETURN "
             f"SELECT …, and call {function.name}(…) in FROM."
         )
 
 
 def _gives_rows(frame: DataFrame) -> bool:
-    """Whether a query has a function such as explode outside of its subqueries."""
+    """Return whether a query calls a generator such as explode, other than in subqueries."""
     plans: list[Any] = [frame._jdf.queryExecution().analyzed()]
     while plans:
         plan = plans.pop()

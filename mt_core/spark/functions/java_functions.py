@@ -1,6 +1,4 @@
-"""Functions that are classes: of Java, Scala and whatever else compiles to them,
-each with a class loader for its jars.
-"""
+"""Functions in Java or Scala, each with its own class loader for its jars."""
 
 from __future__ import annotations
 
@@ -21,15 +19,15 @@ _KINDS = {"scalar": FunctionKind.SCALAR, "aggregate": FunctionKind.AGGREGATE}
 
 
 def described(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> CreatedFunction:
-    """Return a function with the kind and the type that its class has.
+    """Return *function* with its kind and return type, determined from its class.
 
-    Raises DefinitionInvalid for a class that is not there, or that cannot be made;
-    Unsupported for one of another kind, and for a table function.
+    Raises DefinitionInvalid if the class is missing or cannot be instantiated, and Unsupported for another
+    kind of class or for a table function.
     """
     if function.kind is FunctionKind.TABLE:
         raise Unsupported(
-            f"Function {function.name} RETURNS TABLE, and Spark calls no class of Java or Scala for rows; "
-            "write it with LANGUAGE PYTHON, or as RETURN and a query."
+            f"Function {function.name} RETURNS TABLE, which Spark does not support for classes in Java and "
+            "Scala; write it with LANGUAGE PYTHON, or as RETURN and a query."
         )
     ship(session, function, files)
     users = users_functions(session)
@@ -46,14 +44,14 @@ def described(session: SparkSession, function: CreatedFunction, files: FunctionF
     returns = function.returns or returned
     if not returns:
         raise DefinitionInvalid(
-            f"Function {function.name}: class {function.body} does not say what it returns; "
+            f"Function {function.name}: class {function.body} does not declare its return type; "
             "add RETURNS and a type of Spark."
         )
     return replace(function, kind=_KINDS[kind], returns=returns)
 
 
 def register_java(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Register a function in *session*, in place of one of its name; raises Spark's errors."""
+    """Register or replace *function* in *session*; raises Spark's errors."""
     ship(session, function, files)
     parser = spark_parser(session)
     returned = parser.parseDataType(function.returns)
@@ -76,8 +74,9 @@ def register_java(session: SparkSession, function: CreatedFunction, files: Funct
 
 
 def ship(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Give driver and executors the files of a function; Spark takes each once,
-    also for executors that start later.
+    """Distribute the files of a function to the driver and to current and future executors.
+
+    Spark ignores a file that was added before.
     """
     context = session._jsc.sc()
     for file in function.files:
@@ -89,7 +88,7 @@ def _names(session: SparkSession, function: CreatedFunction) -> Any:
 
 
 def users_functions(session: SparkSession) -> Any:
-    """Return our class that makes expressions of calls."""
+    """Return our Java class that creates expressions for calls of users' functions."""
     return own_class(session, _BUILDERS)
 
 

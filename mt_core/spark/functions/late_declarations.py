@@ -1,9 +1,8 @@
-"""Late declarations: what modules declare of functions that were created before that was stored,
-or with another Python.
+"""Late declarations of Python functions that were created by an earlier release or another Python version.
 
-Each is read once, in a thread of its own, at the first use after a start. A statement waits for all of
-them together for some seconds, and goes on without those that are not there yet: a module that hangs
-holds up nobody for long.
+Each declaration is read once, in its own thread, at the first use after the start of the gateway. A statement
+waits a few seconds for all of them together, and continues without those that are still being read, so a
+module that hangs delays no statement for long.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ AGAIN_S = 300.0
 _AT_A_TIME = 2
 
 Read = Callable[[CreatedFunction], CreatedFunction]
-"""Returns a function with its declaration; raises Spark's errors, MtError and OSError."""
+"""Returns the function with its declaration; raises Spark's errors, MtError and OSError."""
 
 
 @dataclass(slots=True)
@@ -39,17 +38,19 @@ class _Reading:
 
 
 class LateDeclarations:
-    """Reads declarations and hands each function with its own to *keep*. Any thread."""
+    """Reads declarations, and passes each function with its declaration to *keep*. Thread-safe."""
 
     def __init__(self, keep: Callable[[CreatedFunction], object], now: Callable[[], float]) -> None:
         self._keep, self._now = keep, now
         self._lock, self._turns = threading.Lock(), threading.Semaphore(_AT_A_TIME)
-        # By function as it was stored: one that is replaced is another.
+        # The key is the stored definition, so a replaced function is read again.
         self._readings: dict[CreatedFunction, _Reading] = {}
 
     def read(self, functions: Iterable[CreatedFunction], read: Read, patience_s: float = PATIENCE_S) -> None:
-        """Begin to read those of *functions* that are not being read, and wait for all;
-        a failure is tried again later.
+        """Read the declarations of *functions* in the background, and wait up to *patience_s* for all of
+        them.
+
+        A failed read is repeated after `AGAIN_S`.
         """
         awaited = list[_Reading]()
         for function in functions:
@@ -87,11 +88,11 @@ class LateDeclarations:
         reading.ended.set()
 
     def _failed(self, function: CreatedFunction, reading: _Reading, error: Exception) -> None:
-        said = (
+        reported = (
             translate(error) if isinstance(error, SPARK_ERRORS) and not isinstance(error, OSError) else error
         )
-        reading.failure, reading.again_at = str(said), self._now() + AGAIN_S
+        reading.failure, reading.again_at = str(reported), self._now() + AGAIN_S
         reading.ended.set()
         log.warning(
-            "function %s cannot be called: %s", function.name, said, extra={"action": "function_unusable"}
+            "function %s cannot be called: %s", function.name, reported, extra={"action": "function_unusable"}
         )

@@ -1,9 +1,13 @@
-"""Module reader: the program that imports a user's module and says what its objects declare.
+"""Module reader: a program that imports a user's module and reports the declarations of its functions.
 
-The gateway runs it as a child process, `python -m mt_core.spark.functions.module_reader`, so that a module
-that exits, crashes or never ends its import harms this process alone. The question is JSON on the standard
-input; the answer is a line of JSON on a file descriptor of its own, since a module may print. The process
-needs no JVM: types in the text of a decorator go to the gateway as they were written.
+The gateway must know the return type and the parameters of a Python function, and only an import of its
+module can tell. Importing runs arbitrary code, which may exit, crash or hang. The gateway therefore runs this
+program as a child process, `python -m mt_core.spark.functions.module_reader`, which a bad module can damage
+without consequences.
+
+The request is JSON on standard input. The response is one line of JSON on a separate file descriptor, because
+a module may print. PySpark's decorators usually need a JVM to parse types given as text; here they are
+replaced by stand-ins, and the text is passed to the gateway unparsed.
 """
 
 from __future__ import annotations
@@ -37,40 +41,36 @@ from mt_core.model.function import Analyze, PythonDeclaration, PythonForm, Pytho
 from mt_core.spark.functions.python_types import spark_type
 from mt_core.spark.functions.user_modules import bare, load_module
 
-# Files of Python's own import, and ours, which stand in every traceback of a module.
+# Python's import machinery and our own files, which appear in every traceback of a module.
 _NOT_OF_USERS = ("<frozen ", str(Path(__file__).parent), importlib.__file__)
 _PR_SET_PDEATHSIG = 1
 _MOST_NAMES = 10
 
 
 class _Text(DataType):
-    """A type that a module gives as text, which the gateway reads."""
+    """A type that a module declares as text; the gateway parses it."""
 
     def __init__(self, text: str) -> None:
         self.text = text
 
 
 def main(answer: int, gateway: int) -> None:
-    """Answer the question on the standard input, and end without what the module wants to do at the end
-    of its process.
-    """
+    """Answer the request on standard input, and exit without running the module's exit handlers."""
     os.set_inheritable(answer, False)
     _end_with(gateway)
     question = json.load(sys.stdin)
     try:
-        found = _declarations(question)
-        said = json.dumps({"found": {name: each.to_json() for name, each in found.items()}})
+        declarations = _declarations(question)
+        response = json.dumps({"found": {name: each.to_json() for name, each in declarations.items()}})
     except (DefinitionInvalid, Unsupported) as error:
-        said = json.dumps({"code": error.code, "error": error.message})
+        response = json.dumps({"code": error.code, "error": error.message})
     with os.fdopen(answer, "w", encoding="utf-8") as out:
-        out.write(f"{said}\n")
+        out.write(f"{response}\n")
     os._exit(0)
 
 
 def _end_with(gateway: int) -> None:
-    """Let the kernel end this process with the gateway, and choose it before the gateway
-    when memory is short.
-    """
+    """Have the kernel kill this process when the gateway dies, and before the gateway if memory is short."""
     if sys.platform != "linux":
         return
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
@@ -81,34 +81,34 @@ def _end_with(gateway: int) -> None:
 
 
 def _declarations(question: Mapping[str, Any]) -> Mapping[str, PythonDeclaration]:
-    """Return what the object of the question declares, and those of its module that are of the same kinds."""
+    """Return the declaration of the requested object, and those of all other functions of its module."""
     function, body = str(question["function"]), str(question["body"])
     module, _, name = body.rpartition(".")
     _without_a_jvm(question["settings"])
-    found = _loaded(function, str(question["root"]), [(a, b, c) for a, b, c in question["parts"]], module)
-    target = getattr(found, name, None)
+    loaded = _load(function, str(question["root"]), [(a, b, c) for a, b, c in question["parts"]], module)
+    target = getattr(loaded, name, None)
     if target is None:
-        there = sorted(key for key, each in vars(found).items() if _is_of(found, each) and key[:1] != "_")
+        names = sorted(key for key, each in vars(loaded).items() if _is_of(loaded, each) and key[:1] != "_")
         raise DefinitionInvalid(
             f"Function {function}: module {module} has no {name}; "
-            f"it has {', '.join(there[:_MOST_NAMES]) or 'no functions'}."
+            f"it has {', '.join(names[:_MOST_NAMES]) or 'no functions'}."
         )
     declared = {name: _read(function, body, target)}
-    for key, each in vars(found).items():
-        if key != name and _is_of(found, each):
+    for key, each in vars(loaded).items():
+        if key != name and _is_of(loaded, each):
             with suppress(DefinitionInvalid, Unsupported):
                 declared[key] = _read(function, key, each)
     return declared
 
 
-def _loaded(function: str, root: str, parts: Sequence[tuple[str, str, str]], module: str) -> ModuleType:
+def _load(function: str, root: str, parts: Sequence[tuple[str, str, str]], module: str) -> ModuleType:
     try:
         return load_module(root, parts, module) if parts else importlib.import_module(module)
     except zipfile.BadZipFile as cause:
         archives = ", ".join(shown for stem, _, shown in parts if not stem)
         raise DefinitionInvalid(
             f"Function {function}: an ARCHIVE is a zip file or a wheel with modules of Python; "
-            f"{archives} is none."
+            f"{archives} is not one."
         ) from cause
     except (Exception, SystemExit) as cause:
         reason = _failure(cause).replace(f"{root}.", "")
@@ -118,11 +118,9 @@ def _loaded(function: str, root: str, parts: Sequence[tuple[str, str, str]], mod
 
 
 def _without_a_jvm(settings: Mapping[str, str]) -> None:
-    """Let PySpark's decorators, which ask a session for some *settings* and a JVM for types,
-    do without these.
-    """
+    """Make PySpark's decorators work without a JVM, with *settings* in place of a session's."""
     vars(udf)["_parse_datatype_string"] = _Text
-    # The gateway checks types when it has read them; mypy refuses an assignment of another type.
+    # The gateway checks the types. Not an assignment, which mypy rejects.
     setattr(UserDefinedFunction, "_check_return_type", staticmethod(lambda *_: None))  # noqa: B010
     stand_in: Any = SimpleNamespace(conf=settings)
     SparkSession._instantiatedSession = stand_in
@@ -134,7 +132,7 @@ def _is_of(module: ModuleType, target: Any) -> bool:
 
 
 def _failure(cause: BaseException) -> str:
-    """Return what went wrong in a user's code, and where."""
+    """Return the error in a user's code, with its file and line."""
     if isinstance(cause, SyntaxError) and cause.filename:
         return f"SyntaxError: {cause.msg} ({cause.filename}, line {cause.lineno})"
     text = f"{type(cause).__name__}: {cause}"
@@ -159,7 +157,7 @@ def _read(function: str, body: str, target: Any) -> PythonDeclaration:
     except (DefinitionInvalid, Unsupported):
         raise
     except (Exception, SystemExit) as cause:
-        # Users' code runs here too: in hints, and in attributes of objects that are none of PySpark's.
+        # Reading may run users' code too, in type hints and in properties of their objects.
         raise DefinitionInvalid(f"Function {function}: {body} cannot be read: {_failure(cause)}.") from cause
 
 
@@ -225,7 +223,10 @@ def _of_values(function: str, body: str, target: Any) -> PythonDeclaration:
 
 
 def _type(function: str, body: str, declared: DataType | str | None) -> tuple[str, str]:
-    """Return a type as its text, or as Spark's JSON; raises Unsupported for one that is a class of users."""
+    """Return a type as text or as Spark's JSON, the other one empty.
+
+    Raises Unsupported for a user-defined type.
+    """
     if isinstance(declared, _Text):
         return declared.text, ""
     if declared is None or isinstance(declared, str):
@@ -239,8 +240,8 @@ def _type(function: str, body: str, declared: DataType | str | None) -> tuple[st
 
 
 def has_users_type(value: Any) -> bool:
-    """Whether the JSON of a type, or one in it, is a user-defined type, whose class PySpark would import
-    or unpickle.
+    """Return whether a type in JSON contains a user-defined type, whose class PySpark would import or
+    unpickle.
     """
     if isinstance(value, Mapping):
         return value.get("type") == "udt" or any(map(has_users_type, value.values()))
@@ -251,7 +252,7 @@ def _parameters(plain: Any) -> tuple[str, Sequence[inspect.Parameter] | None]:
     try:
         signature = inspect.signature(plain)
     except (TypeError, ValueError):
-        # Some functions of C have none, such as max.
+        # Some built-in functions have no signature, such as max.
         return "", None
     return str(signature), list(signature.parameters.values())
 
@@ -264,18 +265,18 @@ def _hints(plain: Any) -> tuple[Mapping[str, Any], str]:
 
 
 def _eval_type(plain: Any) -> int:
-    """Return PySpark's kind of a plain function, by its hints: of columns of pandas or Arrow,
-    else of one value after the other.
+    """Return PySpark's evaluation type of a plain function: pandas or Arrow according to its hints, else by
+    row.
     """
     try:
         return int(infer_eval_type_for_udf(plain) or PythonEvalType.SQL_BATCHED_UDF)
     except (PySparkException, AttributeError, NameError, SyntaxError, TypeError, ValueError):
-        # Hints of neither pandas nor Arrow, or of nothing: where they are needed, the gateway says so.
+        # Other hints, or unreadable ones; the gateway reports them if it needs them.
         return PythonEvalType.SQL_BATCHED_UDF
 
 
 def python_version() -> str:
-    """Return the version of Python without that of its patch, such as 3.11."""
+    """Return the minor version of Python, such as 3.11."""
     return ".".join(platform.python_version_tuple()[:2])
 
 

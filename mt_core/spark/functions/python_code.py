@@ -1,8 +1,13 @@
-"""Python code of functions: what a module declares, read in a child process, and how workers get it.
+"""Python code of functions: reading its declarations in a child process, and shipping it to workers.
 
-The gateway never imports a module of users. It asks a process of its own kind, `module_reader`, with a time
-limit; what that one answers is data, which this module checks. Workers get the name of the object and load it
-themselves from the files.
+The gateway never imports users' modules, because they could crash it, block it or change its own modules. It
+runs `module_reader` as a child process with a time limit, and treats the response as untrusted data: a module
+can write anything to the file descriptor of the response.
+
+PySpark usually pickles the function into each query. Here a query has a `SentFunction`, which pickles to the
+names of the files and of the function; the worker loads them itself. The modules of a function get their own
+package (`_root`), named by a hash of the files. Equal code is thus loaded once per process, and two versions
+of a module can be loaded together.
 """
 
 from __future__ import annotations
@@ -35,22 +40,23 @@ from mt_core.spark.functions.user_modules import Part, load_on_worker
 LIMIT_S = 30.0
 _POLL_S = 0.05
 _CHUNK, _LONGEST = 1 << 16, 1 << 20
-_REMEMBERED = 100
+_CACHE_SIZE = 100
 _END = b"\n"
 
 Check = Callable[[], object]
-"""Raises the error that ends the work of a statement, if it was cancelled."""
+"""Raises an error if the statement was cancelled."""
 
 cloudpickle.register_pickle_by_value(user_modules)  # type: ignore[no-untyped-call]
 
 
 def no_check() -> None:
-    """Never end the work."""
+    """A Check that never raises."""
 
 
 class SentFunction:
-    """What the gateway has in place of a function, or of a class with rows:
-    a worker loads that from the files it is sent.
+    """The gateway's placeholder for a user's function or table function class.
+
+    When unpickled on a worker, it becomes the real object, loaded from the files sent there.
     """
 
     def __init__(self, function: CreatedFunction, declared: PythonDeclaration) -> None:
@@ -59,24 +65,23 @@ class SentFunction:
         self.__name__ = declared.name
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        raise NotImplementedError(f"{self.__name__} is called by workers alone.")
+        raise NotImplementedError(f"{self.__name__} is called only by workers.")
 
     def __reduce__(self) -> Any:
         return load_on_worker, self._there
 
 
 class ModuleReader:
-    """Reads what modules of users declare, each in a child process with *environ* without the gateway's own
-    settings. Any thread.
+    """Reads the declarations of users' modules in child processes. Thread-safe.
 
-    A module is loaded once for all functions of its files; one that is installed may change,
-    and is loaded for each.
+    The child processes get *environ* without the gateway's own settings. The declarations of a function's
+    files are cached. Those of an installed module are not, because it may change.
     """
 
     def __init__(self, environ: Mapping[str, str], limit_s: float = LIMIT_S) -> None:
         self._environ = {name: text for name, text in environ.items() if not name.startswith(OURS)}
         self._limit_s, self._lock = limit_s, threading.Lock()
-        self._known: dict[tuple[str, str], Mapping[str, PythonDeclaration]] = {}
+        self._cache: dict[tuple[str, str], Mapping[str, PythonDeclaration]] = {}
 
     def declared(
         self,
@@ -85,11 +90,10 @@ class ModuleReader:
         settings: Mapping[str, str],
         check: Check = no_check,
     ) -> PythonDeclaration:
-        """Return what the object of *function* declares, with those of Spark's *settings*
-        that decorators read.
+        """Return the declaration of *function*; *settings* has the Spark settings that decorators read.
 
-        *check* is called again and again meanwhile. Raises DefinitionInvalid for code that is not there,
-        or that cannot be loaded in time; Unsupported for a type that is a class.
+        *check* is called repeatedly. Raises DefinitionInvalid for code that is missing or that cannot be
+        loaded in time, and Unsupported for a user-defined type.
         """
         module, _, name = function.body.rpartition(".")
         if not module:
@@ -100,108 +104,111 @@ class ModuleReader:
         _check_names(function, module)
         place = (f"{_root(function)} {json.dumps(dict(settings), sort_keys=True)}", module)
         with self._lock:
-            known = self._known.get(place, {}).get(name)
-        if known is not None:
-            return known
-        found = self._read(function, _question(function, files, settings), check)
+            cached = self._cache.get(place, {}).get(name)
+        if cached is not None:
+            return cached
+        declarations = self._read(function, _question(function, files, settings), check)
         if function.files:
             with self._lock:
-                self._known[place] = found
-                while len(self._known) > _REMEMBERED:
-                    del self._known[next(iter(self._known))]
-        return found[name]
+                self._cache[place] = declarations
+                while len(self._cache) > _CACHE_SIZE:
+                    del self._cache[next(iter(self._cache))]
+        return declarations[name]
 
     def _read(
         self, function: CreatedFunction, question: Mapping[str, Any], check: Check
     ) -> Mapping[str, PythonDeclaration]:
-        said = self._answer(function, json.dumps(question), check)
+        response = self._answer(function, json.dumps(question), check)
         name = function.body.rpartition(".")[2]
         try:
-            answer = json.loads(said)
+            answer = json.loads(response)
             if "error" in answer:
                 error = Unsupported if answer.get("code") == Unsupported.code else DefinitionInvalid
                 raise error(str(answer["error"]))
-            found = {str(key): PythonDeclaration.from_json(each) for key, each in answer["found"].items()}
-            if found[name].python != python_version():
-                raise ValueError(found[name].python)
+            declarations = {
+                str(key): PythonDeclaration.from_json(each) for key, each in answer["found"].items()
+            }
+            if declarations[name].python != python_version():
+                raise ValueError(declarations[name].python)
         except (ValueError, KeyError, TypeError, AttributeError) as cause:
             raise DefinitionInvalid(
                 f"Function {function.name}: module {_module(function)} "
-                "spoils the answer of the process that loads it; a module "
+                "corrupts the response of the process that loads it; a module "
                 "must leave the file descriptors and the modules of that process alone."
             ) from cause
-        return found
+        return declarations
 
     def _answer(self, function: CreatedFunction, question: str, check: Check) -> bytes:
-        """Return the line that the child process answers, and leave no process behind."""
-        came, goes = os.pipe()
+        """Run the child process, and return its response line; leaves no process behind."""
+        reading_end, writing_end = os.pipe()
         try:
-            with tempfile.TemporaryFile() as asked:
-                asked.write(question.encode())
-                asked.seek(0)
-                command = [sys.executable, "-P", "-m", module_reader.__name__, str(goes), str(os.getpid())]
+            with tempfile.TemporaryFile() as request:
+                request.write(question.encode())
+                request.seek(0)
+                reader = module_reader.__name__
+                command = [sys.executable, "-P", "-m", reader, str(writing_end), str(os.getpid())]
                 process = subprocess.Popen(
                     command,
-                    stdin=asked,
+                    stdin=request,
                     stdout=subprocess.DEVNULL,
                     stderr=subprocess.DEVNULL,
-                    # A module that is installed for the gateway is for its child, too.
+                    # The child must find the modules that are installed for the gateway.
                     env={
                         **self._environ,
                         "PYTHONPATH": os.pathsep.join(each or os.getcwd() for each in sys.path),
                     },
-                    pass_fds=(goes,),
+                    pass_fds=(writing_end,),
                     start_new_session=True,
                 )
         except BaseException:
-            os.close(came)
+            os.close(reading_end)
             raise
         finally:
-            os.close(goes)
+            os.close(writing_end)
         try:
-            said = self._said(function, process, came, check)
+            response = self._response(function, process, reading_end, check)
         finally:
-            os.close(came)
-            # Not yet waited for, it still has its number, as have those that it started.
+            os.close(reading_end)
+            # Before `wait`, which frees the process id for other processes.
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             code = process.wait()
-        if not said.endswith(_END):
+        if not response.endswith(_END):
             how = f"signal {signal.Signals(-code).name}" if code < 0 else f"exit code {code}"
             raise DefinitionInvalid(
                 f"Function {function.name}: module {_module(function)} ends the process that loads it "
-                f"({how}); a module must only define what it has."
+                f"({how}); a module must contain only definitions."
             )
-        return said
+        return response
 
-    def _said(
-        self, function: CreatedFunction, process: subprocess.Popen[bytes], came: int, check: Check
+    def _response(
+        self, function: CreatedFunction, process: subprocess.Popen[bytes], reading_end: int, check: Check
     ) -> bytes:
-        """Return what the child process says, up to the end of its line, or of itself."""
-        said, until = b"", time.monotonic() + self._limit_s
+        """Return the output of the child process up to the end of the line, or until it exits."""
+        response, until = b"", time.monotonic() + self._limit_s
         with selectors.DefaultSelector() as selector:
-            selector.register(came, selectors.EVENT_READ)
-            while not said.endswith(_END):
+            selector.register(reading_end, selectors.EVENT_READ)
+            while not response.endswith(_END):
                 check()
-                if time.monotonic() > until or len(said) > _LONGEST:
+                if time.monotonic() > until or len(response) > _LONGEST:
                     raise DefinitionInvalid(
                         f"Function {function.name}: module {_module(function)} "
-                        f"has not been loaded after {self._limit_s:.0f} s; a "
-                        "module must not wait, nor work for long, when it is imported."
+                        f"was not loaded within {self._limit_s:.0f} s; a "
+                        "module must not wait or compute for long when it is imported."
                     )
                 if selector.select(_POLL_S):
-                    part = os.read(came, _CHUNK)
+                    part = os.read(reading_end, _CHUNK)
                     if not part:
                         break
-                    said += part
+                    response += part
                 elif _has_ended(process):
-                    # Those that it started may still have the pipe open.
+                    # No end of file: a grandchild may still have the pipe open.
                     break
-        return said
+        return response
 
 
 def _has_ended(process: subprocess.Popen[bytes]) -> bool:
-    """Whether a process has ended; where the system can do it, it keeps its number until it is waited for."""
+    """Return whether a process has exited; if possible without reaping it, which would free its id."""
     if not hasattr(os, "waitid"):
         return process.poll() is not None
     return os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
@@ -220,9 +227,7 @@ def _question(
 
 
 def is_current(declared: PythonDeclaration | None) -> bool:
-    """Whether *declared* is of a module that the Python of this process, and of its workers,
-    loads in the same way.
-    """
+    """Return whether *declared* was read by the Python version of this process and its workers."""
     return declared is not None and declared.python == python_version()
 
 
@@ -231,7 +236,7 @@ def _module(function: CreatedFunction) -> str:
 
 
 def _root(function: CreatedFunction) -> str:
-    """Return the package of the function's files: equal code has one, also if several functions use it."""
+    """Return the package name of the function's files; functions with equal files share it."""
     parts = [(*_part(each, ""), each.content) for each in function.files]
     return f"freshtable_code_{sha256(repr(parts).encode()).hexdigest()[:32]}"
 
@@ -241,7 +246,7 @@ def _part(file: FunctionFile, path: str) -> Part:
 
 
 def _check_kinds(function: CreatedFunction, files: FunctionFiles) -> None:
-    """Raise DefinitionInvalid for an archive that stands as a file of one module."""
+    """Raise DefinitionInvalid for an archive that is declared as FILE."""
     for each in function.files:
         if each.kind is FileKind.FILE and zipfile.is_zipfile(files.path(each)):
             raise DefinitionInvalid(
@@ -250,7 +255,7 @@ def _check_kinds(function: CreatedFunction, files: FunctionFiles) -> None:
 
 
 def _check_names(function: CreatedFunction, module: str) -> None:
-    """Raise DefinitionInvalid if none of the files can have the module."""
+    """Raise DefinitionInvalid if no file can contain *module*."""
     stems = [each.stem for each in function.files if each.kind is FileKind.FILE]
     if stems and module not in stems and len(stems) == len(function.files):
         raise DefinitionInvalid(

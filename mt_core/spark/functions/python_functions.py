@@ -1,7 +1,12 @@
-"""Functions in Python: objects of PySpark's, and plain functions, of files or of installed modules.
+"""Functions in Python: PySpark's udf and udtf objects, and plain functions, from files or installed modules.
 
-Only what such an object declares is here: PySpark's own objects are made of that,
-with `SentFunction` in the place of users' code.
+The gateway has only the *declaration* of such an object (`PythonDeclaration`), never the object itself. This
+module builds an equivalent PySpark object from the declaration, with a `SentFunction` in place of the user's
+code, and registers it in a session.
+
+Types can be declared in CREATE FUNCTION and in Python. A decorated object has its own type, which RETURNS
+must match. For a plain function, RETURNS takes precedence over the type hint; a plain class needs RETURNS or
+a method `analyze`. Parameters without a type are VOID, which accepts any argument.
 """
 
 from __future__ import annotations
@@ -43,40 +48,40 @@ _KINDS = {
     PythonEvalType.SQL_GROUPED_AGG_ARROW_UDF: FunctionKind.AGGREGATE,
 }
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY.name, inspect.Parameter.POSITIONAL_OR_KEYWORD.name)
-# What PySpark's decorators ask a session for.
+# The session settings that PySpark's decorators read.
 _OF_DECORATORS = (
     "spark.sql.execution.pythonUDF.arrow.enabled",
     "spark.sql.execution.pythonUDTF.arrow.enabled",
 )
 _EXECUTABLE = "spark.pyspark.python"
-# What PySpark takes without the environment variable PYSPARK_PYTHON.
+# PySpark's default without the environment variable PYSPARK_PYTHON.
 _DEFAULT = "python3"
 _ANY = "VOID"
 
 
 def decorator_settings(session: SparkSession) -> Mapping[str, str]:
-    """Return the settings of Spark that PySpark's decorators read."""
+    """Return the Spark settings that PySpark's decorators read."""
     return {key: str(session.conf.get(key)) for key in _OF_DECORATORS}
 
 
 def described_python(session: SparkSession, function: CreatedFunction) -> CreatedFunction:
-    """Return a function, of which is known what its object declares, with the kind and the type of that.
+    """Return *function* with its kind and return type, determined from its declaration.
 
-    Raises DefinitionInvalid for an object that does not say its type; Unsupported for one of another kind.
+    Raises DefinitionInvalid if the type is not declared, and Unsupported for another kind of object.
     """
     declared = _declaration(function)
     if declared.form is PythonForm.ROWS:
         return _described_table(session, function, _table(function, declared))
     if function.kind is FunctionKind.TABLE:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} gives a value, not a table; "
+            f"Function {function.name}: {function.body} returns a value, not a table; "
             "write RETURNS and a type, or a class whose method eval yields rows."
         )
     parser = spark_parser(session)
-    # Spark's parser says what is wrong in a type, where PySpark's does not.
-    written = str(parser.parseDataType(function.returns).sql()) if function.returns else ""
-    made = _scalar(function, declared)
-    kind = _KINDS.get(made.evalType)
+    # Parsed by Spark, whose error messages for types are better than PySpark's.
+    sql_type = str(parser.parseDataType(function.returns).sql()) if function.returns else ""
+    scalar = _scalar(function, declared)
+    kind = _KINDS.get(scalar.evalType)
     if kind is None:
         raise Unsupported(
             f"Function {function.name}: {function.body} changes whole groups or tables, which SQL cannot "
@@ -84,15 +89,13 @@ def described_python(session: SparkSession, function: CreatedFunction) -> Create
         )
     _check_parameters(session, function, declared)
     java: Any = session._jsparkSession
-    returned = str(java.parseDataType(made.returnType.json()).sql())
-    _check_same(function, written or returned, returned)
+    returned = str(java.parseDataType(scalar.returnType.json()).sql())
+    _check_same(function, sql_type or returned, returned)
     return replace(function, kind=kind, returns=returned)
 
 
 def register_python(session: SparkSession, function: CreatedFunction, files: FunctionFiles) -> None:
-    """Register a function in *session*, in place of one of its name; raises Spark's errors,
-    and DefinitionInvalid.
-    """
+    """Register or replace *function* in *session*; raises Spark's errors and DefinitionInvalid."""
     declared = _declaration(function)
     ship(session, function, files)
     _set_python(session)
@@ -117,32 +120,31 @@ def register_python(session: SparkSession, function: CreatedFunction, files: Fun
 def _declaration(function: CreatedFunction) -> PythonDeclaration:
     if function.declared is None:
         raise DefinitionInvalid(
-            f"Function {function.name}: what {function.body} declares has not been read yet."
+            f"Function {function.name}: the declaration of {function.body} has not been read yet."
         )
     return function.declared
 
 
 def _declared_type(function: CreatedFunction, declared: PythonDeclaration) -> DataType | str | None:
-    """Return the type that an object of PySpark's declares; raises DefinitionInvalid for none
-    that Spark has.
+    """Return the type that a PySpark object declares.
+
+    Raises DefinitionInvalid if it is not one of Spark's.
     """
     if not declared.returns_json:
         return declared.returns or None
     try:
-        value = json.loads(declared.returns_json)
-        if has_users_type(value):
+        type_json = json.loads(declared.returns_json)
+        if has_users_type(type_json):
             raise ValueError("a class of users")
-        return _parse_datatype_json_value(value)
+        return _parse_datatype_json_value(type_json)
     except (ValueError, KeyError, TypeError, AttributeError) as cause:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} declares no type of Spark's."
+            f"Function {function.name}: {function.body} declares a type that Spark does not have."
         ) from cause
 
 
 def _set_python(session: SparkSession) -> None:
-    """Let the workers of a Spark in this machine have the packages of the gateway,
-    unless its user chose a Python.
-    """
+    """Run local workers with the gateway's Python and its packages, unless one is configured."""
     context: Any = session.sparkContext
     chosen = context.getConf().get(_EXECUTABLE)
     if chosen is not None:
@@ -155,7 +157,7 @@ def _set_python(session: SparkSession) -> None:
 
 
 def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
-    """Return an object of PySpark's in whose place users have one, or a plain function."""
+    """Return a PySpark object equivalent to the user's object or plain function."""
     sent = SentFunction(function, declared)
     if declared.is_made:
         returned = _declared_type(function, declared) or ""
@@ -164,7 +166,7 @@ def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
         )
     if declared.form is PythonForm.NOTHING:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} is no function; "
+            f"Function {function.name}: {function.body} is not a function; "
             "name a function, a udf or udtf object, or a class with a method eval."
         )
     if declared.form is PythonForm.GENERATOR:
@@ -180,7 +182,7 @@ def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
     if not returns:
         _check_hints(function, declared)
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} has no type hint of what it returns that is a type "
+            f"Function {function.name}: {function.body} has no type hint for its result that is a type "
             "of Spark; add RETURNS and a type, or a hint such as -> int."
         )
     _python_signature(function, declared)
@@ -190,7 +192,7 @@ def _scalar(function: CreatedFunction, declared: PythonDeclaration) -> Any:
 def _python_signature(function: CreatedFunction, declared: PythonDeclaration) -> inspect.Signature:
     if declared.parameters is None:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} does not say its parameters; "
+            f"Function {function.name}: {function.body} does not declare its parameters; "
             "write a function in Python that calls it."
         )
     return declared.python_signature()
@@ -213,7 +215,7 @@ def _check_same(function: CreatedFunction, written: str, declared: str) -> None:
 
 
 def _check_parameters(session: SparkSession, function: CreatedFunction, declared: PythonDeclaration) -> None:
-    """Raise DefinitionInvalid for declared parameters that the function in Python does not take."""
+    """Raise DefinitionInvalid if the Python function does not accept the declared parameters."""
     if function.parameters is None:
         return
     fields = list(_declared(session, function).fields())
@@ -225,8 +227,8 @@ def _check_parameters(session: SparkSession, function: CreatedFunction, declared
         _python_signature(function, declared).bind(*fields)
     except TypeError as cause:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body}{declared.signature} does not take the {len(fields)} "
-            f"{plural(len(fields), 'parameter')} ({function.parameters}): {cause}."
+            f"Function {function.name}: {function.body}{declared.signature} does not accept the "
+            f"{len(fields)} {plural(len(fields), 'parameter')} ({function.parameters}): {cause}."
         ) from cause
 
 
@@ -241,9 +243,7 @@ def _declared(session: SparkSession, function: CreatedFunction) -> Any:
 def _signature(
     session: SparkSession, function: CreatedFunction, declared: PythonDeclaration
 ) -> tuple[Any, int, int]:
-    """Return the parameters, those of no certain type as VOID, and how many arguments there are at least
-    and at most.
-    """
+    """Return the parameters, VOID if untyped, and the minimum and maximum number of arguments."""
     if function.parameters is not None:
         written = _declared(session, function)
         return written, written.size(), written.size()
@@ -253,7 +253,7 @@ def _signature(
     columns, least, is_open = [], 0, False
     for each in declared.parameters or ():
         if each.kind in _POSITIONAL:
-            # A decorated function takes what Spark gives it, as with PySpark.
+            # As in PySpark, arguments of a decorated function are not converted.
             columns.append(f"{quote(each.name)} {(not declared.is_made and each.type) or _ANY}")
             least += not each.has_default
         else:
@@ -266,7 +266,7 @@ def _signature(
 
 
 def _table(function: CreatedFunction, declared: PythonDeclaration) -> Any:
-    """Return an object of PySpark's of its own, with the columns that CREATE FUNCTION or Python declares."""
+    """Return a new PySpark udtf object, with the columns that CREATE FUNCTION or Python declares."""
     handler = _handler(declared)
     if declared.is_made:
         columns: Any = _declared_type(function, declared)
@@ -275,14 +275,14 @@ def _table(function: CreatedFunction, declared: PythonDeclaration) -> Any:
         )
     if not function.returns and declared.analyze is Analyze.NONE:
         raise DefinitionInvalid(
-            f"Function {function.name}: class {function.body} does not say its columns; "
+            f"Function {function.name}: class {function.body} does not declare its columns; "
             "add RETURNS TABLE (columns), or @udtf(returnType=…) in Python."
         )
     return udtf(handler, returnType=function.returns or None)
 
 
 def _handler(declared: PythonDeclaration) -> Any:
-    """Return a class with the methods of users' class that PySpark looks at."""
+    """Return a stand-in for the user's class, with the methods that PySpark inspects."""
     methods: dict[str, Any] = {"eval": SentFunction.__call__}
     if declared.analyze is not Analyze.NONE:
         analyze = SentFunction.__call__
@@ -293,12 +293,12 @@ def _handler(declared: PythonDeclaration) -> Any:
 def _described_table(session: SparkSession, function: CreatedFunction, table: Any) -> CreatedFunction:
     if function.returns and function.kind is not FunctionKind.TABLE:
         raise DefinitionInvalid(
-            f"Function {function.name}: {function.body} gives rows; "
+            f"Function {function.name}: {function.body} returns rows; "
             "write RETURNS TABLE (columns), or leave RETURNS out."
         )
     if function.parameters is not None:
         raise DefinitionInvalid(
-            f"Function {function.name}: a class with rows takes its arguments as they are; "
+            f"Function {function.name}: a table function in Python accepts arguments of any type; "
             "leave the parameters out."
         )
     declared: StructType | None = table.returnType

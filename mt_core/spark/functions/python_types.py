@@ -1,4 +1,4 @@
-"""Type hints of Python as types of Spark."""
+"""Conversion of Python type hints to Spark types."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ _TYPES: Mapping[object, str] = {
 
 
 def spark_type(hint: Any) -> str | None:
-    """Return Spark's type of values with *hint*, such as `int`, `str | None` or `list[int]`;
-    None for a hint of another kind.
-    """
+    """Return the Spark type of a hint such as `int`, `str | None` or `list[int]`; None for other hints."""
     try:
-        known = _TYPES.get(hint)
+        simple = _TYPES.get(hint)
     except TypeError:
-        # A hint can be any object, such as a list, which has no hash.
+        # A hint can be any object, even one without a hash, such as a list.
         return None
-    if known is not None:
-        return known
+    if simple is not None:
+        return simple
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in {typing.Union, types.UnionType}:
-        present = [each for each in arguments if each is not types.NoneType]
-        return spark_type(present[0]) if len(present) == 1 else None
+        not_none = [each for each in arguments if each is not types.NoneType]
+        return spark_type(not_none[0]) if len(not_none) == 1 else None
     inner = [spark_type(each) for each in arguments]
     if None in inner:
         return None

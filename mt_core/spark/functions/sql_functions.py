@@ -1,5 +1,6 @@
-"""Functions in SQL: registered by Spark's own objects, since Iceberg's extension of Spark reads
-no parameters of functions.
+"""Functions in SQL, registered through Spark's internal API.
+
+Spark's CREATE FUNCTION cannot be used, because Iceberg's SQL extension cannot parse function parameters.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ _SQL_FUNCTION = f"{_CATALYST}.catalog.SQLFunction"
 
 
 def register_sql(session: SparkSession, function: CreatedFunction) -> None:
-    """Register a function in *session*, in place of one of its name; raises Spark's errors of parsing."""
+    """Register or replace *function* in *session*; raises Spark's parse errors."""
     is_table, catalog = function.kind is FunctionKind.TABLE, state_of(session).catalog()
     option, nothing = (
         static_member(session, "scala.Option.apply"),
@@ -45,17 +46,17 @@ def register_sql(session: SparkSession, function: CreatedFunction) -> None:
 
 
 def spark_parser(session: SparkSession) -> Any:
-    """Return Spark's own parser."""
+    """Return Spark's own parser, without extensions."""
     return static_member(session, "org.apache.spark.sql.execution.SparkSqlParser")()
 
 
 def no_columns(session: SparkSession) -> Any:
-    """Return the parameters of a function without any, which Spark's parser does not read."""
+    """Return an empty parameter list, which Spark's parser rejects."""
     return static_member(session, "org.apache.spark.sql.types.StructType")()
 
 
 def identifier_of(session: SparkSession, name: str) -> Any:
-    """Return Spark's name of a function that has no database."""
+    """Return the FunctionIdentifier of a function without a database."""
     return static_member(session, f"{_CATALYST}.FunctionIdentifier")(name)
 
 
@@ -66,15 +67,13 @@ def _return_type(session: SparkSession, parser: Any, function: CreatedFunction) 
 
 
 def _place(session: SparkSession, function: CreatedFunction) -> Any:
-    """Return the properties that say where Spark looks up the names in a body."""
+    """Return the properties with the catalog and namespace in which Spark resolves names of the body."""
     namespace = scala_sequence(session, function.namespace)
     return static_member(session, f"{_SQL_FUNCTION}.catalogAndNamespaceToProps")(function.catalog, namespace)
 
 
 def returned_type(session: SparkSession, function: CreatedFunction) -> str:
-    """Return the type of the expression, or the columns of the query, of a function
-    that does not declare them.
-    """
+    """Return the type of the body of a function without RETURNS: that of its expression, or its columns."""
     columns = spark_parser(session).parseRoutineParam(function.parameters) if function.parameters else None
     names = [] if columns is None else list(columns.fieldNames())
     types = [] if columns is None else [each.dataType().sql() for each in columns.fields()]

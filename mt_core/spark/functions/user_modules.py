@@ -1,8 +1,7 @@
-"""User modules: the modules of a function's files, under names of their own, in the process that reads them
-and on workers.
+"""Import of a function's files as modules of a separate package, in the module reader and on workers.
 
-Spark sends this module to the workers with its code, since they need not have Freshtable:
-it uses PySpark and Python alone.
+The code of this module is pickled by value and sent to workers, where Freshtable need not be installed. It
+must import only PySpark and Python's standard library.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from pyspark.sql import udf
 from pyspark.sql.types import DataType, NullType
 
 Part = tuple[str, str, str]
-"""A file: the module that it is, empty for an archive of modules; its path; and what a traceback calls it."""
+"""A file: its module name, empty for an archive; its path; and its name in tracebacks."""
 
 _Source = tuple[bytes, str, bool]
 
 
 def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
-    """Return a module of *parts*; *root* names these files and their content.
+    """Import a module of *parts*; *root* is a package name unique to these files and their content.
 
-    Raises whatever the code of a module raises.
+    Raises any exception that the code of the module raises.
     """
     if root not in sys.modules:
         sys.meta_path.insert(0, UserModules(root, _sources(parts)))
@@ -42,16 +41,13 @@ def load_module(root: str, parts: Sequence[Part], module: str) -> ModuleType:
 
 
 def load_on_worker(root: str, parts: Sequence[Part], body: str) -> Any:
-    """Return the function or the class `module.name` that a worker calls, from files that Spark has sent
-    there, or installed.
-    """
-    # A decorator of PySpark's reads the text of a type with the driver's JVM;
-    # a worker has none, and needs no type.
+    """Return the function or class `module.name` on a worker, from files that Spark has sent or installed."""
+    # PySpark's decorators parse types in the driver's JVM, which a worker does not have. It needs no types.
     vars(udf)["_parse_datatype_string"] = _any_type
     sent = [(module, str(SparkFiles.get(path)), shown) for module, path, shown in parts]
     module, _, name = body.rpartition(".")
-    found = load_module(root, sent, module) if sent else importlib.import_module(module)
-    return bare(getattr(found, name))
+    loaded = load_module(root, sent, module) if sent else importlib.import_module(module)
+    return bare(getattr(loaded, name))
 
 
 def _any_type(text: str) -> DataType:
@@ -59,15 +55,15 @@ def _any_type(text: str) -> DataType:
 
 
 def bare(target: Any) -> Any:
-    """Return the function or the class in an object of PySpark's; any other as it is."""
+    """Return the function or class inside a PySpark object; any other object unchanged."""
     return target.func if hasattr(target, "evalType") else target
 
 
 class UserModules(MetaPathFinder, Loader):
-    """Finds and loads the modules of some files in the package *root*, so that two versions
-    of a module can meet.
+    """Finds and loads the modules of some files in the package *root*.
 
-    Their own imports of each other are imports from that package.
+    Two versions of a module can thus be loaded together. Imports between these modules are redirected to the
+    package.
     """
 
     def __init__(self, root: str, sources: Mapping[str, _Source]) -> None:
@@ -84,9 +80,9 @@ class UserModules(MetaPathFinder, Loader):
     def exec_module(self, module: ModuleType) -> None:
         code, shown, _ = self._sources[module.__name__[len(self._root) + 1 :]]
         module.__file__ = shown
-        # Functions of a module look up __import__ there, also while they run.
+        # Import statements look up __import__ in the builtins of their module, also at run time.
         vars(module)["__builtins__"] = {**vars(builtins), "__import__": self._import}
-        # Not with the features that this module imports from __future__.
+        # dont_inherit: without the __future__ imports of this module.
         exec(compile(code, _traced(shown, code), "exec", dont_inherit=True), vars(module))
 
     def _import(
@@ -105,9 +101,10 @@ class UserModules(MetaPathFinder, Loader):
 
 
 def _traced(shown: str, code: bytes) -> str:
-    """Return the name by which a traceback finds the lines of *code*, also if the file has others by then.
+    """Return the file name of *code* in tracebacks, and cache its lines under that name.
 
-    It is that of the file for the first version of it that a process loads.
+    The first version of a file that a process loads has the plain name; others have a suffix, so tracebacks
+    never show lines of another version.
     """
     lines = code.decode(errors="replace").splitlines(keepends=True)
     if linecache.cache.get(shown, (0, None, lines, shown))[2:3] != (lines,):
@@ -127,7 +124,7 @@ def _sources(parts: Sequence[Part]) -> Mapping[str, _Source]:
 
 
 def _archived(path: str, shown: str) -> Mapping[str, _Source]:
-    """Return the modules of an archive; a folder with modules is a package, also without __init__.py."""
+    """Return the modules of an archive; each folder with modules is a package, even without __init__.py."""
     sources: dict[str, _Source] = {}
     with zipfile.ZipFile(path) as archive:
         for member in archive.namelist():

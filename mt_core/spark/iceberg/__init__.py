@@ -1,4 +1,4 @@
-"""Tables of Iceberg: read without a job, changed on a branch, and committed by compare-and-set.
+"""Iceberg tables: read without a Spark job, changed on a branch, and committed by compare-and-set.
 
-It knows no refreshes.
+The package does not depend on refreshes.
 """

@@ -1,6 +1,4 @@
-"""Bounds: the least and the greatest of values, by which Iceberg leaves files out
-that can hold none of them.
-"""
+"""Bounds: the minimum and maximum of key values, from which Iceberg prunes files."""
 
 from __future__ import annotations
 
@@ -16,18 +14,18 @@ from mt_core.base.identifiers import quote, string_literal
 from mt_core.spark.iceberg.computed_rows import Computed
 
 EVERYWHERE = "true"
-"""The condition that every row meets."""
+"""The condition that is true for every row."""
 MOST_NAMED = 200
-"""Values up to which they are named: of a longer list Iceberg looks at the least and the greatest alone."""
-# Types, by the start of their texts, that a text holds exactly, whatever the time zone is.
+"""The longest IN list; Iceberg prunes by the minimum and maximum of a longer list anyway."""
+# Prefixes of types whose values have an exact text form in every time zone.
 _TYPES = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "string")
-# Their names in Iceberg, where they are others.
+# Iceberg's names for them, where they differ.
 _NAMES = {"tinyint": "int", "smallint": "int", "bigint": "long"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Bound:
-    """Values of a column, of a type in SQL, are NULL or between `low` and `high`."""
+    """The values of a column are NULL or between `low` and `high`; `type` is the column's SQL type."""
 
     column: str
     type: str
@@ -35,7 +33,7 @@ class Bound:
     high: Any
 
     def condition(self) -> str:
-        """Return the condition in SQL that rows `q` meet."""
+        """Return the bound as an SQL condition on rows `q`."""
         name, (low, high) = (
             f"q.{quote(self.column)}",
             (string_literal(str(end)) for end in (self.low, self.high)),
@@ -45,44 +43,42 @@ class Bound:
         )
 
     def among(self, values: Sequence[Any]) -> str:
-        """Return the condition in SQL that rows `q` meet of which the value is one of *values*,
-        of which NULL may be one.
-        """
+        """Return the SQL condition that the column of rows `q` is in *values*; these may include NULL."""
         name = f"q.{quote(self.column)}"
         listed = [
             f"CAST({string_literal(str(value))} AS {self.type})" for value in values if value is not None
         ]
         if self.type.startswith("string"):
-            # Of texts, Iceberg 1.11.0 cannot look for NULL, the value of a partition,
-            # in a list (apache/iceberg#17014).
-            found = f"({' OR '.join(f'{name} = {each}' for each in listed)})"
+            # For strings, Iceberg 1.11.0 cannot evaluate IN on a partition whose value is NULL
+            # (apache/iceberg#17014).
+            matches = f"({' OR '.join(f'{name} = {each}' for each in listed)})"
         else:
-            found = f"{name} IN ({', '.join(listed)})"
-        return f"({name} IS NULL OR {found})" if None in values else found
+            matches = f"{name} IN ({', '.join(listed)})"
+        return f"({name} IS NULL OR {matches})" if None in values else matches
 
     def in_iceberg(self) -> dict[str, str | int]:
-        """Return the bound in JSON with the type in Iceberg's words."""
+        """Return the bound as JSON, with Iceberg's name of the type."""
         low, high = (end if isinstance(end, int) else str(end) for end in (self.low, self.high))
         return {"column": self.column, "type": _NAMES.get(self.type, self.type), "low": low, "high": high}
 
 
 def named_values(values: Computed, columns: Sequence[str]) -> str:
-    """Return a condition in SQL that rows `q` meet with values of *values* in *columns*:
-    one of few values, or within bounds.
+    """Return an SQL condition that is true for rows `q` with values of *values* in *columns*.
 
-    Hidden partitions, such as buckets, are found by the values alone.
+    It lists up to `MOST_NAMED` values of a column, because Iceberg can prune hidden partitions such as
+    buckets only by exact values; otherwise it has their bounds.
     """
     conditions = []
     for bound in bounds_of(values, columns):
-        found = [] if values.rows is None else values.rows[bound.column].unique().to_pylist()
-        conditions.append(bound.among(found) if 0 < len(found) <= MOST_NAMED else bound.condition())
+        listed = [] if values.rows is None else values.rows[bound.column].unique().to_pylist()
+        conditions.append(bound.among(listed) if 0 < len(listed) <= MOST_NAMED else bound.condition())
     return " AND ".join(conditions) or EVERYWHERE
 
 
 def bounds_of(values: Computed, columns: Sequence[str]) -> list[Bound]:
-    """Return the bounds that rows meet with values of *values* in *columns*."""
-    given = {field.name: field.dataType.simpleString() for field in values.schema.fields}
-    types = {name: type_ for name, type_ in given.items() if name in columns and type_.startswith(_TYPES)}
+    """Return the bounds of *values* in *columns*; columns of other types, or with only NULL, have none."""
+    all_types = {field.name: field.dataType.simpleString() for field in values.schema.fields}
+    types = {name: type_ for name, type_ in all_types.items() if name in columns and type_.startswith(_TYPES)}
     return [
         Bound(column=name, type=types[name], low=low, high=high)
         for name, (low, high) in _ends_of(values, types).items()
@@ -91,12 +87,12 @@ def bounds_of(values: Computed, columns: Sequence[str]) -> list[Bound]:
 
 
 def condition_of(bounds: Sequence[Bound]) -> str:
-    """Return the condition in SQL that rows `q` meet."""
+    """Return *bounds* as an SQL condition on rows `q`."""
     return " AND ".join(bound.condition() for bound in bounds) or EVERYWHERE
 
 
 def _ends_of(values: Computed, names: Mapping[str, str]) -> Mapping[str, tuple[Any, Any]]:
-    """Return the lowest and the highest value of columns, None without any."""
+    """Return the minimum and maximum of columns; None for a column with only NULL."""
     if values.rows is not None:
         ends = {name: compute.min_max(values.rows[name]).as_py() for name in names}
         return {name: (each["min"], each["max"]) for name, each in ends.items()}

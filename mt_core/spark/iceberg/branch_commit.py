@@ -1,4 +1,4 @@
-"""Branch commits: the next snapshot of a branch, by a job of Spark's or of files that the driver wrote."""
+"""Branch commits: the next snapshot of a branch, written by a Spark job or by the driver."""
 
 from __future__ import annotations
 
@@ -21,15 +21,14 @@ _MANIFESTS = "freshtable.iceberg.Manifests"
 
 @dataclass(kw_only=True)
 class BranchCommit:
-    """One commit to *branch* of the table *name*, of which *table* is Iceberg's form;
-    its snapshot has *summary*.
+    """One commit to *branch* of the table *name*, loaded as *table*; its snapshot gets *summary*.
 
-    The change is applied to the snapshot `base`, None if it does not matter.
-    `options` are those of Spark's writer.
+    `base` is the snapshot to which the change applies; None if it makes no difference. `options` are passed
+    to Spark's writer.
 
-    `holds`: what the driver wrote is not committed. `held` is then Iceberg's form of the snapshot, which
-    can be added to the metadata that *table* has afterwards, and to no other: its place in the order of all
-    snapshots is the next one there.
+    With `leaves_pending`, the driver's files are not committed. `pending` is then Iceberg's Snapshot object.
+    It can be added only to the metadata that *table* has afterwards, because it has the next sequence number
+    of that metadata.
     """
 
     session: SparkSession
@@ -44,17 +43,17 @@ class BranchCommit:
 
     @cached_property
     def files(self) -> FileWriter:
-        """The driver's writer of files of the table."""
+        """The driver's file writer for the table."""
         return FileWriter.of(self.session, self.table)
 
     @property
     def sql(self) -> str:
-        """The branch in SQL."""
+        """The SQL name of the branch."""
         return ".".join((self.name.sql, quote(f"{_BRANCH_SELECTOR}{self.branch}")))
 
     @property
     def before(self) -> str:
-        """The table at `base`, in SQL."""
+        """The SQL name of the table at `base`."""
         return f"{self.name.sql} VERSION AS OF {self.base}"
 
     def writer(self, rows: DataFrame) -> DataFrameWriterV2:
@@ -66,9 +65,7 @@ class BranchCommit:
         return writer
 
     def make(self, update: Any, *, removes: bool = False) -> None:
-        """Carry out *update*, which Iceberg's table has begun and which has all its files;
-        it *removes* some, or only adds.
-        """
+        """Commit *update*, an Iceberg update with all its files; *removes*: it also removes files."""
         self.held = own_class(self.session, _MANIFESTS).update(
             self.table, update, self.branch, json.dumps(dict(self.summary)), removes, self.holds
         )

@@ -1,4 +1,9 @@
-"""Computed rows: what a refresh reads of changes, at hand in this process while it is little."""
+"""Computed rows: the rows of a change, buffered on the driver up to `MOST_LOCAL` rows.
+
+A refresh uses the same changed rows several times: to prune files, to look rows up, to join. Small changes
+are therefore collected once, as an Arrow table in Python or as rows in the JVM, and converted on demand.
+Larger ones are checkpointed on the executors.
+"""
 
 from __future__ import annotations
 
@@ -16,32 +21,31 @@ from mt_core.spark.driver.jvm_objects import java_dataset, java_strings, own_cla
 from mt_core.spark.iceberg.jvm_rows import java_rows, java_type, rows_of
 
 MOST_LOCAL = 200_000
-"""Rows of a change up to which the driver holds them."""
+"""The number of rows up to which the driver buffers a change."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Computed:
-    """Rows with a schema that are computed: in this process, in the JVM, or, if they are many,
-    in the frame `kept`.
+    """Computed rows: *local* in Python (`table`) or in the JVM (`jvm_rows`), or `distributed` as a frame.
 
-    They go from one to the other when they are asked for there, once.
+    Local rows are converted between Python and the JVM at most once, when they are first used there.
     """
 
     session: SparkSession
     schema: StructType
     table: Table | None = None
-    of_jvm: Any | None = None
-    kept: DataFrame | None = None
+    jvm_rows: Any | None = None
+    distributed: DataFrame | None = None
 
     @classmethod
     def of_java(cls, session: SparkSession, schema: StructType, rows: Any) -> Self:
-        """Return rows that the JVM has, a `freshtable.inline.Rows`."""
-        return cls(session=session, schema=schema, of_jvm=rows)
+        """Return local rows in the JVM, a `freshtable.inline.Rows`."""
+        return cls(session=session, schema=schema, jvm_rows=rows)
 
     @classmethod
     def many(cls, frame: DataFrame) -> Self:
-        """Return the rows of *frame*, none of which is at hand."""
-        return cls(session=frame.sparkSession, schema=frame.schema, kept=frame)
+        """Return the distributed rows of *frame*."""
+        return cls(session=frame.sparkSession, schema=frame.schema, distributed=frame)
 
     @property
     def columns(self) -> list[str]:
@@ -49,32 +53,34 @@ class Computed:
 
     @property
     def few(self) -> bool:
-        """Whether they are in this process or in the JVM."""
-        return self.kept is None
+        """Whether the rows are local."""
+        return self.distributed is None
 
     @cached_property
     def rows(self) -> Table | None:
-        """The rows in this process; None if they are many."""
-        if self.of_jvm is None:
+        """The rows in Python; None if they are distributed."""
+        if self.jvm_rows is None:
             return self.table
-        return rows_of(self.session, self.schema, self.of_jvm.arrow())
+        return rows_of(self.session, self.schema, self.jvm_rows.arrow())
 
     @cached_property
     def java(self) -> Any | None:
-        """The rows in the JVM, a `freshtable.inline.Rows`; None if they are many,
-        or of types that do not go there by one call.
+        """The rows in the JVM, a `freshtable.inline.Rows`.
+
+        None if they are distributed, or if they cannot be sent to the JVM in one call.
         """
-        if self.of_jvm is not None or self.table is None:
-            return self.of_jvm
+        if self.jvm_rows is not None or self.table is None:
+            return self.jvm_rows
         return java_rows(self.session, self.schema, self.table)
 
     @cached_property
     def frame(self) -> DataFrame:
-        """The rows as a relation; made of those at hand when it is asked for, which takes as long
-        as to look at some.
+        """The rows as a DataFrame.
+
+        For local rows it is created on first use, which takes some milliseconds.
         """
-        if self.kept is not None:
-            return self.kept
+        if self.distributed is not None:
+            return self.distributed
         if self.java is not None:
             return DataFrame(java_dataset(self.session, self.java.relation()), self.session)
         assert self.table is not None
@@ -82,60 +88,61 @@ class Computed:
 
     @property
     def size(self) -> int:
-        """Their bytes, of few rows."""
+        """The size of local rows in bytes."""
         return (
-            int(self.of_jvm.bytes())
-            if self.of_jvm is not None
+            int(self.jvm_rows.bytes())
+            if self.jvm_rows is not None
             else 0
             if self.table is None
             else self.table.nbytes
         )
 
     def within(self, session: SparkSession) -> Computed:
-        """Return the rows, which are few, for another session of the JVM."""
-        return Computed(session=session, schema=self.schema, table=self.table, of_jvm=self.of_jvm)
+        """Return the local rows for another session of the JVM."""
+        return Computed(session=session, schema=self.schema, table=self.table, jvm_rows=self.jvm_rows)
 
     def others(self, table: Table) -> Computed:
-        """Return the rows *table*, which has the columns of these."""
+        """Return the rows of *table*, with the same schema."""
         return Computed(session=self.session, schema=self.schema, table=table)
 
     def select(self, names: Sequence[str]) -> Computed:
-        """Return the columns *names* of the rows."""
+        """Return the rows with only the columns *names*."""
         schema = StructType([self.schema[name] for name in names])
-        if self.of_jvm is not None:
+        if self.jvm_rows is not None:
             return Computed.of_java(
-                self.session, schema, self.of_jvm.select(java_strings(self.session, names))
+                self.session, schema, self.jvm_rows.select(java_strings(self.session, names))
             )
         if self.table is None:
             return Computed.many(self.frame.select(*map(quote, names)))
         return Computed(session=self.session, schema=schema, table=self.table.select(list(names)))
 
     def count(self) -> int:
-        """Return the number of rows; those of a checkpoint are counted without reading a source."""
-        if self.of_jvm is not None:
-            return int(self.of_jvm.size())
+        """Return the number of rows. Counting a checkpoint reads no source."""
+        if self.jvm_rows is not None:
+            return int(self.jvm_rows.size())
         return self.frame.count() if self.table is None else self.table.num_rows
 
 
 def computed(frame: DataFrame) -> DataFrame:
-    """Return *frame* with its rows computed; if they are few, as a relation whose size Spark knows,
-    and so joins cheaply.
+    """Return *frame* with its rows computed.
+
+    If they fit on the driver, it becomes a local relation, whose size Spark knows when it plans a join.
     """
     return kept(frame).frame
 
 
 def kept(frame: DataFrame) -> Computed:
-    """Return `computed(frame)` with its rows."""
-    few = frame.limit(MOST_LOCAL + 1).toArrow()
-    return Computed.many(frame.localCheckpoint()) if few.num_rows > MOST_LOCAL else at_hand(frame, few)
+    """Compute the rows of *frame*: collect up to `MOST_LOCAL`, checkpoint more on the executors."""
+    rows = frame.limit(MOST_LOCAL + 1).toArrow()
+    return Computed.many(frame.localCheckpoint()) if rows.num_rows > MOST_LOCAL else at_hand(frame, rows)
 
 
 def at_hand(like: DataFrame, rows: Table) -> Computed:
-    """Return *rows*, which have the columns of *like*, with their relation."""
+    """Return *rows* as local rows, with the schema and session of *like*."""
     return Computed(session=like.sparkSession, schema=like.schema, table=rows)
 
 
 def nothing(session: SparkSession, columns: StructType) -> Computed:
-    """Return no rows, of *columns*."""
+    """Return an empty set of rows with *columns*."""
     rows = own_class(session, "freshtable.inline.Rows")(java_type(session, columns))
     return Computed.of_java(session, columns, rows)

@@ -1,11 +1,13 @@
-"""Inline plans: queries over the rows of a change that run in the calling thread, each planned once.
+"""Inline plans: queries over the rows of a change, planned once and executed in the calling thread.
 
-A Spark job costs 100 to 300 ms whatever it reads. A query over rows in the JVM is planned for the first
-change of a table, and the plan runs for each later change without a job (`freshtable.inline.InlinePlan` says
-why the results are the same). Some queries cannot run without a job. That is known when the query is planned,
-before any row is read, and is remembered as a plan is. A run stops if it gives more rows than this process
-holds; nothing has been written by then, a job computes the same rows, and later changes go to a job at once.
-If it gets no memory or no turn, a job computes them this time.
+A Spark job costs 100 to 300 ms, even for a single row. A query over local rows is therefore planned at the
+first change of a table, and the cached plan is executed for each later change without a job. The Java class
+`freshtable.inline.InlinePlan` explains why the results are the same.
+
+A job always remains possible, because an inline plan only computes rows and writes nothing. A query that
+needs a job is recognized when it is planned, before any row is read, and the refusal is cached like a plan. A
+run that exceeds `MOST_LOCAL` rows or `MOST_BYTES` is abandoned, and the query uses jobs from then on. A run
+that gets no memory or no turn (the plan is already running) uses a job only this time.
 """
 
 from __future__ import annotations
@@ -32,27 +34,23 @@ from mt_core.spark.iceberg.temporary_views import temporary_view
 
 PACKAGE = "freshtable.inline"
 MOST_BYTES = 64 * 1024 * 1024
-"""Bytes of the rows that a run gives."""
+"""The maximum size of the result of a run."""
 MOST_KEPT = 256 * 1024 * 1024
-"""Bytes of all plans that are kept: one of a few columns takes some 100 KB, one of a hundred columns 2 MB."""
+"""The maximum size of the plan cache. A plan with a few columns takes 100 KB, with a hundred 2 MB."""
 log = logging.getLogger(__name__)
 _REFUSED, _TOO_MUCH, _NOT_NOW = (f"{PACKAGE}.InlinePlan${name}" for name in ("Refused", "TooMuch", "NotNow"))
 _REFUSAL_SIZE = 10_000
 
 Make = Callable[[Mapping[str, str]], DataFrame]
-"""Makes a query from the names, in SQL, of the relations that it reads."""
+"""Returns a query, given the SQL names of the relations that it reads."""
 Text = Callable[[Mapping[str, str]], str]
-"""Gives the text of a query from the names, in SQL, of the relations that it reads."""
+"""Returns the text of a query, given the SQL names of the relations that it reads."""
 _Key = tuple[ReferenceType[Any] | None, str, str, tuple[tuple[str, str], ...]]
-"""What a plan is kept for, the session that planned it, its purpose, and the columns of the relations
-that it reads.
-"""
+"""The key of a cached plan: its owner, session and purpose, and the columns of its input relations."""
 
 
 class Given(Protocol):
-    """Rows of a relation that a run reads: their columns, and what gives them in the JVM, an Iterable;
-    None if they are many.
-    """
+    """An input relation of a run; `java` is an Iterable of its rows, or None if they are not local."""
 
     @property
     def schema(self) -> StructType: ...
@@ -62,35 +60,32 @@ class Given(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InlinePlan:
-    """A plan of the JVM, about how many bytes it takes there, its leaves by their names,
-    and the columns that it gives.
-    """
+    """A plan in the JVM, with its approximate size in bytes, its leaves by name, and its result columns."""
 
     plan: Any
     size: int
     leaves: Mapping[str, Any]
     columns: StructType
 
-    def run(self, session: SparkSession, given: Mapping[str, Given]) -> Computed:
-        """Return what the plan gives over rows of its leaves."""
+    def run(self, session: SparkSession, inputs: Mapping[str, Given]) -> Computed:
+        """Execute the plan over the rows of its leaves."""
         rows = static_member(session, "java.util.HashMap")()
         for name, leaf in self.leaves.items():
-            rows.put(leaf, given[name].java)
+            rows.put(leaf, inputs[name].java)
         result = self.plan.run(rows, MOST_LOCAL, MOST_BYTES)
         return Computed.of_java(session, self.columns, result)
 
 
 class InlinePlans:
-    """The plans of queries, None for one that takes a job: the most recently used ones,
-    of at most `MOST_KEPT`. Thread-safe.
+    """An LRU cache of plans, with None for queries that need a job; its size is `MOST_KEPT`. Thread-safe.
 
-    A plan lasts no longer than its owner: that of the query of a materialized table no longer than what
-    was read of the query, until columns, a view or a function of it change.
+    A plan is evicted together with its owner. For the query of a materialized table, the owner is the
+    analysed query, which is replaced when its columns, a view or a function changes.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[_Key, InlinePlan | None] = OrderedDict()
+        self._plans: OrderedDict[_Key, InlinePlan | None] = OrderedDict()
 
     def run(
         self,
@@ -98,74 +93,74 @@ class InlinePlans:
         owner: object | None,
         purpose: str,
         make: Make,
-        given: Mapping[str, Given],
+        inputs: Mapping[str, Given],
     ) -> Computed | None:
-        """Return what a query gives over rows of the relations *given*; None if a job is to compute it.
+        """Return the result of a query over the relations *inputs*; None if a job must compute it.
 
-        What *make* makes depends on *purpose* alone, and on *owner* if there is one.
+        The query that *make* returns must depend only on *purpose* and, if there is one, on *owner*.
         """
-        if any(rows.java is None for rows in given.values()):
+        if any(rows.java is None for rows in inputs.values()):
             return None
-        columns = tuple((name, rows.schema.json()) for name, rows in given.items())
-        # Each batch of a stream has another wrapper of the same session.
+        columns = tuple((name, rows.schema.json()) for name, rows in inputs.items())
+        # Not `session` itself: each batch of a stream wraps the same Java session in a new object.
         key = (
             None if owner is None else ref(owner),
             str(session._jsparkSession.sessionUUID()),
             purpose,
             columns,
         )
-        known, plan = self._last(key)
-        if not known:
-            plan = self._keep(
-                key, planned(session, {name: rows.schema for name, rows in given.items()}, make)
+        is_cached, plan = self._get(key)
+        if not is_cached:
+            plan = self._put(
+                key, planned(session, {name: rows.schema for name, rows in inputs.items()}, make)
             )
         if plan is None:
             return None
         start = time.monotonic()
         try:
-            found = plan.run(session, given)
+            result = plan.run(session, inputs)
         except Py4JJavaError as error:
             stopped = _thrown(error, _TOO_MUCH, _NOT_NOW)
             log.info(
                 "a job computes a small change: %s", stopped.message, extra={"action": "inline_plan_stopped"}
             )
             if stopped.java_class == _TOO_MUCH:
-                self._keep(key, None)
+                self._put(key, None)
             return None
-        rows, seconds = found.count(), round(time.monotonic() - start, 3)
+        rows, seconds = result.count(), round(time.monotonic() - start, 3)
         log.info(
             "computed %d rows inline", rows, extra={"action": "inline_plan", "rows": rows, "seconds": seconds}
         )
-        return found
+        return result
 
     def sql(
-        self, session: SparkSession, owner: object | None, text: Text, given: Mapping[str, Given]
+        self, session: SparkSession, owner: object | None, text: Text, inputs: Mapping[str, Given]
     ) -> Computed | None:
-        """Return what `run` does of the query that *text* gives."""
-        purpose = text({name: name for name in given})
-        return self.run(session, owner, purpose, lambda names: session.sql(text(names)), given)
+        """Like `run`, for the query whose text *text* returns."""
+        purpose = text({name: name for name in inputs})
+        return self.run(session, owner, purpose, lambda names: session.sql(text(names)), inputs)
 
-    def _last(self, key: _Key) -> tuple[bool, InlinePlan | None]:
+    def _get(self, key: _Key) -> tuple[bool, InlinePlan | None]:
         with self._lock:
-            if key not in self._kept:
+            if key not in self._plans:
                 return False, None
-            self._kept.move_to_end(key)
-            return True, self._kept[key]
+            self._plans.move_to_end(key)
+            return True, self._plans[key]
 
-    def _keep(self, key: _Key, plan: InlinePlan | None) -> InlinePlan | None:
+    def _put(self, key: _Key, plan: InlinePlan | None) -> InlinePlan | None:
         with self._lock:
-            for gone in [each for each in self._kept if each[0] is not None and each[0]() is None]:
-                del self._kept[gone]
-            self._kept[key] = plan
-            self._kept.move_to_end(key)
-            size = sum(map(_size, self._kept.values()))
-            while size > MOST_KEPT and len(self._kept) > 1:
-                size -= _size(self._kept.popitem(last=False)[1])
+            for gone in [each for each in self._plans if each[0] is not None and each[0]() is None]:
+                del self._plans[gone]
+            self._plans[key] = plan
+            self._plans.move_to_end(key)
+            size = sum(map(_size, self._plans.values()))
+            while size > MOST_KEPT and len(self._plans) > 1:
+                size -= _size(self._plans.popitem(last=False)[1])
         return plan
 
 
 def _thrown(error: Py4JJavaError, *classes: str) -> Thrown:
-    """Return the exception of one of our *classes* that *error* is; raise *error* if it is another one."""
+    """Return the Java exception of *error* if it is one of *classes*; otherwise raise *error*."""
     thrown = thrown_by(error)
     if thrown and thrown[0].java_class in classes:
         return thrown[0]
@@ -177,19 +172,20 @@ def _size(plan: InlinePlan | None) -> int:
 
 
 PLANS = InlinePlans()
-"""The plans of this process."""
+"""The plan cache of this process."""
 
 
 def planned(session: SparkSession, relations: Mapping[str, StructType], make: Make) -> InlinePlan | None:
-    """Return the plan of a query over *relations* with these columns; None if it takes a job."""
+    """Return the plan of a query over *relations*, given by their columns; None if it needs a job."""
     leaf = own_class(session, f"{PACKAGE}.InlineLeaf")
-    made = {
+    leaf_relations = {
         name: leaf.relation(session._jsparkSession, java_type(session, each))
         for name, each in relations.items()
     }
     with ExitStack() as stack:
         views = {
-            name: stack.enter_context(temporary_view(DataFrame(each, session))) for name, each in made.items()
+            name: stack.enter_context(temporary_view(DataFrame(each, session)))
+            for name, each in leaf_relations.items()
         }
         query = make(views)
         try:
@@ -200,5 +196,5 @@ def planned(session: SparkSession, relations: Mapping[str, StructType], make: Ma
                 "jobs compute small changes: %s", refused.message, extra={"action": "inline_plan_refused"}
             )
             return None
-    leaves = {name: leaf.of(each) for name, each in made.items()}
+    leaves = {name: leaf.of(each) for name, each in leaf_relations.items()}
     return InlinePlan(plan=plan, size=int(plan.size()), leaves=leaves, columns=columns_of(plan.columns()))

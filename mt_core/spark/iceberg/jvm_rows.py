@@ -1,4 +1,4 @@
-"""Rows that come from the JVM without a job of Spark's, by our own classes there."""
+"""Exchange of rows and schemas with our Java classes, without a Spark job."""
 
 from __future__ import annotations
 
@@ -33,43 +33,43 @@ from mt_core.spark.catalogs.columns import SCHEMAS
 from mt_core.spark.driver.jvm_objects import own_class
 
 MOST_SENT = 4 * 1024 * 1024
-"""Bytes of rows up to which they go to the JVM by one call, as text in base 64."""
+"""The size up to which rows are sent to the JVM in one call, encoded in base 64."""
 SENT = frozenset(
     {
         *(BooleanType, ByteType, ShortType, IntegerType, LongType, FloatType, DoubleType, DecimalType),
         *(DateType, TimestampType, TimestampNTZType, StringType, BinaryType),
     }
 )
-"""The types of values, also within others, of which rows go that way."""
+"""The types that can be sent that way, also nested."""
 
 
 def java_type(session: SparkSession, columns: StructType) -> Any:
-    """Return *columns* as the JVM has them."""
+    """Return *columns* as a Java StructType."""
     return session._jsparkSession.parseDataType(columns.json())
 
 
 def columns_of(java: Any) -> StructType:
-    """Return columns that the JVM has."""
+    """Return a Java StructType as one of PySpark."""
     return StructType.fromJson(json.loads(java.json()))
 
 
 def stored_schema(session: SparkSession, table: Any) -> StructType:
-    """Return the columns of Iceberg's *table* as Spark has them."""
+    """Return the schema of an Iceberg *table* as Spark's StructType."""
     return StructType.fromJson(json.loads(own_class(session, SCHEMAS).struct(table.schema())))
 
 
 def arrow_schema(session: SparkSession, columns: StructType) -> Schema:
-    """Return *columns* as Arrow has them where rows of Spark's are fetched."""
+    """Return the Arrow schema in which Spark returns rows of *columns*."""
     return to_arrow_schema(columns, prefers_large_types=session._jconf.arrowUseLargeVarTypes())
 
 
 def rows_of(session: SparkSession, columns: StructType, stream: str) -> Table:
-    """Return rows of *columns* that one of our classes has given."""
+    """Return the rows of *columns* in *stream*, an Arrow stream in base 64 from one of our Java classes."""
     return ipc.open_stream(b64decode(stream)).read_all().cast(arrow_schema(session, columns))
 
 
 def are_sent(columns: StructType, rows: Table) -> bool:
-    """Return whether *rows* of *columns* go to the JVM by one call of ours."""
+    """Return whether *rows* can be sent to the JVM in one call."""
     return rows.nbytes <= MOST_SENT and _is_sent(columns)
 
 
@@ -86,12 +86,12 @@ def _is_sent(type_: DataType) -> bool:
 
 
 def java_rows(session: SparkSession, columns: StructType, rows: Table) -> Any | None:
-    """Return *rows* of *columns* as the JVM has them; None if they do not go there by one call."""
+    """Return *rows* as a `freshtable.inline.Rows`; None if they cannot be sent to the JVM in one call."""
     if not are_sent(columns, rows):
         return None
-    sink, given = BufferOutputStream(), rows.cast(arrow_schema(session, columns)).combine_chunks()
-    with ipc.new_stream(sink, given.schema) as writer:
-        writer.write_table(given)
+    sink, converted = BufferOutputStream(), rows.cast(arrow_schema(session, columns)).combine_chunks()
+    with ipc.new_stream(sink, converted.schema) as writer:
+        writer.write_table(converted)
     return own_class(session, "freshtable.inline.Rows").ofArrow(
         java_type(session, columns), bytes(sink.getvalue())
     )

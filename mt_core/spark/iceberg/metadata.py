@@ -1,4 +1,4 @@
-"""Table metadata: read with one call of the JVM, and replaced by compare-and-set."""
+"""Iceberg table metadata: read in one JVM call, and replaced by compare-and-set."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _METADATA = "freshtable.iceberg.Metadata"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Base:
-    """Iceberg's form of metadata as it was read: of `table`, whose `operations` commit a change of it.
+    """The Iceberg objects behind a StorageMetadata: `operations` commits a change of `metadata`.
 
-    `newest` is main.
+    `newest` is the snapshot of main, `parent` the id of the one before.
     """
 
     table: Any
@@ -32,21 +32,19 @@ class Base:
     parent: int | None
 
     def snapshot(self, snapshot_id: str | int) -> Any | None:
-        """Return Iceberg's form of a snapshot, None if the metadata does not have it."""
+        """Return Iceberg's Snapshot object; None if the metadata does not contain the snapshot."""
         return self.metadata.snapshot(int(snapshot_id))
 
     @property
     def is_current(self) -> bool:
-        """Whether the operations have not read other metadata since."""
+        """Whether `operations` has not loaded newer metadata since."""
         return str(self.operations.current().metadataFileLocation()) == str(
             self.metadata.metadataFileLocation()
         )
 
 
 def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
-    """Return the metadata of Iceberg's *table* as of its last refresh;
-    nobody else may refresh it afterwards.
-    """
+    """Return the metadata of *table* as of its last refresh; other code must not refresh it afterwards."""
     operations = table.operations()
     metadata = operations.current()
     facts = json.loads(own_class(session, _METADATA).facts(metadata))
@@ -68,15 +66,17 @@ def metadata_of(session: SparkSession, table: Any) -> StorageMetadata:
 
 
 def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: MetadataChange) -> None:
-    """Apply *change* to exactly *metadata* of the table *name*, in one commit.
+    """Apply *change* to exactly the version *metadata* of the table *name*, in one commit.
 
-    It has to differ from what the table has: Iceberg leaves out a commit that changes nothing, and then an
-    earlier one that is still on its way could land afterwards. Raises CommitConflict if other metadata is
-    current, CommitUnknown if the outcome is not known.
+    *change* must not be a no-op: Iceberg skips such a commit, and an older commit that is still in flight
+    could then succeed later. Raises CommitConflict if the table has newer metadata, and CommitUnknown if the
+    outcome is unknown.
     """
     base: Base = metadata.base
     if change.branch is not None and metadata.main is None and change.publish is None:
-        raise EngineError(f"{name} has no snapshot to begin a branch at; DROP it and create it again.")
+        raise EngineError(
+            f"{name} has no snapshot from which a branch can start; DROP it and create it again."
+        )
     body = {
         "properties": dict(change.properties),
         "removed": change.removed,
@@ -100,9 +100,9 @@ def commit(session: SparkSession, name: str, metadata: StorageMetadata, change: 
 
 
 def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snapshot]:
-    """Yield main and its ancestors, newest first, as far as they have not expired.
+    """Yield the snapshot of main and its unexpired ancestors, newest first.
 
-    Raises errors of Spark as they are.
+    Raises Spark's errors untranslated.
     """
     base: Base = metadata.base
     parent = base.parent
@@ -114,8 +114,8 @@ def ancestors(session: SparkSession, metadata: StorageMetadata) -> Iterator[Snap
 
 
 def facts_of(session: SparkSession, snapshot: Any) -> Snapshot:
-    """Return what a snapshot of Iceberg's says of itself."""
-    # One call of the JVM: each key of the summary would take one.
+    """Return the id, summary and operation of an Iceberg *snapshot*."""
+    # As JSON, in one call: otherwise each key of the summary needs one.
     return _snapshot(json.loads(static_member(session, "org.apache.iceberg.SnapshotParser.toJson")(snapshot)))
 
 

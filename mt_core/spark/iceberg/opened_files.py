@@ -1,6 +1,4 @@
-"""Opened files: files of an Iceberg table that this process reads, by our reader in the JVM,
-without a job of Spark's.
-"""
+"""Opened files: Iceberg data files that our own JVM reader reads without a Spark job."""
 
 from __future__ import annotations
 
@@ -15,18 +13,16 @@ from mt_core.spark.iceberg.computed_rows import MOST_LOCAL, Computed
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_FILES = 64
-"""Files that are opened, and"""
+"""The number of files up to which this is faster than a job."""
 MOST_DELETE_FILES = 24
-"""delete files of them, up to which that takes less time than a job;
-a table that has more than 20 is compacted.
-"""
+"""The same for their delete files. A table with more than 20 is compacted."""
 FILE, POSITION = "_file", "_pos"
 _PACKAGE = "freshtable.files"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OpenedFiles:
-    """Files of Iceberg's *table* in the JVM, with the places of their rows that are deleted."""
+    """Data files of an Iceberg *table* with the positions of their deleted rows, in the JVM."""
 
     session: SparkSession
     table: Any
@@ -34,30 +30,31 @@ class OpenedFiles:
 
     @classmethod
     def of(cls, session: SparkSession, table: Any, tasks: Any) -> Self | None:
-        """Return the files that *tasks* of a scan read; None if they are many, or none that are read here."""
+        """Open the files of scan *tasks*; None if they are too many or not supported by our reader."""
         if len(tasks) > MOST_FILES:
             return None
         files = own_class(session, f"{_PACKAGE}.OpenedFiles").of(table, tasks, MOST_DELETE_FILES)
         return None if files is None else cls(session=session, table=table, files=files)
 
     def found(self, columns: StructType, values: Computed, most_read: int) -> Computed | None:
-        """Return the rows of which each column of *values* has one: *columns*, FILE,
-        which is where the file is, and POSITION.
+        """Return *columns* of the rows that match *values*, with their FILE path and POSITION.
 
-        They may be more. The columns of *values* are the first of *columns*, with the same types.
-        None if more rows had to be read, more are found than are held, or a file does not store all the
-        columns as the table does now.
+        Rows are matched column by column, so the result may contain more rows than those with a combination
+        in *values*. The columns of *values* are the first of *columns*, with the same types.
+
+        None if more than *most_read* rows had to be read, if more than `MOST_LOCAL` match, or if a file was
+        written with other columns than the table has now.
         """
-        found = own_class(self.session, f"{_PACKAGE}.FoundRows").of(
+        rows = own_class(self.session, f"{_PACKAGE}.FoundRows").of(
             self.table, self.files, java_type(self.session, columns), values.java, MOST_LOCAL, most_read
         )
-        return self._rows(found)
+        return self._rows(rows)
 
     def changed_to(self, later: OpenedFiles, sign: str, most: int) -> Computed | None:
-        """Return rows that make those of these files those of *later* ones, some of which may be the same.
+        """Return the difference between these files and *later*, which may have files in common.
 
-        Column *sign* has -1 for a row that goes, 1 for one that comes. None if there are more than *most*,
-        or a file does not store all columns as the table does now.
+        Column *sign* is -1 for a deleted row and 1 for an inserted one. None if there are more than *most*
+        rows, or if a file was written with other columns than the table has now.
         """
         changed = own_class(self.session, f"{_PACKAGE}.ChangedRows").of(
             self.table, self.files, later.files, sign, most
@@ -69,5 +66,5 @@ class OpenedFiles:
 
 
 def is_partitioned(table: Any) -> bool:
-    """Return whether files of Iceberg's *table* are in partitions, or some may be."""
+    """Return whether any file of an Iceberg *table* may be in a partition."""
     return table.specs().size() > 1 or not table.spec().isUnpartitioned()

@@ -1,8 +1,8 @@
-"""Recent files: what the last changes have written to a table, which the next one writes again together
-with its own.
+"""Recent files: the files of the last commits to a table, which the next commit rewrites with its own rows.
 
-A reader opens one file of data and one of deletes in place of as many as there were changes.
-Files that are full are gathered in larger ones.
+Without this, a table that changes every few seconds collects one small data file and one delete file per
+change, and its readers open all of them. Here each change replaces the files of the previous one by files
+with both, until they are full. Full files are merged in turn into larger ones, as in a two-level LSM tree.
 """
 
 from __future__ import annotations
@@ -25,28 +25,27 @@ from mt_core.spark.iceberg.computed_rows import Computed
 from mt_core.spark.iceberg.written_files import WRITTEN_FILES, FileWriter
 
 MOST_RECENT = 5_000
-"""Rows, and places of rows that went, up to which they are written again with each change."""
+"""The number of rows, and of position deletes, up to which files are rewritten with each change."""
 MOST_BYTES = 1024 * 1024
-"""Size of the file of data up to which that is done."""
+"""The same for the size of the data file."""
 MOST_GATHERED = 50_000
-"""Rows, and places, up to which files that are full are gathered in larger ones."""
+"""The number of rows, and of position deletes, up to which full files are merged into larger ones."""
 MOST_GATHERED_BYTES = 8 * MOST_BYTES
 MOST_TABLES = 100
-MOST_HELD_BYTES = 64 * MOST_BYTES
-"""Size of the files of all tables together: their rows stay in the memory of the JVM."""
+MOST_BUFFERED_BYTES = 64 * MOST_BYTES
+"""The maximum total size of the files of all tables, because their rows are buffered in the JVM."""
 FILE, POSITION = "_file", "_pos"
 _PLACE = StructType([StructField(FILE, StringType()), StructField(POSITION, LongType())])
 _PLACES = schema([field(FILE, string()), field(POSITION, int64())])
-# The names of files are as long as a hundred numbers, and few.
-_HELD_PLACES = schema([field(FILE, dictionary(int32(), string())), field(POSITION, int64())])
+# Dictionary-encoded: file paths are long, and only a few are distinct.
+_BUFFERED_PLACES = schema([field(FILE, dictionary(int32(), string())), field(POSITION, int64())])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecentFiles:
-    """A file of data with `rows`, a list of the JVM in their order, and one of deletes with `places`;
-    None for one without any.
+    """A data file with `rows`, a Java list in file order, and a delete file with `places`.
 
-    `larger` are those of the changes before, with which these are gathered when they are full.
+    A file without rows is None. These files are merged into `larger`, those of earlier changes, when full.
     """
 
     data: Any | None
@@ -57,17 +56,18 @@ class RecentFiles:
 
     @property
     def size(self) -> int:
-        """In bytes, of the file of data."""
+        """The size of the data file in bytes."""
         return 0 if self.data is None else int(self.data.fileSizeInBytes())
 
     @property
     def held(self) -> int:
-        """The bytes of all files of data whose rows are held."""
+        """The total size of the data files whose rows are buffered, in bytes."""
         return self.size + (0 if self.larger is None else self.larger.held)
 
     def replaced(self, rows: int, places: int) -> tuple[RecentFiles, ...]:
-        """Return the files that so many more are written together with, the newest first:
-        none if these are full and stay.
+        """Return the files that a commit of *rows* and *places* more rewrites, newest first.
+
+        Empty if these files are full and remain.
         """
         rows, places = rows + int(self.rows.size()), places + self.places.num_rows
         if self.size <= MOST_BYTES and max(rows, places) <= MOST_RECENT:
@@ -79,48 +79,45 @@ class RecentFiles:
 
 
 class RecentFilesOfTables:
-    """The recent files of tables, in memory: a process that has none of a table begins with new ones.
+    """An in-memory LRU cache of the recent files of tables. Thread-safe.
 
-    Thread-safe.
+    If a table is not in the cache, its next commit starts with new files.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._kept: OrderedDict[TableIdentifier, tuple[Any, str, RecentFiles]] = OrderedDict()
+        self._files: OrderedDict[TableIdentifier, tuple[Any, str, RecentFiles]] = OrderedDict()
 
     def of(self, session: SparkSession, table: TableIdentifier, snapshot: str) -> RecentFiles | None:
-        """Return the files that were kept with *snapshot* of *table*;
-        None if another one was written since.
-        """
+        """Return the files stored for *snapshot* of *table*; None if *snapshot* is not the stored one."""
         with self._lock:
-            jvm, at, files = self._kept.get(table, (None, None, None))
+            jvm, at, files = self._files.get(table, (None, None, None))
         return files if jvm is session._jvm and at == snapshot else None
 
     def keep(self, session: SparkSession, table: TableIdentifier, snapshot: str, files: RecentFiles) -> None:
-        """Keep the files that *snapshot* of *table* has added."""
+        """Store the files that *snapshot* of *table* added."""
         with self._lock:
-            self._kept[table] = (session._jvm, snapshot, files)
-            self._kept.move_to_end(table)
-            held = sum(each.held for _, _, each in self._kept.values())
-            while len(self._kept) > MOST_TABLES or held > MOST_HELD_BYTES:
-                _, (_, _, dropped) = self._kept.popitem(last=False)
-                held -= dropped.held
+            self._files[table] = (session._jvm, snapshot, files)
+            self._files.move_to_end(table)
+            total = sum(each.held for _, _, each in self._files.values())
+            while len(self._files) > MOST_TABLES or total > MOST_BUFFERED_BYTES:
+                _, (_, _, evicted) = self._files.popitem(last=False)
+                total -= evicted.held
 
 
 def add_to(
-    update: Any, writer: FileWriter, come: Any, gone: Table, before: RecentFiles | None
+    update: Any, writer: FileWriter, inserts: Any, deleted: Table, previous: RecentFiles | None
 ) -> RecentFiles:
-    """Add rows that *come*, a list of the JVM, and deletes of the places of rows *gone* to *update*;
-    return their files.
+    """Add the new rows *inserts*, a Java list, and position deletes of the rows *deleted* to *update*.
 
-    The files *before* are replaced if there is room in them, or if they are gathered.
-    *gone* has no places if it has no rows.
+    Return the new files. They replace the files *previous* if those have room or are merged. If *deleted* is
+    empty, it need not have the columns of a position.
     """
     session = writer.session
-    places = gone.select(_PLACES.names).cast(_PLACES) if gone.num_rows else _PLACES.empty_table()
-    replaced = () if before is None else before.replaced(len(come), places.num_rows)
+    places = deleted.select(_PLACES.names).cast(_PLACES) if deleted.num_rows else _PLACES.empty_table()
+    replaced = () if previous is None else previous.replaced(len(inserts), places.num_rows)
     rows, places = _together(session, update, replaced, places)
-    rows.addAll(come)
+    rows.addAll(inserts)
     data = deletes = None
     if rows.size():
         data = writer.data_file(rows)
@@ -133,34 +130,34 @@ def add_to(
         data=data,
         rows=rows,
         deletes=deletes,
-        places=places.cast(_HELD_PLACES),
-        larger=_larger(before, replaced),
+        places=places.cast(_BUFFERED_PLACES),
+        larger=_larger(previous, replaced),
     )
 
 
-def _larger(before: RecentFiles | None, replaced: Sequence[RecentFiles]) -> RecentFiles | None:
-    """Return the files that the new ones are gathered with when they are full."""
+def _larger(previous: RecentFiles | None, replaced: Sequence[RecentFiles]) -> RecentFiles | None:
+    """Return the files that the new ones will be merged with when they are full."""
     if not replaced:
-        return None if before is None else replace(before, larger=None)
+        return None if previous is None else replace(previous, larger=None)
     return replaced[-1].larger
 
 
 def _together(
     session: SparkSession, update: Any, replaced: Sequence[RecentFiles], places: Table
 ) -> tuple[Any, Table]:
-    """Take the files *replaced* out by *update*; return a list of their rows that stay, and all places."""
+    """Remove the files *replaced* in *update*; return their remaining rows, and all position deletes."""
     rows = static_member(session, "java.util.ArrayList")()
     for files in replaced:
-        stay = files.rows
+        remaining = files.rows
         if files.data is not None:
             own = compute.equal(places[FILE], files.data.location())
-            gone = places.filter(own)[POSITION].to_pylist()
-            stay = own_class(session, WRITTEN_FILES).without(stay, json.dumps(gone))
+            positions = places.filter(own)[POSITION].to_pylist()
+            remaining = own_class(session, WRITTEN_FILES).without(remaining, json.dumps(positions))
             places = places.filter(compute.invert(own))
             update.removeRows(files.data)
         if files.deletes is not None:
             update.removeDeletes(files.deletes)
-        rows.addAll(stay)
+        rows.addAll(remaining)
         places = concat_tables([files.places.cast(_PLACES), places])
     if rows.size():
         update.set(COPIED, str(rows.size()))

@@ -1,21 +1,21 @@
-"""How rows of a table are replaced: one commit to a branch, in the cheapest of the ways
-that the table allows.
+"""Replacement of rows in a table: one commit to a branch, by the cheapest method that the table permits.
 
-Rows are added, replaced all, or replaced in place. Three things are known of rows that go in place: nothing
-but their keys (`Replacement`), the places where files hold them (`RowDelta`), or a condition (`AllRows`).
-Rows with given keys go
+A change adds rows (`AddedRows`), replaces all rows or those that meet a condition (`AllRows`), or replaces
+rows in place. The rows to delete in place are known by their keys (`Replacement`) or by their positions in
+data files (`RowDelta`). Iceberg has three methods to delete rows by key, in the order of preference:
 
-1. by an *equality delete*, a file with the keys, if the table asks for it (`write.upsert`): nothing is read,
-2. by *position deletes*: the rows are looked up, then deleted by their places; the driver writes those
-   of few rows, a job those of many if the table says that a MERGE is to delete so (`write.merge.mode`
-   = `merge-on-read`),
-3. by a *MERGE*, which writes each file with such a row again.
+1. An *equality delete*, a file with the keys, reads nothing but makes readers compare keys. The table must
+   ask for it (`write.upsert`).
+2. *Position deletes*: the rows are looked up, and their file positions are deleted. The driver writes those
+   of local rows. A job writes those of distributed rows if the table permits it (`write.merge.mode` =
+   `merge-on-read`).
+3. A *MERGE* (copy-on-write) rewrites every file that contains such a row.
 
-If the caller has found it cheaper than to change the table in place, all of its rows are written again.
+If the caller has determined that it is cheaper, the whole table is rewritten instead.
 
-A job of Spark's costs 100 to 300 ms whatever it does, so the driver writes what it has at hand itself
-(`FileWriter`). It leaves to a job: partitions and sort orders, whose rows have to be distributed, options of
-the write, and rows that are many.
+A Spark job costs 100 to 300 ms, even for a single row, so the driver writes local rows itself (`FileWriter`).
+It leaves to a job what only Spark's writer can do: to distribute rows over partitions, to sort them, and to
+apply writer options.
 """
 
 from __future__ import annotations
@@ -41,21 +41,19 @@ from mt_core.spark.iceberg.touched_rows import TableAt, Wanted, touched_rows
 _ALL_ROWS = "total-records"
 _MERGE_MODE, _MERGE_ON_READ, _COPY_ON_WRITE = "write.merge.mode", "merge-on-read", "copy-on-write"
 _POSITION_DELETE_FORMAT = 2
-"""The format whose delete files hold the places of rows: one before has none,
-one after a deletion vector for each file.
-"""
+"""The only format version with position delete files: version 1 has no deletes, 3 has deletion vectors."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddedRows:
-    """Rows that come beside those that are there."""
+    """Rows to add to the table."""
 
     rows: DataFrame | Computed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AllRows:
-    """Rows that stand in for all that meet a condition, None: for all."""
+    """Rows that replace the rows that meet the condition `where`, or all rows."""
 
     rows: DataFrame | Computed
     where: SparkColumn | None = None
@@ -66,38 +64,37 @@ Change = AddedRows | AllRows | Replacement | RowDelta
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteModes:
-    """How rows of a table may go in place: by `equality` deletes;
-    by `positions`, of any number of rows or of few only.
+    """The methods by which rows of a table may be deleted in place.
+
+    `positions` permits position deletes of any number of rows, `local_positions` only of local rows.
     """
 
     equality: bool
     positions: bool
-    few_positions: bool
+    local_positions: bool
     partitioned: bool
 
     @classmethod
     def of(cls, session: SparkSession, table: Any) -> Self:
-        """Return how rows of Iceberg's *table* may go."""
+        """Return the methods that Iceberg's *table* permits."""
         properties, version = (
             text_map(session, table.properties()),
             int(table.operations().current().formatVersion()),
         )
-        mode, holds_places = properties.get(_MERGE_MODE, "").lower(), version == _POSITION_DELETE_FORMAT
-        asked = properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT
-        # An equality delete of a partition does not reach files from before the table was partitioned so.
+        mode, has_positions = properties.get(_MERGE_MODE, "").lower(), version == _POSITION_DELETE_FORMAT
+        wants_equality = properties.get(UPSERT) == EQUALITY_DELETE and version >= _POSITION_DELETE_FORMAT
+        # An equality delete in a partition does not apply to files of an earlier partition spec.
         reaches_all = table.spec().isUnpartitioned() or table.specs().size() == 1
         return cls(
-            equality=asked and reaches_all,
-            positions=holds_places and mode == _MERGE_ON_READ,
-            few_positions=holds_places and mode != _COPY_ON_WRITE,
+            equality=wants_equality and reaches_all,
+            positions=has_positions and mode == _MERGE_ON_READ,
+            local_positions=has_positions and mode != _COPY_ON_WRITE,
             partitioned=is_partitioned(table),
         )
 
     @property
     def looks_up(self) -> bool:
-        """Whether rows that go are looked up, however many they are; not in partitions,
-        which get equality deletes.
-        """
+        """Whether rows are looked up regardless of their number, and not deleted by equality deletes."""
         return self.positions and not (self.equality and self.partitioned)
 
 
@@ -107,11 +104,10 @@ def replace_rows(
     modes: DeleteModes | None,
     recent: RecentFiles | None = None,
 ) -> RecentFiles | None:
-    """Carry *change* out by *commit*; a change of nothing may leave the branch as it is.
+    """Commit *change*; an empty change may leave the branch unchanged.
 
-    Rows are deleted in one of the *modes*; None: all rows of the table are written again. The files *recent*
-    of the changes before may be written again together with the new ones. Return those that the next change
-    may replace so, if there are any.
+    Without *modes*, the whole table is rewritten. *recent* has the files of the previous changes, which the
+    commit may rewrite together with its own; return the files that the next change may rewrite in turn.
     """
     match change:
         case AddedRows():
@@ -136,15 +132,13 @@ def replace_rows(
 
 
 def _looked_up(commit: BranchCommit, change: Replacement, modes: DeleteModes) -> RowDelta | None:
-    """Return *change* with the places of the rows that go;
-    None if they are not to be deleted by their places.
-    """
-    here = modes.few_positions and change.values.few and written_here(commit, change.rows) is not None
-    if not modes.looks_up and not here:
+    """Return *change* with the positions of the rows to delete; None if it must be written by a MERGE."""
+    is_local = modes.local_positions and change.values.few and written_here(commit, change.rows) is not None
+    if not modes.looks_up and not is_local:
         return None
     at = TableAt(table=commit.table, snapshot=str(commit.base))
-    gone = touched_rows(commit.session, at, change.keys, Wanted(rows=change.values, keys=change.keys))
-    return RowDelta(gone=gone, come=change.rows) if modes.positions or gone.few else None
+    deletes = touched_rows(commit.session, at, change.keys, Wanted(rows=change.values, keys=change.keys))
+    return RowDelta(gone=deletes, come=change.rows) if modes.positions or deletes.few else None
 
 
 def _add(commit: BranchCommit, change: AddedRows) -> None:
@@ -179,7 +173,7 @@ def _overwrite(commit: BranchCommit, change: AllRows) -> None:
 def _delete_places(
     commit: BranchCommit, delta: RowDelta, modes: DeleteModes, recent: RecentFiles | None
 ) -> RecentFiles | None:
-    # Who reads a table by its changes reads less of it if the files of earlier ones stay.
+    # Rewriting recent files makes each change larger for incremental readers of this table.
     recent = recent if modes.equality else None
     files = delta.written_by_driver(commit, recent)
     if files is None:
@@ -188,19 +182,17 @@ def _delete_places(
 
 
 def _files(commit: BranchCommit, rows: DataFrame | Computed) -> list[Any] | None:
-    """Write *rows* without a job and return their files; None if a job is to write them:
-    to partitions, or in an order.
-    """
+    """Write *rows* on the driver and return their files; None if a job must write them."""
     if commit.options or not isinstance(rows, Computed) or not commit.table.sortOrder().isUnsorted():
         return None
-    here = written_here(commit, rows)
-    if here is None:
+    java_rows = written_here(commit, rows)
+    if java_rows is None:
         return None
-    return [commit.files.data_file(here.list())] if rows.count() else []
+    return [commit.files.data_file(java_rows.list())] if rows.count() else []
 
 
 def _is_empty(commit: BranchCommit) -> bool:
-    """Return whether the table says that it has no rows."""
+    """Return whether the table is empty according to its snapshot summary."""
     base = commit.table.snapshot(int(commit.base or 0))
     summary = {} if base is None else text_map(commit.session, base.summary())
     return int(summary.get(_ALL_ROWS) or 1) == 0

@@ -1,6 +1,4 @@
-"""Replacements: the rows of a table that go, and those that come, written as the whole table
-or by a MERGE.
-"""
+"""Replacements: rows to delete by key and rows to insert, written by a MERGE or as the whole table."""
 
 from __future__ import annotations
 
@@ -24,11 +22,11 @@ _COMMANDS = "freshtable.iceberg.Commands"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Replacement:
-    """The rows that have one of `values`, each there once, in the columns `keys` go;
-    `rows`, in the table's columns, come.
+    """Delete the rows with one of `values` in the columns `keys`, and insert `rows`.
 
-    `gone` is a relation with the values, which may have other columns too.
-    `bounds` is a condition that rows `q` which go meet; None: it was not computed.
+    `values` are distinct, and `rows` have the table's columns. `gone` is the name of a view of the values,
+    which may have other columns too. `bounds` is a condition that is true for all rows `q` to delete; it is
+    computed if it is None.
     """
 
     keys: tuple[str, ...]
@@ -39,37 +37,37 @@ class Replacement:
 
     @property
     def frame(self) -> DataFrame:
-        """The rows that come, as a relation."""
+        """The rows to insert, as a DataFrame."""
         return self.rows.frame if isinstance(self.rows, Computed) else self.rows
 
     def whole(self, table: str) -> DataFrame:
-        """Return all rows of *table* after the replacement."""
-        kept = kept_apart(table, self.rows.columns, self.keys, self.gone)
-        return self.frame.sparkSession.sql(kept).unionAll(self.frame)
+        """Return the full contents of *table* after the replacement."""
+        unchanged = kept_apart(table, self.rows.columns, self.keys, self.gone)
+        return self.frame.sparkSession.sql(unchanged).unionAll(self.frame)
 
     def write_into(self, commit: BranchCommit) -> None:
-        """Carry the replacement out by one MERGE.
+        """Commit the replacement by one MERGE.
 
-        Each value that goes is a row of the statement that deletes, each row that comes one
-        that matches nothing. By the bounds of the values Iceberg leaves files out.
+        Its source has one row per value, which deletes the matches, and one per row to insert, which matches
+        nothing. The condition includes bounds of the values, from which Iceberg prunes files.
         """
-        rows, mark = self.frame, f"_comes_{uuid4().hex}"
+        rows, mark = self.frame, f"_inserted_{uuid4().hex}"
         session = rows.sparkSession
-        gone = session.table(self.gone).select(
+        deletes = session.table(self.gone).select(
             *(col(quote(key)).cast(rows.schema[key].dataType).alias(key) for key in self.keys)
         )
         source = (
-            gone.distinct()
+            deletes.distinct()
             .withColumn(mark, lit(False))
             .unionByName(rows.withColumn(mark, lit(True)), allowMissingColumns=True)
         )
-        given = ", ".join(map(quote, rows.columns))
+        columns = ", ".join(map(quote, rows.columns))
         values = ", ".join(f"k.{quote(column)}" for column in rows.columns)
         bounds = condition_of(bounds_of(self.values, self.keys)) if self.bounds is None else self.bounds
         with temporary_view(computed(source)) as view:
             matches = f"NOT k.{mark} AND {same('q', self.keys)} AND {bounds}"
             text = (
                 f"MERGE INTO {commit.sql} AS q USING {view} AS k ON {matches} WHEN MATCHED THEN DELETE "
-                f"WHEN NOT MATCHED AND k.{mark} THEN INSERT ({given}) VALUES ({values})"
+                f"WHEN NOT MATCHED AND k.{mark} THEN INSERT ({columns}) VALUES ({values})"
             )
             own_class(session, _COMMANDS).sql(session._jsparkSession, text, json.dumps(dict(commit.summary)))

@@ -1,6 +1,4 @@
-"""Row deltas: rows of a table that go, by the places where its files hold them, and rows that come,
-in one commit.
-"""
+"""Row deltas: rows to delete by their file positions and rows to insert, in one commit."""
 
 from __future__ import annotations
 
@@ -27,35 +25,37 @@ _COMMAND = "freshtable.iceberg.DeltaCommand"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowDelta:
-    """The rows `gone` go, which have their PLACE, `come`, in the table's columns, come:
-    those of a query if a job computes them.
+    """Delete the rows `gone`, which have their PLACE, and insert the rows `come`, in the table's columns.
+
+    `come` is a DataFrame if a job computes the rows.
     """
 
     gone: Computed
     come: Computed | DataFrame
 
-    def written_by_driver(self, commit: BranchCommit, before: RecentFiles | None) -> RecentFiles | None:
-        """Carry the change out by *commit* without a job; return its files.
+    def written_by_driver(self, commit: BranchCommit, previous: RecentFiles | None) -> RecentFiles | None:
+        """Commit the change without a job, and return its files.
 
-        They replace those of the changes *before*, if they are few. None, and the commit is not made,
-        if the change is not of few rows, or the driver does not write files of the table.
+        They replace the files *previous* if those have room. Return None, without a commit, if the rows are
+        not local or if the driver cannot write files of the table.
         """
-        gone = self.gone.rows
-        come = written_here(commit, self.come)
-        if come is None or gone is None:
+        deletes = self.gone.rows
+        inserts = written_here(commit, self.come)
+        if inserts is None or deletes is None:
             return None
         update = commit.table.newRowDelta()
-        files = add_to(update, commit.files, come.list(), gone, before)
-        commit.make(update, removes=before is not None)
+        files = add_to(update, commit.files, inserts.list(), deletes, previous)
+        commit.make(update, removes=previous is not None)
         return files
 
     def write_into(self, commit: BranchCommit) -> None:
-        """Carry the change out by one job of Spark's: by a MERGE that deletes rows by their places,
-        as the table has to say.
+        """Commit the change by one Spark job: the write of a MERGE, fed with positions instead of a join.
+
+        The table must have merge-on-read enabled.
         """
-        come = self.come.frame if isinstance(self.come, Computed) else self.come
-        few = isinstance(self.come, Computed) and self.come.few and self.gone.few
-        session = come.sparkSession
+        inserts = self.come.frame if isinstance(self.come, Computed) else self.come
+        is_local = isinstance(self.come, Computed) and self.come.few and self.gone.few
+        session = inserts.sparkSession
         command = own_class(session, _COMMAND).of(
             session._jsparkSession,
             f"MERGE INTO {commit.sql} q USING {commit.sql} k ON false "
@@ -64,20 +64,21 @@ class RowDelta:
         columns = columns_of(command.columns())
         operation = columns[0].name
         places = {name: name for name in PLACE if name in self.gone.columns}
-        values = {name: quote(name) for name in come.columns}
-        hint = "/*+ COALESCE(1) */ " if few else ""
-        with temporary_view(self.gone.frame) as gone, temporary_view(come) as rows:
+        values = {name: quote(name) for name in inserts.columns}
+        hint = "/*+ COALESCE(1) */ " if is_local else ""
+        with temporary_view(self.gone.frame) as old, temporary_view(inserts) as new:
             frame = session.sql(
                 f"SELECT {hint}* FROM (SELECT "
-                f"{_items(columns, {operation: str(command.deletes()), **places})} FROM {gone} UNION ALL "
-                f"SELECT {_items(columns, {operation: str(command.inserts()), **values})} FROM {rows})"
+                f"{_items(columns, {operation: str(command.deletes()), **places})} FROM {old} UNION ALL "
+                f"SELECT {_items(columns, {operation: str(command.inserts()), **values})} FROM {new})"
             )
             command.run(frame._jdf, json.dumps(dict(commit.summary)))
 
 
 def written_here(commit: BranchCommit, rows: DataFrame | Computed) -> Any | None:
-    """Return *rows* in the JVM, of which the driver writes a file; None if a job is to write them,
-    to partitions for one.
+    """Return *rows* in the JVM if the driver can write them to a file.
+
+    None if a job must write them, for example to partitions.
     """
     if not isinstance(rows, Computed) or is_partitioned(commit.table) or rows.java is None:
         return None
@@ -85,7 +86,7 @@ def written_here(commit: BranchCommit, rows: DataFrame | Computed) -> Any | None
 
 
 def _items(columns: Sequence[Column], values: Mapping[str, str]) -> str:
-    """Return the items of a SELECT that gives *columns*: the values by their names, NULL for the others."""
+    """Return a SELECT list of *columns*: expressions from *values* by name, NULL for other columns."""
     return ", ".join(
         f"{values.get(column.name, f'CAST(NULL AS {column.type})')} AS {quote(column.name)}"
         for column in columns

@@ -1,4 +1,4 @@
-"""Staged files: the rows that chosen tasks of an Iceberg scan read, as a relation of Spark."""
+"""Scan tasks: selected files of an Iceberg scan, read by the calling thread or as a Spark relation."""
 
 from __future__ import annotations
 
@@ -15,24 +15,22 @@ from mt_core.spark.driver.jvm_objects import own_class
 from mt_core.spark.iceberg.jvm_rows import columns_of, java_type
 
 MOST_ROWS = 100_000
-"""Rows, and"""
+"""The number of rows up to which the calling thread reads files itself."""
 MOST_BYTES = 16 * 1024 * 1024
-"""bytes of files, and"""
+"""The same for the total size of the files."""
 MOST_FILES = 64
-"""files up to which a thread reads them itself."""
+"""The same for the number of files."""
 SCAN_TASKS = "freshtable.iceberg.ScanTasks"
 
 
 def planned_tasks(session: SparkSession, scan: Any) -> Any:
-    """Return the tasks of an Iceberg scan, each of which reads a file, as a list of the JVM."""
+    """Return the tasks of an Iceberg scan, one per file, as a Java list."""
     return own_class(session, SCAN_TASKS).planned(scan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceRows:
-    """The rows that tasks of a scan read, with their columns;
-    `java` gives them in the thread that takes them.
-    """
+    """The rows of scan tasks; `java` is an Iterable that reads them in the thread that iterates."""
 
     schema: StructType
     java: Any
@@ -40,7 +38,7 @@ class SourceRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Extent:
-    """How many files, bytes and rows tasks read."""
+    """The number of files, bytes and rows that scan tasks read."""
 
     files: int
     size: int
@@ -48,12 +46,12 @@ class Extent:
 
     @property
     def is_read_here(self) -> bool:
-        """Whether one thread reads them in less time than a job on several cores."""
+        """Whether one thread reads them faster than a Spark job."""
         return self.files <= MOST_FILES and self.size <= MOST_BYTES and self.rows <= MOST_ROWS
 
 
 def extent_of(session: SparkSession, tasks: Any) -> Extent:
-    """Return the extent of *tasks*."""
+    """Return the total extent of *tasks*."""
     files, size, rows = json.loads(own_class(session, SCAN_TASKS).extent(tasks))
     return Extent(files=files, size=size, rows=rows)
 
@@ -61,21 +59,20 @@ def extent_of(session: SparkSession, tasks: Any) -> Extent:
 def source_rows(
     session: SparkSession, table: Any, tasks: Any, columns: StructType | None = None
 ) -> SourceRows:
-    """Return the rows that *tasks*, of which there is at least one, read of *table*:
-    all of it, or *columns* in any order.
+    """Return the rows that *tasks*, at least one, read from *table*: all columns, or *columns*.
 
-    Of a column of metadata the name alone counts.
+    Metadata columns are selected by name; their types are ignored.
     """
-    asked = None if columns is None else java_type(session, columns)
-    rows = own_class(session, SCAN_TASKS).rows(session._jsparkSession, table, tasks, asked)
+    projection = None if columns is None else java_type(session, columns)
+    rows = own_class(session, SCAN_TASKS).rows(session._jsparkSession, table, tasks, projection)
     return SourceRows(schema=columns_of(rows.columns()), java=rows)
 
 
 @contextmanager
 def staged(session: SparkSession, table: Any, tasks: Any) -> Iterator[DataFrame]:
-    """Give the rows that *tasks*, of which there is at least one, read of *table*.
+    """Yield the rows that *tasks*, at least one, read from *table*, as a DataFrame.
 
-    Spark cannot plan a view over them: what reads them has to be computed within the block.
+    It is valid only within the block, and must not be used in a view.
     """
     scan_tasks = own_class(session, SCAN_TASKS)
     name = scan_tasks.stage(table, tasks)

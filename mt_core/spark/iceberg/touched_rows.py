@@ -1,4 +1,4 @@
-"""Touched rows: those of a table that have one of some values, with the places where its files hold them."""
+"""Lookup of table rows by key values, with their positions in data files."""
 
 from __future__ import annotations
 
@@ -30,17 +30,16 @@ from mt_core.spark.iceberg.scan_tasks import SCAN_TASKS, SourceRows, extent_of, 
 SPEC = "_spec_id"
 PLACE = (FILE, POSITION, SPEC, "_partition")
 MOST_READ = 4_000_000
-"""Rows in the pages that may have the values, up to which the process reads them:
-a job does it on all of Spark's cores.
+"""The number of rows in candidate pages up to which this process reads them; a job uses all of Spark's cores.
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
-    """The values *rows* in columns *keys*, each once; `copies` is the column with how many rows
-    with them are wanted, None: all.
+    """The distinct key values to look up, in the columns `keys` of `rows`.
 
-    `single`: no two rows of the table have the same values.
+    `copies` is the column with the maximum number of rows to return per value; without it, all are returned.
+    `single` promises that no two rows of the table have the same key.
     """
 
     rows: Computed
@@ -51,14 +50,14 @@ class Wanted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableAt:
-    """An Iceberg table at a snapshot."""
+    """A snapshot of an Iceberg table."""
 
     table: Any
     snapshot: str
 
 
 def all_rows(session: SparkSession, at: TableAt) -> SourceRows | Computed | None:
-    """Return the rows of a table; None if they are more than one thread reads."""
+    """Return all rows of a table; None if they are too many for one thread to read."""
     tasks = _tasks(session, at, [])
     if not extent_of(session, tasks).is_read_here:
         return None
@@ -68,42 +67,41 @@ def all_rows(session: SparkSession, at: TableAt) -> SourceRows | Computed | None
 
 
 def touched_rows(session: SparkSession, at: TableAt, columns: Sequence[str], wanted: Wanted) -> Computed:
-    """Return the rows of a table with values that are *wanted*: their *columns* and,
-    but for partitions it has not, their PLACE.
+    """Return *columns* and the PLACE of the rows with the *wanted* keys.
 
-    Where there are none, they have the columns of the values, *columns* among them.
+    The PLACE has no partition if the table has none. An empty result has the columns of the keys instead.
 
-    Only files are read whose bounds allow for such values. Rows within the bounds are looked up here
-    if they are few, which spares Spark the exchanges of a join and of a window.
+    Files are pruned by the bounds of the keys. If the remaining rows are few enough, they are looked up in
+    this process, which avoids the exchanges of a join and of a window.
     """
-    none = wanted.rows.few and not wanted.rows.count()
-    tasks = None if none else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))
+    is_empty = wanted.rows.few and not wanted.rows.count()
+    tasks = None if is_empty else _tasks(session, at, bounds_of(wanted.rows, wanted.keys))
     if not tasks:
         return nothing(session, wanted.rows.schema)
-    here = found_here(session, at.table, tasks, columns, wanted)
-    if here is not None:
-        return here
+    local = found_here(session, at.table, tasks, columns, wanted)
+    if local is not None:
+        return local
     with staged(session, at.table, tasks) as frame:
         partition = frame.select("_partition").schema[0].dataType
         place = PLACE if partition.fields else PLACE[:-1]  # type: ignore[attr-defined]
         rows = frame.select(*(col(quote(name)).alias(name) for name in columns), *place)
-        # Iceberg has left out what it can; with the bounds in it, the code of the join would be compiled
-        # anew each time.
+        # Without the bounds as a condition: Iceberg has already pruned the files, and the code of the join
+        # would be compiled again for each new bound.
         joined = chosen(rows, wanted.rows.frame, wanted)
-        # A limit takes the rows through one more exchange.
+        # Not `kept`: its LIMIT would add an exchange.
         return at_hand(joined, joined.toArrow()) if wanted.single and wanted.rows.few else kept(joined)
 
 
 def _tasks(session: SparkSession, at: TableAt, bounds: Sequence[Bound]) -> Any:
-    """Return the tasks that read rows within *bounds*, as a list of the JVM."""
-    given = json.dumps([bound.in_iceberg() for bound in bounds])
-    return own_class(session, SCAN_TASKS).within(at.table, int(at.snapshot), given)
+    """Return the scan tasks of files that may have rows within *bounds*, as a Java list."""
+    filters = json.dumps([bound.in_iceberg() for bound in bounds])
+    return own_class(session, SCAN_TASKS).within(at.table, int(at.snapshot), filters)
 
 
 def found_here(
     session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
 ) -> Computed | None:
-    """Return what `touched_rows` does of the files of *tasks* without a job; None if that takes one."""
+    """Like `touched_rows`, for the files of *tasks* and without a Spark job; None if a job is necessary."""
     if wanted.rows.java is None:
         return None
     rows = _looked_up(session, table, tasks, columns, wanted) or _read(session, table, tasks, columns)
@@ -112,8 +110,8 @@ def found_here(
     spec, purpose = int(table.spec().specId()), repr(("touched", columns, wanted.keys, wanted.copies))
 
     def touched(at: Mapping[str, str]) -> DataFrame:
-        found = session.table(at["rows"])
-        placed = found if SPEC in found.columns else found.withColumn(SPEC, lit(spec))
+        candidates = session.table(at["rows"])
+        placed = candidates if SPEC in candidates.columns else candidates.withColumn(SPEC, lit(spec))
         place = [
             name
             for name in PLACE
@@ -127,36 +125,34 @@ def found_here(
 def _looked_up(
     session: SparkSession, table: Any, tasks: Any, columns: Sequence[str], wanted: Wanted
 ) -> Computed | None:
-    """Return rows, those with the wanted values among them, with FILE and POSITION;
-    None if they are not found by page indexes.
-    """
+    """Return a superset of the wanted rows, with FILE and POSITION; None if page indexes cannot be used."""
     if is_partitioned(table):
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
-    first = [*wanted.keys, *(name for name in columns if name not in wanted.keys)]
-    given = StructType([StructField(name, stored[name.lower()].dataType) for name in first])
-    if any(given[key].dataType != wanted.rows.schema[key].dataType for key in wanted.keys):
+    names = [*wanted.keys, *(name for name in columns if name not in wanted.keys)]
+    projection = StructType([StructField(name, stored[name.lower()].dataType) for name in names])
+    if any(projection[key].dataType != wanted.rows.schema[key].dataType for key in wanted.keys):
         return None
     files = OpenedFiles.of(session, table, tasks)
-    return None if files is None else files.found(given, wanted.rows.select(wanted.keys), MOST_READ)
+    return None if files is None else files.found(projection, wanted.rows.select(wanted.keys), MOST_READ)
 
 
 def _read(session: SparkSession, table: Any, tasks: Any, columns: Sequence[str]) -> SourceRows | None:
-    """Return the rows of *tasks* with their PLACE; None if they are many."""
+    """Return the rows of *tasks* with their PLACE; None if they are too many for one thread to read."""
     if not extent_of(session, tasks).is_read_here:
         return None
     stored = {field.name.lower(): field for field in stored_schema(session, table).fields}
     place = PLACE if is_partitioned(table) else PLACE[:-1]
-    # Of metadata, the names count.
-    asked = [
+    # Types of metadata columns are ignored.
+    projection = [
         *(stored[name.lower()] for name in columns),
         *(StructField(name, StringType()) for name in place),
     ]
-    return source_rows(session, table, tasks, StructType(asked))
+    return source_rows(session, table, tasks, StructType(projection))
 
 
 def chosen(rows: DataFrame, values: DataFrame, wanted: Wanted) -> DataFrame:
-    """Return the *rows* that have *values* that are wanted, as many of each as are."""
+    """Return the *rows* whose key is in *values*, at most as many per key as wanted."""
     columns = [f"q.{quote(name)}" for name in rows.columns]
     matches = expr(same("q", wanted.keys))
     if wanted.copies is None:

@@ -1,6 +1,7 @@
-"""Written files: data and delete files that the driver writes, by Iceberg's own writers of Spark's rows.
+"""Data and delete files written by the driver, with Iceberg's own writers for Spark rows.
 
-For few rows a job takes several times as long: its plan, its code and its tasks are made anew for each.
+For a small change, a Spark job takes several times as long, because each job is planned, compiled and
+scheduled separately.
 """
 
 from __future__ import annotations
@@ -26,10 +27,11 @@ Values = tuple[str | None, ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileWriter:
-    """Writes files of a storage table: its columns by name with their types, and those of its partitions.
+    """Writes files of a storage table.
 
-    `partition` is None if the partitions are not by the values of columns.
-    Rows are a list of the JVM, as `collected` gives them.
+    `types` has Iceberg's types of the columns by name, `required` the NOT NULL columns. `partition` has the
+    partition columns; None if any partition transform is not `identity`. Rows are passed as a Java list,
+    the result of `collected`.
     """
 
     session: SparkSession
@@ -53,19 +55,19 @@ class FileWriter:
         )
 
     def stores(self, columns: StructType) -> bool:
-        """Return whether *columns* are those of the table, in its order and types."""
+        """Return whether *columns* are exactly the table's columns, in order and with their types."""
         return bool(self._files.stores(self.table, columns.simpleString()))
 
     def data_file(self, rows: Any, values: Values = ()) -> Any:
-        """Write *rows* to a new file of the partition with *values*."""
+        """Write *rows* to a new data file in the partition with *values*."""
         return self._written(self._files.data, rows, json.dumps(values))
 
     def equality_deletes(self, rows: Any, keys: Sequence[str], values: Values = ()) -> Any:
-        """Write the values *rows* of the columns *keys*, by which rows of the partition with *values* go."""
+        """Write *rows* of the columns *keys* as an equality delete file in the partition with *values*."""
         return self._written(self._files.equalityDeletes, rows, json.dumps(keys), json.dumps(values))
 
     def position_deletes(self, places: DataFrame) -> Any:
-        """Write *places*, each a file and a position in it, in their order; the table has no partitions."""
+        """Write *places*, sorted pairs of file and position, to a delete file of an unpartitioned table."""
         return self._written(self._files.positionDeletes, collected(places))
 
     @property
@@ -73,7 +75,7 @@ class FileWriter:
         return own_class(self.session, WRITTEN_FILES)
 
     def _written(self, write: Callable[..., Any], rows: Any, *arguments: str) -> Any:
-        """Return the file to which *write* writes *rows*."""
+        """Return the file that *write* writes; raises QueryFailed for NULL in a NOT NULL column."""
         try:
             return write(self.table, rows, *arguments)
         except SPARK_ERRORS as cause:
@@ -86,12 +88,13 @@ class FileWriter:
 
 
 def _base(type_: str | Mapping[str, Any]) -> str:
-    """Return the name of a type without its parameters; `type_` is Iceberg's JSON."""
+    """Return the name of *type_*, in Iceberg's JSON, without its parameters."""
     return type_.partition("(")[0] if isinstance(type_, str) else "nested"
 
 
 def collected(rows: DataFrame) -> Any:
-    """Return Spark's internal rows of a frame as a list of the JVM;
-    those that its plan has come without a job.
+    """Return the rows of a frame as a Java list of InternalRow.
+
+    If they are in the plan itself, as with a local relation, no job is started.
     """
     return own_class(rows.sparkSession, WRITTEN_FILES).collected(rows._jdf)

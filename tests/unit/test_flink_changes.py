@@ -110,7 +110,7 @@ def test_refresh_materialized_table_is_the_refresh_of_alter() -> None:
         ("ALTER TABLE t ADD PRIMARY KEY (a)", r"write PRIMARY KEY \(…\) NOT ENFORCED"),
         ("ALTER TABLE t ADD a INT NOT NULL", "leave NOT NULL out"),
         ("ALTER TABLE t ADD a AS b + 1", "use a view"),
-        ("ALTER TABLE t MODIFY (a INT, b INT)", "one column after the other"),
+        ("ALTER TABLE t MODIFY (a INT, b INT)", "one at a time"),
         ("ALTER TABLE t MODIFY a INT NOT NULL", "SET NOT NULL"),
         ("ALTER TABLE IF EXISTS t SET ('k' = 'v')", "leave IF EXISTS out"),
         (
@@ -119,7 +119,7 @@ def test_refresh_materialized_table_is_the_refresh_of_alter() -> None:
         ),
         ("DROP TEMPORARY VIEW d.v", "without a database"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (a))", r"write PRIMARY KEY \(…\) NOT ENFORCED"),
-        ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "names b, which is no column"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "names b, which is not a column"),
         ("CREATE TABLE t (a DOUBLE, PRIMARY KEY (a) NOT ENFORCED)", "of type DOUBLE"),
         (
             "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)",

@@ -1,4 +1,4 @@
-"""The options of a command as a class: one annotated field each."""
+"""The options of a command as a dataclass: one annotated field each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Any, get_type_hints
 
 
 def taking(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """Return a decorator of a command that takes an object of the dataclass *options*:
-    typer sees its fields as parameters.
+    """Return a decorator for a command with a parameter of the dataclass *options*: typer sees its fields as
+    parameters.
     """
     hints = get_type_hints(options, include_extras=True)
     parameters = [

@@ -116,7 +116,7 @@ def error_body(texts: Sequence[str], facts: Mapping[str, Any] | None = None) -> 
 
 
 def is_error_body(body: Mapping[str, Any]) -> bool:
-    """Return whether the body of a response with a success status is an error nevertheless."""
+    """Return whether the body of a response is an error despite a success status."""
     return body.keys() - {"error"} == {"errors"}
 
 

@@ -555,8 +555,8 @@ class _Levels:
 
 
 def _end_of_quoted(text: str, start: int, lines: Lines) -> int:
-    """Return the end of the token at *start*, which only the lexer can match; raises SqlSyntaxError if it is
-    not closed.
+    """Return the end of the token at *start*, which the pattern of a level cannot match; raises
+    SqlSyntaxError if it is not closed.
     """
     token = _TOKEN.match(text, start)
     if token is None:

@@ -4,9 +4,9 @@ A gateway must not start with a setting that it misunderstood, and a user must b
 came from. So all sources are first collected as texts with their origin, in order of increasing precedence:
 defaults, file, environment variables, -D, --home. Only the effective text of each key is parsed, by the
 setting's kind, and an unknown key is an error with a suggestion. YAML scalars are read as texts, because
-YAML's own types would change values before a setting's kind is known. After that `Config` is immutable, and
-the other modules receive values, not keys. Options of schedulers are an exception: their plug-in declares
-them and is not loaded yet, so `Config` retains them, with the environment, until `scheduler_options`.
+YAML's own types would change values before a setting's kind is known. The result, `Config`, is immutable.
+Options of schedulers are an exception: their plug-in declares them and is not loaded yet, so `Config` retains
+their texts and the environment until `scheduler_options` is called.
 """
 
 from __future__ import annotations

@@ -25,9 +25,9 @@ def value_of(setting: Setting, text: str, source: str) -> Value:
     except ConfigError as cause:
         raise ConfigError(f"{setting.key} ({source}): {cause}", key=setting.key) from cause
     if value is None:
-        shown = MASK if setting.secret else f"'{text}'"
+        shown_text = MASK if setting.secret else f"'{text}'"
         raise ConfigError(
-            f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.",
+            f"{setting.key}: {shown_text} ({source}) cannot be used; expected {_expected(setting)}.",
             key=setting.key,
         )
     return value

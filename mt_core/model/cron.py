@@ -53,7 +53,7 @@ _FOREIGN = re.compile("[0-9]*(?P<letter>[#LWHR])[^A-Z]*|(?P<both>L)W")
 _DIALECTS = {
     "#": (
         "the 5 of 5#2 is Thursday in Quartz and Friday elsewhere; "
-        "write days of the month beside no weekday, or each weekday"
+        "write days of the month and * for the weekday, or name each weekday"
     ),
     "L": "not every cron has L, the last day; write a day of the month",
     "W": "not every cron has W, the nearest working day; write days of the week",
@@ -97,7 +97,7 @@ class Cron:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Warnings about what a user may not expect of the expression."""
+        """Warnings about a likely misreading of the expression."""
         _, _, day, _, weekday = self.expression.split(" ")
         if "*" in (day, weekday):
             return ()
@@ -172,7 +172,7 @@ class Cron:
         """Return the error for an expression of another dialect, with its five-field form if that is
         certain.
         """
-        ours, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
+        five_fields, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
         what = (
             "? is Quartz syntax"
             if count == len(FIELDS)
@@ -180,8 +180,8 @@ class Cron:
         )
         return self._refused(
             what,
-            f"write '{ours}'"
-            if ours
+            f"write '{five_fields}'"
+            if five_fields
             else (
                 "write minute, hour, day of the month, month and day of the week (a name, or 0 for Sunday), "
                 "with no seconds, no years and * for any"

@@ -64,7 +64,9 @@ class Mark(Generic[Published]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer(ABC, Generic[Published]):
-    """One writer of a table; it has the table open while `number` is the highest, and stages on `branch`."""
+    """One writer of a table, which stages on `branch`; it has the table open while the mark contains its
+    `number`.
+    """
 
     number: int
     branch: str

@@ -52,10 +52,10 @@ def clock_finding(whose: str, date: str | None, sent: datetime, received: dateti
 
     *sent* and *received* are the times of the request and the answer on this machine's clock.
     """
-    subject, theirs = "clock", _instant(date)
-    if theirs is None:
+    subject, their_time = "clock", _instant(date)
+    if their_time is None:
         return Finding.note(subject, f"{whose} does not report its time")
-    ahead, behind = theirs - received, sent - (theirs + _RESOLUTION)
+    ahead, behind = their_time - received, sent - (their_time + _RESOLUTION)
     skew = max(ahead, behind)
     if skew <= MOST_SKEW:
         return Finding.ok(subject, f"agrees with the clock of {whose}")

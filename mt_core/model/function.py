@@ -86,8 +86,10 @@ class PythonForm(StrEnum):
 
 
 class Analyze(StrEnum):
-    """Whether a Python table function class computes its columns for each call: by a static method `analyze`,
-    as Spark requires, or by another kind of method.
+    """How a Python table function class computes its columns for each call.
+
+    NONE: it does not. STATIC: by a static method `analyze`, as Spark requires. OTHER: by another kind of
+    method.
     """
 
     NONE = "NONE"

@@ -21,9 +21,11 @@ def check_new_name(name: Sequence[str]) -> None:
     """
     for part in name:
         if part in {".", ".."} or _NO_FOLDER.search(part):
-            shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in display_name(name))
+            printable_name = "".join(
+                each if each.isprintable() else ascii(each)[1:-1] for each in display_name(name)
+            )
             raise DefinitionInvalid(
-                f"{shown}: a new name must not contain a slash, a backslash or a control character, or be . "
-                "or ..; choose another name.",
-                name=shown,
+                f"{printable_name}: a new name must not contain a slash, a backslash or a control character, "
+                "or be . or ..; choose another name.",
+                name=printable_name,
             )

@@ -201,7 +201,7 @@ class RefreshRun:
         """
         if self.kind is not RunKind.MANUAL:
             return None
-        return "asked for by a backfill" if self.trigger == BACKFILL else "asked for by hand"
+        return "requested by a backfill" if self.trigger == BACKFILL else "requested manually"
 
     @property
     def published_at(self) -> datetime | None:

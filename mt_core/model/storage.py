@@ -76,7 +76,7 @@ class InVain:
     """The last attempt to apply a change incrementally that ended in a recomputation of all rows.
 
     `size` is the bytes of the change that were read before, `recomputed` the number of recomputations since.
-    `what` is the part that showed it: `keys` or `values`.
+    `what` is the part of the change that required it: `keys` or `values`.
     """
 
     what: str

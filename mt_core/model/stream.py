@@ -3,10 +3,10 @@
 A streaming job outlives its session, its gateway process and often the release that created it. So everything
 it needs is copied into one JSON definition when it is created: statements, session properties, temporary
 objects, jars, and the engine's plan (`stream_plan.py`). Any process can start the stream from that definition
-and its checkpoint, without a session. The definition never changes after the engine has prepared it; what
-changes (the last batch, failures, a stop request) is in `StreamState`, which only the owner of the job
-writes. `StreamProgress` is what the engine reports and is not stored as such. Definitions of version 1 remain
-readable, which is why some fields have a reader of their own below.
+and its checkpoint, without a session. After the engine has prepared it, the definition stays the same, except
+that a changed freshness of a materialized table changes the interval. What changes while the job lives (the
+last batch, failures, a stop request) is in `StreamState`; `StreamProgress` is the engine's report and is not
+stored. Definitions of version 1 remain readable, which is why some fields have a reader of their own below.
 """
 
 from __future__ import annotations

@@ -191,7 +191,7 @@ for _name, _columns, _condition, _unique in (
 
 
 def word(value: RunStatus | RunKind) -> ColumnElement[str]:
-    """Return *value* as a constant of the statement, because a planner uses a partial index only for
+    """Return *value* as a literal of the statement, because a planner uses a partial index only for
     constants.
     """
     return literal_column(f"'{value.value}'", Text)

@@ -2,11 +2,11 @@
 
 The problem: a gateway accepts Flink's statements, but Spark executes them. The idea: parsing, deciding and
 executing are separate. A reader (`readers/`, `connectors/`, `flink/`) turns the text into one of these facts;
-a fact has no behavior and no session, so it can be compared in tests and handed to any thread. Statements
+a fact has no session and does nothing, so it can be compared in tests and passed to any thread. Statements
 that Spark can execute after a translation become a `SparkStatement` with the equivalent text, and everything
 that no reader accepts goes to Spark unchanged. Names remain tuples of parts, because only the executor knows
-the current catalog and database. Two invariants hold: positions in a fact refer to the text that the client
-sent (`statement_at` pads with blanks), and options, which may contain passwords, stay out of every repr.
+the current catalog and database. The invariant: positions in a fact refer to the text that the client sent,
+so the text of an inner statement is padded with blanks (`statement_at`).
 """
 
 from __future__ import annotations
@@ -194,8 +194,8 @@ class CreateCatalog(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterCatalog(CatalogStatement):
-    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text';
-    `comment` None leaves the comment unchanged.
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; a `comment` of None leaves the comment
+    unchanged.
     """
 
     name: str

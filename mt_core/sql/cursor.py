@@ -110,7 +110,7 @@ class TokenCursor:
 
     def text_of(self, skip: Callable[[], None], what: str) -> str:
         """Return the text that *skip* moves past, with its comments; raise an error that *what* was expected
-        if it is empty.
+        if nothing was skipped.
         """
         first = self._next
         skip()

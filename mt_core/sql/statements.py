@@ -1,11 +1,11 @@
 """Statements about materialized tables and properties: one frozen fact each.
 
-These facts are what the grammar produces and what the commands of the gateway receive; nothing else passes
-between the two. A fact contains exactly what the statement says: an absent clause is None, and defaults are
-applied later, when the session's settings and the stored table are known. Names are tuples of parts until
-`qualify` completes them with the current catalog and namespace. Queries are kept as text with their line and
-column, so that an error of Spark's can be reported at its place in the user's statement. Like the facts in
-`catalog.py` they are immutable and comparable, which is what the parser's tests compare.
+These facts connect the grammar and the commands of the gateway. A fact contains exactly what the statement
+says: an absent clause is None, and defaults are applied later, when the session's settings and the stored
+table are known. Names are tuples of parts until `qualify` completes them with the current catalog and
+namespace. Queries remain text with their line and column, so that an error of Spark's can be reported at its
+place in the user's statement. Like the facts in `catalog.py` they are immutable and comparable, which makes
+them easy to test.
 """
 
 from __future__ import annotations

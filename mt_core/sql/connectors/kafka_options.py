@@ -134,7 +134,9 @@ _SET_BY_SPARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """The translated options of one table, without those of its formats; see KafkaTopic."""
+    """The translated options of one table, without those of its formats; the fields are those of
+    KafkaTopic.
+    """
 
     topics: Mapping[str, str]
     connection: Mapping[str, str] = field(repr=False)

@@ -113,12 +113,14 @@ def check_sink(table: str, options: Mapping[str, str], columns: Collection[str])
         )
     for key in options:
         if key not in ("connector", *_SINK_OPTIONS[connector]):
-            known = (
+            way_out = (
                 f"its only option is {', '.join(_SINK_OPTIONS[connector])}"
                 if _SINK_OPTIONS[connector]
                 else "it has no options"
             )
-            raise DefinitionInvalid(f"Table {table}: connector '{connector}' has no option '{key}'; {known}.")
+            raise DefinitionInvalid(
+                f"Table {table}: connector '{connector}' has no option '{key}'; {way_out}."
+            )
 
 
 def _filesystem(table: str, options: dict[str, str]) -> Source:

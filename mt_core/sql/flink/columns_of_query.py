@@ -25,10 +25,10 @@ def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[C
     first and are NULL, and the others keep the query's order. Raises DefinitionInvalid for names that are not
     the query's.
     """
-    written = {each.name.lower(): each for each in declared}
+    declared_columns = {each.name.lower(): each for each in declared}
     columns = {each.name.lower(): each for each in produced}
     if declared and declared[0].type is None:
-        if written.keys() != columns.keys():
+        if declared_columns.keys() != columns.keys():
             raise DefinitionInvalid(
                 f"Table {table}: the list names {', '.join(each.name for each in declared)}, "
                 f"but the columns of the query are {', '.join(each.name for each in produced)}; "
@@ -42,7 +42,7 @@ def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[C
     ]
     from_query = [
         f"CAST({quote(column.name)} AS {each.type}) AS {quote(each.name)}"
-        if (each := written.get(column.name.lower()))
+        if (each := declared_columns.get(column.name.lower()))
         else quote(column.name)
         for column in produced
     ]

@@ -261,7 +261,7 @@ def read_interval(cursor: TokenCursor) -> Freshness:
             "only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY"
         )
     minus = "-" if cursor.accept("-") else ""
-    written = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
+    number_text = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
     if cursor.at_end:
         raise cursor.error(f"a unit: {_UNITS}")
     unit = cursor.identifier(f"a unit: {_UNITS}").upper()
@@ -270,23 +270,23 @@ def read_interval(cursor: TokenCursor) -> Freshness:
         raise DefinitionInvalid(
             f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
         )
-    amount = Decimal(written.strip()) if _NUMBER.fullmatch(written.strip()) else Decimal(0)
+    amount = Decimal(number_text.strip()) if _NUMBER.fullmatch(number_text.strip()) else Decimal(0)
     singular = unit.removesuffix("S")
     known_unit = FreshnessUnit(singular) if singular in set(FreshnessUnit) else None
     seconds = amount * (UNIT_SECONDS[known_unit] if known_unit else 1)
     if amount <= 0:
         raise DefinitionInvalid(
-            f"FRESHNESS: only positive integers are supported, not '{written}'; "
+            f"FRESHNESS: only positive integers are supported, not '{number_text}'; "
             "write for example INTERVAL '1' DAY.",
             key="FRESHNESS",
-            value=written,
+            value=number_text,
         )
     if seconds != int(seconds):
         raise DefinitionInvalid(
-            f"FRESHNESS: INTERVAL '{written}' {unit} is not a whole number of seconds; "
+            f"FRESHNESS: INTERVAL '{number_text}' {unit} is not a whole number of seconds; "
             "write for example INTERVAL '90' MINUTE.",
             key="FRESHNESS",
-            value=written,
+            value=number_text,
         )
     if known_unit and amount != int(amount):
         return Freshness.of_seconds(int(seconds))

@@ -4,7 +4,7 @@ These statements are Flink's (FLIP-435) and Freshtable's own: SHOW REFRESHES, VE
 has MATERIALIZED VIEW with the same first words, so most readers first test for it and return None. An error
 lists every form that would have been accepted at that place, because users learn the syntax from it. Actions
 that other systems have, such as RENAME or ADD column, are recognized only to be refused with the statement
-that has the same effect. A reader does not look at the table: whether the table exists, and what its status
+that has the same effect. A reader does not check the table: whether the table exists, and what its status
 allows, is decided when the statement runs.
 """
 

@@ -36,7 +36,9 @@ def upgrade() -> None:
 
 
 def has_star(query: str) -> bool:
-    """Return whether the columns of *query* depend on the current columns of its sources."""
+    """Return whether *query* selects with a star, so that its columns depend on the current columns of its
+    sources.
+    """
     # Quoted text becomes a name, so that the star of `t`.* remains visible.
     code = _NO_CODE.sub(lambda found: "x" if found[0][0] in "'\"`" else " ", query)
     return _STAR.search(re.sub(r"\s*\(\s*", "(", code)) is not None

@@ -207,7 +207,7 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         (
             datagen("a INT", row_per_second="5"),
             DefinitionInvalid,
-            "no option 'row-per-second'; did you mean rows-per-second?",
+            "option 'row-per-second' does not exist; did you mean rows-per-second?",
         ),
         (
             datagen("a INT", rows_per_second="0"),
@@ -242,13 +242,13 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         (
             "CREATE TEMPORARY TABLE g (a INT) WITH ('connector' = 'rate')",
             Unsupported,
-            "column a: connector 'rate' gives",
+            "column a: connector 'rate' generates",
         ),
         ("CREATE TEMPORARY TABLE g WITH ('connector' = 'print')", DefinitionInvalid, "needs columns"),
         (
             "CREATE TEMPORARY TABLE g (a INT) WITH ('connector' = 'blackhole', 'x' = 'y')",
             DefinitionInvalid,
-            "has no option 'x'; it has none",
+            "has no option 'x'; it has no options",
         ),
         (
             "CREATE TEMPORARY TABLE d.g (a INT) WITH ('connector' = 'datagen')",

@@ -189,10 +189,10 @@ def test_a_state_ttl_is_as_spark_reads_it_at_the_same_places(sql: str, given: st
     [
         (
             "STATE_TTL('o' = '1 parsec')",
-            "the STATE_TTL of 'o' is a duration such as 30 min, 10 s or 500 ms, at least 1 ms",
+            "the STATE_TTL of 'o' must be a duration such as 30 min, 10 s or 500 ms, at least 1 ms",
             28,
         ),
-        ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' is a duration", 28),
+        ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' must be a duration", 28),
         (
             "STATE_TTL('o' = '1 h ON DELETE')",
             "or 0 for unlimited; ON READ WRITE and EVENT TIME may follow",

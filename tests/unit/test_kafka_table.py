@@ -250,7 +250,11 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
             "option 'sink.parallelism' is not supported; leave it out",
         ),
         (statement(properties__key__deserializer="x"), Unsupported, "because Spark sets it itself"),
-        (statement(key__format="json"), DefinitionInvalid, "'key.format' and 'key.fields' go together"),
+        (
+            statement(key__format="json"),
+            DefinitionInvalid,
+            "'key.format' and 'key.fields' require each other",
+        ),
         (
             statement(key__format="json", key__fields="x"),
             DefinitionInvalid,
@@ -281,7 +285,7 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
         (
             statement().replace("TEMPORARY ", "TEMPORARY ").replace("k (", "d.k ("),
             Unsupported,
-            "a name with a database does",
+            "a name with a database cannot be combined",
         ),
     ],
 )

@@ -177,7 +177,7 @@ def _primary_key(
         if key.lower() not in fields:
             raise DefinitionInvalid(
                 f"Table {table}: column {key} of the PRIMARY KEY is a computed or metadata column, which is "
-                f"not part of a record's key; use {', '.join(each.name for each in fields.values())}."
+                f"not part of a record's key; choose from {', '.join(each.name for each in fields.values())}."
             )
         if not fields[key.lower()].name.startswith(prefix):
             raise DefinitionInvalid(

@@ -21,7 +21,7 @@ from mt_core.sql.statements import Name
 _SPARK_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
 _SPARK_DROP = {"COLUMN", "COLUMNS", "PARTITION", "IF", "BRANCH", "TAG", "IDENTIFIER"}
 _SPARK_RENAME = {"COLUMN", "PARTITION"}
-_WATERMARK = "batch queries do not use watermarks; leave it out"
+_WATERMARK = "leave it out, because batch queries do not use watermarks"
 
 
 def alter_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:

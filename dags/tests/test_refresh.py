@@ -220,7 +220,7 @@ def test_a_gateway_that_stays_away_fails_the_try_and_the_next_finds_the_run(stub
     event = fired(trigger)
     stub.down = False
 
-    with pytest.raises(GatewayUnavailable, match="a retry finds it"):
+    with pytest.raises(GatewayUnavailable, match="a retry resumes it"):
         operator().execute_complete(context(), event)
     operator().execute(context(attempt=2))
 

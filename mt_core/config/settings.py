@@ -1,12 +1,11 @@
 """Settings: every key with its type, default and help.
 
-A setting is declared in exactly one place, as data. Parsing, `-D`, environment variables, `freshtable
-config`, docs/settings.md and the suggestions for misspelled keys are all derived from this table, so they
-cannot disagree. Keys are Flink's where Flink has an equivalent, with Flink's value syntax (`30 min`, `64
-mb`), because users bring their configuration; Freshtable's own keys follow the same style. The help is a
-sentence for the docs: it says what the value means, with 0 or the empty text explained where they are
-special. Bounds are part of the declaration; checks that involve several settings are made by the modules that
-use them.
+A setting is declared in exactly one place, as data. Parsing, `-D`, environment variables, docs/settings.md
+and the suggestions for misspelled keys are all derived from this table, so they cannot disagree. Keys are
+Flink's where Flink has an equivalent, with Flink's value syntax (`30 min`, `64 mb`), because users bring
+their configuration; Freshtable's own keys follow the same style. The help is a sentence for the docs: it says
+what the value means, and explains 0 or the empty text where they are special. Bounds are part of the
+declaration; checks that involve several settings are made by the modules that use them.
 """
 
 from __future__ import annotations

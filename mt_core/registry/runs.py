@@ -1,4 +1,13 @@
-"""The run ledger within a transaction."""
+"""The run ledger within a transaction.
+
+The ledger grows to a million runs, while each refresh claims one of them and asks a few questions about one
+table. So every question is a single statement with a matching index, most of them partial (only QUEUED, only
+RUNNING), and the statements are built once. Concurrency is decided by the database, not by reads before: a
+unique index permits one RUNNING run of a table and one live run of a request key, and `replace` is a
+compare-and-set on status, attempt and claim. A writer that has been replaced therefore gets RevisionConflict
+and changes nothing. Runs are ordered by `seq`, the order in which they were requested, which does not depend
+on any clock.
+"""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""The clock, which is passed to whatever needs the time, so that tests can set it.
+"""The clock, which is passed to all code that needs the time, so that tests can control it.
 
-The machine's clock can be put ahead or back by any amount, by its administrator, by NTP, or when a virtual
-machine goes on after a pause. So what is compared within one process is measured by `elapsed`, which no
-jump changes, and `now` is for instants that others see, or that are stored. Those are compared with care:
-an instant of a clock that was ahead may lie far in the future.
+An administrator, NTP, or a virtual machine that resumes after a pause can move the machine's clock by any
+amount. Durations within one process are therefore measured by `elapsed`, which is monotonic; `now` is only
+for instants that are stored or that others see. Compare stored instants with care: if the clock was ahead
+when an instant was stored, the instant may lie far in the future.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _READINGS, _READ_EVERY = 25, timedelta(hours=1)
 
 
 class Clock(ABC):
-    """The present, and waiting."""
+    """The current time, and waiting for a later one."""
 
     def __init__(self) -> None:
         self._readings: deque[tuple[datetime, timedelta]] = deque(maxlen=_READINGS)
@@ -26,35 +26,33 @@ class Clock(ABC):
 
     @abstractmethod
     def now(self) -> datetime:
-        """Return the present as an aware UTC datetime."""
+        """Return the current time as an aware UTC datetime."""
 
     @abstractmethod
     def elapsed(self) -> timedelta:
-        """Return the time since some instant before this process began,
-        whatever happens to the machine's clock.
-        """
+        """Return the monotonic time since an arbitrary instant before this process began."""
 
     @abstractmethod
     def wait_until(self, instant: datetime | None, event: threading.Event) -> bool:
         """Block until *instant* (None: no limit) or until *event* is set; return whether the event was set.
 
-        The machine's clock is read once: a jump makes the wait no shorter and no longer.
+        The machine's clock is read once, so a jump of the clock does not change the length of the wait.
         """
 
     def wait(self, time: timedelta, event: threading.Event) -> bool:
-        """Block for so long or until *event* is set; return whether the event was set."""
+        """Block for *time* or until *event* is set; return whether the event was set."""
         return self.wait_until(self.now() + max(time, timedelta(0)), event)
 
     def surely(self) -> datetime:
-        """Return an instant that has come for sure: the present, but for a jump ahead since a day ago.
+        """Return an instant that has certainly passed, for code that deletes by age.
 
-        For what deletes by age.
+        It is the current time, corrected for a jump ahead of the machine's clock within the last day.
         """
         elapsed = self._note()
         return min(self.now(), *(now + (elapsed - then) for now, then in tuple(self._readings)))
 
     def _note(self) -> timedelta:
-        """Read the clock once an hour, and keep the readings of a day."""
+        """Record a reading of the clock once an hour; the last day of readings is retained."""
         elapsed = self.elapsed()
         if not self._readings or elapsed - self._readings[-1][1] >= _READ_EVERY:
             self._readings.append((self.now(), elapsed))
@@ -79,8 +77,9 @@ class SystemClock(Clock):
 
 
 def is_ahead(instant: datetime | None, now: datetime, most: timedelta) -> bool:
-    """Whether a stored *instant*, which was at most so far ahead when it was stored, is still to come.
+    """Return whether a stored *instant* is still in the future.
 
-    One that is further ahead was stored before the clock was put back, and is not waited for.
+    An instant was at most *most* ahead when it was stored. One that is further ahead was stored before the
+    clock was set back; it counts as past, so that nothing waits for it.
     """
     return instant is not None and now < instant <= now + most

@@ -3,24 +3,24 @@
     MtError
     ├── ConfigError               a setting, a file or the machine does not fit
     │   ├── HomeLocked            another gateway uses the home folder
-    │   ├── RegistryInUse         another gateway works on the registry
+    │   ├── RegistryInUse         another gateway uses the registry
     │   ├── PortInUse             the address of the gateway is taken
-    │   ├── JavaMissing           there is no JDK that Spark can use
+    │   ├── JavaMissing           no JDK that Spark can use was found
     │   └── PluginError           a workflow scheduler is not installed, or installed twice
-    ├── SqlSyntaxError            the text of a statement cannot be read
-    ├── DefinitionInvalid         a CREATE or ALTER names something that does not fit
+    ├── SqlSyntaxError            the text of a statement cannot be parsed
+    ├── DefinitionInvalid         a CREATE or ALTER does not fit the query or the catalog
     │   └── CatalogUnsupported    the catalog cannot hold materialized tables
     ├── RequestInvalid            a parameter of a request cannot be used
-    ├── SchedulerNotUsed          another workflow scheduler is in use
-    ├── Unsupported               known and refused, with the way out
-    ├── TableNotFound             no table of that name
+    ├── SchedulerNotUsed          the gateway is configured for another workflow scheduler
+    ├── Unsupported               recognized but not supported
+    ├── TableNotFound             no table has the name
     ├── NotMaterializedTable      the name belongs to something else
     ├── TableProtected            a statement for tables would change a materialized table
-    ├── TableExists               the name is taken
+    ├── TableExists               the name is already in use
     ├── TableNotCreated           a step of CREATE failed, and CREATE undid the others
     ├── TableGone                 the table was dropped or recreated since
     ├── TableInitializing         the table is still being created
-    ├── TableBusy                 another command works on the table
+    ├── TableBusy                 another command is in progress on the table
     ├── IllegalStatus             the status of the table or operation does not allow it
     │   └── Incomparable          the rows of a table cannot be compared with those of its query
     ├── RefreshFailed             a refresh run ended FAILED or CANCELED
@@ -41,9 +41,9 @@
     ├── OperationNotFound         no such operation, or it was closed
     └── GatewayError              the gateway answered a client with an error, or not at all
 
-`code` is the machine-readable name (header `Freshtable-Error`); `http_status` is what the v3 refresh
-endpoint answers. Errors of an `internal` class make the gateway read again and retry; one that reaches a
-user has its parent's code.
+`code` is the machine-readable name (header `Freshtable-Error`); `http_status` is the status of the v3
+refresh endpoint's answer. On an error of an `internal` class the gateway reads the facts again and retries;
+if such an error reaches a user, it has its parent's code.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ Fact = str | int
 class MtError(Exception):
     """The root of all errors: a message that names the object and the way out, and *facts* for programs.
 
-    Facts are what an error is about: `table`, `key` and `value` of an option, `line` and `column`.
-    The message is made from them once; code reads `facts`, never the message.
+    Facts identify what the error is about: `table`, `key` and `value` of an option, `line` and `column`. The
+    message is formatted from them once; code reads `facts`, never the message.
     """
 
     code = "INTERNAL"
@@ -83,7 +83,7 @@ class HomeLocked(ConfigError):
 
 
 class RegistryInUse(ConfigError):
-    """Another gateway works on the registry."""
+    """Another gateway uses the registry."""
 
     code = "REGISTRY_IN_USE"
 
@@ -95,7 +95,7 @@ class PortInUse(ConfigError):
 
 
 class JavaMissing(ConfigError):
-    """There is no JDK that Spark can use."""
+    """No JDK that Spark can use was found."""
 
     code = "JAVA_MISSING"
 
@@ -107,7 +107,7 @@ class PluginError(ConfigError):
 
 
 class SqlSyntaxError(MtError):
-    """The text of a statement cannot be read; `line` and `column` count from 1."""
+    """The text of a statement cannot be parsed; `line` and `column` count from 1."""
 
     code = "SQL_SYNTAX"
     http_status = 400
@@ -141,15 +141,15 @@ class RequestInvalid(MtError):
 
 
 class SchedulerNotUsed(MtError):
-    """A scheduler that this gateway does not use, or no longer uses, requests workflows."""
+    """A scheduler that this gateway is not configured to use requests workflows."""
 
     code = "SCHEDULER_NOT_USED"
     http_status = 404
 
 
 class Unsupported(MtError):
-    """The gateway recognizes the statement or option and does not support it;
-    the message names the way out.
+    """The gateway recognizes the statement or option but does not support it; the message names the
+    way out.
     """
 
     code = "UNSUPPORTED"
@@ -182,7 +182,7 @@ class TableProtected(MtError):
 
 
 class TableExists(MtError):
-    """Another object has the name."""
+    """Another object already has the name."""
 
     code = "TABLE_EXISTS"
     http_status = 409
@@ -210,7 +210,7 @@ class TableInitializing(MtError):
 
 
 class TableBusy(MtError):
-    """Another command works on the table."""
+    """Another command is in progress on the table."""
 
     code = "TABLE_BUSY"
     http_status = 409
@@ -253,8 +253,8 @@ class QueryBroken(RefreshFailed):
 class QueryFailed(MtError):
     """Spark refused or failed a query.
 
-    `error_class` and `sqlstate` are Spark's; what Spark does not report, such as `line` and `position`,
-    is None.
+    `error_class` and `sqlstate` are Spark's. Each of them, and `line` and `position`, is None if Spark does
+    not report it.
     """
 
     code = "QUERY_FAILED"
@@ -278,7 +278,7 @@ class QueryFailed(MtError):
         return f"{self.message} (line {self.line}, position {self.position})"
 
     def reworded(self, message: str, *, line: int | None = None, position: int | None = None) -> QueryFailed:
-        """Return an error of the same class with another message, and a position in another text."""
+        """Return an error of the same class with another message, and with a position in another text."""
         return QueryFailed(
             message, error_class=self.error_class, sqlstate=self.sqlstate, line=line, position=position
         )
@@ -301,8 +301,7 @@ class StatementTimedOut(MtError):
 class EngineUnavailable(MtError):
     """Spark is starting, or restarting after its process ended.
 
-    `alone` is True for work that was in the process when that ended, if no other work was:
-    nothing else can be the cause.
+    `alone` is True if the failed work was the only work in the process: nothing else can be the cause.
     """
 
     code = "ENGINE_UNAVAILABLE"
@@ -335,19 +334,19 @@ class StorageMissing(EngineError):
 
 
 class CommitConflict(EngineError):
-    """A compare-and-set of table metadata lost against another commit: read and decide again."""
+    """A compare-and-set of table metadata lost to another commit: read the metadata and decide again."""
 
     internal = True
 
 
 class CommitUnknown(EngineError):
-    """A commit was sent and its outcome is unknown: read again, never assume."""
+    """A commit was sent but its outcome is unknown: read the metadata again, never assume."""
 
     internal = True
 
 
 class SourcesChanged(EngineError):
-    """A view or the schema of a source changed between its inspection and its reading: inspect it again."""
+    """A view or a source's schema changed between inspection and reading: inspect it again."""
 
     internal = True
 
@@ -365,7 +364,7 @@ class RegistryError(MtError):
 
 
 class RegistryFull(RegistryError):
-    """The disk of the registry's database is full: nothing can be written until there is room."""
+    """The disk of the registry's database is full: writes fail until there is room."""
 
     code = "DISK_FULL"
 
@@ -377,10 +376,10 @@ class RevisionConflict(RegistryError):
 
 
 class FactUnreadable(RegistryError):
-    """A row of the registry cannot be read: another release wrote it, or it is damaged.
+    """A registry row cannot be decoded: another release wrote it, or it is damaged.
 
-    `columns` are those of its columns that are not in its body, `position` is its place among the rows
-    that were read with it.
+    `columns` are the row's values outside its JSON body; `position` is its index among the rows of the same
+    read.
     """
 
     internal = True
@@ -432,9 +431,7 @@ class GatewayError(MtError):
 
 
 class SessionLost(GatewayError):
-    """A client's session has ended on the gateway; `changes` are the statements whose effect is lost
-    with it.
-    """
+    """A client's session ended on the gateway; `changes` are the statements whose effect was lost with it."""
 
     code = "SESSION_LOST"
 

@@ -1,4 +1,4 @@
-"""State of users' own processors for Spark's transformWithState, with the TTL policies of FLIP-24."""
+"""Keyed state for users' processors in Spark's transformWithState, with the TTL policies of FLIP-24."""
 
 from mt_core.plans.policies import TtlPolicy, TtlTimeCharacteristic, TtlUpdateEvent
 from mt_core.spark.streams.state.key_times import KeyTimes

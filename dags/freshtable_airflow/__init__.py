@@ -1,3 +1,3 @@
-"""What runs inside Airflow: a DAG for every materialized table, and the task
-that has the gateway refresh it.
+"""The part of Freshtable that runs in Airflow: a DAG for each materialized table, with a task that refreshes
+it.
 """

@@ -1,7 +1,7 @@
-"""The DAG bundle: a file for each of the gateway's shards, with a DAG for each of its materialized tables.
+"""The DAG bundle: one file for each of the gateway's shards, with a DAG for each of its materialized tables.
 
-It runs in Airflow's dag-processor and in every worker, and has no versions:
-a task refreshes the table as it is now.
+It runs in Airflow's dag-processor and in each worker. It has no versions, because a task always refreshes the
+current table.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from freshtable_airflow.hook import DEFAULT_CONNECTION
 from freshtable_airflow.shard import SHARDS
 from freshtable_airflow.sync import GatewayChoice, pull_shards
 
-# By then a parse that had begun before a file was written has long ended.
+# A parse that began before a file was written has certainly ended after this time.
 SETTLED_S = 5.0
 
 # Airflow searches a file for the words dag and airflow before it parses it as a DAG file.
@@ -31,16 +31,15 @@ from freshtable_airflow.loader import load_file
 
 load_file(globals(), __file__, {number}, {settings!r})
 {statements}'''  # noqa: E501
-# So many characters of a statement stand in the file: Airflow stores the file once for each of its DAGs.
+# The limit of a statement's length in the file, which Airflow stores once for each of its DAGs.
 LONGEST_STATEMENT = 4000
 
 
 class GatewayDagBundle(BaseDagBundle):
-    """Configured in `[dag_processor] dag_bundle_config_list`;
-    the URL and the token may come from the connection as well.
+    """Configured in `[dag_processor] dag_bundle_config_list`; the connection may provide the URL and the
+    token instead.
 
-    `gateway` is the gateway's URL, `token` its token, `dag_id_prefix` must be the prefix
-    that the gateway is configured with.
+    `gateway` is the gateway's URL and `token` its token; `dag_id_prefix` must match the gateway's setting.
     """
 
     supports_versioning = False
@@ -68,8 +67,8 @@ class GatewayDagBundle(BaseDagBundle):
         return None
 
     def initialize(self) -> None:
-        """Write the files of all shards, even if the gateway has never answered;
-        in a task, update its own shard only.
+        """Write the files of all shards, even if the gateway has never answered; in a task, only update its
+        own shard.
         """
         dag_id = get_parsing_context().dag_id
         number = self._cache.shard_with(dag_id) if dag_id else None
@@ -77,12 +76,11 @@ class GatewayDagBundle(BaseDagBundle):
         super().initialize()
 
     def refresh(self) -> None:
-        """Update all files, and touch, once, those written a little while ago that have not been
-        parsed since.
+        """Update all files, and touch once each recently written file that has not been parsed since.
 
-        Airflow drops a change, or the gateway's request, that meets a parse of the same file: the parse has
-        read what was there before, and counts as later than the change. Without this the change would wait
-        for the next full round.
+        Airflow loses a change, or a request of the gateway, that coincides with a parse of the same file: the
+        parse has read the old content but counts as later than the change. Without the touch, the change
+        would wait for the next full round.
         """
         self._bring_up_to_date(range(SHARDS))
         settled = time.monotonic() - SETTLED_S
@@ -101,8 +99,8 @@ class GatewayDagBundle(BaseDagBundle):
         changed = {number: text for number, text in texts.items() if _read(self._file(number)) != text}
         if not changed:
             return
-        # A file that is rewritten is parsed again: of several processes that notice the same change
-        # only one does it.
+        # A rewritten file is parsed again, so only one of several processes that notice a change may write
+        # it.
         with self.lock():
             for number, text in changed.items():
                 if _read(self._file(number)) != text:
@@ -114,10 +112,10 @@ class GatewayDagBundle(BaseDagBundle):
 
 
 def _comment(body: Any) -> str:
-    """Return the statement of a table as a comment, for people who read the code of its DAG.
+    """Return the statement of a table as a comment, for readers of the DAG's code.
 
-    Users of the gateway wrote it, and Airflow runs the file: every line of it is a comment,
-    of printable characters.
+    Users of the gateway wrote the statement and Airflow executes the file, so each line must be a comment of
+    printable characters.
     """
     text = str(body.get("definition") or "") if isinstance(body, dict) else ""
     if len(text) > LONGEST_STATEMENT:

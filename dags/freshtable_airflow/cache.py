@@ -1,4 +1,4 @@
-"""The cache of shards: a folder with the definitions of the last sync, for when the gateway is away."""
+"""The shard cache: a folder with the definitions of the last sync, used while the gateway is unreachable."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ SHARD, PARSED, PROBLEM = "shard_{:02d}.json", "parsed_{:02d}.txt", "problem.txt"
 
 
 class ShardCache:
-    """Files of one folder.
+    """Files in one folder.
 
-    Each is replaced as a whole, so that readers see an old one or a new one; safe between processes.
+    Each file is replaced atomically, so that readers see either the old or the new content; safe between
+    processes.
     """
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def read(self, number: int) -> Shard:
-        """Return the stored shard, or an empty one if there is none or its file cannot be read."""
+        """Return the stored shard, or an empty one if its file is missing or unreadable."""
         try:
             body = json.loads((self._folder / SHARD.format(number)).read_text(encoding="utf-8"))
             return Shard(etag=body["etag"], workflows=body["workflows"], state=body.get("state", ""))
@@ -37,35 +38,35 @@ class ShardCache:
         write_whole(self._folder / SHARD.format(number), body)
 
     def shard_with(self, name: str) -> int | None:
-        """Return the number of the shard that has the workflow *name*, or None, without decoding any file."""
-        wanted = f'"name": {json.dumps(name)}'
+        """Return the number of the shard with the workflow *name*, or None, without decoding any file."""
+        fragment = f'"name": {json.dumps(name)}'
         for number in range(SHARDS):
             path = self._folder / SHARD.format(number)
-            if path.exists() and wanted in path.read_text(encoding="utf-8"):
+            if path.exists() and fragment in path.read_text(encoding="utf-8"):
                 return number
         return None
 
     def state(self, number: int) -> str:
         """Return a text that changes with everything that the DAGs of the shard's file show."""
-        # Only the first anchor shows a problem: to parse all files for it would cost too much.
+        # Only the first anchor shows a problem, because parsing all files for it would cost too much.
         content = (self.read(number).etag, self.problem if number == 0 else "")
         return sha256(repr(content).encode()).hexdigest()[:16]
 
     def note_parsed(self, number: int, state: str) -> None:
         """Store the state that a parse of the shard's file has read."""
-        # A parser that may not write here still parses: its file is then parsed once more than needed.
+        # A parser without write permission still works: its file is then parsed once more than necessary.
         with suppress(OSError):
             if not self.is_parsed(number, state):
                 write_whole(self._folder / PARSED.format(number), state)
 
     def is_parsed(self, number: int, state: str) -> bool:
-        """Whether the last parse of the shard's file that is stored has read that state."""
+        """Return whether the last recorded parse of the shard's file read that state."""
         path = self._folder / PARSED.format(number)
         return path.exists() and path.read_text(encoding="utf-8") == state
 
     @property
     def problem(self) -> str:
-        """Why the last sync failed, or ""."""
+        """The reason why the last sync failed, or ""."""
         path = self._folder / PROBLEM
         return path.read_text(encoding="utf-8") if path.exists() else ""
 
@@ -76,13 +77,13 @@ class ShardCache:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Replace the content of a file by *text*; a reader gets the old or the new content, as a whole."""
+    """Replace the content of a file atomically: a reader gets either the old or the new content."""
     path.parent.mkdir(parents=True, exist_ok=True)
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(text)
-        # Components of Airflow may run under accounts of their own.
+        # Airflow's components may run under different accounts.
         Path(name).chmod(0o644)
         Path(name).replace(path)
     except BaseException:

@@ -1,7 +1,7 @@
-"""Conversations with the gateway: its requests and how their answers are read, over any transport.
+"""Conversations with the gateway: requests and the interpretation of their responses, over any transport.
 
-A conversation is a generator that yields requests and is sent responses, so that the operator, which blocks,
-and the trigger, which must not, hold the same ones.
+A conversation is a generator that yields requests and receives responses, so that the blocking operator and
+the asynchronous trigger share the same code.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from freshtable_airflow.run_status import Outcome, Progress, partitions_line
 SESSION_NAME = "airflow"
 SESSIONS = "/v3/sessions"
 SESSION_LOST = "SESSION_NOT_FOUND"
-# A refresh whose query can no longer be analysed: the next one fails in the same way until the query
-# or a source changes.
+# The query of the refresh cannot be analyzed any more: the next one fails too until the query or a source
+# changes.
 HOPELESS = "QUERY_BROKEN"
 NOT_CANCELABLE = frozenset({"ILLEGAL_STATUS", "OPERATION_NOT_FOUND"})
 T = TypeVar("T")
@@ -75,7 +75,7 @@ def open_session(init_config: Mapping[str, str]) -> Conversation[str]:
 
 
 def close_session(run: RunAddress) -> Conversation[None]:
-    """Close the session; if this fails, the gateway closes it when it has been idle for long."""
+    """Close the session; if this fails, the gateway closes it after its idle timeout."""
     yield HttpRequest("DELETE", f"{SESSIONS}/{run.session}")
 
 
@@ -86,8 +86,8 @@ def get_progress(run: RunAddress) -> Conversation[tuple[RunAddress, Progress]]:
 
 
 def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
-    """Return the outcome of a run that has ended; raises RefreshFailed with the gateway's reason
-    if it failed.
+    """Return the outcome of a completed run; raises RefreshFailed with the gateway's reason if the run
+    failed.
     """
     run, response = yield from _ask_about(run, "GET", "result/0")
     if response.is_error:
@@ -98,7 +98,7 @@ def get_outcome(run: RunAddress) -> Conversation[tuple[RunAddress, Outcome]]:
 
 
 def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
-    """Cancel the run and return its status, or why it was not cancelled; one that has ended is left alone."""
+    """Cancel the run; return its status, or why it was not cancelled. A completed run stays unchanged."""
     run, response = yield from _ask_about(run, "POST", "cancel", {})
     if response.headers.get("Freshtable-Error") in NOT_CANCELABLE:
         return run, f"not cancelled: {ErrorResponse.of(response).text}"
@@ -109,8 +109,9 @@ def cancel(run: RunAddress) -> Conversation[tuple[RunAddress, str]]:
 def _ask_about(
     run: RunAddress, method: str, path: str, json: Mapping[str, Any] | None = None
 ) -> Conversation[tuple[RunAddress, httpx.Response]]:
-    """Send a request about the run, and once more in a new session if the gateway no longer has this one:
-    a run outlives it.
+    """Send a request about the run; if its session is lost, repeat the request in a new session.
+
+    A run outlives its session.
     """
     attempt = {"Freshtable-Attempt": str(run.attempt)} if json is not None else {}
     response = yield HttpRequest(
@@ -125,7 +126,7 @@ def _ask_about(
 
 
 def _read(response: httpx.Response, what: str) -> dict[str, Any]:
-    """Return the body of an answer; raises the error that it means."""
+    """Return the body of a response; raises the error that the response means."""
     if response.is_error:
         raise ErrorResponse.of(response).as_error(what)
     try:

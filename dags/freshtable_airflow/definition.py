@@ -1,4 +1,4 @@
-"""A workflow definition as the gateway serves it, checked field by field."""
+"""A workflow definition as the gateway serves it, validated field by field."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ INTERVAL_VERSION, EXPRESSION_VERSION = 2, 3
 
 @dataclass(frozen=True)
 class Workflow:
-    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id,
-    `cadence` how often it runs, in words.
+    """The workflow of a DAG: `name` is the DAG's id, `workflow_id` the table's id, `cadence` its frequency as
+    text.
     """
 
     name: str
@@ -37,9 +37,7 @@ class Workflow:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Workflow:
-        """Return the workflow of a served definition; raises DefinitionBroken naming the field
-        that is wrong.
-        """
+        """Return the workflow of a served definition; raises DefinitionBroken naming the invalid field."""
         try:
             return cls(
                 name=_text(body, "name"),
@@ -58,13 +56,14 @@ class Workflow:
             )
         except (KeyError, TypeError) as cause:
             raise DefinitionBroken(
-                f"{type(cause).__name__}: {cause}: a field is missing, or is of another kind."
+                f"{type(cause).__name__}: {cause}: a field is missing or has the wrong type."
             ) from cause
 
 
 def _timetable(body: Mapping[str, Any]) -> Timetable:
-    """Return the timetable of the served schedule; gateways of the release before had no grid in `schedule`,
-    but in `freshness`.
+    """Return the timetable of the served schedule.
+
+    Gateways of the previous release serve the grid in `freshness`, not in `schedule`.
     """
     schedule = body["schedule"]
     version = schedule.get("version", 1)

@@ -1,4 +1,4 @@
-"""An error response of the gateway, and the error that it means for a task."""
+"""Error responses of the gateway, and the errors that they mean for a task."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ PASSWORD = (
     "the gateway's tokens. The gateway says: "
 )
 GONE = 410
-# Codes whose HTTP status is 500 on endpoints that Flink's clients use too; a repeat does not help.
+# Permanent errors, including codes with HTTP status 500 on endpoints that Flink's clients use too.
 PERMANENT = frozenset(
     {"TABLE_NOT_FOUND", "OPERATION_NOT_FOUND", "REQUEST_INVALID", "UNSUPPORTED", "UNAUTHORIZED"}
 )
@@ -24,7 +24,7 @@ RETRYABLE = frozenset({408, 425, 429})
 
 @dataclass(frozen=True)
 class ErrorResponse:
-    """A response that is an error; `code` is empty where it has none."""
+    """An error response; `code` is empty if the response has none."""
 
     status: int
     code: str
@@ -37,11 +37,11 @@ class ErrorResponse:
         except ValueError:
             body = {}
         error = body.get("error") if isinstance(body, dict) else None
-        ours = error if isinstance(error, dict) else {}
-        text = ours.get("message") or (_text(body) if isinstance(body, dict) else "") or response.text[:500]
+        facts = error if isinstance(error, dict) else {}
+        text = facts.get("message") or (_text(body) if isinstance(body, dict) else "") or response.text[:500]
         return cls(
             status=response.status_code,
-            code=str(ours.get("code") or response.headers.get("Freshtable-Error", "")),
+            code=str(facts.get("code") or response.headers.get("Freshtable-Error", "")),
             text=str(text).strip() or f"HTTP {response.status_code} without a message",
         )
 
@@ -66,8 +66,8 @@ class ErrorResponse:
 
 
 def _text(body: dict[str, Any]) -> str:
-    """Return the message of a body without `error`: what follows the last `Caused by:`,
-    without the class name.
+    """Return the message of a body without `error`: the text after the last `Caused by:`, without the class
+    name.
     """
     errors = body.get("errors")
     last = str(errors[-1]) if isinstance(errors, list) and errors else ""

@@ -1,11 +1,11 @@
 """The errors between Airflow and the gateway.
 
 FreshtableError
-├── GatewayUnavailable     no answer, or one that requests a retry
+├── GatewayUnavailable     the gateway did not answer, or requested a retry
 ├── GatewayRefused         the gateway refuses the request; a retry does not help
 │   └── TableDropped       the table was dropped or re-created since
 ├── RefreshFailed          the gateway ran the refresh, and it failed
-│   └── RefreshHopeless    another try would fail in the same way
+│   └── RefreshHopeless    another attempt would fail in the same way
 └── DefinitionBroken       a workflow definition cannot become a DAG
 """
 
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 
 class FreshtableError(Exception):
-    """The root: every error of this package has a message that names the object and the way out."""
+    """The root of all errors; each message names the object and the way out."""
 
 
 class GatewayUnavailable(FreshtableError):
@@ -37,7 +37,9 @@ class RefreshFailed(FreshtableError):
 
 
 class RefreshHopeless(RefreshFailed):
-    """The run failed, and another would fail in the same way until the query, or a source of it, changes."""
+    """The run failed, and another would fail in the same way until the query or one of its sources
+    changes.
+    """
 
 
 class DefinitionBroken(FreshtableError):

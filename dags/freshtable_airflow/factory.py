@@ -1,4 +1,4 @@
-"""The factory of DAGs: one for each workflow, and the anchor of each shard."""
+"""The DAG factory: one DAG for each workflow, and the anchor DAG of each shard."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from freshtable_airflow.timetable import GridTimetable
 
 TABLE_TAGS = frozenset({"freshtable", "materialized-table"})
 ANCHOR_TAG = "freshtable-shard"
-# Airflow's list is sorted by the names that it shows: tables come before their anchors.
+# Airflow sorts its list by display name; the prefix puts tables before their anchors.
 ANCHORS_LAST = "zz_"
 TASK_ID = "refresh"
 DEFAULT_PREFIX = "mt__"
-# Half a minute, two, eight: together longer than a gateway takes to restart.
+# Half a minute, two, eight: together longer than a restart of a gateway.
 RETRIES = 3
 RETRY_DELAY = timedelta(seconds=30)
 RETRY_DELAY_GROWTH = 4.0
@@ -34,29 +34,29 @@ FORCE_HELP = (
 PERIOD_HELP = (
     "A run refreshes the period that ends at its date: of a table by day, "
     "the run (or backfill) of the 19th at 00:00 refreshes the partition of the 18th. "
-    "What has not changed is skipped, unless the run is triggered with *force*."
+    "Unchanged data is skipped, unless the run is triggered with *force*."
 )
 
 
 @dataclass(frozen=True)
 class DagSettings:
-    """What all DAGs of a gateway have in common."""
+    """The common settings of all DAGs of a gateway."""
 
     dag_id_prefix: str = DEFAULT_PREFIX
     freshtable_conn_id: str = DEFAULT_CONNECTION
 
 
 def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
-    """Return the DAG of a served definition; any error in it is raised here,
-    not when Airflow stores the file's DAGs.
+    """Return the DAG of a served definition; any error in it is raised here, not when Airflow stores the
+    file's DAGs.
 
-    It has no start date: with one, Airflow would run a past tick at once,
-    or a backfill from before it would do nothing.
+    It has no start date: with one, Airflow would run a past tick immediately, or an earlier backfill would do
+    nothing.
     """
     workflow = Workflow.of(body)
     dag = DAG(
         workflow.name,
-        # The id, but with the characters of the table's name that an id may not have.
+        # The id, with the characters of the table's name that an id must not contain.
         dag_display_name=f"{settings.dag_id_prefix}{workflow.identifier}",
         description=workflow.description or None,
         schedule=workflow.timetable,
@@ -66,9 +66,9 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
         tags=TABLE_TAGS,
         params={FORCE: Param(default=False, type="boolean", title="Force", description=FORCE_HELP)},
         doc_md=_documentation(workflow),
-        # A DAG that registered itself would exist even if what follows fails.
+        # A DAG that registers itself would exist even if a later step fails.
         auto_register=False,
-        # The task reads the table's present definition: an older version of the file has nothing to add.
+        # The task reads the table's current definition, so an older version of the file has no use.
         disable_bundle_versioning=True,
     )
     dag.add_task(_refresh_task(workflow, settings))
@@ -78,25 +78,25 @@ def dag_of(body: Mapping[str, Any], settings: DagSettings) -> DAG:
 
 
 def anchor_of(number: int, settings: DagSettings, problems: Sequence[str], *, state: str = "") -> DAG:
-    """Return the anchor of a shard: a DAG that always exists, so that the gateway finds the shard's file,
-    and never runs.
+    """Return the anchor of a shard: a DAG that always exists and never runs, so that the gateway can find the
+    shard's file.
 
-    Its documentation says which definitions of its shard are broken, and whether the gateway answers.
-    Its timetable is one of ours, so that an api-server without the plug-in cannot show it, which the gateway
-    notices at its start. By the *state* in its description the gateway sees which changes Airflow has parsed:
-    the time of a parse, which may have begun before them, does not.
+    Its documentation shows which definitions of the shard are broken, and whether the gateway is reachable.
+    It uses one of this package's timetables: an api-server without the plug-in cannot show it, which the
+    gateway detects at startup. The *state* in its description tells the gateway which changes Airflow has
+    parsed; the time of a parse does not, because the parse may have begun before the change.
     """
     lines = "\n".join(f"- {problem}" for problem in problems)
     dag_id = f"{settings.dag_id_prefix}shard_{number:02d}"
     return DAG(
         dag_id,
         dag_display_name=ANCHORS_LAST + dag_id,
-        description=f"Holds a place for materialized tables; it never runs. State: {state or 'unknown'}",
+        description=f"Placeholder for materialized tables; it never runs. State: {state or 'unknown'}",
         schedule=GridTimetable(1, "DAY"),
         catchup=False,
         is_paused_upon_creation=True,
         tags={ANCHOR_TAG},
-        doc_md=f"What keeps materialized tables of this shard from being DAGs as they should:\n\n{lines}"
+        doc_md=f"Problems with the DAGs of this shard's materialized tables:\n\n{lines}"
         if problems
         else None,
         auto_register=False,
@@ -127,7 +127,7 @@ def _refresh_task(workflow: Workflow, settings: DagSettings) -> RefreshWorkflowO
 def _documentation(workflow: Workflow) -> str:
     parts = [f"Materialized table `{workflow.identifier}`, {workflow.cadence} in {workflow.zone}."]
     if workflow.definition:
-        # A fence that the statement cannot close.
+        # A code fence that the statement cannot close.
         longest = max((len(run) for run in re.findall("~+", workflow.definition)), default=0)
         fence = "~" * max(4, longest + 1)
         parts.append(f"{fence}sql\n{workflow.definition}\n{fence}")

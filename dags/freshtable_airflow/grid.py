@@ -1,4 +1,4 @@
-"""The grid of schedule times of a freshness in a zone. Pure, and point for point the gateway's own."""
+"""The grid of schedule times of a freshness in a zone, without I/O and identical to the gateway's."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ class _CalendarGrid:
 
     def _index(self, instant: datetime) -> int:
         """Return the number of the last point that is not later than *instant*."""
-        # Where the clock is put back over midnight, the point of the next day comes before
-        # the end of this one.
+        # Where the clock is set back over midnight, the point of the next day comes before the end of this
+        # one.
         index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
         while self._point(index) > instant:
             index -= 1
@@ -52,8 +52,8 @@ class _CalendarGrid:
 
 @dataclass(frozen=True)
 class _WallClockGrid:
-    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05;
-    one that divides a day counts from midnight too.
+    """Multiples of `step` on the wall clock since Monday 1970-01-05, and so since midnight if `step` divides
+    a day.
     """
 
     step: int
@@ -62,7 +62,7 @@ class _WallClockGrid:
     def after(self, instant: datetime) -> datetime:
         """Return the first point strictly later than *instant*."""
         seconds = seconds_of(instant)
-        # No two points are further apart than a step.
+        # Consecutive points are at most one step apart.
         point = self._floor(seconds + self.step, fill=True)
         while (earlier := self._floor(point - 1, fill=True)) > seconds:
             point = earlier
@@ -73,12 +73,14 @@ class _WallClockGrid:
         return instant_of(self._floor(seconds_of(instant), fill=True))
 
     def _floor(self, seconds: int, *, fill: bool = False) -> int:
-        """Return the last point that the wall clock shows; with *fill*, or one whole steps after it."""
+        """Return the last point not later than *seconds*: one that the wall clock shows or, with *fill*,
+        whole steps after it.
+        """
         offset = offset_at(seconds, self.zone)
         point = self._multiple(seconds + offset) - offset
         if offset_at(point, self.zone) != offset:
             change = transition_between(point, seconds, self.zone)
-            # The wall clock jumps over these seconds, the last of them not included, if it is put forward.
+            # If the clock is set forward, it skips these seconds; *end* is exclusive.
             start, end = (change + offset_at(instant, self.zone) for instant in (change - 1, change))
             skips_a_point = start < end and self._multiple(end - 1) >= start
             point = change if skips_a_point else self._floor(change - 1)
@@ -92,9 +94,7 @@ Grid = _CalendarGrid | _WallClockGrid
 
 
 def grid_of(amount: int, unit: str, zone: str) -> Grid:
-    """Return the grid of the freshness in the IANA zone *zone*;
-    raises ValueError naming what does not fit.
-    """
+    """Return the grid of the freshness in the IANA zone *zone*; raises ValueError naming an invalid value."""
     if unit not in UNIT_SECONDS:
         raise ValueError(f"The unit {unit} is not known; use one of {', '.join(UNIT_SECONDS)}.")
     if (

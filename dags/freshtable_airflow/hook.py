@@ -33,19 +33,19 @@ class FreshtableHook(BaseHook):
         return GatewayAddress.of_connection(self.get_connection(self.freshtable_conn_id))
 
     def get_conn(self) -> Gateway:
-        """Return the gateway; close it with `with`."""
+        """Return the gateway's client, to be used in a `with` statement."""
         return Gateway(self.address)
 
     async def aget_conn(self) -> AsyncGateway:
-        """Return the gateway for an event loop; close it with `async with`."""
+        """Return the gateway's asynchronous client, to be used in an `async with` statement."""
         return AsyncGateway(GatewayAddress.of_connection(await self.aget_connection(self.freshtable_conn_id)))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Return whether the gateway answers and accepts the token, with a message for people."""
+        """Return whether the gateway answers and accepts the token, with a message for users."""
         try:
             with self.get_conn() as gateway:
                 session = gateway.hold(open_session({}))
                 gateway.hold(close_session(RunAddress(table="", handle="", session=session, attempt=0)))
         except FreshtableError as error:
             return False, str(error)
-        return True, f"The gateway at {self.address.url} answers and takes the token."
+        return True, f"The gateway at {self.address.url} answers and accepts the token."

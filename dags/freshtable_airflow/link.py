@@ -11,7 +11,7 @@ RUN_URL = "freshtable_run_url"
 
 
 class GatewayRunLink(BaseOperatorLink):
-    """Shown as soon as the gateway has accepted the refresh, also while the task waits."""
+    """The link to the run, available as soon as the gateway has accepted the refresh."""
 
     name = "Refresh run"
 

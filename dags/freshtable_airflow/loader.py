@@ -1,8 +1,9 @@
 """The loader: fills a DAG file's globals with the DAGs of shards.
 
-Where bundles cannot be configured, a file in the DAGs folder with these two lines does
-(it is a DAG file of Airflow):
+If bundles cannot be configured, put a file such as this one into the DAGs folder. Airflow parses a file only
+if it contains the words dag and airflow, hence the comment:
 
+    # An Airflow DAG file: the materialized tables of a gateway.
     from freshtable_airflow.loader import load
     load(globals(), gateway="http://freshtable.example.com:8083")
 """
@@ -33,18 +34,18 @@ def load(
     settings: DagSettings = DagSettings(),  # noqa: B008 (frozen)
     shards: Iterable[int] = range(SHARDS),
 ) -> None:
-    """Put the DAGs of the gateway's tables into *namespace*;
-    the URL and the token may come from the connection as well.
+    """Add the DAGs of the gateway's tables to *namespace*; the connection may provide the URL and the token
+    instead.
 
-    Several files with a part of the shards each are parsed side by side:
-    worth it from a few hundred tables on.
+    With several files that load a part of the shards each, Airflow parses them in parallel, which pays off
+    from a few hundred tables on.
     """
     choice = GatewayChoice(gateway=gateway, token=token, freshtable_conn_id=settings.freshtable_conn_id)
     owner = sha256(f"{choice.gateway} {choice.freshtable_conn_id}".encode()).hexdigest()[:16]
     cache = ShardCache(Path(get_bundle_storage_root_path()) / CACHES / owner)
-    wanted, numbers = get_parsing_context().dag_id, sorted(set(shards))
-    if wanted:
-        number = cache.shard_with(wanted)
+    task_dag_id, numbers = get_parsing_context().dag_id, sorted(set(shards))
+    if task_dag_id:
+        number = cache.shard_with(task_dag_id)
         numbers = numbers if number is None else [number]
     pull_shards(choice, cache, numbers)
     for number in numbers:
@@ -52,32 +53,31 @@ def load(
 
 
 def load_shard(namespace: dict[str, Any], cache: ShardCache, number: int, settings: DagSettings) -> None:
-    """Put the DAGs of a shard and its anchor into *namespace*;
-    in a task, only the DAG that the task belongs to.
-    """
-    wanted = get_parsing_context().dag_id
+    """Add the DAGs of a shard and its anchor to *namespace*; in a task, only the DAG of the task."""
+    task_dag_id = get_parsing_context().dag_id
     problems = [cache.problem] if cache.problem else []
     shard = cache.read(number)
     for body in shard.workflows:
         name = str(body.get("name")) if isinstance(body, dict) else repr(body)
-        if wanted not in (None, name):
+        if task_dag_id not in (None, name):
             continue
         try:
             namespace[name] = dag_of(body, settings)
-        # An error in one definition must not keep the others from getting DAGs.
+        # An error in one definition must not prevent the DAGs of the others.
         except Exception as error:  # noqa: BLE001
             problems.append(f"`{name}`: {type(error).__name__}: {error}")
     anchor = anchor_of(number, settings, problems, state=shard.state)
-    if wanted in (None, anchor.dag_id):
+    if task_dag_id in (None, anchor.dag_id):
         namespace[anchor.dag_id] = anchor
 
 
 def load_file(namespace: dict[str, Any], file: str, number: int, settings: DagSettings) -> None:
-    """Do so for a file that the bundle wrote, whose shards are beside its folder;
-    note in the cache that it was parsed.
+    """Load the shard of a file that the bundle wrote, and record in the cache that it was parsed.
+
+    The cache is in the folder next to the file's folder.
     """
     cache = ShardCache(Path(file).resolve().parents[1] / "definitions")
-    # A change from here on may have been read or not; it counts as not read.
+    # A change after this line may or may not be read; it counts as not read.
     state = cache.state(number)
     load_shard(namespace, cache, number, settings)
     if get_parsing_context().dag_id is None:

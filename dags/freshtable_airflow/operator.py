@@ -1,4 +1,14 @@
-"""The operator: has the gateway refresh a materialized table, and waits for it without occupying a worker."""
+"""The operator: requests the refresh of a materialized table and waits for it without occupying a worker.
+
+A refresh runs in the gateway and may take hours, while its Airflow task may be retried, cleared, killed or
+moved to another process at any time. So the task only owns a request key. The key is the same for all retries
+of a task instance, and the gateway returns the same run for it: a retry continues to wait for the run of the
+previous attempt, and a cleared task, whose key differs, starts a new one. The operator itself waits for a
+short grace period, then it defers to the trigger (`trigger.py`), which polls the run without a worker slot.
+Both use the same conversation (`watch.py`). If the deadline passes or a user ends the task, the run is
+cancelled, because otherwise Spark would continue to work for nothing. If the gateway is unreachable, the run
+may continue, and a retry finds it.
+"""
 
 from __future__ import annotations
 
@@ -32,9 +42,9 @@ from freshtable_airflow.zone import wall_clock
 FORCE = "force"
 FINISHED = "FINISHED"
 CANCELED = "CANCELED"
-# Airflow can mark a task failed that is resumed seconds after it was deferred. So the task itself waits
-# for short refreshes, and the trigger reports one that ends soon after that a little later; its rows are
-# published at once nevertheless.
+# Airflow can mark a task as failed that is resumed seconds after it was deferred. So the task itself waits
+# for short refreshes, and the trigger delays the report of a run that ends soon after the deferral; its rows
+# are published immediately nevertheless.
 GRACE_S = 15.0
 SETTLE_S = 10.0
 POLL_INTERVAL_S = 3.0
@@ -42,20 +52,20 @@ PATIENCE_S = 300.0
 
 
 class RefreshMaterializedTableOperator(BaseOperator):
-    """Refreshes *table* for the run's schedule time, or exactly *partitions* of it when they are given.
+    """Refreshes *table* for the run's schedule time, or exactly the given *partitions*.
 
-    A retry finds the run of the try before; a cleared task begins a new one. *zone* is the table's time zone.
-    *deadline*, or `execution_timeout`, is how long the whole refresh may take before it is cancelled.
-    With *force* the table is refreshed even if its sources are unchanged. The result has `decision`,
-    `reason`, `partitions`, `rows` and `snapshot`; if nothing was written, because nothing had changed,
-    the outlets get no event.
+    A retry continues the run of the previous attempt; a cleared task starts a new one. *zone* is the table's
+    time zone. *deadline*, or `execution_timeout`, limits the whole refresh, which is cancelled after that
+    time. With *force* the table is refreshed even if its sources are unchanged. The result has `decision`,
+    `reason`, `partitions`, `rows` and `snapshot`. If nothing had changed and nothing was written, the outlets
+    receive no event.
     """
 
     template_fields: Sequence[str] = ("table", "partitions", "dynamic_options", "execution_config")
     operator_extra_links = (GatewayRunLink(),)
     ui_color = "#d7f0e8"
 
-    def __init__(  # noqa: PLR0913 (an operator's arguments are what people write in their DAGs)
+    def __init__(  # noqa: PLR0913 (users set an operator's arguments in their DAGs)
         self,
         *,
         table: str,
@@ -106,27 +116,27 @@ class RefreshMaterializedTableOperator(BaseOperator):
         raise TaskDeferred(trigger=trigger, method_name="execute_complete")
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> dict[str, Any]:
-        """Continue when the trigger has fired."""
+        """Continue after the trigger has fired."""
         self._run = RunAddress(**event["run"])
         if event["end"] == "unreachable":
-            raise GatewayUnavailable(f"{event['problem']} The run may go on; a retry finds it.")
+            raise GatewayUnavailable(f"{event['problem']} The run may continue; a retry resumes it.")
         if event["end"] == "refused":
             raise AirflowFailException(event["problem"])
         with FreshtableHook(self.freshtable_conn_id).get_conn() as gateway:
             return self._finish(gateway, context, event["end"])
 
     def on_kill(self) -> None:
-        """Cancel the run: the task was ended while its process was alive."""
+        """Cancel the run: the task was killed while its process was alive."""
         if self._run is None:
             return
         try:
-            # The process may be in the middle of a request: its connection must not be used here.
+            # The process may be in the middle of a request, so its connection must not be used here.
             with FreshtableHook(self.freshtable_conn_id).get_conn() as gateway:
                 run, answer = gateway.hold(cancel(self._run))
                 gateway.hold(close_session(run))
         except FreshtableError as error:
             answer = f"not cancelled: {error}"
-        self.log.info("The task was ended by hand: refresh of %s %s", self.table, answer)
+        self.log.info("The task was ended manually: refresh of %s %s", self.table, answer)
 
     # ---------------------------------------------------------------------------------------------- its steps
 
@@ -164,8 +174,8 @@ class RefreshMaterializedTableOperator(BaseOperator):
         return self.force
 
     def _watch(self, gateway: Gateway, until: float | None) -> str:
-        """Return how the run ended: its status, "late" past the deadline, or "" if the trigger has
-        to watch it from here.
+        """Return how the run ended: its status, "late" past the deadline, or "" if the trigger must continue
+        to watch it.
         """
         assert self._run is not None
         grace = time.time() + self.grace_s if self.deferrable else None
@@ -196,7 +206,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
                 )
             run, outcome = gateway.hold(get_outcome(run))
         except RefreshHopeless as error:
-            raise AirflowFailException(f"{error} Another try would fail in the same way.") from error
+            raise AirflowFailException(f"{error} Another attempt would fail in the same way.") from error
         except RefreshFailed as error:
             self.log.error("%s", error)
             raise
@@ -207,8 +217,7 @@ class RefreshMaterializedTableOperator(BaseOperator):
         self.log.info("Refresh of %s %s: %s.", run.table, end, outcome.line)
         result = {**asdict(outcome), "run": run.handle}
         if outcome.decision != "refresh":
-            # Airflow sends an event for each outlet that the task has when it ends,
-            # even if nothing was written.
+            # Airflow emits an event for each outlet of the task, even if nothing was written.
             self.outlets = []
         for outlet in self.outlets:
             context["outlet_events"][outlet].extra = dict(result)
@@ -216,11 +225,14 @@ class RefreshMaterializedTableOperator(BaseOperator):
 
 
 class RefreshWorkflowOperator(RefreshMaterializedTableOperator):
-    """The task of a table's own DAG. It renders no template: users of the gateway wrote its fields,
-    and have no right to read connections and variables of Airflow, which templates can."""
+    """The task of a table's own DAG.
+
+    It renders no templates: users of the gateway wrote its fields, and they have no right to read Airflow's
+    connections and variables, which templates can.
+    """
 
     template_fields: Sequence[str] = ()
 
     def _is_forced(self, context: Context) -> bool:
-        """Whether the run was triggered with `force`."""
+        """Return whether the run was triggered with `force`."""
         return context["params"].get(FORCE) is True

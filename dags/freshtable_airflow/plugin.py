@@ -1,4 +1,4 @@
-"""The plug-in that registers our timetables in every component of Airflow."""
+"""The plug-in that registers Freshtable's timetables in each component of Airflow."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from freshtable_airflow.timetable import CronTimetable, ExpressionTimetable, Gri
 
 
 class FreshtablePlugin(AirflowPlugin):
-    """Registered by the entry point `airflow.plugins`."""
+    """Registered by the entry point group `airflow.plugins`."""
 
     name = "freshtable"
     # The base class declares a plain list.

@@ -6,8 +6,9 @@ from typing import Any
 
 
 def get_provider_info() -> dict[str, Any]:
-    """Return the provider's description; if it violated Airflow's schema,
-    every Airflow command would fail.
+    """Return the provider's description.
+
+    If it violated Airflow's schema, every Airflow command would fail.
     """
     return {
         "package-name": "freshtable-airflow",

@@ -1,4 +1,4 @@
-"""The request for a refresh, and the address of the run that the gateway begins."""
+"""The request for a refresh, and the address of the run that the gateway starts for it."""
 
 from __future__ import annotations
 
@@ -9,14 +9,13 @@ from typing import Any
 
 @dataclass(frozen=True)
 class RefreshRequest:
-    """The request of one task instance; with partitions, `schedule_time` is "" and the refresh
-    is not periodic.
+    """The request of one task instance; with partitions, `schedule_time` is "" and the refresh is not
+    periodic.
 
-    With `force` the gateway skips nothing for its unchanged sources. `trigger` is what began the DAG's run,
-    in Airflow's words; the gateway shows it, and one of an earlier release does not read it.
-
-    The key is the same over the retries of a task, which find the run of the try before;
-    a cleared task has another.
+    With `force` the gateway does not skip the refresh even if the sources are unchanged. `trigger` is
+    Airflow's run type, which the gateway shows; earlier releases of the gateway ignore it. The key is the
+    same for all retries of a task, so that they find the run of the previous attempt; a cleared task has
+    another key.
     """
 
     table: str
@@ -32,7 +31,7 @@ class RefreshRequest:
 
     @property
     def body(self) -> dict[str, Any]:
-        """The body of the call."""
+        """The body of the request."""
         return {
             "isPeriodic": not self.partitions,
             "scheduleTime": self.schedule_time or None,
@@ -43,8 +42,8 @@ class RefreshRequest:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The headers of the call; without a table's id the gateway refreshes the table
-        that has the name now.
+        """The headers of the request; without a table id the gateway refreshes the table that currently has
+        the name.
         """
         headers = {"Idempotency-Key": self.key, "Freshtable-Attempt": str(self.attempt)}
         forced = {"Freshtable-Force": "true"} if self.force else {}
@@ -56,10 +55,10 @@ class RefreshRequest:
 
 @dataclass(frozen=True)
 class RunAddress:
-    """A run at the gateway as operator and trigger pass it on;
-    `session` is replaced if the gateway no longer has it.
+    """A run at the gateway, as operator and trigger pass it on; `session` is replaced if the gateway has lost
+    it.
 
-    `partitions` are those that it began with, as text for a log; "" if the gateway did not report them.
+    `partitions` are the partitions of the run as text for a log, "" if the gateway did not report them.
     """
 
     table: str
@@ -71,18 +70,19 @@ class RunAddress:
 
 
 def trigger_of(dag_run: Any) -> str:
-    """Return what began a run of a DAG: scheduled, manual, backfill, asset_triggered,
-    or another word of Airflow's.
+    """Return the run type of a DAG run: scheduled, manual, backfill, asset_triggered, or another word of
+    Airflow's.
     """
     run_type = getattr(dag_run, "run_type", "")
     return str(getattr(run_type, "value", run_type) or "")
 
 
 def key_of(owner: str, task_instance: Any, dag_run: Any) -> str:
-    """Return the idempotency key of a task instance: the same over its retries, another after it was cleared.
+    """Return the idempotency key of a task instance: the same for all its retries, another one after it was
+    cleared.
 
-    *owner* is the table's id, or its identifier without one. Airflow has no type with these fields
-    for the other two.
+    *owner* is the table's id, or its identifier if there is no id. Airflow has no type with these fields for
+    the other two.
     """
     return "/".join(
         str(part)

@@ -1,4 +1,4 @@
-"""The status of a run at the gateway: its progress, and its outcome."""
+"""The status of a run at the gateway: its progress and its outcome."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-# So many partitions are named in a line of a log.
+# The limit of partitions that a log line names.
 MOST_SHOWN = 20
 ENDED = frozenset({"FINISHED", "CANCELED", "CLOSED", "ERROR", "TIMEOUT"})
 
 
 @dataclass(frozen=True)
 class Progress:
-    """A run's status, and the progress of its work ("" and 0 where the gateway reports none)."""
+    """A run's status, and the progress of its work ("" and 0 if the gateway reports none)."""
 
     status: str
     done: int = 0
@@ -22,7 +22,7 @@ class Progress:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Progress:
-        """Return what the body of a status answer says."""
+        """Return the progress in the body of a status response."""
         progress = body.get("progress") or {}
         return cls(
             status=str(body["status"]),
@@ -38,15 +38,13 @@ class Progress:
 
     @property
     def line(self) -> str:
-        """The progress in a line of the task's log."""
+        """The progress as a line of the task's log."""
         tasks = f"{self.done} of {self.total} Spark tasks" if self.total else ""
         return ", ".join(part for part in (self.status, tasks, self.message) if part)
 
 
 def partitions_line(body: Mapping[str, Any]) -> str:
-    """Return, for a log, the partitions that an answer of the gateway names;
-    "" where it does not list them.
-    """
+    """Return the partitions in a response of the gateway as text for a log, "" if it does not list them."""
     if "partitions" not in body:
         return ""
     partitions = body["partitions"]
@@ -60,10 +58,10 @@ def partitions_line(body: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a finished run; `rows` and `snapshot` are None where the gateway does not report them.
+    """The outcome of a completed run; `rows` and `snapshot` are None if the gateway does not report them.
 
-    Any `decision` but "refresh" wrote nothing, because nothing had changed;
-    `partitions` are those that it refreshed, as text for a log.
+    With any `decision` except "refresh" nothing had changed and nothing was written. `partitions` are the
+    refreshed ones as text for a log.
     """
 
     decision: str
@@ -74,7 +72,7 @@ class Outcome:
 
     @classmethod
     def of(cls, body: Mapping[str, Any]) -> Outcome:
-        """Return what the body of the first page of a run's result says."""
+        """Return the outcome in the first page of a run's result."""
         run = body.get("run") or {}
         return cls(
             decision=str(run.get("decision") or "refresh"),
@@ -86,8 +84,8 @@ class Outcome:
 
     @property
     def line(self) -> str:
-        """The outcome in a line of the task's log."""
-        decided = f"decision {self.decision}" + (f" ({self.reason})" if self.reason else "")
+        """The outcome as a line of the task's log."""
+        decision = f"decision {self.decision}" + (f" ({self.reason})" if self.reason else "")
         rows = f"{self.rows} row{'' if self.rows == 1 else 's'}" if self.rows is not None else ""
         snapshot = f"snapshot {self.snapshot}" if self.snapshot is not None else ""
-        return ", ".join(part for part in (decided, self.partitions, rows, snapshot) if part)
+        return ", ".join(part for part in (decision, self.partitions, rows, snapshot) if part)

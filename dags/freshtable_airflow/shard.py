@@ -13,15 +13,14 @@ from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 
 SHARDS = 32
 VERSION = 1
-# The DAG processor does nothing else during the request: better to keep an old definition
-# for a while than to block it.
+# The DAG processor is blocked during the request: an outdated definition is better than a long wait.
 TIMEOUT = httpx.Timeout(10.0, connect=3.0)
 
 
 @dataclass(frozen=True)
 class Shard:
-    """The definitions of a shard and their ETag; `state` is the gateway's own version of them,
-    "" from one that sends none.
+    """The definitions of a shard and their ETag; `state` is the gateway's own version of them, or "" if it
+    sends none.
     """
 
     etag: str
@@ -30,19 +29,21 @@ class Shard:
 
     @classmethod
     def of(cls, body: Any, etag: str, url: str) -> Shard:
-        """Return the shard in a response; raises GatewayRefused for one that this package cannot read."""
+        """Return the shard in a response; raises GatewayRefused for a response that this package
+        cannot read.
+        """
         if not isinstance(body, dict) or not isinstance(body.get("workflows"), list):
-            raise GatewayRefused(f"{url} answers no workflow definitions; is that the URL of a gateway?")
+            raise GatewayRefused(f"{url} does not return workflow definitions; is that the URL of a gateway?")
         if body.get("version") != VERSION:
             raise GatewayRefused(
-                f"{url} answers definitions of version {body.get('version')}; this freshtable-airflow reads "
+                f"{url} returns definitions of version {body.get('version')}; this freshtable-airflow reads "
                 f"version {VERSION}: upgrade the package in Airflow and restart its components."
             )
         return cls(etag=etag, workflows=body["workflows"], state=str(body.get("state") or ""))
 
 
 def pull_shard(client: httpx.Client, number: int, etag: str) -> Shard | None:
-    """Return a shard, or None while it still has *etag*; raises GatewayUnavailable and GatewayRefused."""
+    """Return a shard, or None if it still has *etag*; raises GatewayUnavailable or GatewayRefused."""
     path = f"/v3/workflows/airflow/shards/{number}"
     try:
         response = client.get(path, headers={"If-None-Match": f'"{etag}"'} if etag else {}, timeout=TIMEOUT)

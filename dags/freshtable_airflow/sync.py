@@ -1,4 +1,4 @@
-"""The sync of shards from the gateway into a cache, which keeps what it has while the gateway is away."""
+"""Syncs shards from the gateway into a cache, which retains its content while the gateway is unreachable."""
 
 from __future__ import annotations
 
@@ -16,29 +16,29 @@ from freshtable_airflow.errors import GatewayRefused, GatewayUnavailable
 from freshtable_airflow.hook import DEFAULT_CONNECTION, FreshtableHook
 from freshtable_airflow.shard import pull_shard
 
-# What a gateway answers whose `workflow-scheduler.type` is not airflow.
+# The gateway's error code if its `workflow-scheduler.type` is not airflow.
 NOT_USED = "SCHEDULER_NOT_USED"
 log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
 class GatewayChoice:
-    """The gateway that a configuration names: `gateway` and `token` take precedence over the connection."""
+    """The gateway of a configuration: `gateway` and `token` take precedence over the connection."""
 
     gateway: str = ""
     token: str = ""
     freshtable_conn_id: str = DEFAULT_CONNECTION
 
     def address(self) -> GatewayAddress:
-        """Return where the gateway is; raises GatewayRefused if neither the configuration nor
-        the connection says so.
+        """Return the gateway's address; raises GatewayRefused if neither the configuration nor the connection
+        has one.
         """
         try:
             address = FreshtableHook(self.freshtable_conn_id).address
         except (AirflowNotFoundException, GatewayRefused) as cause:
             if not self.gateway:
                 raise GatewayRefused(
-                    "Where is the gateway? Give `gateway`, or make the connection "
+                    "The gateway's address is not configured. Set `gateway`, or create the connection "
                     f"{self.freshtable_conn_id}: {cause}"
                 ) from cause
             address = GatewayAddress(url=self.gateway)
@@ -48,12 +48,10 @@ class GatewayChoice:
 
 
 def pull_shards(choice: GatewayChoice, cache: ShardCache, numbers: Iterable[int]) -> None:
-    """Bring shards of the cache up to date.
+    """Update shards of the cache.
 
-    An error is logged and noted in the cache, and what the cache has stays.
-
-    If the gateway says that it uses another scheduler, the DAGs of its tables are removed;
-    a running task still ends its refresh.
+    An error is logged and recorded in the cache, which retains its content. If the gateway reports that it
+    uses another scheduler, the DAGs of its tables are removed; a running task still completes its refresh.
     """
     problem = ""
     numbers = list(numbers)
@@ -66,10 +64,10 @@ def pull_shards(choice: GatewayChoice, cache: ShardCache, numbers: Iterable[int]
     except (GatewayUnavailable, GatewayRefused) as error:
         problem = str(error)
         if getattr(error, "code", "") == NOT_USED and get_parsing_context().dag_id is None:
-            log.warning("The materialized tables have another scheduler now: %s", problem)
+            log.warning("The gateway now uses another scheduler for the materialized tables: %s", problem)
             for number in numbers:
                 if cache.read(number).workflows:
                     cache.store(number, EMPTY)
         else:
-            log.warning("The definitions of materialized tables stay as they are: %s", problem)
+            log.warning("The definitions of materialized tables remain unchanged: %s", problem)
     cache.problem = problem

@@ -1,8 +1,8 @@
 """Timetables: the schedule of a materialized table in the form that Airflow uses.
 
-A timetable has the time since when its table exists. Airflow requests the next run at every parse while a DAG
-has no run, so a timetable that counted from now would lose the first tick if the scheduler was down at that
-time; and a backfill counts as a run, after which the newest point of the past would run as well.
+A timetable knows since when its table exists. While a DAG has no run, Airflow requests the next run at every
+parse, so a timetable that counted from the current time would lose the first tick if the scheduler was down
+at that time. And a backfill counts as a run, after which the latest past point would run as well.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from freshtable_airflow.grid import Grid, grid_of
 
 _FRACTION = re.compile(r"(?<=:\d\d)\.\d+")
 MICROSECOND = timedelta(microseconds=1)
-# The crons of schedules of version 1, each with its interval.
+# The cron expressions of version 1 schedules, each with its interval.
 FORMER_CRONS = {
     "* * * * *": (1, "MINUTE"),
     "0 * * * *": (1, "HOUR"),
@@ -39,10 +39,10 @@ def plan(
     restriction: TimeRestriction,
     now: datetime,
 ) -> pendulum.DateTime | None:
-    """Return the point to run next, or None if it is later than the restriction's end.
+    """Return the next point to run, or None if it is later than the restriction's end.
 
-    Nothing runs at once on creation, no point from before *since* is caught up, of several missed points
-    the newest is; a backfill, which asks with `catchup`, gets every point of its range, also those from
+    Nothing runs immediately on creation, no point before *since* is caught up, and only the latest of several
+    missed points runs. A backfill, which sets `catchup`, gets every point of its range, including points
     before the table was created.
     """
     earliest = restriction.earliest
@@ -62,14 +62,12 @@ def plan(
 
 
 class _TableTimetable(Timetable):
-    """What the timetables of tables have in common: runs at the points of a grid,
-    none before the instant *since*.
-    """
+    """Base of the tables' timetables: runs at the points of a grid, none before the instant *since*."""
 
     since: str | None
 
     def grid(self) -> Grid | CronGrid:
-        """Return the schedule times; raises ValueError naming what does not fit."""
+        """Return the schedule times; raises ValueError naming an invalid value."""
         raise NotImplementedError
 
     def validate(self) -> None:
@@ -95,10 +93,9 @@ class _TableTimetable(Timetable):
 
 
 class GridTimetable(_TableTimetable):
-    """Every so many units on the grid that a table's freshness has in its zone;
-    with no `since` it is never due.
+    """Runs at the points of a table's freshness grid in its zone; without `since` it is never due.
 
-    `cron` is the label that people read in place of the interval; no point is computed from it.
+    `cron` is the label that Airflow shows instead of the interval; no point is computed from it.
     """
 
     def __init__(
@@ -116,8 +113,8 @@ class GridTimetable(_TableTimetable):
 
     @property
     def summary(self) -> str:
-        """The schedule as Airflow's lists show it, with whole seconds;
-        the gateway compares it with the schedule it serves.
+        """The schedule as shown in Airflow's lists, in whole seconds; the gateway compares it with the served
+        schedule.
         """
         if self.since is None:
             return "never"
@@ -128,7 +125,7 @@ class GridTimetable(_TableTimetable):
 
     def serialize(self) -> dict[str, Any]:
         grid = {"amount": self.amount, "unit": self.unit, "timezone": self.zone, "since": self.since}
-        # Without the key where there is no label: what is stored of a DAG must not change without need.
+        # Omit the key without a label: the stored form of a DAG must not change unnecessarily.
         return {**grid, "cron": self.cron} if self.cron else grid
 
     @classmethod
@@ -154,8 +151,8 @@ class ExpressionTimetable(_TableTimetable):
 
     @property
     def summary(self) -> str:
-        """The schedule as Airflow's lists show it, with whole seconds;
-        the gateway compares it with the schedule it serves.
+        """The schedule as shown in Airflow's lists, in whole seconds; the gateway compares it with the served
+        schedule.
         """
         return f"{self.expression} ({self.zone}) since {_FRACTION.sub('', self.since or '')}"
 
@@ -171,15 +168,14 @@ class ExpressionTimetable(_TableTimetable):
 
 
 class CronTimetable(Timetable):
-    """What an earlier release stored in Airflow for a schedule of version 1. Nothing creates it today.
+    """The stored form of a version 1 schedule, which an earlier release created.
 
-    Airflow's scheduler reads it after an upgrade, until it has parsed the files of the DAGs once;
-    the release after this one can do without it.
+    Airflow's scheduler loads it after an upgrade, until it has parsed the DAG files once.
     """
 
     @classmethod
     def deserialize(cls, data: dict[str, Any]) -> Timetable:
-        """Return the grid of the stored cron."""
+        """Return the grid of the stored cron expression."""
         amount, unit = FORMER_CRONS[data["expression"]]
         return GridTimetable(
             amount, unit, timezone=data["timezone"], since=data["since"], cron=data["expression"]
@@ -191,7 +187,7 @@ def _instant(text: str) -> datetime:
         instant = datetime.fromisoformat(text.replace("Z", "+00:00"))
     except ValueError as cause:
         raise AirflowTimetableInvalid(
-            f"since: '{text}' is no ISO instant such as 2026-11-21T17:00:00+00:00."
+            f"since: '{text}' is not an ISO instant such as 2026-11-21T17:00:00+00:00."
         ) from cause
     if instant.tzinfo is None:
         raise AirflowTimetableInvalid(f"since: '{text}' has no offset from UTC.")

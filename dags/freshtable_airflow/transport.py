@@ -1,4 +1,4 @@
-"""Transports of conversations: one that blocks, one for an event loop."""
+"""Transports of conversations: a blocking one and an asynchronous one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Move = Callable[[], HttpRequest | Wait]
 
 
 class Gateway:
-    """Holds conversations with a gateway and blocks until their end; closed with `with`."""
+    """Holds conversations with a gateway and blocks until they end; use it in a `with` statement."""
 
     def __init__(self, address: GatewayAddress) -> None:
         self._url = address.url
@@ -35,7 +35,9 @@ class Gateway:
         self._client.close()
 
     def hold(self, conversation: Conversation[T]) -> T:
-        """Return the result of the conversation, which gets GatewayUnavailable where there is no answer."""
+        """Return the result of the conversation, in which GatewayUnavailable is raised for a request without
+        an answer.
+        """
         move: Move = partial(next, conversation)
         while True:
             try:
@@ -57,7 +59,9 @@ class Gateway:
 
 
 class AsyncGateway:
-    """Holds conversations with a gateway without blocking an event loop; closed with `async with`."""
+    """Holds conversations with a gateway without blocking the event loop; use it in an `async with`
+    statement.
+    """
 
     def __init__(self, address: GatewayAddress) -> None:
         self._url = address.url
@@ -72,7 +76,9 @@ class AsyncGateway:
         await self._client.aclose()
 
     async def hold(self, conversation: Conversation[T]) -> T:
-        """Return the result of the conversation, which gets GatewayUnavailable where there is no answer."""
+        """Return the result of the conversation, in which GatewayUnavailable is raised for a request without
+        an answer.
+        """
         move: Move = partial(next, conversation)
         while True:
             try:
@@ -96,7 +102,7 @@ class AsyncGateway:
 def _unreachable(url: str, cause: httpx.HTTPError) -> GatewayUnavailable:
     error = GatewayUnavailable(
         f"The gateway at {url} cannot be reached: {type(cause).__name__}: {cause}. "
-        "Is it running, and is the host of the connection right?"
+        "Is it running, and is the host of the connection correct?"
     )
     error.__cause__ = cause
     return error

@@ -21,10 +21,10 @@ CANCEL_TRIES = 3
 
 
 class RefreshTrigger(BaseTrigger):
-    """Fires when the run has ended, when its deadline has passed, or when the gateway was away for too long.
+    """Fires when the run ends, when its deadline passes, or when the gateway is unreachable for too long.
 
-    The deadline is kept here because Airflow's own ends a deferred task without notice,
-    and Spark would work on.
+    The trigger enforces the deadline, because Airflow's own timeout ends a deferred task without notice, and
+    Spark would continue to work.
     """
 
     def __init__(self, *, run: dict[str, Any], freshtable_conn_id: str, terms: dict[str, Any]) -> None:
@@ -43,15 +43,15 @@ class RefreshTrigger(BaseTrigger):
 
     async def run(self) -> AsyncIterator[TriggerEvent]:
         event = await self._watched()
-        # Airflow notices late that a task has deferred itself. If it is resumed before that,
-        # Airflow marks it failed.
+        # Airflow learns with a delay that a task has deferred itself. If the task is resumed before that,
+        # Airflow marks it as failed.
         await asyncio.sleep(max(0.0, self.terms.not_before - time.time()))
         yield TriggerEvent(event)
 
     async def on_kill(self) -> None:
         """Cancel the run: a user failed, cleared or ended the task, or deleted its DAG."""
         self.log.info(
-            "The task was ended by hand: refresh of %s %s", self.watched.table, await self._cancel()
+            "The task was ended manually: refresh of %s %s", self.watched.table, await self._cancel()
         )
         with suppress(FreshtableError):
             async with await self.hook.aget_conn() as gateway:
@@ -83,8 +83,8 @@ class RefreshTrigger(BaseTrigger):
         return {"end": end, "problem": problem, "run": asdict(self.watched)}
 
     async def _cancel(self) -> str:
-        """Return the run's status, or why it was not cancelled;
-        tries a few times while the gateway is away.
+        """Return the run's status, or why it was not cancelled; retries a few times while the gateway is
+        unreachable.
         """
         answer = ""
         for _ in range(CANCEL_TRIES):

@@ -1,4 +1,4 @@
-"""The watch over a run until it has ended: polls its status and logs its progress."""
+"""Watches a run until it ends: polls its status and logs its progress."""
 
 from __future__ import annotations
 
@@ -18,9 +18,12 @@ UNKNOWN = Progress(status="UNKNOWN")
 
 @dataclass(frozen=True)
 class Terms:
-    """How a run is watched: until when (seconds since 1970; None: to its end), at most every
-    `poll_interval_s`, and how long the gateway may be away before the watch ends. The trigger reports nothing
-    before `not_before` (seconds since 1970)."""
+    """How to watch a run.
+
+    `until` is the end of the watch (seconds since 1970; None: the end of the run), `poll_interval_s` the
+    longest pause between polls, and `patience_s` how long the gateway may be unreachable before the watch
+    fails. The trigger reports nothing before `not_before` (seconds since 1970).
+    """
 
     until: float | None
     poll_interval_s: float
@@ -31,8 +34,8 @@ class Terms:
 def watch(
     run: RunAddress, terms: Terms, log: Callable[[str], None]
 ) -> Conversation[tuple[RunAddress, Progress]]:
-    """Return the run's last progress, not ended if the time was up before;
-    raises GatewayUnavailable and GatewayRefused.
+    """Return the run's last progress, which is not ended if the time is up; raises GatewayUnavailable or
+    GatewayRefused.
     """
     wait_s, logged, lost_at = min(FIRST_WAIT_S, terms.poll_interval_s), "", None
     while True:

@@ -1,4 +1,4 @@
-"""Time zones: wall clocks to the instants they mean. Pure, and the same as on the gateway's side."""
+"""Time zones: the instants that a wall clock time means, without I/O and identical to the gateway's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ SECOND = timedelta(seconds=1)
 
 
 def zone_named(name: str) -> ZoneInfo:
-    """Return the IANA zone *name*; raises ValueError naming one that is not known."""
+    """Return the IANA zone *name*; raises ValueError naming an unknown one."""
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as cause:
@@ -23,7 +23,7 @@ def zone_named(name: str) -> ZoneInfo:
 
 def seconds_of(instant: datetime) -> int:
     """Return the whole seconds from 1970 to *instant*, rounded down."""
-    # Not by subtraction: what Airflow hands in is a pendulum instant, whose differences cannot be divided.
+    # Not by subtraction: Airflow passes pendulum instants, whose differences cannot be divided.
     return timegm(instant.utctimetuple())
 
 
@@ -33,14 +33,14 @@ def instant_of(seconds: int) -> datetime:
 
 
 def offset_at(seconds: int, zone: ZoneInfo) -> int:
-    """Return by how many seconds the zone's wall clock is ahead of UTC at an instant."""
+    """Return the zone's offset from UTC at an instant, in seconds."""
     offset = instant_of(seconds).astimezone(zone).utcoffset()
     return 0 if offset is None else offset // SECOND
 
 
 def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
-    """Return the first instant with another offset than at *low*; at *high* it is another,
-    and it changes once.
+    """Return the first instant whose offset differs from that at *low*; the offset must change exactly once
+    up to *high*.
     """
     before = offset_at(low, zone)
     while high - low > 1:
@@ -50,32 +50,32 @@ def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
 
 
 def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the UTC instant at which the naive *wall* clock is first seen in the zone.
+    """Return the first UTC instant at which the zone's clock shows the naive *wall* time.
 
-    A wall clock that a change to summer time skips means the first instant after the gap.
+    A time that a change to summer time skips means the first instant after the gap.
     """
     return instants_at(wall, zone)[0]
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which the naive *wall* clock is seen in the zone:
-    two where it is put back over *wall*.
+    """Return the UTC instants at which the zone's clock shows the naive *wall* time: two where the clock is
+    set back.
 
-    A wall clock that is skipped means the first instant after the gap.
+    A skipped time means the first instant after the gap.
     """
     first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     if first == second:
         return (first,)
     if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return (first, second)
-    # In a gap fold 0 has the offset from before it, with which the clock shows a time after it;
-    # fold 1 the reverse.
+    # In a gap, fold 0 has the offset from before the gap, so the clock shows a time after it; fold 1 is the
+    # reverse.
     return (instant_of(transition_between(seconds_of(second), seconds_of(first), zone)),)
 
 
 def wall_clock(instant: datetime, zone: str) -> str:
-    """Return *instant* as the `yyyy-MM-dd HH:mm:ss` that clocks in *zone* show, with its offset
-    when they do so again.
+    """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of *zone*, with its offset if that time occurs for
+    the second time.
     """
     local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
     return (local if local.fold else local.replace(tzinfo=None)).isoformat(sep=" ")

@@ -70,7 +70,7 @@ def test_the_test_button_says_whether_the_gateway_takes_the_token(
     )
     bad = FreshtableHook().test_connection()
 
-    assert good == (True, f"The gateway at {stub.url} answers and takes the token.")
+    assert good == (True, f"The gateway at {stub.url} answers and accepts the token.")
     assert not bad[0]
     assert "401 UNAUTHORIZED: the password of the Airflow connection (freshtable_default" in bad[1]
     assert "must be one of the gateway's tokens" in bad[1]

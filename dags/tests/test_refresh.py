@@ -220,7 +220,7 @@ def test_a_gateway_that_stays_away_fails_the_try_and_the_next_finds_the_run(stub
     event = fired(trigger)
     stub.down = False
 
-    with pytest.raises(GatewayUnavailable, match="a retry finds it"):
+    with pytest.raises(GatewayUnavailable, match="a retry resumes it"):
         operator().execute_complete(context(), event)
     operator().execute(context(attempt=2))
 
@@ -247,7 +247,7 @@ def test_a_refresh_whose_query_is_broken_is_not_tried_again(stub: StubGateway) -
     stub.end(stub.runs[0], "ERROR", "[UNRESOLVED_COLUMN] amont")
 
     with pytest.raises(
-        AirflowFailException, match=r"\[UNRESOLVED_COLUMN\] amont Another try would fail in the same way"
+        AirflowFailException, match=r"\[UNRESOLVED_COLUMN\] amont Another attempt would fail in the same way"
     ):
         operator().execute_complete(context(), fired(trigger))
 

@@ -1,3 +1,1 @@
-"""Small modules that know nothing of tables: names, texts, secrets, rows, tokens,
-and how they are written.
-"""
+"""Small modules without knowledge of tables: names, texts, secrets, rows and tokens."""

@@ -1,4 +1,4 @@
-"""Access: the bearer tokens of a gateway, their roles, and what each role may do."""
+"""Access control: a gateway's bearer tokens, their roles, and what each role may do."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _NAME = re.compile(r"[\w.@-]{1,64}")
 
 
 class Role(StrEnum):
-    """What the holder of a token may do: everything, run SQL, request refreshes as a scheduler,
-    or read the status.
+    """What the holder of a token may do: everything, run SQL, request refreshes as a scheduler, or read the
+    status.
     """
 
     ADMIN = "admin"
@@ -33,9 +33,9 @@ SQL, REFRESH = frozenset({Role.ADMIN, Role.SQL}), frozenset({Role.ADMIN, Role.RE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """A secret that requests carry, with name and role of its holder.
+    """A secret that requests carry, with the name and role of its holder.
 
-    The secret is empty if the gateway generates it.
+    The secret is empty if the gateway will generate it.
     """
 
     name: str
@@ -47,11 +47,9 @@ class Token:
 
 
 def parse_tokens(text: str) -> tuple[Token, ...]:
-    """Return the tokens in *text*, which are separated by commas: `name:role:secret`, a secret alone,
-    or `generate`.
+    """Return the comma-separated tokens of *text*: `name:role:secret`, a bare secret, or `generate`.
 
-    A secret alone is an admin named token-n, the n-th of the list.
-    Raises ConfigError naming the token that cannot be used.
+    A bare secret is an admin named token-n, the n-th of the list. Raises ConfigError naming an invalid token.
     """
     parts = [part.strip() for part in text.split(",") if part.strip()]
     tokens = tuple(_token(part, number) for number, part in enumerate(parts, 1))
@@ -64,9 +62,7 @@ def parse_tokens(text: str) -> tuple[Token, ...]:
 
 
 def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
-    """Return the token whose secret is *sent*, or None; the time it takes reveals nothing
-    about the secrets.
-    """
+    """Return the token with the secret *sent*, or None, in a time that reveals nothing about the secrets."""
     match = None
     for token in tokens:
         if hmac.compare_digest(token.secret.reveal().encode(), sent.encode()):
@@ -75,7 +71,7 @@ def find_token(tokens: Iterable[Token], sent: str) -> Token | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether *host*, a name or an address, can be reached from this machine only."""
+    """Return whether *host*, a name or an address, can only be reached from this machine."""
     if host.lower().removesuffix(".") == "localhost":
         return True
     try:

@@ -1,4 +1,4 @@
-"""The address of a gateway: a URL of HTTP, or one of a UNIX socket."""
+"""The address of a gateway: an HTTP URL or the URL of a UNIX socket."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 from urllib.parse import quote, unquote
 
 _UNIX = "unix://"
-# HTTP needs the name of a host; on a socket it leads nowhere.
+# HTTP requires a host name, which has no meaning on a socket.
 _HOST = "http://localhost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where requests go: `base_url`, through the UNIX socket at the path `socket` if there is one."""
+    """The destination of requests: `base_url`, through the UNIX socket at the path `socket` if set."""
 
     base_url: str
     socket: str | None = None

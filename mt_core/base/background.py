@@ -1,4 +1,4 @@
-"""Background work that survives its errors: it logs each with its traceback, and repeats the work."""
+"""Background work that survives its errors: each is logged with its traceback, and the work is repeated."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def attempt(name: str, work: Callable[[], object]) -> bool:
-    """Do *work* and return whether it succeeded; an error of any kind is logged under *name*."""
+    """Do *work* and return whether it succeeded; log an exception of any kind under *name*."""
     try:
         work()
     except Exception:
@@ -27,7 +27,7 @@ def attempt(name: str, work: Callable[[], object]) -> bool:
 
 
 def error_of(work: Callable[[], object]) -> Exception | None:
-    """Do *work* and return the error of any kind that it raised, None if it succeeded."""
+    """Do *work* and return the exception that it raised, or None if it succeeded."""
     try:
         work()
     except Exception as error:  # noqa: BLE001 - returned to the caller
@@ -36,7 +36,7 @@ def error_of(work: Callable[[], object]) -> Exception | None:
 
 
 def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exception], object]) -> None:
-    """Do *work* once in a thread of its own; *on_error* receives an error of any kind that it raises."""
+    """Do *work* once in a new thread; *on_error* receives an exception of any kind that it raises."""
 
     def run() -> None:
         try:
@@ -48,10 +48,10 @@ def start_thread(name: str, work: Callable[[], object], on_error: Callable[[Exce
 
 
 class BackgroundLoop:
-    """A thread that repeats *work*, with a pause of *every* before each time; no error of the work ends it.
+    """A thread that repeats *work*, with a pause of *every* before each pass; an exception never ends it.
 
-    After an error the pause is a second, and doubles with each further error up to *every*. Without *every*
-    the work itself waits until there is something to do. `ending` is set once `end` was called.
+    After an exception the pause is one second, and it doubles with each further one up to *every*. Without
+    *every* the work itself waits until there is something to do. `ending` is set when `end` is called.
     """
 
     def __init__(
@@ -64,22 +64,22 @@ class BackgroundLoop:
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
-        """Start the thread, unless `end` was called before."""
+        """Start the thread, unless `end` was called already."""
         if not self.ending.is_set():
             self._thread.start()
 
     def attempt(self) -> bool:
-        """Do the work once and return whether it succeeded; an error is logged."""
+        """Do the work once and return whether it succeeded; log an exception."""
         succeeded = attempt(self.name, self._work)
         self._failures = 0 if succeeded else self._failures + 1
         return succeeded
 
     def end(self) -> None:
-        """Stop after the pass in progress, without waiting for it; the work itself may call this."""
+        """Stop after the current pass, without waiting for it; the work itself may call this."""
         self.ending.set()
 
     def join(self, timeout_s: float) -> bool:
-        """Wait for the end of the thread; return whether it has ended, or never started."""
+        """Wait until the thread ends; return whether it has ended or was never started."""
         if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
         return not self._thread.is_alive()
@@ -88,7 +88,7 @@ class BackgroundLoop:
         while not self.ending.is_set():
             pause = self._every
             if self._failures:
-                # The exponent is bounded because 2 ** 1,000 s is no timedelta.
+                # The exponent is bounded because 2 ** 1,000 s overflows a timedelta.
                 pause = min(FIRST_PAUSE * 2 ** min(self._failures - 1, 16), self._every or LONGEST_PAUSE)
             if not self._clock.wait(pause, self.ending):
                 self.attempt()

@@ -1,4 +1,4 @@
-"""The options of a command as a class: one annotated field each."""
+"""The options of a command as a dataclass: one annotated field each."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import Any, get_type_hints
 
 
 def taking(options: type[Any]) -> Callable[[Callable[[Any], None]], Callable[..., None]]:
-    """Return a decorator of a command that takes an object of the dataclass *options*:
-    typer sees its fields as parameters.
+    """Return a decorator that passes a command its options as one object of the dataclass *options*.
+
+    typer sees the fields of the dataclass as the command's parameters.
     """
     hints = get_type_hints(options, include_extras=True)
     parameters = [

@@ -1,6 +1,4 @@
-"""Identifiers in SQL: the one home of quoting, for names and string literals, and of their text
-where they are stored.
-"""
+"""SQL identifiers: the only place that quotes names and string literals, for statements and for storage."""
 
 from __future__ import annotations
 
@@ -12,28 +10,28 @@ _LEVEL = re.compile(r"`(?:[^`]|``)*`|[^.]+")
 
 
 def quote(part: str) -> str:
-    """Return one part of a name in back quotes."""
+    """Return one part of a name in backquotes."""
     return "`" + part.replace("`", "``") + "`"
 
 
 def unquote(text: str) -> str:
-    """Return the part of a name that *text* means, with or without back quotes."""
+    """Return the part of a name that *text* denotes, with or without backquotes."""
     return text[1:-1].replace("``", "`") if text.startswith("`") else text
 
 
 def sql_name(parts: Iterable[str]) -> str:
-    """Return a qualified name with every part in back quotes, for a statement."""
+    """Return a qualified name for a statement, with each part in backquotes."""
     return ".".join(map(quote, parts))
 
 
 def display_name(parts: Iterable[str]) -> str:
-    """Return a qualified name with back quotes only where they are needed, for people."""
+    """Return a qualified name for users, with backquotes only where they are required."""
     return ".".join(part if part.isidentifier() and part.isascii() else quote(part) for part in parts)
 
 
 def namespace_text(namespace: Namespace) -> str:
-    """Return *namespace* as the registry stores it: levels joined by dots, quoted only
-    if they are ambiguous otherwise.
+    """Return *namespace* as the registry stores it: levels joined by dots, quoted only if otherwise
+    ambiguous.
     """
     return ".".join(quote(level) if "." in level or level[:1] in {"", "`"} else level for level in namespace)
 

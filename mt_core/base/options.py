@@ -1,5 +1,5 @@
-"""Options of any origin: the forms of their values, what durations and sizes mean,
-and the key that a misspelt one resembles.
+"""Option values: their accepted forms, the parsing of durations and sizes, and suggestions for misspelled
+keys.
 """
 
 from __future__ import annotations
@@ -15,8 +15,9 @@ _IGNORE_CASE = re.ASCII | re.IGNORECASE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Form:
-    """The texts that an option accepts; `name` is what docs and messages call them, and `values` are all,
-    if there are few.
+    """The texts that an option accepts.
+
+    `name` is the form's name in docs and messages; `values` lists all texts if they are a fixed set.
     """
 
     pattern: re.Pattern[str]
@@ -24,12 +25,12 @@ class Form:
     values: tuple[str, ...] = ()
 
     def accepts(self, text: str) -> bool:
-        """Return whether *text* has this form; blanks around it do not matter."""
+        """Return whether *text* has this form, ignoring blanks around it."""
         return self.pattern.fullmatch(text.strip()) is not None
 
 
 def one_of(*values: str) -> Form:
-    """Return the form of an option with these values, in any case."""
+    """Return the form of an option with these case-insensitive values."""
     pattern = re.compile("|".join(map(re.escape, values)), _IGNORE_CASE)
     return Form(pattern=pattern, name=" or ".join(values), values=values)
 
@@ -39,7 +40,7 @@ INTEGER = Form(pattern=re.compile(r"-?[0-9]{1,18}", re.ASCII), name="a whole num
 NUMBER = Form(pattern=re.compile(r"-?[0-9]{1,18}(\.[0-9]{1,18})?", re.ASCII), name="a number")
 TEXT = Form(pattern=re.compile(r".*", re.DOTALL), name="any text")
 
-# Spark writes them without a space, and lets a size be negative, which switches the option off.
+# Spark writes them without a space; a negative size turns the option off.
 SPARK_SIZE = Form(
     pattern=re.compile(r"-?[0-9]{1,18}\s*([kmgtp]?b?)", _IGNORE_CASE), name="a size such as 64MB"
 )
@@ -73,8 +74,8 @@ _BYTES = {"": 1, "b": 1, **{unit: 2**power for power, units in _POWERS.items() f
 
 
 def duration_of(text: str) -> timedelta | None:
-    """Return the duration that *text* such as `30 min` means; None for anything else,
-    and for more than a century.
+    """Return the duration in a text such as `30 min`, or None for any other text and for more than
+    a century.
     """
     match = _DURATION.fullmatch("0 s" if text == "0" else text.lower())
     if not match or match[2] not in _UNITS or int(match[1]) > _LONGEST / _UNITS[match[2]]:
@@ -83,20 +84,22 @@ def duration_of(text: str) -> timedelta | None:
 
 
 def flink_duration_of(text: str) -> timedelta | None:
-    """Return what `duration_of` does, of a number without a unit that many milliseconds, as in Flink."""
+    """Return the duration as `duration_of` does, but read a number without a unit as milliseconds, as Flink
+    does.
+    """
     text = text.strip()
     return duration_of(f"{text} ms" if text.isdigit() else text)
 
 
 def bytes_of(text: str) -> int | None:
-    """Return the number of bytes that *text* such as `64 mb` means; None for anything else."""
+    """Return the number of bytes in a text such as `64 mb`, or None for any other text."""
     match = _SIZE.fullmatch(text.lower())
     return int(match[1]) * _BYTES[match[2]] if match and match[2] in _BYTES else None
 
 
 def suggestion(key: str, keys: Iterable[str], *, likeness: float) -> str:
-    """Return `did you mean …?` with the one of *keys* most like *key*;
-    empty if none has that *likeness*, from 0 to 1.
+    """Return `did you mean …?` with the most similar of *keys*, or "" if none reaches the *likeness* (0 to
+    1).
     """
     near = get_close_matches(key, sorted(keys), n=1, cutoff=likeness)
     return f"did you mean {near[0]}?" if near else ""

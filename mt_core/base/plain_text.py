@@ -17,13 +17,13 @@ TypeJson = Mapping[str, Any]
 
 
 def plain_rows(columns: Sequence[Column], rows: Sequence[Sequence[Any]]) -> list[list[str | None]]:
-    """Return *rows*, which are in JSON form, as text."""
+    """Return *rows* in JSON form as text."""
     types = [column.type.to_json() for column in columns]
     return [[plain(value, type_) for value, type_ in zip(row, types, strict=True)] for row in rows]
 
 
 def plain(value: Any, type_: TypeJson) -> str | None:
-    """Return one value as text; null stays None."""
+    """Return one value as text; null remains None."""
     if value is None:
         return None
     writer = _WRITERS.get(type_["type"])
@@ -49,7 +49,7 @@ def _float(value: Any, type_: TypeJson) -> str:
 
 
 def _shortest_float(number: float) -> str:
-    """Return the shortest decimal text that means the same 32-bit number."""
+    """Return the shortest decimal text of the same 32-bit number."""
     packed = struct.pack("f", number)
     texts = (f"{number:.{precision}g}" for precision in range(1, 10))
     return next((text for text in texts if struct.pack("f", float(text)) == packed), repr(number))
@@ -62,7 +62,7 @@ def _timestamp(value: Any, type_: TypeJson) -> str:
 
 
 def _interval(value: Any, type_: TypeJson) -> str:
-    """Return a number of months as `+1-06`, one of milliseconds as `+1 02:03:04.005`."""
+    """Return a number of months as `+1-06`, a number of milliseconds as `+1 02:03:04.005`."""
     sign, amount = "-" if value < 0 else "+", abs(int(value))
     if type_["type"] == "INTERVAL_YEAR_MONTH":
         years, months = divmod(amount, 12)
@@ -95,7 +95,7 @@ def _nested(value: Any, type_: TypeJson) -> str:
             return "(" + ", ".join(fields) + ")"
 
 
-# A value of any other type is its own text.
+# Values of any other type are written with str().
 _WRITERS: Mapping[str, Callable[[Any, TypeJson], str]] = {
     "BOOLEAN": lambda value, _type: "TRUE" if value else "FALSE",
     "FLOAT": _float,

@@ -1,4 +1,4 @@
-"""Plug-ins: the class of a name that an installed entry point offers through a pluggy hook."""
+"""Plug-ins: looks up the class with an entry point's name through a pluggy hook."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from mt_core.errors import PluginError
 
 
 def plugin_class(point: EntryPoint, *, noun: str, hooks: type, offer: str) -> type[Any]:
-    """Return the class named like *point*, importing only its plug-in;
-    raises PluginError naming what is wrong.
+    """Return the class named like *point*, importing only its plug-in; raises PluginError naming the problem.
 
-    *offer* is the hook among *hooks* that returns the classes of a plug-in,
-    *noun* what such a class is called.
+    *offer* is the hook among *hooks* that returns a plug-in's classes, and *noun* the term for such a class
+    in messages.
     """
     name = point.name
     try:
@@ -30,5 +29,5 @@ def plugin_class(point: EntryPoint, *, noun: str, hooks: type, offer: str) -> ty
     classes = [cls for offered in getattr(manager.hook, offer)() for cls in offered if cls.identifier == name]
     if len(classes) != 1:
         raise PluginError(f"Plug-in {point.value} offers {len(classes)} {noun}s named {name!r}, not one.")
-    found: type[Any] = classes[0]
-    return found
+    loaded_class: type[Any] = classes[0]
+    return loaded_class

@@ -1,5 +1,5 @@
-"""The wire: names of headers and fields beside Flink's own, and the body of an error,
-as gateway and clients share them.
+"""The wire protocol that gateway and clients share: headers and fields in addition to Flink's, and error
+bodies.
 """
 
 from __future__ import annotations
@@ -11,16 +11,16 @@ from typing import Any
 from mt_core.base.secrets import without_passwords
 from mt_core.errors import GatewayError, MtError
 
-# Headers of a refresh: the key of a request that may be repeated, the table's uuid, the number of the
-# caller's attempt, whether a periodic refresh runs even if no source has changed, and what began the caller's
-# own run, such as a backfill.
+# Headers of a refresh request: the idempotency key, the table's uuid, the number of the caller's attempt,
+# whether a periodic refresh runs even if no source has changed, and what triggered the caller's own run, such
+# as a backfill.
 REQUEST_KEY_HEADER = "Idempotency-Key"
 TABLE_HEADER = "Freshtable-Table"
 ATTEMPT_HEADER = "Freshtable-Attempt"
 FORCE_HEADER = "Freshtable-Force"
 TRIGGER_HEADER = "Freshtable-Trigger"
 
-# Headers of answers.
+# Headers of responses.
 ERROR_CODE_HEADER = "Freshtable-Error"
 ENGINE_HEADER = "Freshtable-Engine"
 ENGINE_NOTE_HEADER = "Freshtable-Engine-Note"
@@ -31,8 +31,8 @@ NEXT_URI_HEADER = "Freshtable-Next-Result-Uri"
 AFFECTED_ROWS_HEADER = "Freshtable-Affected-Rows"
 ARROW_TYPE = "application/vnd.apache.arrow.stream"
 
-# A client that sends this header reads the error itself. Flink's clients, of whatever version,
-# read an answer with a field that they do not know as no error at all.
+# A client that sends this header receives the error as JSON. Flink's clients of any version fail to recognize
+# an error whose body has an unknown field.
 ERRORS_HEADER, ERRORS_AS_JSON = "Freshtable-Errors", "json"
 
 # Fields of a refresh (FLIP-448).
@@ -49,9 +49,7 @@ _CAUSE, _ORIGIN, _END = "Caused by: ", "\n\tat ", "\n\nEnd of exception on serve
 class Refresh:
     """A request to the refresh endpoint; it may be repeated if it has a `request_key`.
 
-    `table_id` is the table's uuid.
-
-    With `force`, a periodic refresh runs even if no source has changed.
+    `table_id` is the table's uuid. With `force`, a periodic refresh runs even if no source has changed.
     """
 
     identifier: str
@@ -88,9 +86,7 @@ class Refresh:
 
 
 def error_facts(error: MtError) -> dict[str, Any]:
-    """Return the error itself, for clients that send `Freshtable-Errors: json`;
-    passwords in texts are masked.
-    """
+    """Return the error as JSON for clients that send `Freshtable-Errors: json`, with passwords masked."""
     facts = {
         name: without_passwords(fact) if isinstance(fact, str) else fact for name, fact in error.facts.items()
     }
@@ -98,14 +94,16 @@ def error_facts(error: MtError) -> dict[str, Any]:
 
 
 def cause_text(error: MtError, origin: str) -> str:
-    """Return how Flink's clients read an error: they show what follows `Caused by:` up to *origin*,
-    a place in the code.
+    """Return the error in the form that Flink's clients parse: they show the text after `Caused by:` up to
+    *origin*.
+
+    *origin* is a location in the code.
     """
     return f"{_CAUSE}{type(error).__name__}: {without_passwords(str(error))}{_ORIGIN}{origin}"
 
 
 def server_errors(doing: str, cause: str) -> list[str]:
-    """Return the two texts of an error that the gateway met while *doing* something."""
+    """Return Flink's two texts for an error that the gateway met while *doing* something."""
     return [
         "Internal server error.",
         f"<Exception on server side:\nSqlGatewayException: {doing}\n{cause}{_END}",
@@ -113,20 +111,18 @@ def server_errors(doing: str, cause: str) -> list[str]:
 
 
 def error_body(texts: Sequence[str], facts: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the body of an error: Flink's *texts*, and beside them the error's *facts* for clients
-    that read them.
-    """
+    """Return the body of an error: Flink's *texts*, and the error's *facts* for clients that read them."""
     return {"errors": list(texts)} | ({} if facts is None else {"error": facts})
 
 
 def is_error_body(body: Mapping[str, Any]) -> bool:
-    """Return whether the body of a successful answer is an error all the same."""
+    """Return whether the body of a response is an error despite a success status."""
     return body.keys() - {"error"} == {"errors"}
 
 
 def read_error(body: Any, code: str | None = None) -> GatewayError:
-    """Return the error of an error body; *code* is the header's, for gateways
-    that say no more than Flink's.
+    """Return the error in an error body; *code* comes from the header, for gateways that send only Flink's
+    texts.
     """
     facts = body.get("error") if isinstance(body, dict) else None
     if isinstance(facts, dict):
@@ -137,8 +133,8 @@ def read_error(body: Any, code: str | None = None) -> GatewayError:
 
 
 def root_cause(body: Any) -> str:
-    """Return what follows the last `Caused by:` of Flink's errors, without the class name;
-    all of the texts if none has one.
+    """Return the text after the last `Caused by:` in Flink's errors, without the class name; all texts if
+    there is none.
     """
     errors = body.get("errors") if isinstance(body, dict) else None
     if not isinstance(errors, list) or not errors:

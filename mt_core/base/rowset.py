@@ -1,6 +1,4 @@
-"""Result sets: columns with Flink's logical types, rows in the JSON form of its REST API,
-and how rows change a result.
-"""
+"""Result sets: columns with Flink's logical types, rows in the JSON form of its REST API, and row kinds."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ _PARTS = ("element", "key", "value")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogicalType:
-    """A Flink logical type: its root, nullability and the extra members of its JSON."""
+    """A Flink logical type: its root, its nullability and the other members of its JSON."""
 
     root: str
     nullable: bool = True
@@ -31,8 +29,8 @@ class LogicalType:
 
     @property
     def parts(self) -> tuple[tuple[str, LogicalType], ...]:
-        """The types inside, by name: `element` of an array or multiset, `key` and `value` of a map,
-        and the fields of a row.
+        """The nested types by name: `element` of an array or multiset, `key` and `value` of a map, and the
+        fields of a row.
         """
         if self.root == "ROW":
             members = [(part["name"], part["fieldType"]) for part in self.extras["fields"]]
@@ -41,7 +39,7 @@ class LogicalType:
         return tuple((name, LogicalType.from_json(body)) for name, body in members)
 
     def contains(self, root: str) -> bool:
-        """Return whether this type, or one inside it, has the root *root*."""
+        """Return whether this type or a nested one has the root *root*."""
         return self.root == root or any(part.contains(root) for _, part in self.parts)
 
     @classmethod
@@ -83,7 +81,7 @@ class Column:
 
 
 class RowKind(Enum):
-    """How a row changes the result before it, by Flink's names and signs."""
+    """The kind of a changelog row, with Flink's names and signs."""
 
     INSERT = "+I"
     UPDATE_BEFORE = "-U"
@@ -92,12 +90,12 @@ class RowKind(Enum):
 
     @property
     def code(self) -> int:
-        """Flink's number of the kind, which a row of a changelog has in its last column."""
+        """Flink's number of the kind, which a changelog row has in its last column."""
         return _KINDS.index(self)
 
     @property
     def adds(self) -> bool:
-        """Whether a row of the kind comes into the result; else it is taken out."""
+        """Whether a row of this kind is added to the result; otherwise it is removed."""
         return self in {RowKind.INSERT, RowKind.UPDATE_AFTER}
 
     @classmethod
@@ -108,11 +106,11 @@ class RowKind(Enum):
 
 _KINDS = tuple(RowKind)
 ROW_KIND = "__row_kind"
-"""The name of the last column of a changelog, which has the codes of its rows."""
+"""The name of a changelog's last column, which contains the codes of its rows."""
 
 
 class PageForm(StrEnum):
-    """The encoding of a page of rows: the JSON text of an array of row objects, or an Arrow IPC stream."""
+    """The encoding of a page of rows: a JSON array of row objects, or an Arrow IPC stream."""
 
     JSON = "JSON"
     ARROW = "ARROW"
@@ -120,14 +118,14 @@ class PageForm(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowSet:
-    """Columns and all their rows, in memory, for results that are always small."""
+    """Columns and rows in memory, for the results of statements such as SHOW."""
 
     columns: Sequence[Column]
     rows: Sequence[list[Any]]
 
     @property
     def running(self) -> bool:
-        """Whether more rows may come: never."""
+        """Whether more rows may follow: never."""
         return False
 
     @property
@@ -136,7 +134,7 @@ class RowSet:
 
     @property
     def changelog(self) -> bool:
-        """Whether rows may take others away: never."""
+        """Whether rows may retract earlier ones: never."""
         return False
 
     def available(self, start: int, size: int, timeout_s: float) -> int:
@@ -152,7 +150,7 @@ class RowSet:
         """Return None: these rows have no encoded form."""
 
     def release(self, before: int) -> None:
-        """Keep all rows, which are few."""
+        """Retain all rows: they are in memory anyway."""
 
     def on_end(self, callback: Callable[[MtError | None], None]) -> None:
         callback(None)
@@ -161,7 +159,7 @@ class RowSet:
         """Do nothing: no work produces these rows."""
 
     def close(self) -> None:
-        """Do nothing: the rows hold no resource."""
+        """Do nothing: the rows own no resource."""
 
 
 OK = RowSet(columns=(Column(name="result"),), rows=[["OK"]])

@@ -1,7 +1,7 @@
 """Secrets: which keys have secret values, and texts without their secrets.
 
-Everything that prints a property, an option, a setting or a text from outside calls this module,
-so that no two places differ.
+All code that prints a property, an option, a setting or an external text calls this module, so that the rules
+are the same everywhere.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 MASK = "***"
 
 _OF_COLUMNS = r"write\..*\.column\.|partition\.fields\."
-# With such a last word the value describes a secret, and is not one itself.
+# With such a last word, the value describes a secret but is not one.
 _ABOUT = (
     "providers?|enabled|disabled|files?|path|dir|location|type|"
     "class|format|algorithm|bit-?length|length|size|limit|count|"
@@ -30,15 +30,14 @@ SECRET_KEYS = (
     rf".*(?:{_SECRET_WORDS}|(?:{_SECRET_KEYS_OF})[._-]?key(?![._-]?fields)"
     r"|(?:^|[._-]|db|user)pass$|(?:^|[._-])sig$)"
 )
-"""The keys with secret values: a regular expression of Python and of Java, to be matched
-without regard to case.
-"""
+"""Keys with secret values: a regular expression for Python and Java, to be matched case-insensitively."""
 
 _SECRET = re.compile(SECRET_KEYS, re.IGNORECASE | re.DOTALL)
 # A port is not a password: `http://host:8080/x?mail=a@b`.
 _URL_PASSWORD = re.compile(r"(://[^:/?#@\s]*:)(?![0-9]+[/?#])[^\s'\"<>]{1,500}(?=@)")
 _ASSIGNMENT = re.compile(r"(?<![\w.-])([\w.-]+)(=)(\"[^\"]*\"|'[^']*'|[^&;,\s)'\"]+)")
-# Without an equals sign, the text after a key is its value only if it is no key itself: SET 'key' = 'value'.
+# Without an equals sign, the text after a key is its value only if it is not a key itself: SET 'key' =
+# 'value'.
 _PROPERTY = re.compile(
     r"(['\"`]?)([\w.-]+)\1(\s*=\s*|\s+(?!'[\w.-]+'\s*=|\"[\w.-]+\"\s*=))"
     r"('(?:[^'\\]|''|\\.)*(?:'|$)|\"(?:[^\"\\]|\"\"|\\.)*(?:\"|$))"
@@ -48,8 +47,8 @@ _HEADER = re.compile(r"(authorization['\"]?\s*[:=]\s*['\"]?(?:bearer|basic)\s+)[
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Secret:
-    """A text that does not print: str() and repr() return `***`, or another text given with it;
-    `reveal()` returns the text.
+    """A text that does not print: str() and repr() return `***` or a given replacement; `reveal()` returns
+    the text.
     """
 
     _text: str
@@ -68,8 +67,9 @@ class Secret:
 
 
 def secret_url(url: str) -> Secret:
-    """Return *url* as a secret that shows all but its password, which may have any character
-    but a line break.
+    """Return *url* as a secret that shows everything except its password.
+
+    The password may contain any character except a line break.
     """
     return Secret(url, without_passwords(re.sub(r"(://[^:/?#@]*:).*(?=@)", rf"\g<1>{MASK}", url)))
 
@@ -80,17 +80,17 @@ def is_secret(key: str) -> bool:
 
 
 def shown(key: str, value: str) -> str:
-    """Return the value of property *key* as it may be shown: masked, or without the passwords in it."""
+    """Return the printable value of property *key*: masked, or without the passwords in it."""
     return MASK if value and is_secret(key) else without_passwords(value)
 
 
 def masked(properties: Mapping[str, str]) -> dict[str, str]:
-    """Return *properties* sorted by key, as they may be shown."""
+    """Return the *properties* in printable form, sorted by key."""
     return {key: shown(key, value) for key, value in sorted(properties.items())}
 
 
 def without_passwords(text: str) -> str:
-    """Return *text* without passwords in URLs, values of `secret=value` and headers of authorization."""
+    """Return *text* without passwords in URLs, values of `secret=value` and authorization headers."""
     text = _URL_PASSWORD.sub(rf"\g<1>{MASK}", text) if "://" in text else text
     if "=" in text:
         text = _ASSIGNMENT.sub(lambda match: f"{match[1]}={MASK}" if is_secret(match[1]) else match[0], text)
@@ -98,7 +98,7 @@ def without_passwords(text: str) -> str:
 
 
 def redacted(text: str, properties: Mapping[str, str]) -> str:
-    """Return *text*, which may quote from *properties*, with the values of the secret ones masked."""
+    """Return *text*, which may quote *properties*, with the values of secret properties masked."""
     for key, value in properties.items():
         if value and is_secret(key):
             text = re.sub(rf"(?<!\w){re.escape(value)}(?!\w)", MASK, text)
@@ -106,9 +106,7 @@ def redacted(text: str, properties: Mapping[str, str]) -> str:
 
 
 def statement_text(text: str, longest: int) -> str:
-    """Return the first *longest* characters of a statement, as they may be shown:
-    with the values of secret properties masked.
-    """
+    """Return the first *longest* characters of a statement, with the values of secret properties masked."""
 
     def shown_property(match: re.Match[str]) -> str:
         return f"{match[0][: match.start(4) - match.start()]}'{MASK}'" if is_secret(match[2]) else match[0]

@@ -1,5 +1,16 @@
-"""SQL tokens, as Spark's lexer cuts them, and statements, split at semicolons:
-client and gateway share both.
+"""SQL tokens in the sense of Spark's lexer, and statements split at semicolons, for client and gateway.
+
+A gateway must split scripts and recognize statements without Spark, on texts of many megabytes that users
+send, such as INSERT with a million rows. A tokenizer in Python is too slow for that, and naive splitting
+breaks on quotes, comments and BEGIN … END blocks. So three levels share one lexical grammar. `tokenize`
+yields tokens lazily, for readers that stop after the first words. `_end_of_plain` skips to the next semicolon
+or bracket with a single regular expression that cannot backtrack (atomic groups), without creating tokens.
+`check_nesting` counts nesting the same way, because Spark's parser overflows its stack or fills the heap on
+deep input before it reports an error. Only statements that may contain blocks are tokenized completely.
+
+Invariant: for any text that Spark accepts, tokens, ends of statements and levels are those of Spark's lexer;
+a quote or comment that is not closed is a SqlSyntaxError at its position. Positions always refer to the
+complete text.
 """
 
 from __future__ import annotations
@@ -15,7 +26,9 @@ from mt_core.errors import SqlSyntaxError
 
 
 class TokenKind(StrEnum):
-    """What a token is. WORD covers keywords and plain identifiers, IDENTIFIER is one in back quotes."""
+    """The kind of a token. WORD covers keywords and plain identifiers; IDENTIFIER is an identifier in
+    backquotes.
+    """
 
     WORD = "WORD"
     IDENTIFIER = "IDENTIFIER"
@@ -39,14 +52,12 @@ class Token:
 
     @property
     def keyword(self) -> str:
-        """The word in capitals; empty for anything but a WORD."""
+        """The word in upper case; empty for any other kind."""
         return self.text.upper() if self.kind is TokenKind.WORD else ""
 
     @property
     def value(self) -> str:
-        """The text; of an identifier or string without its quotes, and with escapes resolved
-        as Spark does.
-        """
+        """The text; for an identifier or string without its quotes, and with escapes resolved as in Spark."""
         if self.kind is TokenKind.IDENTIFIER:
             return unquote(self.text)
         return _unquoted(self.text) if self.kind is TokenKind.STRING else self.text
@@ -54,10 +65,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statement:
-    """One statement of a script, without its semicolon and the comments around it;
-    `line` and `column` are its own.
+    """One statement of a script, without its semicolon and surrounding comments, and with its own `line` and
+    `column`.
 
-    `terminated` is whether a semicolon ended it.
+    `terminated` is True if a semicolon ended it.
     """
 
     text: str
@@ -69,7 +80,7 @@ class Statement:
 
 # ---------------------------------------------------------------------------------------------------- cutting
 
-# Atomic groups, not possessive ones: Python before 3.11.5 matches a possessive quantifier of a group wrongly.
+# Atomic groups, because Python before 3.11.5 matches possessive quantifiers of groups incorrectly.
 _TOKEN = re.compile(
     r"""
       (?P<COMMENT> --(?>(?:\\\n|[^\r\n])*) )
@@ -89,7 +100,7 @@ _NAMES_OF_OPEN = {"/*": "comment", "`": "quoted identifier"}
 
 
 class Lines:
-    """Line and column of the offsets of a text; cheapest for offsets that grow."""
+    """Maps the offsets of a text to lines and columns; fastest for increasing offsets."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -107,10 +118,9 @@ class Lines:
 
 
 def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
-    """Yield the tokens of *text* from offset *start*, comments included,
-    and cut no token before it is needed.
+    """Yield the tokens of *text* from offset *start*, including comments; each is cut only when it is needed.
 
-    Raises SqlSyntaxError at a quote that is not closed.
+    Raises SqlSyntaxError at an unclosed quote.
     """
     lines, offset = lines or Lines(text), start
     while match := _TOKEN.search(text, offset):
@@ -125,14 +135,14 @@ def tokenize(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[
 
 
 def significant(text: str, start: int = 0, lines: Lines | None = None) -> Iterator[Token]:
-    """Yield the tokens of *text* but for its comments."""
+    """Yield the tokens of *text* except comments."""
     return (token for token in tokenize(text, start, lines) if token.kind is not TokenKind.COMMENT)
 
 
 def _end_of_open(text: str, start: int, lines: Lines) -> int:
     """Return the end of the comment that opens at *start*; comments nest.
 
-    Raises SqlSyntaxError for anything else left open.
+    Raises SqlSyntaxError for anything else that is not closed.
     """
     opening = _TOKEN.match(text, start)
     mark = opening.group() if opening else ""
@@ -183,7 +193,7 @@ def _unquoted(text: str) -> str:
 _TYPES = {"ARRAY", "MAP", "STRUCT"}
 _INNER_BLOCKS = {"IF", "LOOP", "WHILE", "REPEAT", "FOR"}
 _NO_KEYWORD_AFTER = {".", "AS"}
-# What an operand or a name follows: an END after it is the column, the table or the alias of that name.
+# Tokens that an operand or a name follows: an END after them is a column, table or alias named END.
 _OPERAND_AFTER = re.compile(
     r"(?i: AND | AS | BETWEEN | BY | CASE | COLLATE | DISTINCT | DIV | ELSE | ESCAPE | FROM | "
     r"HAVING | I?LIKE | IN | JOIN | NOT "
@@ -194,16 +204,16 @@ _OPERAND_AFTER_SYMBOLS = frozenset("!%&(*+,-./:<=>[^|~")
 
 
 def _expects_operand(before: str) -> bool:
-    """Return whether an operand or a name follows the token *before*; a > is taken for an operator."""
+    """Return whether an operand or a name follows the token *before*; > counts as an operator."""
     is_symbol = before[-1:] in _OPERAND_AFTER_SYMBOLS and not before[0].isdigit()
     return is_symbol or _OPERAND_AFTER.fullmatch(before) is not None
 
 
 def split_statements(text: str) -> list[Statement]:
-    """Return the statements of *text*: cut at semicolons, but not in quotes, comments and BEGIN … END blocks.
+    """Return the statements of *text*, split at semicolons outside quotes, comments and BEGIN … END blocks.
 
-    Raises SqlSyntaxError with `Encountered "<EOF>"` at a quote, comment or block that is not closed. A
-    statement without a block costs a few regular expressions, however long it is, and is not cut into tokens.
+    Raises SqlSyntaxError with `Encountered "<EOF>"` at an unclosed quote, comment or block. A statement
+    without a block costs a few regular expressions, whatever its length, and is not tokenized.
     """
     statements: list[Statement] = []
     lines, offset = Lines(text), 0
@@ -229,8 +239,8 @@ _INSIDE_COMMENT = r"(?>(?: [^*/]++ | \*(?!/) | /(?!\*(?!\+)) )*)"
 _GAP = rf"""
     (?>(?: \s++ | --(?>(?:\\\n|[^\r\n])*) | /\*(?!\+) {_INSIDE_COMMENT} \*/ )*)
 """
-# What is no gap: r and R stand by themselves, for they can begin a string;
-# nested comments and $tag$ are left out.
+# Text that is not a gap. r and R are separate because they can begin a string; nested comments and $tag$ are
+# left out.
 _PLAIN = r"""
       [^\s'"`$;/\-rR{stops}]++ | -(?!-) | /(?!\*) | \$(?![A-Za-z]*\$)
     | (?<!\w)[rR](?: '[^']*+' | "[^"]*+" | (?!['"])) | (?<=\w)[rR]
@@ -239,7 +249,7 @@ _PLAIN = r"""
 
 
 def _outline(stops: str) -> re.Pattern[str]:
-    """Return a pattern of the text before a semicolon or one of *stops*, without the gap at its end."""
+    """Return a pattern for the text before a semicolon or one of *stops*, without the gap at its end."""
     return re.compile(
         f"(?>(?: {_GAP} (?>(?: {_PLAIN.replace('{stops}', stops)} )+) )*)", re.VERBOSE | re.DOTALL
     )
@@ -254,8 +264,8 @@ _MAY_HAVE_BLOCKS = re.compile(
 
 
 def end_of_statement(text: str, start: int) -> tuple[int, int]:
-    """Return the end of the last token of a statement without blocks, and the offset of its semicolon
-    or the end of the text.
+    """Return the end of a statement without blocks, and the offset of its semicolon or of the end of the
+    text.
     """
     return _end_of_plain(text, start, Lines(text))
 
@@ -280,8 +290,8 @@ def _end_of_plain(
 
 
 def skip_brackets(text: str, start: int) -> int:
-    """Return the offset after the bracket that closes the one at *start*;
-    the end of the text if none does.
+    """Return the offset after the bracket that closes the one at *start*, or the end of the text if it is not
+    closed.
     """
     depth, offset, lines = 1, start + 1, Lines(text)
     while depth:
@@ -294,8 +304,9 @@ def skip_brackets(text: str, start: int) -> int:
 
 
 def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
-    """Return what `end_of_statement` returns, for a statement that may have blocks;
-    raises SqlSyntaxError for one without END.
+    """Return what `end_of_statement` returns, for a statement that may have blocks.
+
+    Raises SqlSyntaxError for a block without END.
     """
     before: list[Token] = []
     blocks = _Blocks()
@@ -316,11 +327,10 @@ def _end_of_blocks(text: str, start: int, lines: Lines) -> tuple[int, int]:
 
 @dataclass(slots=True)
 class _Blocks:
-    """The BEGIN and CASE words of one statement that still need an END;
-    outside of a compound block there are none.
+    """The BEGIN and CASE words of one statement that still need an END; empty outside a compound block.
 
-    `brackets` are open now, and `levels` were when each word came:
-    an END in brackets ends no word before them. `types` are open.
+    `brackets` and `types` count the open ones. `levels` are the open brackets at each word in `open`: an END
+    inside brackets does not end a word before them.
     """
 
     open: list[Token] = field(default_factory=list)
@@ -366,8 +376,9 @@ class _Blocks:
 
 
 def _opens_compound(before: list[Token], next_word: str) -> bool:
-    """`[label:] BEGIN …` of Spark and `EXECUTE STATEMENT SET BEGIN …`;
-    but `BEGIN STATEMENT SET;` is a statement of its own.
+    """Return whether BEGIN opens a block: Spark's `[label:] BEGIN …` or `EXECUTE STATEMENT SET BEGIN …`.
+
+    `BEGIN STATEMENT SET;` is a statement of its own.
     """
     if not before:
         return next_word != "STATEMENT"
@@ -380,25 +391,25 @@ def _opens_compound(before: list[Token], next_word: str) -> bool:
 # ---------------------------------------------------------------------------------------------------- nesting
 
 MOST_NESTED = 500
-"""How many levels a statement may nest; most kinds of nesting overflow the stack of Spark's
-parser at 250 to 1,000.
+"""The limit of levels that a statement may nest; most kinds of nesting overflow the stack of Spark's parser
+at 250 to 1,000.
 
-What the parser computes until then, and keeps for later statements, grows faster than the depth: 500 brackets
-take half a second, 5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM does nothing but
-collect garbage. Types cost the most memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of
-JOIN are flat: they cost what their length says.
+What the parser computes until then, and caches for later statements, grows faster than the depth: 500
+brackets take half a second, 5,000 more than a minute, and 20,000 fill a heap of 2 GB, so that the JVM only
+collects garbage. Types need the most memory, 30 MB at 500 levels. Chains of binary operators, of UNION and of
+JOIN are flat: their cost is proportional to their length.
 """
 _NEGATED = r"NOT \s++ (?:I?LIKE|R?LIKE|REGEXP|IN|BETWEEN)"
 _OPERATOR_NEXT = (
     rf"(?: [=<>,)%|&^*;] | :: | (?:AND|OR|IN|IS|LIKE|BETWEEN|FROM|AS|THEN|ELSE|{_NEGATED})(?!\w) | \Z )"
 )
-# Not the column of that name, unless END follows, which may be the column that CASE compares.
+# Not a column named CASE, unless END follows, which may be the column that CASE compares.
 _CASE = rf"(?i:CASE(?!\w)(?! {_GAP} {_OPERATOR_NEXT} ))"
-# Not the columns of these names that are compared or shifted.
+# Not columns with these names that are compared or shifted.
 _TYPE = rf"(?i:ARRAY|MAP|STRUCT) {_GAP} < (?! [<=] | {_GAP} [0-9'] )"
 _SIGN = r"(?: (?i:NOT)(?!\w) | -(?!-) | [+~!] )"
-# Text that begins and ends no level. A word is read as a whole, so that what follows
-# it is not in the middle of one.
+# Text that neither opens nor closes a level. A word is matched as a whole, so that a match cannot begin in
+# its middle.
 _FLAT_TOKEN = rf"""
       [^\s\w'"`$/\-+~!()\[\]<>.]++ | '(?>(?:[^'\\]++|\\.|'')*)' | [rR](?: '[^']*+' | "[^"]*+" )
     | [0-9]++\.(?!\w) | [^\WaAcCeEmMnNsS]\w*+ | (?! {_CASE} | {_TYPE} | (?i:END|NOT)(?!\w) ) \w++
@@ -416,23 +427,23 @@ _EDGE = rf"""
       | (?P<CLOSING> [)\]>] | (?i:END(?!\w)(?>(?: \s++ CASE(?!\w) )?)) ) )?
 """
 _LEVEL = re.compile(f"(?>(?: {_FLAT} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
-# Reads what nests two levels at most, such as the rows of VALUES, without a step of ours.
+# Matches text that nests at most two levels, such as the rows of VALUES, without a step in Python.
 _LEVEL_OVER_GROUPS = re.compile(f"(?>(?: {_FLAT} | {_FLAT_GROUPS} )*) {_EDGE}", re.VERBOSE | re.DOTALL)
-# What either of them reads before the edge, with the last token there.
+# The text that either of them matches before the edge, with its last token.
 _LAST_TOKEN = re.compile(
     f"(?>(?: ( {_FLAT_TOKEN} | {_FLAT_GROUPS} ) | {_FLAT_GAP} )*)", re.VERBOSE | re.DOTALL
 )
 _CLOSED = {")": "BRACKET", "]": "BRACKET", ">": "TYPE"}
-# The token before a place that follows an edge, as `_expects_operand` takes it.
+# The token before a place that follows an edge, in the form that `_expects_operand` expects.
 _OPENING = {"BRACKET": "(", "CASE": "CASE", "TYPE": "<", "SIGNS": "-"}
 _EACH_SIGN = re.compile(_SIGN, re.VERBOSE)
 
 
 def check_nesting(text: str, most: int = MOST_NESTED) -> None:
-    """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels of brackets, CASE,
-    types or signs, or of blocks, and maybe if it leaves a quote open.
+    """Raise SqlSyntaxError if *text*, one statement, nests more than *most* levels.
 
-    A text with few of them costs some counts, any other one a regular expression.
+    Levels are brackets, CASE, types, signs and blocks. An unclosed quote may raise it too. A text with at
+    most *most* of these symbols only costs counting them, any other text one regular expression.
     """
     capitals = text.upper()
     if capitals.count("BEGIN") > most:
@@ -468,16 +479,16 @@ def _too_deep(depth: int, most: int, line: int, column: int) -> SqlSyntaxError:
 
 
 def _nesting(text: str, most: int) -> tuple[int, int]:
-    """Return how many levels *text* nests, and the offset of the first one beyond the limit.
+    """Return the number of levels that *text* nests, and the offset of the first one beyond the limit.
 
-    A number below the limit may be too small by the two levels of a group that is read at once.
+    A number below the limit may be too low by the two levels of a group that is matched at once.
     """
     lines, offset, before = Lines(text), 0, ""
     levels = _Levels()
     deepest = first_too_deep = 0
     while offset < len(text):
         outer = levels.count()
-        # A group may hold the > that ends a type which was opened before it.
+        # A group may contain the > that ends a type opened before the group.
         over_groups = outer <= most - 2 and not levels.opened["TYPE"]
         level = (_LEVEL_OVER_GROUPS if over_groups else _LEVEL).match(text, offset)
         kind = level.lastgroup if level else None
@@ -504,13 +515,13 @@ def _nesting(text: str, most: int) -> tuple[int, int]:
 
 
 def _last_token(text: str, start: int, end: int, before: str) -> str:
-    """Return the last token of the flat text from *start* to *end*; *before* if there is none."""
-    found = _LAST_TOKEN.match(text, start, end)
-    return (found[1] if found else None) or before
+    """Return the last token of the flat text from *start* to *end*, or *before* if it has no token."""
+    match = _LAST_TOKEN.match(text, start, end)
+    return (match[1] if match else None) or before
 
 
 class _Levels:
-    """The levels that are open at a place in a text; each CASE belongs to the brackets around it."""
+    """The open levels at a place in a text; each CASE belongs to the brackets around it."""
 
     def __init__(self) -> None:
         self.opened = {"BRACKET": 0, "CASE": 0, "TYPE": 0}
@@ -527,7 +538,9 @@ class _Levels:
             self._cases[-1] += 1
 
     def close(self, kind: str, before: str) -> str:
-        """End a level, if there is one to end after the token *before*; return the token for what follows."""
+        """End a level, if one can end after the token *before*; return the token to use as *before* from
+        here.
+        """
         if kind == "CASE":
             if self._cases[-1] and not _expects_operand(before):
                 self._cases[-1] -= 1
@@ -542,8 +555,8 @@ class _Levels:
 
 
 def _end_of_quoted(text: str, start: int, lines: Lines) -> int:
-    """Return the end of the token at *start*, which only the lexer can read;
-    raises SqlSyntaxError if it has no end.
+    """Return the end of the token at *start*, which the pattern of a level cannot match; raises
+    SqlSyntaxError if it is not closed.
     """
     token = _TOKEN.match(text, start)
     if token is None:

@@ -1,4 +1,13 @@
-"""The configuration: settings read once from file, environment and -D, and checked."""
+"""The configuration: settings read once from file, environment and -D, and validated.
+
+A gateway must not start with a setting that it misunderstood, and a user must be able to see where a value
+came from. So all sources are first collected as texts with their origin, in order of increasing precedence:
+defaults, file, environment variables, -D, --home. Only the effective text of each key is parsed, by the
+setting's kind, and an unknown key is an error with a suggestion. YAML scalars are read as texts, because
+YAML's own types would change values before a setting's kind is known. The result, `Config`, is immutable.
+Options of schedulers are an exception: their plug-in declares them and is not loaded yet, so `Config` retains
+their texts and the environment until `scheduler_options` is called.
+"""
 
 from __future__ import annotations
 
@@ -22,8 +31,8 @@ SCHEDULER_PREFIX = "workflow-scheduler."
 
 
 class _Texts(yaml.BaseLoader):
-    """YAML that has each key of a mapping once, and whose scalars stay texts:
-    YAML 1.1 would read 1:30 as 90 and on as true.
+    """A YAML loader that refuses duplicate keys and reads scalars as texts: YAML 1.1 would read 1:30 as 90
+    and on as true.
     """
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
@@ -39,7 +48,7 @@ class _Texts(yaml.BaseLoader):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """The text of a key, and its source: a file, a variable, -D or the default."""
+    """The text of a key and its source: a file, a variable, -D or the default."""
 
     text: str
     source: str
@@ -47,7 +56,7 @@ class Entry:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
-    """All settings, read and checked. `spark` are the `spark.*` settings, unchanged."""
+    """All settings, read and validated. `spark` are the `spark.*` settings, unchanged."""
 
     values: Mapping[str, Value] = field(repr=False)
     sources: Mapping[str, str] = field(repr=False)
@@ -62,7 +71,7 @@ class Config:
     def integer(self, key: str) -> int:
         value = self.values[key]
         if not isinstance(value, int):
-            raise TypeError(f"{key} is no integer setting")
+            raise TypeError(f"{key} is not an integer setting")
         return value
 
     def boolean(self, key: str) -> bool:
@@ -71,16 +80,16 @@ class Config:
     def duration(self, key: str) -> timedelta:
         value = self.values[key]
         if not isinstance(value, timedelta):
-            raise TypeError(f"{key} is no duration setting")
+            raise TypeError(f"{key} is not a duration setting")
         return value
 
     def duration_if_set(self, key: str) -> timedelta | None:
-        """Return the duration of a setting whose default is none."""
+        """Return the duration of an optional setting, None if it is not set."""
         return self.duration(key) if self.values[key] != "" else None
 
     @property
     def tokens(self) -> tuple[Token, ...]:
-        """The bearer tokens, of which each request must carry one; empty: requests need none."""
+        """The bearer tokens; each request must carry one of them, unless the tuple is empty."""
         return tuple(part for part in self._parts("sql-gateway.security.tokens") if isinstance(part, Token))
 
     def names(self, key: str) -> tuple[str, ...]:
@@ -108,9 +117,9 @@ class Config:
         return self.text("catalog.warehouse") or str(self.home / "warehouse")
 
     def scheduler_options(self, declared: Iterable[str] = ()) -> dict[str, str]:
-        """Return `workflow-scheduler.<type>.*` of the chosen type without that prefix.
+        """Return `workflow-scheduler.<type>.*` of the configured type, without that prefix.
 
-        *declared* are the options that the scheduler declares: those can also come from the environment.
+        *declared* are the options that the scheduler declares; only these can also come from the environment.
         """
         prefix = f"{SCHEDULER_PREFIX}{self.text('workflow-scheduler.type')}."
         options = {
@@ -123,7 +132,7 @@ class Config:
         return {option: entry.text for option, entry in options.items()}
 
     def rows(self) -> Iterator[tuple[str, str, str]]:
-        """Yield key, value and source of every setting in force, secrets hidden, ordered by key."""
+        """Yield key, value and source of each effective setting, ordered by key, with secrets masked."""
         texts = {key: shown(value) for key, value in self.values.items()}
         texts |= masked(self.spark) | masked({key: entry.text for key, entry in self.scheduler.items()})
         for key in sorted(texts):
@@ -136,10 +145,10 @@ def load_config(
     overrides: Sequence[str] = (),
     home: Path | None = None,
 ) -> Config:
-    """Return the configuration; later wins: defaults, *file* (YAML), *environ*, *overrides* (`key=value`),
-    *home*.
+    """Return the configuration; later sources win: defaults, *file* (YAML), *environ*, *overrides*
+    (`key=value`), *home*.
 
-    Raises ConfigError for a file that cannot be read, an unknown key, and a value that does not fit.
+    Raises ConfigError for an unreadable file, an unknown key and an invalid value.
     """
     environ = environ or {}
     entries = {setting.key: Entry(text=setting.default, source="default") for setting in SETTINGS}
@@ -174,7 +183,7 @@ def load_config(
 
 
 def machine_zone(environ: Mapping[str, str], localtime: Path = Path("/etc/localtime")) -> str:
-    """Return the IANA name of the machine's zone; UTC without one."""
+    """Return the IANA name of the machine's time zone, UTC if it has none."""
     link = str(localtime.resolve()) if localtime.is_symlink() else ""
     for name in (environ.get("TZ", "").removeprefix(":"), link.partition("zoneinfo/")[2]):
         if name and (zone := zone_key(name)):
@@ -222,7 +231,7 @@ def _from_file(file: Path) -> dict[str, Entry]:
 
 
 def _flat(body: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, str]]:
-    """Yield dotted keys with their texts; an empty namespace has none."""
+    """Yield dotted keys with their texts; an empty namespace yields nothing."""
     for name, value in body.items():
         key = f"{prefix}{name}"
         if isinstance(value, dict):

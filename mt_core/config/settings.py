@@ -1,4 +1,12 @@
-"""Settings: every key with its type, default and help."""
+"""Settings: every key with its type, default and help.
+
+A setting is declared in exactly one place, as data. Parsing, `-D`, environment variables, docs/settings.md
+and the suggestions for misspelled keys are all derived from this table, so they cannot disagree. Keys are
+Flink's where Flink has an equivalent, with Flink's value syntax (`30 min`, `64 mb`), because users bring
+their configuration; Freshtable's own keys follow the same style. The help is a sentence for the docs: it says
+what the value means, and explains 0 or the empty text where they are special. Bounds are part of the
+declaration; checks that involve several settings are made by the modules that use them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +18,7 @@ ENVIRONMENT_PREFIX = "FRESHTABLE_"
 
 
 class Kind(StrEnum):
-    """The types of settings, as docs and messages call them."""
+    """The types of settings, as named in docs and messages."""
 
     TEXT = "string"
     INTEGER = "integer"
@@ -27,8 +35,8 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
-    """One key. `minimum` and `maximum` bound integers, and durations in seconds;
-    `shown` is the default in the docs.
+    """One key. `minimum` and `maximum` bound integers, and durations in seconds; `shown` is the default in
+    the docs.
     """
 
     key: str
@@ -42,7 +50,7 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable: FRESHTABLE_ and the key in capitals; without a second `freshtable.`."""
+        """The environment variable: FRESHTABLE_ and the key in upper case, without a second `freshtable.`."""
         name = self.key.removeprefix("freshtable.").upper()
         return ENVIRONMENT_PREFIX + name.replace(".", "_").replace("-", "_")
 
@@ -95,7 +103,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.TOKENS,
         help=(
             "Bearer tokens, separated by commas, one of which every request must carry: `name:role:secret` "
-            "with a role of `admin`, `sql`, `refresh` or `read`; a secret alone, which is an admin's; "
+            "with a role of `admin`, `sql`, `refresh` or `read`; a bare secret, which is an admin's; "
             "or `generate`, which writes one to `<home>/token`. Empty: requests need no token."
         ),
         shown="none",
@@ -104,8 +112,8 @@ SETTINGS: tuple[Setting, ...] = (
         key="sql-gateway.security.allowed-hosts",
         kind=Kind.NAMES,
         help=(
-            "Names, separated by commas, by which a gateway without tokens may be called besides localhost "
-            "and the loopback addresses, such as that of a proxy on the same machine."
+            "Host names, separated by commas, that a gateway without tokens accepts in addition to localhost "
+            "and the loopback addresses, such as the name of a proxy on the same machine."
         ),
         shown="none",
     ),
@@ -114,15 +122,15 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.DURATION,
         default="10 min",
         help=(
-            "The gateway closes a session from which no request has come for so long, "
-            "and cancels its queries, running ones too. Changes of data and refreshes go on. 0: never."
+            "The gateway closes a session that has sent no request for this long, and cancels its queries, "
+            "including running ones. Changes of data and refreshes continue. 0: never."
         ),
     ),
     Setting(
         key="sql-gateway.session.check-interval",
         kind=Kind.DURATION,
         default="1 min",
-        help="How often the gateway looks for idle sessions; 0: never.",
+        help="How often the gateway checks for idle sessions; 0: never.",
     ),
     Setting(
         key="sql-gateway.session.max-num",
@@ -143,8 +151,8 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.DURATION,
         default="60 s",
         help=(
-            "The gateway gives up a Spark cluster that accepts no work for so long, "
-            "and restarts Spark until one does; 0: never."
+            "The gateway gives up a Spark cluster that accepts no work for this long, "
+            "and restarts Spark until a cluster accepts work; 0: never."
         ),
     ),
     Setting(
@@ -162,8 +170,8 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.BOOLEAN,
         default="false",
         help=(
-            "Let Spark start although its ports ask for no secret (`spark.authenticate`): "
-            "whoever reaches them can run code as the gateway's user."
+            "Let Spark start although its ports require no secret (`spark.authenticate`): "
+            "any client that reaches them can run code as the gateway's user."
         ),
     ),
     Setting(
@@ -171,7 +179,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.SIZE,
         default="256 mb",
         help=(
-            "How much of all results together the gateway keeps in memory; "
+            "How much of all results together the gateway buffers in memory; "
             "it writes the rest to files in the home folder."
         ),
     ),
@@ -180,8 +188,8 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.SIZE,
         default="4 gb",
         help=(
-            "How much of one result the gateway keeps in files; "
-            "its query then waits until the client has fetched rows."
+            "How much of one result the gateway buffers in files; "
+            "beyond that, its query waits until the client has fetched rows."
         ),
     ),
     Setting(
@@ -206,7 +214,7 @@ SETTINGS: tuple[Setting, ...] = (
         key="catalog.warehouse",
         shown="`<home>/warehouse`",
         help=(
-            "Where the catalog `lake` keeps its files: a folder or an object store such as "
+            "Where the catalog `lake` stores its files: a folder or an object store such as "
             "`s3://bucket/path`."
         ),
     ),
@@ -214,7 +222,7 @@ SETTINGS: tuple[Setting, ...] = (
         key="materialized-table.refresh-mode.freshness-threshold",
         kind=Kind.DURATION,
         default="30 min",
-        help="A freshness shorter than this means CONTINUOUS, any other FULL, unless REFRESH_MODE says it.",
+        help="A freshness shorter than this means CONTINUOUS, any other FULL, unless REFRESH_MODE is given.",
     ),
     Setting(
         key="materialized-table.default-freshness.full",
@@ -236,9 +244,9 @@ SETTINGS: tuple[Setting, ...] = (
         default="on-create",
         choices=("on-create", "on-schedule", "none"),
         help=(
-            "What fills a new table: CREATE, which waits for it; the first scheduled refresh; or nothing "
-            "as a whole: `none` refreshes the partitions that schedule times name, as Flink does. "
-            "A first refresh that failed is due again at each schedule time until one has succeeded."
+            "What fills a new table: CREATE, which waits for it; the first scheduled refresh; or, "
+            "with `none`, only refreshes of the partitions of each schedule time, as in Flink. "
+            "A failed first refresh is due again at each schedule time until one succeeds."
         ),
     ),
     Setting(
@@ -253,14 +261,14 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.INTEGER,
         default="2",
         minimum=1,
-        help="How many tables of refresh mode CONTINUOUS are refreshed at a time, beside the others.",
+        help="How many tables of refresh mode CONTINUOUS are refreshed at a time, in addition to the others.",
     ),
     Setting(
         key="materialized-table.refresh.timeout",
         kind=Kind.DURATION,
         default="0 s",
         help=(
-            "How long a refresh may take before the gateway ends it as FAILED; 0: without limit. "
+            "How long a refresh may take before the gateway ends it as FAILED; 0: no limit. "
             "A table can have its own: `WITH ('materialized-table.refresh.timeout' = '2 h')`."
         ),
     ),
@@ -278,9 +286,9 @@ SETTINGS: tuple[Setting, ...] = (
         key="materialized-table.upstream-wait",
         kind=Kind.DURATION,
         help=(
-            "How long a scheduled refresh waits at most for the scheduled "
-            "refreshes of the materialized tables that it reads; 0: "
-            "not at all. A table can have its own: `WITH ('materialized-table.upstream-wait' = '10 min')`."
+            "How long a scheduled refresh waits, at most, for the scheduled refreshes of the materialized "
+            "tables that it reads; 0: it does not wait. "
+            "A table can have its own: `WITH ('materialized-table.upstream-wait' = '10 min')`."
         ),
         shown="half the table's freshness, or half the time between the schedule times of its cron",
     ),
@@ -289,8 +297,8 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.DURATION,
         default="30 d",
         help=(
-            "How long the ledger keeps ended refreshes; "
-            "it always keeps the newest 20 of each table. 0: for ever."
+            "How long the ledger retains completed refreshes; "
+            "it always retains the newest 20 of each table. 0: forever."
         ),
     ),
     Setting(
@@ -298,13 +306,13 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.INTEGER,
         default="366",
         minimum=1,
-        help="How many missed partitions one refresh makes up for; further ones follow in further refreshes.",
+        help="How many missed partitions one refresh catches up on; later refreshes process the rest.",
     ),
     Setting(
         key="materialized-table.history",
         kind=Kind.DURATION,
         default="7 d",
-        help="How long old snapshots of a table are kept.",
+        help="How long old snapshots of a table are retained.",
     ),
     Setting(
         key="materialized-table.failures.suspend-after",
@@ -312,8 +320,8 @@ SETTINGS: tuple[Setting, ...] = (
         default="5",
         minimum=0,
         help=(
-            "After how many schedule times in a row that failed by the query or its data a table is "
-            "suspended; of refresh mode CONTINUOUS, after how many such batches; 0: never."
+            "After how many consecutive schedule times that failed because of the query or its data a table "
+            "is suspended; for refresh mode CONTINUOUS, after how many such batches; 0: never."
         ),
     ),
     Setting(
@@ -322,8 +330,8 @@ SETTINGS: tuple[Setting, ...] = (
         default="50",
         minimum=0,
         help=(
-            "With more small files than this (under 16 MB, and not alone in their partition) a table is "
-            "compacted in the background; 0: never for this."
+            "A table with more small files than this (under 16 MB, and not alone in their partition) is "
+            "compacted in the background; 0: never for this reason."
         ),
     ),
     Setting(
@@ -331,21 +339,24 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.INTEGER,
         default="20",
         minimum=0,
-        help="With more delete files than this a table is compacted in the background; 0: never for this.",
+        help=(
+            "A table with more delete files than this is compacted in the background; "
+            "0: never for this reason."
+        ),
     ),
     Setting(
         key="materialized-table.continuous.history",
         kind=Kind.DURATION,
         default="1 h",
-        help="How long old snapshots of a table of refresh mode CONTINUOUS are kept while it is refreshed.",
+        help="How long old snapshots of a CONTINUOUS table are retained while it is refreshed.",
     ),
     Setting(
         key="sql-gateway.job.history",
         kind=Kind.DURATION,
         default="7 d",
         help=(
-            "How long SHOW JOBS lists an "
-            "INSERT, UPDATE, DELETE, MERGE, CREATE TABLE … AS or statement set that has ended; 0: for ever."
+            "How long SHOW JOBS lists a completed "
+            "INSERT, UPDATE, DELETE, MERGE, CREATE TABLE … AS or statement set; 0: forever."
         ),
     ),
     Setting(
@@ -359,7 +370,7 @@ SETTINGS: tuple[Setting, ...] = (
         key="job.hooks.webhook.allowed-urls",
         help=(
             "URLs, separated by commas, to which the job status hook `webhook` may post, "
-            "and to all paths below them; empty: it is off."
+            "including all paths below them; empty: the hook is off."
         ),
         shown="none",
     ),
@@ -367,8 +378,8 @@ SETTINGS: tuple[Setting, ...] = (
         key="job.hooks.webhook.secret",
         kind=Kind.SECRET,
         help=(
-            "The key of the HMAC-SHA256 with which the hook `webhook` signs what it posts; "
-            "the hook is off without it."
+            "Key of the HMAC-SHA256 with which the hook `webhook` signs its requests; "
+            "without it the hook is off."
         ),
         shown="none",
     ),
@@ -397,13 +408,13 @@ SETTINGS: tuple[Setting, ...] = (
         key="execution.checkpointing.interval",
         kind=Kind.DURATION,
         default="1 s",
-        help="How often a streaming job looks for new rows, and commits them, at most. Sessions can SET it.",
+        help="How often a streaming job reads and commits new rows, at most. Sessions can SET it.",
     ),
     Setting(
         key="execution.checkpointing.dir",
         shown="`<home>/checkpoints`",
         help=(
-            "Where streaming jobs keep their checkpoints, each in a folder of its own; "
+            "Where streaming jobs store their checkpoints, each in its own folder; "
             "a checkpoint is deleted with its job after `sql-gateway.job.history`. Sessions can SET it."
         ),
     ),
@@ -411,7 +422,7 @@ SETTINGS: tuple[Setting, ...] = (
         key="execution.checkpointing.savepoint-dir",
         shown="`<home>/savepoints`",
         help=(
-            "Where STOP JOB … WITH SAVEPOINT puts the copy of a checkpoint, which stays there. "
+            "Where STOP JOB … WITH SAVEPOINT stores the copy of a checkpoint, which is never deleted. "
             "Sessions can SET it."
         ),
     ),
@@ -422,7 +433,7 @@ SETTINGS: tuple[Setting, ...] = (
         choices=("fail", "ignore"),
         help=(
             "What a streaming job does when rows of a table that it reads were changed or removed: "
-            "it fails, or ignores that. Sessions can SET it."
+            "it fails, or it ignores the change. Sessions can SET it."
         ),
     ),
     Setting(
@@ -430,7 +441,7 @@ SETTINGS: tuple[Setting, ...] = (
         kind=Kind.DURATION,
         default="0 s",
         help=(
-            "How long a statement may take before it ends with status TIMEOUT; 0: without limit. "
+            "How long a statement may take before it ends with status TIMEOUT; 0: no limit. "
             "Sessions can SET it."
         ),
     ),

@@ -1,4 +1,4 @@
-"""Values of settings: their meaning as Python values, and their form in print."""
+"""Values of settings: parsing to Python values, and printing."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ Value = str | int | bool | timedelta | Secret | tuple[Token, ...] | tuple[str, .
 
 
 def value_of(setting: Setting, text: str, source: str) -> Value:
-    """Return what *text* means for *setting*; raises ConfigError naming key, value,
-    expected form and *source*.
+    """Return the value of *text* for *setting*; raises ConfigError naming key, value, expected form and
+    *source*.
     """
     try:
         value = _PARSERS[setting.kind](setting, text.strip())
     except ConfigError as cause:
         raise ConfigError(f"{setting.key} ({source}): {cause}", key=setting.key) from cause
     if value is None:
-        shown = MASK if setting.secret else f"'{text}'"
+        shown_text = MASK if setting.secret else f"'{text}'"
         raise ConfigError(
-            f"{setting.key}: {shown} ({source}) cannot be used; expected {_expected(setting)}.",
+            f"{setting.key}: {shown_text} ({source}) cannot be used; expected {_expected(setting)}.",
             key=setting.key,
         )
     return value
@@ -55,7 +55,7 @@ def _parse_choice(setting: Setting, text: str) -> str | None:
 
 
 def zone_key(text: str) -> str | None:
-    """Return the name of the time zone *text*; None if there is no such zone."""
+    """Return the name of the time zone *text*, or None if it does not exist."""
     try:
         return ZoneInfo(text).key
     except (KeyError, ValueError, OSError):
@@ -103,11 +103,11 @@ def _expected(setting: Setting) -> str:
         case Kind.BOOLEAN:
             return "true or false"
         case _:
-            return "a text that is not empty"
+            return "a non-empty text"
 
 
 def shown(value: Value) -> str:
-    """Return a value in print, without its secrets."""
+    """Return a value for printing, without its secrets."""
     if isinstance(value, tuple):
         return ", ".join(str(part) for part in value)
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,4 +1,4 @@
-"""Cadence: how often a table is refreshed, by the freshness or the cron expression that it declares."""
+"""Cadence: how often a table is refreshed, as declared by a freshness or a cron expression."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ Grid = FreshnessGrid | CronGrid
 
 
 def fresh_until(cadence: Cadence, zone: str, instant: datetime) -> datetime:
-    """Return until when what was read at *instant* is as fresh as declared:
-    for the freshness, or to the next time of a cron.
+    """Return how long rows read at *instant* stay as fresh as declared: for the freshness, or until the next
+    time of the cron.
     """
     if isinstance(cadence, Freshness):
         return instant + timedelta(seconds=cadence.seconds)
@@ -21,8 +21,8 @@ def fresh_until(cadence: Cadence, zone: str, instant: datetime) -> datetime:
 
 
 def period_at(cadence: Cadence, zone: str, instant: datetime) -> timedelta:
-    """Return how far apart refreshes are at *instant*: by the freshness,
-    or as a cron's schedule times around it.
+    """Return the time between refreshes at *instant*: the freshness, or the distance of the cron's schedule
+    times around it.
     """
     if isinstance(cadence, Freshness):
         return timedelta(seconds=cadence.seconds)

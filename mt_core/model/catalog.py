@@ -1,4 +1,4 @@
-"""Catalogs that CREATE CATALOG created."""
+"""Catalogs created by CREATE CATALOG."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedCatalog:
-    """One created catalog. Its options can hold passwords, so its repr leaves them out."""
+    """One created catalog. Its options may contain passwords, so its repr omits them."""
 
     name: str
     options: Mapping[str, str] = field(repr=False)

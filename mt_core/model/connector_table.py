@@ -1,4 +1,4 @@
-"""Tables with a connector: what the registry keeps of them, since no catalog of Spark stores such tables."""
+"""Tables with a connector: the registry's record of them, since no Spark catalog can store such tables."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from mt_core.model.kafka_topic import KafkaTopic
 
 SPARK_CATALOG = "spark_catalog"
 STORED_IN = "connector_tables"
-"""The database of Spark's own catalog that has the tables of other catalogs."""
+"""The database of Spark's own catalog that stores the connector tables of other catalogs."""
 CONNECTOR_PROPERTY = "freshtable.connector"
-"""The property of the view that stands for a table with a connector in its catalog."""
+"""The property of the view that represents a connector table in its catalog."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watermark:
-    """WATERMARK FOR column AS column - INTERVAL delay; `delay` is in Spark's words, such as `5 SECOND`."""
+    """WATERMARK FOR column AS column - INTERVAL delay; `delay` is in Spark's syntax, such as `5 SECOND`."""
 
     column: str
     delay: str
@@ -25,10 +25,10 @@ class Watermark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GeneratedRows:
-    """Rows of a connector that generates them; `items` are a select list over `value`, which counts from 0,
-    and `timestamp`.
+    """Rows that a connector generates; `items` are select items over `value`, which counts from 0, and
+    `timestamp`.
 
-    `number_of_rows` is None for rows without end.
+    `number_of_rows` is None for unbounded rows.
     """
 
     items: tuple[str, ...]
@@ -38,13 +38,13 @@ class GeneratedRows:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConnectorTable:
-    """One table: its full name, quoted, its columns as CREATE TABLE lists them, and the clauses after these.
+    """One table: its quoted full name, its columns as in CREATE TABLE, and the clauses that follow them.
 
-    The clauses and the options can hold passwords, so its repr leaves them out. `keys` are the columns
-    of its primary key. `spark_name` is its quoted name in Spark's own catalog, empty if that is its name,
-    or if it has none there. A table that stores no rows has a `query` instead: what a batch reads of it.
-    One with rows without end has them in `unbounded`, one whose generated rows end in `bounded`. One over
-    Kafka has its `topic`: Spark's own catalog has a table of the records, and a view makes rows of them.
+    The clauses and options may contain passwords, so the repr omits them. `keys` is the primary key.
+    `spark_name` is the quoted name in Spark's own catalog, empty if it is the same or if the table does not
+    exist there. A table that stores no rows has a `query` instead, for batch reads; its generated rows are in
+    `unbounded` if they never end, or in `bounded` if they do. A Kafka table has a `topic`: Spark's own
+    catalog has a table of the records, and a view derives the rows from them.
     """
 
     name: str
@@ -64,17 +64,17 @@ class ConnectorTable:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The parts of its full name."""
+        """The parts of the full name."""
         return namespace_of(self.name)
 
     @property
     def stored_name(self) -> str:
-        """The quoted name under which Spark's own catalog has it."""
+        """The quoted name in Spark's own catalog."""
         return self.spark_name or self.name
 
     @property
     def statement(self) -> str:
-        """The statement of Spark that creates it in Spark's own catalog."""
+        """The Spark statement that creates the table in Spark's own catalog."""
         if self.query:
             return f"CREATE VIEW {self.name} AS {self.query}"
         if self.topic is not None:
@@ -83,24 +83,24 @@ class ConnectorTable:
 
     @property
     def view(self) -> str:
-        """The query of the view that stands for it in its catalog."""
+        """The query of the view that represents the table in its catalog."""
         if self.topic is not None:
             return self.topic.rows(self.stored_name)
         return self.query or f"SELECT * FROM {self.stored_name}"
 
     @property
     def has_view(self) -> bool:
-        """Whether a view stands beside what `statement` creates, or in its place."""
+        """Whether a view exists in addition to the object that `statement` creates."""
         return self.parts[0] != SPARK_CATALOG or bool(self.spark_name)
 
     def create_view(self, *, replacing: bool = False) -> str:
-        """Return the statement of Spark that creates the view."""
+        """Return the Spark statement that creates the view."""
         comment = f" COMMENT {string_literal(self.comment)}" if self.comment is not None else ""
         mark = f"TBLPROPERTIES ({string_literal(CONNECTOR_PROPERTY)} = {string_literal(self.connector)})"
         return f"CREATE {'OR REPLACE ' if replacing else ''}VIEW {self.name}{comment} {mark} AS {self.view}"
 
     def watermark_text(self) -> str | None:
-        """Return the watermark in Flink's words, None without one."""
+        """Return the watermark in Flink's syntax, None without one."""
         if self.watermark is None:
             return None
         column = quote(self.watermark.column)
@@ -109,8 +109,9 @@ class ConnectorTable:
 
 
 def table_named(tables: Mapping[str, ConnectorTable], name: Sequence[str]) -> ConnectorTable | None:
-    """Return the one of *tables*, by their quoted names, that has a full name;
-    names of Spark's own catalog have no case.
+    """Return the table with that full name from *tables*, which are keyed by quoted names, or None.
+
+    Names in Spark's own catalog are case-insensitive.
     """
     quoted = sql_name(name)
     if quoted in tables or name[0].lower() != SPARK_CATALOG:

@@ -1,12 +1,12 @@
 """Cron: a schedule by a cron expression of five fields, and the grid of its schedule times in a zone.
 
-The problem: the dialects of cron differ where they look alike, and none of them says what it means that
-a clock is put forward or back. The idea: an expression is accepted only if POSIX, Vixie's cron, Airflow
-and croniter read the same points in it; any other is refused with the form that says it plainly. croniter
-computes on the wall clock, without a zone, and `zone.py` maps each local time to the instants that it means.
-A local time that is skipped means the first instant after the gap, so that several of them are one point.
-One that occurs twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs
-through the day, and takes both.
+The problem: cron dialects look alike but differ, and none of them defines what happens when a clock is set
+forward or back. The idea: an expression is accepted only if POSIX, Vixie's cron, Airflow and croniter all
+derive the same points from it; any other is refused with the unambiguous form. croniter computes on the wall
+clock, without a zone, and `zone.py` maps each local time to the instants that it means. A skipped local time
+means the first instant after the gap, so several skipped times become one point. A local time that occurs
+twice counts once, the first time, unless the hour field begins with `*`: such a schedule runs throughout the
+day and includes both.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from mt_core.model.zone import instant_at, instants_at, zone_named
 
 KEY = "SCHEDULE CRON"
 FIELDS = ("minute", "hour", "day of the month", "month", "day of the week")
-# Of all dates February 29 has the longest way to the next one: from 2096 to 2104.
+# February 29 has the longest gap to its next occurrence: from 2096 to 2104.
 LONGEST_GAP_YEARS = 9
 _CHECKED_FROM = datetime.fromisoformat("2024-03-01")
 _SECOND = timedelta(seconds=1)
@@ -53,7 +53,7 @@ _FOREIGN = re.compile("[0-9]*(?P<letter>[#LWHR])[^A-Z]*|(?P<both>L)W")
 _DIALECTS = {
     "#": (
         "the 5 of 5#2 is Thursday in Quartz and Friday elsewhere; "
-        "write days of the month beside no weekday, or each weekday"
+        "write days of the month and * for the weekday, or name each weekday"
     ),
     "L": "not every cron has L, the last day; write a day of the month",
     "W": "not every cron has W, the nearest working day; write days of the week",
@@ -64,8 +64,9 @@ _DIALECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Cron:
-    """A cron expression, with one blank between its fields and names in capitals;
-    raises DefinitionInvalid saying what to write.
+    """A cron expression, normalized to single blanks and upper-case names.
+
+    Raises DefinitionInvalid, which says what to write, for an expression that dialects interpret differently.
     """
 
     expression: str
@@ -86,17 +87,17 @@ class Cron:
 
     @property
     def words(self) -> str:
-        """The expression, for people."""
+        """The expression, for messages."""
         return self.expression
 
     @property
     def every(self) -> str:
-        """How often, for people."""
+        """How often the cron is due, for messages."""
         return f"by cron {self.words}"
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What a reader of the expression may not expect."""
+        """Warnings about a likely misreading of the expression."""
         _, _, day, _, weekday = self.expression.split(" ")
         if "*" in (day, weekday):
             return ()
@@ -106,8 +107,8 @@ class Cron:
         )
 
     def grid(self, zone: str) -> CronGrid:
-        """Return the schedule times in the IANA zone *zone*;
-        raises DefinitionInvalid naming an unknown zone.
+        """Return the schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an
+        unknown zone.
         """
         return CronGrid(self.expression, zone_named(zone))
 
@@ -116,8 +117,8 @@ class Cron:
 
     def _check(self, number: int, item: str) -> None:
         names, (lowest, highest) = _NAMES[number], _LIMITS[number]
-        found = _ITEM.fullmatch(item)
-        values = (found["first"], found["last"]) if found else (item,)
+        match = _ITEM.fullmatch(item)
+        values = (match["first"], match["last"]) if match else (item,)
         for value in values:
             if (
                 value is None
@@ -130,56 +131,57 @@ class Cron:
             way_out = f"write *, or a list of {allowed}, their ranges and steps"
             if foreign:
                 way_out = _DIALECTS[foreign["letter"] or foreign["both"]]
-            raise self._refused(f"{item} does not go into the field {FIELDS[number]}", way_out)
-        if found is None or (found["first"] is None and not found["step"]):
+            raise self._refused(f"{item} is not valid in the field {FIELDS[number]}", way_out)
+        if match is None or (match["first"] is None and not match["step"]):
             return
-        if found["step"] and not 0 < int(found["step"]) <= highest:
+        if match["step"] and not 0 < int(match["step"]) <= highest:
             raise self._refused(
-                f"{item} does not go into the field {FIELDS[number]}", f"write a step from 1 to {highest}"
+                f"{item} is not valid in the field {FIELDS[number]}", f"write a step from 1 to {highest}"
             )
-        if found["first"] and found["last"] is None and found["step"]:
-            first = int(found["first"]) if found["first"].isdigit() else highest
+        if match["first"] and match["last"] is None and match["step"]:
+            first = int(match["first"]) if match["first"].isdigit() else highest
             raise self._refused(
-                f"not every cron begins the steps of {item} at {found['first']}",
-                f"write {first}-{highest}/{found['step']}"
+                f"not every cron begins the steps of {item} at {match['first']}",
+                f"write {first}-{highest}/{match['step']}"
                 if first < highest
                 else "write a list of its values",
             )
-        if found["last"] and _number_of(names, found["first"]) >= _last_of(number, names, found["last"]):
-            # Crons read the whole cycle, nothing, or what is between over its end in such a range.
+        if match["last"] and _number_of(names, match["first"]) >= _last_of(number, names, match["last"]):
+            # Implementations read such a range as the whole cycle, as empty, or as wrapping around its end.
             raise self._refused(
                 f"the range {item} does not end after its beginning", "write a list of its values"
             )
 
     def _check_days(self, _minute: str, _hour: str, day: str, _month: str, weekday: str) -> None:
-        """Refuse `*/n` for days beside days of the other kind: Vixie's cron takes days that are both,
-        croniter either.
+        """Refuse `*/n` in one field of days if the other is restricted: Vixie's cron intersects the two,
+        croniter unites them.
         """
         for starred, other in ((day, weekday), (weekday, day)):
             if starred.startswith("*") and starred != "*" and other != "*":
                 raise self._refused(
-                    f"some crons take the days that fit both {starred} and {other}, "
-                    "others those that fit either",
+                    f"some crons run on days that match both {starred} and {other}, "
+                    "others on days that match either",
                     f"write the days of {starred} as a list, or * for one of the two fields",
                 )
             if starred != "*" and other != "*" and _is_all(self.expression, starred):
-                # Vixie's cron takes days of either, which are all; croniter the days of the other field.
-                raise self._refused(f"{starred} is all days", f"write * for it, or for {other}")
+                # Vixie's cron unites the two fields, which makes every day due; croniter uses only the other
+                # field.
+                raise self._refused(f"{starred} is every day", f"write * for it, or for {other}")
 
     def _foreign(self, fields: list[str]) -> DefinitionInvalid:
-        """Return the error for an expression of another dialect, with its form of five fields where
-        that is certain.
+        """Return the error for an expression of another dialect, with its five-field form if that is
+        certain.
         """
-        ours, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
+        five_fields, count = _five_fields(self.expression, fields), len(fields) if self.expression else 0
         what = (
-            "? is a word of Quartz's"
+            "? is Quartz syntax"
             if count == len(FIELDS)
             else f"it has {count} {plural(count, 'field')}, not 5"
         )
         return self._refused(
             what,
-            f"write '{ours}'"
-            if ours
+            f"write '{five_fields}'"
+            if five_fields
             else (
                 "write minute, hour, day of the month, month and day of the week (a name, or 0 for Sunday), "
                 "with no seconds, no years and * for any"
@@ -193,26 +195,27 @@ class Cron:
 
 
 def _is_all(expression: str, field: str) -> bool:
-    """Return whether one of the two fields of days, as it is written, has all values."""
+    """Return whether *field*, one of the two fields of days as written, matches all values."""
     number = expression.split(" ").index(field, 2)
     values = _parsed(expression).expanded[number]
     return values == ["*"] or len(values) == (31 if number == 2 else 7)
 
 
 def _number_of(names: tuple[str, ...], value: str) -> int:
-    """Return the number of a value of a field; months are counted from 1, days of the week from 0."""
+    """Return the number of a field's value: months count from 1, days of the week from 0."""
     return names.index(value) + (len(names) == len(_NAMES[3])) if value in names else int(value)
 
 
 def _last_of(field: int, names: tuple[str, ...], value: str) -> int:
-    """Return the number of the end of a range, where Sunday is the seventh day."""
+    """Return the number of the end of a range, where Sunday counts as 7."""
     number = _number_of(names, value)
     return 7 if field == len(FIELDS) - 1 and number == 0 else number
 
 
 def _five_fields(expression: str, fields: list[str]) -> str | None:
-    """Return the form of five fields, None where it is not certain: Quartz, which begins with seconds,
-    counts weekdays from 1.
+    """Return the equivalent five-field expression, or None if it is not certain.
+
+    Quartz expressions begin with seconds and count weekdays from 1, so a numeric weekday is ambiguous.
     """
     if expression in _ALIASES:
         return _ALIASES[expression]
@@ -232,7 +235,7 @@ def _five_fields(expression: str, fields: list[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class CronGrid:
-    """The schedule times of a checked expression in a zone: aware UTC datetimes without end."""
+    """The schedule times of a validated expression in a zone: an endless sequence of aware UTC datetimes."""
 
     expression: str
     zone: ZoneInfo
@@ -243,12 +246,12 @@ class CronGrid:
         local = self._local_after(wall)
         while (point := instant_at(local, self.zone)) <= instant:
             local = self._local_after(local)
-        shown = instants_at(wall, self.zone)
-        if len(shown) == 1 or not self._takes_both:
+        occurrences = instants_at(wall, self.zone)
+        if len(occurrences) == 1 or not self._takes_both:
             return point
-        # The local times of this hour come again. In its first course that is from its beginning on,
-        # at most its length ago.
-        first, second = shown
+        # This hour occurs twice. In its first pass the repetition is still to come: search from the beginning
+        # of the repeated period, at most the length of the change ago. In the second pass search from *wall*.
+        first, second = occurrences
         local = self._local_after(wall if instant >= second else wall - (second - first))
         while local <= wall and len(instants_at(local, self.zone)) == 1:
             local = self._local_after(local)
@@ -258,11 +261,13 @@ class CronGrid:
         """Return the last point that is not later than *instant*."""
         wall = self._wall(instant)
         local = self._local_at_or_before(wall)
-        shown = instants_at(local, self.zone)
-        points = [point for point in shown if point <= instant] if self._takes_both else [shown[0]]
+        occurrences = instants_at(local, self.zone)
+        points = (
+            [point for point in occurrences if point <= instant] if self._takes_both else [occurrences[0]]
+        )
         first, *second = instants_at(wall, self.zone)
         if second and instant >= second[0]:
-            # All local times of this hour have been shown once, those that come again later too.
+            # In the second pass, local times later than *wall* have occurred once already too.
             local = self._local_at_or_before(wall + (second[0] - first))
             while local > wall and len(instants_at(local, self.zone)) == 1:
                 local = self._local_at_or_before(local - _SECOND)
@@ -287,24 +292,26 @@ class CronGrid:
 
 @cache
 def _parsed(expression: str) -> croniter:
-    """Return the expression as croniter has read it, to be copied: it moves as it is asked."""
+    """Return croniter's parsed expression, which callers must copy because iterating changes it."""
     return croniter(expression, _CHECKED_FROM, max_years_between_matches=LONGEST_GAP_YEARS)
 
 
-# A refresh asks for hundreds of points, all but the last of which the one before it has asked for.
+# A refresh computes hundreds of points, nearly all of which the refresh before it computed too.
 @lru_cache(maxsize=4_096)
 def _local_after(expression: str, wall: datetime) -> datetime | None:
-    """Return the first local time of the expression later than *wall*, None if there is none for years."""
-    places = copy.copy(_parsed(expression))
-    places.set_current(wall, force=True)
+    """Return the first local time of the expression later than *wall*, None if there is none within nine
+    years.
+    """
+    iterator = copy.copy(_parsed(expression))
+    iterator.set_current(wall, force=True)
     try:
-        return places.get_next(datetime)
+        return iterator.get_next(datetime)
     except CroniterBadDateError:
         return None
 
 
 @lru_cache(maxsize=4_096)
 def _local_at_or_before(expression: str, wall: datetime) -> datetime:
-    places = copy.copy(_parsed(expression))
-    places.set_current(wall + _SECOND, force=True)
-    return places.get_prev(datetime)
+    iterator = copy.copy(_parsed(expression))
+    iterator.set_current(wall + _SECOND, force=True)
+    return iterator.get_prev(datetime)

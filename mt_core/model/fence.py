@@ -1,25 +1,26 @@
-"""The fence of a table: which of its writers may publish, by open, publish and close.
+"""The fence of a table: open, publish and close decide which of its writers may publish.
 
-Two processes may both take themselves for the writer of a table: one that was replaced finds out late,
-and a commit that it sent may land later still. So the table itself says who may publish. Its properties carry
-a *mark*: the number of the writer that opened the table last, and what was published last. Whoever writes
-later has the higher number.
+Two processes may both believe that they are the writer of a table: a replaced writer finds out late, and a
+commit that it sent may land even later. So the table itself records who may publish. Its properties contain a
+*mark*: the number of the writer that last opened the table, and what was published last. Later writers have
+higher numbers.
 
-A writer *opens* the table: its mark replaces that of an earlier writer, and it has a branch that begins at
-main. It *stages* snapshots on the branch, which no reader sees. It *publishes* one: the snapshot becomes
-main, and the mark says so, in one commit. It *closes* the table, so that nothing which it has sent before
-can be published any more.
+A writer *opens* the table: its mark replaces that of an earlier writer, and it gets a branch that starts at
+main. It *stages* snapshots on the branch, invisible to readers. It *publishes* a snapshot: in one commit the
+snapshot becomes main and the mark records it. It *closes* the table: nothing that it sent before can be
+published after that.
 
-Each of the three is one compare-and-set: it is computed from metadata that was read, and lands only if
-that is still current. A writer that finds a mark with a higher number is *fenced*, and commits nothing.
-A compare-and-set that lost, or whose answer was lost, is read again and computed again (`carried_out`). Every
-change has to write something that differs from all others: Iceberg leaves out a commit that changes nothing,
-and an earlier one that is still on its way could then land after it. So the mark of a job has a random part,
-and each commit to a materialized table sets `freshtable.fence`.
+Each of the three is one compare-and-set: it is computed from metadata that was read, and takes effect only if
+that metadata is still current. A writer that finds a mark with a higher number is *fenced* and commits
+nothing. After a compare-and-set that lost, or whose answer was lost, the writer reads the metadata and
+computes the change again (`carried_out`). Every change must write a value that differs from all others:
+Iceberg omits a commit that changes nothing, and an earlier commit still on its way could then land after it.
+For this reason the mark of a job has a random part, and each commit to a materialized table sets
+`freshtable.fence`.
 
-The refreshes of a materialized table are one kind of writers, with the claims of the ledger as numbers;
-each streaming job that writes a table is another, with its attempts. docs/decisions/0003-refresh-protocol.md
-has the protocol of refreshes.
+The refreshes of a materialized table are one kind of writer, numbered by the claims of the ledger. Each
+streaming job that writes a table is another kind, numbered by its attempts.
+docs/decisions/0003-refresh-protocol.md has the protocol of refreshes.
 """
 
 from __future__ import annotations
@@ -48,13 +49,13 @@ Published = TypeVar("Published", str, int)
 
 
 class Fenced(Exception):
-    """Another writer of the kind has opened the table since, or closed it."""
+    """Another writer of the same kind has opened or closed the table since."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Mark(Generic[Published]):
-    """What a table says of one kind of its writers: who may publish, None if nobody may,
-    and what was published last.
+    """The table's record about one kind of writer: who may publish (None: no writer), and what was published
+    last.
     """
 
     number: int | None = None
@@ -63,14 +64,16 @@ class Mark(Generic[Published]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Writer(ABC, Generic[Published]):
-    """One writer of a table, with the `number` that it claims to be the last to have, and its `branch`."""
+    """One writer of a table, which stages on `branch`; it has the table open while the mark contains its
+    `number`.
+    """
 
     number: int
     branch: str
 
     @abstractmethod
     def mark_of(self, properties: Mapping[str, str]) -> Mark[Published]:
-        """Return the mark of this kind of writers in the properties of a table."""
+        """Return the mark of this kind of writer from the properties of a table."""
 
     @abstractmethod
     def properties_of(self, mark: Mark[Published]) -> dict[str, str]:
@@ -78,10 +81,12 @@ class Writer(ABC, Generic[Published]):
 
     @abstractmethod
     def is_of_kind(self, branch: str) -> bool:
-        """Return whether a branch belongs to a writer of this kind."""
+        """Return whether a branch belongs to this kind of writer."""
 
     def open(self, metadata: StorageMetadata) -> MetadataChange:
-        """Take the table over from earlier writers, whose branches go."""
+        """Return the change that takes the table over from earlier writers and drops their branches; raise
+        Fenced for a later writer.
+        """
         mark = self.mark_of(metadata.properties)
         self._refuse_earlier(mark)
         return MetadataChange(
@@ -91,11 +96,11 @@ class Writer(ABC, Generic[Published]):
         )
 
     def is_at_main(self, metadata: StorageMetadata) -> bool:
-        """Return whether this writer has the table open, and its branch ends where main does:
-        the next snapshot may follow.
+        """Return whether this writer has the table open and its branch is at main, so that the next snapshot
+        may follow.
         """
-        has_it = self.mark_of(metadata.properties).number == self.number
-        return has_it and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
+        is_open = self.mark_of(metadata.properties).number == self.number
+        return is_open and metadata.main is not None and metadata.branches.get(self.branch) == metadata.main
 
     def check_open(self, metadata: StorageMetadata) -> None:
         """Raise Fenced unless this writer was the last to open the table."""
@@ -111,24 +116,28 @@ class Writer(ABC, Generic[Published]):
         held: Any | None = None,
         goes_on: bool = False,
     ) -> MetadataChange:
-        """Make *snapshot_id* main, None: leave main as it is, and record what was *published*.
+        """Return the change that makes *snapshot_id* main (None: main stays) and records what was
+        *published*.
 
-        *held* is the engine's form of a snapshot that the table does not have yet.
-        The branch goes, unless the writer *goes_on*: then it ends where main does.
+        *held* is the engine's form of a pending snapshot, which the table does not contain yet. The branch is
+        dropped, or moved to main if the writer *goes_on*. Raises Fenced if another writer has opened the
+        table.
         """
         self.check_open(metadata)
-        begins = goes_on and (snapshot_id or metadata.main) is not None
+        continues_branch = goes_on and (snapshot_id or metadata.main) is not None
         return MetadataChange(
             properties=self.properties_of(Mark(number=self.number, published=published)),
             publish=snapshot_id,
             held=held,
-            branch=self.branch if begins else None,
+            branch=self.branch if continues_branch else None,
             drop=() if goes_on else (self.branch,),
         )
 
     @abstractmethod
     def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Let nothing be published any more that this writer, or an earlier one, has sent or staged."""
+        """Return the change that prevents any publish of what this writer, or an earlier one, has sent or
+        staged.
+        """
 
     def _refuse_earlier(self, mark: Mark[Published]) -> None:
         if mark.number is not None and mark.number > self.number:
@@ -139,9 +148,8 @@ class Writer(ABC, Generic[Published]):
 
 
 class RefreshWriter(Writer[str]):
-    """A claimed run of a materialized table.
-
-    What it publishes is named after the run, and after the batch if there are several.
+    """A claimed run of a materialized table, which publishes under the name of the run, or of the run and its
+    batch.
     """
 
     __slots__ = ()
@@ -167,9 +175,9 @@ class RefreshWriter(Writer[str]):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamWriter(Writer[int]):
-    """An attempt of a streaming job, which publishes batches by their numbers.
+    """An attempt of a streaming job, which publishes batches by number.
 
-    A table may be written by several jobs.
+    Several jobs may write one table.
     """
 
     job_id: str
@@ -180,11 +188,11 @@ class StreamWriter(Writer[int]):
 
     @property
     def key(self) -> str:
-        """The property that has the mark."""
+        """The table property that contains the mark."""
         return STREAM + self.job_id
 
     def is_known(self, metadata: StorageMetadata) -> bool:
-        """Return whether the table says anything of the job."""
+        """Return whether the table has a mark of the job."""
         return self.key in metadata.properties
 
     def mark_of(self, properties: Mapping[str, str]) -> Mark[int]:
@@ -201,8 +209,8 @@ class StreamWriter(Writer[int]):
         return branch.startswith(f"{_STREAM_BRANCH}{self.job_id}_")
 
     def close(self, metadata: StorageMetadata) -> MetadataChange:
-        """Let no attempt of the job publish any more, whichever has the table open,
-        until the next one opens it.
+        """Return the change that prevents any attempt of the job from publishing until the next one opens the
+        table.
         """
         mark = self.mark_of(metadata.properties)
         return MetadataChange(
@@ -210,7 +218,7 @@ class StreamWriter(Writer[int]):
         )
 
     def forget(self, metadata: StorageMetadata) -> MetadataChange:
-        """Remove all that the table says of the job."""
+        """Return the change that removes the mark and the branches of the job."""
         return MetadataChange(removed=(self.key,), drop=self._branches(metadata))
 
 
@@ -223,31 +231,30 @@ def carried_out(
     *,
     known: StorageMetadata | None = None,
 ) -> Generator[str, None, None]:
-    """Read, compute the change, which may refuse or be None for nothing to do, and commit;
-    repeat this after a commit that lost.
+    """Read the metadata, compute the change and commit it; repeat this after a commit that lost.
 
-    Metadata that is *known* serves for the first try: its commit loses unless it is still current.
-    A change may raise CommitConflict as a commit does. Yields the name of each part of the *step* before
-    it happens. Raises EngineError, which names the *table*, after `MAX_CONFLICTS` commits that lost, or
-    `MAX_UNKNOWN` without an answer.
+    *change* may refuse by an exception, return None if there is nothing to do, or raise CommitConflict as a
+    commit does. *known* metadata serves for the first try, whose commit loses unless it is still current.
+    Yields the name of each part of the *step* before it happens. Raises EngineError, which names the *table*,
+    after `MAX_CONFLICTS` lost commits or `MAX_UNKNOWN` commits without an answer.
     """
-    unknown, lost = 0, None
+    unknown_outcomes, last_conflict = 0, None
     for _ in range(MAX_CONFLICTS):
         yield f"{step}: read"
         metadata, known = known or read(), None
         try:
-            wanted = change(metadata)
-            if wanted is None:
+            planned_change = change(metadata)
+            if planned_change is None:
                 return
             yield f"{step}: commit"
-            commit(metadata, wanted)
+            commit(metadata, planned_change)
             return
         except CommitConflict as conflict:
-            lost = conflict
+            last_conflict = conflict
         except CommitUnknown as no_answer:
-            unknown += 1
-            if unknown == MAX_UNKNOWN:
+            unknown_outcomes += 1
+            if unknown_outcomes == MAX_UNKNOWN:
                 raise EngineError(no_answer.message) from no_answer
     raise EngineError(
-        f"{table} is committed to so often that {MAX_CONFLICTS} tries to {step} it lost."
-    ) from lost
+        f"Other writers commit to {table} so often that {MAX_CONFLICTS} attempts to {step} it failed."
+    ) from last_conflict

@@ -1,4 +1,4 @@
-"""Findings: what a check of the installation says about one subject, and the way out of a problem."""
+"""Findings of checks of the installation: the result for one subject, and the way out of a problem."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ _RESOLUTION = timedelta(seconds=1)
 
 
 class Level(StrEnum):
-    """OK: as it must be.
-
-    NOTE: worth knowing, and no problem. PROBLEM: a gateway does not start, or does not work.
+    """OK: as required. NOTE: worth knowing, but not a problem. PROBLEM: a gateway does not start or does not
+    work.
     """
 
     OK = "ok"
@@ -25,8 +24,8 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What was found of a subject, such as `java`; `way_out` is the command or change that mends it,
-    "" where none is needed.
+    """The result of a check of a subject, such as `java`; `way_out` is the command or change that fixes it,
+    or "".
     """
 
     subject: str
@@ -48,14 +47,15 @@ class Finding:
 
 
 def clock_finding(whose: str, date: str | None, sent: datetime, received: datetime) -> Finding:
-    """Return how far the clock of *whose* is from this machine's, by the header *date* of an answer of HTTP.
+    """Return how far the clock of *whose* differs from this machine's, by the HTTP header *date* of its
+    answer.
 
-    The request was sent and its answer received at these times of this machine's clock.
+    *sent* and *received* are the times of the request and the answer on this machine's clock.
     """
-    subject, theirs = "clock", _instant(date)
-    if theirs is None:
-        return Finding.note(subject, f"{whose} does not say its time")
-    ahead, behind = theirs - received, sent - (theirs + _RESOLUTION)
+    subject, their_time = "clock", _instant(date)
+    if their_time is None:
+        return Finding.note(subject, f"{whose} does not report its time")
+    ahead, behind = their_time - received, sent - (their_time + _RESOLUTION)
     skew = max(ahead, behind)
     if skew <= MOST_SKEW:
         return Finding.ok(subject, f"agrees with the clock of {whose}")
@@ -63,8 +63,8 @@ def clock_finding(whose: str, date: str | None, sent: datetime, received: dateti
     return Finding.problem(
         subject,
         f"the clock of {whose} is {round(skew.total_seconds())} s {direction} this machine's, "
-        "and schedule times are by the clock",
-        "timedatectl set-ntp true, on each of the two machines",
+        "and schedule times depend on the clock",
+        "timedatectl set-ntp true, on both machines",
     )
 
 

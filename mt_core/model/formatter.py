@@ -17,7 +17,7 @@ from mt_core.model.partition import PartitionSpec
 from mt_core.model.zone import instant_at, instants_at, zone_named
 
 SCHEDULE_TIME_FORMAT = "yyyy-MM-dd HH:mm:ss"
-# The most letters in a row for which SimpleDateFormat and LDML mean the same; None: any number.
+# The longest run of each letter that means the same in SimpleDateFormat and LDML; None: unlimited.
 LONGEST_FIELDS: Mapping[str, int | None] = {"y": None, "M": 4, "d": 2, "H": 2, "m": 2, "s": 2, "S": None}
 _TWO_DIGITS = {
     "M": "({zero}[1-9]|1[0-2])",
@@ -32,8 +32,8 @@ _SCHEDULE_TIME = re.compile(r"\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}([+-]\d{2}:\d{2
 
 
 def check_pattern(column: str, pattern: str) -> None:
-    """Raise DefinitionInvalid unless *pattern* (Java SimpleDateFormat) is one that this module formats
-    as Java does.
+    """Raise DefinitionInvalid unless this module formats *pattern* exactly as Java's SimpleDateFormat
+    does.
     """
     where = f"partition.fields.{column}.date-formatter: the pattern '{pattern}'"
     if not pattern:
@@ -57,21 +57,21 @@ def check_pattern(column: str, pattern: str) -> None:
 
 
 def format_instant(instant: datetime, pattern: str, zone: str) -> str:
-    """Return *instant* as a checked pattern shows it in the zone, in English.
+    """Return *instant* in a checked pattern, in the zone and in English.
 
-    Instants have no fraction of a second.
+    Instants must be whole seconds.
     """
     return str(format_datetime(instant, pattern, tzinfo=zone_named(zone), locale=_english()))
 
 
 @cache
 def _english() -> Locale:
-    # To look it up by its name takes longer than to format with it.
+    # Looking up the locale by name takes longer than formatting.
     return Locale("en")
 
 
 def is_formatted(text: str, pattern: str) -> bool:
-    """Return whether *text* is an instant in the form of a checked pattern."""
+    """Return whether *text* has the form of a checked pattern."""
     expression, place = "", 0
     for part in _PARTS.finditer(pattern):
         expression += re.escape(pattern[place : part.start()])
@@ -101,13 +101,14 @@ def partitions_of(
 ) -> tuple[PartitionSpec, ...]:
     """Return the partitions of *schedule_time*, formatted for each column of *formatters*.
 
-    With a freshness that is one, schedule time - freshness. With a cron they are those of all instants from
-    the schedule time before it, without its own; if they are more than *most*, at least one more than that.
+    With a freshness there is one partition: schedule time - freshness. With a cron there is one for each
+    instant from the previous schedule time, inclusive, to this one, exclusive. Beyond *most* partitions the
+    result is cut off, with at least one more than *most*.
     """
     return _partitions_of(schedule_time, cadence, zone, tuple(formatters.items()), most)
 
 
-# Each refresh asks for those of the same hundreds of schedule times as the one before it.
+# Each refresh computes the partitions of mostly the same hundreds of schedule times as the one before it.
 @lru_cache(maxsize=4_096)
 def _partitions_of(
     schedule_time: datetime,
@@ -134,28 +135,28 @@ def _partitions_of(
 
 
 def _units_between(start: datetime, end: datetime, zone: str, pattern: str) -> Iterator[datetime]:
-    """Yield *start*, and an instant for each local unit after it and before *end* that *pattern*
-    can tell from others.
-    """
+    """Yield *start*, then one instant for each later local unit before *end* that *pattern* distinguishes."""
     letters = {str(part["letter"]) for part in _PARTS.finditer(pattern) if part["letter"]}
     named = zone_named(zone)
     wall = start.astimezone(named).replace(tzinfo=None, fold=0)
     first, *second = instants_at(wall, named)
     if second and start < second[0]:
-        # The clock is going to be put back, to times before this one.
+        # The clock will be set back to times before this one.
         wall -= second[0] - first
     yield start
     while True:
         wall = _next_unit(wall, letters)
-        shown = instants_at(wall, named)
-        if shown[0] >= end:
+        occurrences = instants_at(wall, named)
+        if occurrences[0] >= end:
             return
-        if shown[-1] >= start:
-            yield shown[0]
+        if occurrences[-1] >= start:
+            yield occurrences[0]
 
 
 def _next_unit(wall: datetime, letters: set[str]) -> datetime:
-    """Return the beginning of the next unit, of the shortest that *letters* name; a year without any."""
+    """Return the beginning of the next local unit, the shortest that *letters* name, or a year without
+    letters.
+    """
     if letters & {"s", "S"}:
         return wall + timedelta(seconds=1)
     if "m" in letters:
@@ -171,11 +172,11 @@ def _next_unit(wall: datetime, letters: set[str]) -> datetime:
 
 
 def parse_schedule_time(text: str, zone: str) -> datetime:
-    """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field,
-    text and format.
+    """Return the UTC instant of a local `yyyy-MM-dd HH:mm:ss`; raises RequestInvalid naming the field, text
+    and format.
 
-    A local time that the zone skips means the first instant after the gap,
-    and one that occurs twice the first of the two, unless an offset such as +01:00 follows it.
+    A local time that the zone skips means the first instant after the gap. A time that occurs twice means the
+    first of the two, unless an offset such as +01:00 follows it.
     """
     refusal = (
         f"scheduleTime: '{text}' cannot be read; write it as {SCHEDULE_TIME_FORMAT} in the time zone {zone}, "
@@ -193,7 +194,7 @@ def parse_schedule_time(text: str, zone: str) -> datetime:
 def show_schedule_time(instant: datetime, zone: str, *, exact: bool = False) -> str:
     """Return *instant* as the local `yyyy-MM-dd HH:mm:ss` of the zone.
 
-    An *exact* one has its offset behind it if that local time occurs for the second time.
+    With *exact*, the offset follows if that local time occurs for the second time.
     """
     local = instant.astimezone(UTC).astimezone(zone_named(zone)).replace(microsecond=0)
     return (local if exact and local.fold else local.replace(tzinfo=None)).isoformat(sep=" ")

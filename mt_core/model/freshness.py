@@ -1,4 +1,14 @@
-"""Freshness: how stale a table may be, the refresh mode it implies, and the grid of its schedule times."""
+"""Freshness: how stale a table may be, and the grid of its schedule times.
+
+The problem: "every 15 minutes" and "every day" must mean the same points for the scheduler, the ledger and
+the partitions of a table, in any process and across changes to and from summer time. The idea: the grid is a
+pure function of the freshness and the zone, counted from Monday 1970-01-05, so no process has to remember the
+last point. Whole days follow the calendar; lengths that divide an hour or a day follow the wall clock, so
+that people see round times; all others are counted in UTC. The invariant: two consecutive points are never
+further apart than the freshness promises, so a table that is refreshed at each point is never staler than
+declared. The calendar grid is the exception, where a local day may have 25 hours. 36,500 days is the limit
+because longer intervals have no useful point within the years that datetime supports.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +28,7 @@ LONGEST_S = 36_500 * DAY_S
 
 
 class FreshnessUnit(StrEnum):
-    """The units an interval can have."""
+    """The units of an interval."""
 
     SECOND = "SECOND"
     MINUTE = "MINUTE"
@@ -65,9 +75,7 @@ class Freshness:
 
     @classmethod
     def of_seconds(cls, seconds: int) -> Freshness:
-        """Return the freshness of that length in the largest unit, up to days,
-        in which it is a whole number.
-        """
+        """Return the freshness of that length in the largest unit, up to DAY, that divides it."""
         for unit in (FreshnessUnit.DAY, FreshnessUnit.HOUR, FreshnessUnit.MINUTE):
             if seconds % UNIT_SECONDS[unit] == 0:
                 return cls(seconds // UNIT_SECONDS[unit], unit.value)
@@ -75,17 +83,17 @@ class Freshness:
 
     @property
     def words(self) -> str:
-        """The length for people: 10 seconds, 1 day."""
+        """The length as text for users, such as `10 seconds` or `1 day`."""
         return f"{self.amount} {plural(self.amount, self.unit.lower())}"
 
     @property
     def every(self) -> str:
-        """How often, for people."""
+        """The frequency as text for users, such as `every 1 day`."""
         return f"every {self.words}"
 
     def grid(self, zone: str) -> FreshnessGrid:
-        """Return its schedule times in the IANA zone *zone*;
-        raises DefinitionInvalid naming an unknown zone.
+        """Return the schedule times in the IANA zone *zone*; raises DefinitionInvalid naming an
+        unknown zone.
         """
         return grid_of(self, zone)
 
@@ -99,15 +107,15 @@ class Freshness:
 
     @property
     def days(self) -> int | None:
-        """The interval in whole days, or None if it is not a number of days."""
+        """The interval in days, or None if it is not a whole number of days."""
         return None if self.seconds % DAY_S else self.seconds // DAY_S
 
 
 def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime:
-    """Return *schedule_time* minus *freshness* (UTC): on the calendar of *zone* for whole days,
-    otherwise in elapsed time.
+    """Return *schedule_time* minus *freshness* (UTC): in calendar days of *zone* for whole days, otherwise in
+    elapsed time.
 
-    The first instant of a local day counts as its midnight, even where that midnight is skipped.
+    The first instant of a local day counts as its midnight, even where midnight itself is skipped.
     """
     if freshness.days is None:
         return schedule_time.astimezone(UTC) - timedelta(seconds=freshness.seconds)
@@ -120,19 +128,19 @@ def before(schedule_time: datetime, freshness: Freshness, zone: str) -> datetime
 
 
 def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
-    """Return the grid of *freshness* in the IANA zone *zone*: its schedule times,
-    aware UTC datetimes without end.
+    """Return the grid of *freshness* in the IANA zone *zone*: an endless sequence of aware UTC datetimes.
 
     Raises DefinitionInvalid naming an unknown zone.
 
-    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK. Whole days are
-    the midnights of every n-th local day, counted from Monday 1970-01-05; a midnight that is skipped is the
-    first instant after the gap, one that occurs twice is the first. Intervals that cron can express (seconds
-    and minutes that divide 60, hours that divide 24) are the instants at which the local wall clock shows a
-    multiple of the interval since midnight. One that is skipped is the first instant after the gap; one that
-    occurs twice gives both instants; and where the clock is put back so that two points would be further
-    apart than the interval, there is one more point an interval after the earlier. So no table is ever staler
-    than promised. All others are the instants 1970-01-05T00:00Z + k * interval; the zone does not matter.
+    Equal lengths have equal grids: 60 SECOND = 1 MINUTE, 24 HOUR = 1 DAY, 7 DAY = 1 WEEK. Whole days are the
+    midnights of every n-th local day, counted from Monday 1970-01-05; a skipped midnight means the first
+    instant after the gap, and of a midnight that occurs twice only the first counts. Intervals that cron can
+    express (seconds and minutes that divide 60, hours that divide 24) are the instants at which the local
+    wall clock shows a multiple of the interval since midnight. A skipped time means the first instant after
+    the gap, and a time that occurs twice counts twice. Where setting the clock back would put two points
+    further apart than the interval, an extra point follows one interval after the earlier. So no table is
+    ever staler than promised. All other intervals are the instants 1970-01-05T00:00Z + k * interval, whatever
+    the zone.
     """
     named = zone_named(zone)
     if freshness.days is not None:
@@ -143,11 +151,10 @@ def grid_of(freshness: Freshness, zone: str) -> FreshnessGrid:
 
 
 def cron_of(freshness: Freshness) -> str | None:
-    """Return the five-field cron expression of *freshness*, to be read in a table's zone;
-    None where cron has none.
+    """Return the five-field cron expression of *freshness* in a table's zone, or None if cron cannot express
+    it.
 
-    On days when the clock changes the grid has more points than the expression;
-    on all others they have the same.
+    On days when the clock changes, the grid has more points than the expression; on all others they agree.
     """
     minutes, odd = divmod(freshness.seconds, 60)
     if freshness.seconds in (DAY_S, 7 * DAY_S):
@@ -179,8 +186,8 @@ class _CalendarGrid:
 
     def _index(self, instant: datetime) -> int:
         """Return the number of the last point that is not later than *instant*."""
-        # Where the clock is put back over midnight, the point of the next day comes before
-        # the end of this one.
+        # Where the clock is set back over midnight, the point of the next day comes before the end of this
+        # one.
         index = (instant.astimezone(self.zone).date() - FIRST_MONDAY).days // self.days + 1
         while self._point(index) > instant:
             index -= 1
@@ -194,8 +201,8 @@ class _CalendarGrid:
 
 @dataclass(frozen=True, slots=True)
 class _WallClockGrid:
-    """Multiples of `step`, counted on the wall clock from Monday 1970-01-05;
-    one that divides a day counts from midnight too.
+    """Multiples of `step` on the wall clock since Monday 1970-01-05, and so since midnight if `step` divides
+    a day.
     """
 
     step: int
@@ -204,7 +211,7 @@ class _WallClockGrid:
     def after(self, instant: datetime) -> datetime:
         """Return the first point strictly later than *instant*."""
         seconds = seconds_of(instant)
-        # No two points are further apart than a step.
+        # Consecutive points are at most one step apart.
         point = self._floor(seconds + self.step, fill=True)
         while (earlier := self._floor(point - 1, fill=True)) > seconds:
             point = earlier
@@ -215,12 +222,14 @@ class _WallClockGrid:
         return instant_of(self._floor(seconds_of(instant), fill=True))
 
     def _floor(self, seconds: int, *, fill: bool = False) -> int:
-        """Return the last point that the wall clock shows; with *fill*, or one whole steps after it."""
+        """Return the last point not later than *seconds*: one that the wall clock shows or, with *fill*,
+        whole steps after it.
+        """
         offset = offset_at(seconds, self.zone)
         point = self._multiple(seconds + offset) - offset
         if offset_at(point, self.zone) != offset:
             change = transition_between(point, seconds, self.zone)
-            # The wall clock jumps over these seconds, the last of them not included, if it is put forward.
+            # If the clock is set forward, it skips these seconds; *end* is exclusive.
             start, end = (change + offset_at(instant, self.zone) for instant in (change - 1, change))
             skips_a_point = start < end and self._multiple(end - 1) >= start
             point = change if skips_a_point else self._floor(change - 1)

@@ -1,4 +1,12 @@
-"""Functions that CREATE FUNCTION created."""
+"""Functions created by CREATE FUNCTION.
+
+A function's code belongs to its user and may change under the same URI, while the rows of a table must not
+change silently. So the registry stores the content hash of each file, and `digest` covers everything that
+decides the function's values; it is one of the source versions that a refresh compares. The gateway never
+imports Python code: another process inspects the object with the Python that will run it, and reports its
+form, parameters and types as a `PythonDeclaration`. That report comes from user code, so `from_json`
+validates it. A function without a declaration, such as one of an earlier release, is inspected again.
+"""
 
 from __future__ import annotations
 
@@ -25,7 +33,7 @@ _KINDS = (
 
 
 class FunctionLanguage(StrEnum):
-    """What the body of a function is written in."""
+    """The language of a function's body."""
 
     SQL = "SQL"
     JAVA = "JAVA"
@@ -34,7 +42,7 @@ class FunctionLanguage(StrEnum):
 
 
 class FunctionKind(StrEnum):
-    """What a function makes of its arguments: a value, a value of a group's rows, or rows."""
+    """The result of a function: a value, a value for a group of rows, or rows."""
 
     SCALAR = "SCALAR"
     AGGREGATE = "AGGREGATE"
@@ -42,7 +50,7 @@ class FunctionKind(StrEnum):
 
 
 class FileKind(StrEnum):
-    """What USING calls a file."""
+    """The kind of a file in USING."""
 
     JAR = "JAR"
     FILE = "FILE"
@@ -51,10 +59,9 @@ class FileKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FunctionFile:
-    """One file of a function: where its user has it, and the hash of its content, by which it is kept;
-    empty before that.
+    """One file of a function: its URI, and the hash of its stored content, empty before it is stored.
 
-    In SQL `uri#sha256=hash` names a file with the content that it must have.
+    In SQL, `uri#sha256=hash` requires that the file has this content.
     """
 
     kind: FileKind
@@ -63,13 +70,13 @@ class FunctionFile:
 
     @property
     def stem(self) -> str:
-        """The file's name without its suffix: that of its module."""
+        """The file name without its suffix, which is the name of its module."""
         url = urlsplit(self.uri)
         return PurePosixPath(unquote(url.path) if url.scheme else self.uri).stem
 
 
 class PythonForm(StrEnum):
-    """What an object of a module of Python gives when it is called."""
+    """The result of calling the Python object of a function."""
 
     VALUE = "VALUE"
     ROWS = "ROWS"
@@ -79,8 +86,10 @@ class PythonForm(StrEnum):
 
 
 class Analyze(StrEnum):
-    """Whether a class with rows says its columns for each call: by a static method `analyze`,
-    as Spark needs it, or another.
+    """How a Python table function class computes its columns for each call.
+
+    NONE: it does not. STATIC: by a static method `analyze`, as Spark requires. OTHER: by another kind of
+    method.
     """
 
     NONE = "NONE"
@@ -90,8 +99,8 @@ class Analyze(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonParameter:
-    """A parameter of a function in Python; `kind` is `inspect`'s name of its kind,
-    `type` Spark's type of its hint or empty.
+    """A parameter of a Python function; `kind` is `inspect`'s name of its kind, `type` the Spark type of its
+    hint or "".
     """
 
     name: str
@@ -102,13 +111,13 @@ class PythonParameter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PythonDeclaration:
-    """What an object in a module declares, as a process other than the gateway read it with the Python
-    of that version.
+    """What the Python object of a function declares, as inspected by a process other than the gateway.
 
-    `is_made` objects are those of PySpark's decorators, with PySpark's kind and their type: `returns_json`
-    as Spark's JSON, else `returns` as text. Of a plain function `returns` is Spark's type of its hint,
-    and `no_hints` why its hints cannot be read. `parameters` are None for a function that does not say them;
-    `signature` is what Python shows of them.
+    `python` is the version of the inspecting Python. `is_made` objects were created by PySpark's decorators
+    and have PySpark's `eval_type` and return type: `returns_json` as Spark's JSON, or else `returns` as text.
+    For a plain function `returns` is the Spark type of its hint, and `no_hints` the reason if its hints
+    cannot be read. `parameters` is None for an object that does not declare them; `signature` is Python's
+    text of them.
     """
 
     python: str
@@ -129,10 +138,10 @@ class PythonDeclaration:
 
     @classmethod
     def from_json(cls, body: Mapping[str, Any]) -> PythonDeclaration:
-        """Return the declaration that `to_json` gave; raises ValueError for anything else."""
+        """Return the declaration that `to_json` wrote; raises ValueError for any other content."""
         try:
             parameters = body["parameters"]
-            found = cls(
+            declaration = cls(
                 **{
                     **body,
                     "form": PythonForm(body["form"]),
@@ -143,21 +152,31 @@ class PythonDeclaration:
                 }
             )
         except (KeyError, TypeError) as cause:
-            raise ValueError(f"no declaration: {cause}") from cause
-        texts = (found.python, found.name, found.returns, found.returns_json, found.signature, found.no_hints)
+            raise ValueError(f"not a declaration: {cause}") from cause
+        texts = (
+            declaration.python,
+            declaration.name,
+            declaration.returns,
+            declaration.returns_json,
+            declaration.signature,
+            declaration.no_hints,
+        )
         if not (
-            all(isinstance(each, str) for each in (*texts, *(each.type for each in found.parameters or ())))
-            and type(found.eval_type) is int
-            and {type(found.is_made), type(found.is_deterministic)} == {bool}
-            and found.name.isprintable()
+            all(
+                isinstance(each, str)
+                for each in (*texts, *(each.type for each in declaration.parameters or ()))
+            )
+            and type(declaration.eval_type) is int
+            and {type(declaration.is_made), type(declaration.is_deterministic)} == {bool}
+            and declaration.name.isprintable()
         ):
-            raise ValueError("no declaration: a value of another type")
-        found.python_signature()
-        return found
+            raise ValueError("not a declaration: a value has the wrong type")
+        declaration.python_signature()
+        return declaration
 
     def python_signature(self) -> Signature:
-        """Return the parameters as Python has them, without their hints and values;
-        raises ValueError if there are none such.
+        """Return the Python signature, without hints and default values; raises ValueError for invalid
+        parameters.
         """
         kinds = {kind.name: kind for kind in _KINDS}
         try:
@@ -170,18 +189,18 @@ class PythonDeclaration:
                 ]
             )
         except (KeyError, TypeError) as cause:
-            raise ValueError(f"no parameter: {cause}") from cause
+            raise ValueError(f"not a parameter: {cause}") from cause
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatedFunction:
-    """One function, its name in lower case.
+    """One function; its name is in lower case.
 
-    `body` is an expression or a query in SQL, else the name of a class, or in Python `module.name`.
-    `parameters` are as written, None without a list; `returns` is a type of Spark's, or for a table function
-    its columns, and empty if the code itself says it. `deterministic` is None if its user did not say. Names
-    in a body of SQL are those of `catalog` and `namespace`. `declared` is what the object in Python declares;
-    None before it is read, and in what earlier releases stored.
+    `body` is an expression or a query in SQL, `module.name` in Python, or else the name of a class.
+    `parameters` are as written, None without a list. `returns` is a Spark type, or the columns of a table
+    function; it is empty if the code itself declares them. `deterministic` is None if the statement did not
+    declare it. Names in a SQL body are resolved in `catalog` and `namespace`. `declared` is what the Python
+    object declares, None before it is inspected and for functions of earlier releases.
     """
 
     name: str
@@ -199,7 +218,7 @@ class CreatedFunction:
 
     @property
     def digest(self) -> str:
-        """A hash of what decides its values."""
+        """A hash of everything that decides the function's values."""
         parts: Sequence[Any] = [
             *(
                 self.name,
@@ -216,13 +235,13 @@ class CreatedFunction:
 
     @property
     def signature(self) -> str:
-        """Its name with its parameters, as they were written."""
+        """The quoted name with the parameters as written."""
         return quote(self.name) + (f"({self.parameters})" if self.parameters is not None else "")
 
 
 def show_create_function(function: CreatedFunction, *, temporary: bool = False, pinned: bool = False) -> str:
-    """Return the statement that creates *function*; if it is *pinned*, with the content
-    that its files have now.
+    """Return the statement that creates *function*; if *pinned*, with the current content hashes of its
+    files.
     """
     lines = [f"CREATE {'TEMPORARY ' if temporary else ''}FUNCTION {function.signature}"]
     if function.kind is FunctionKind.TABLE:

@@ -1,4 +1,4 @@
-"""The lease of a gateway on its registry: where the gateway is, and until when it counts as alive."""
+"""The lease of a gateway on its registry: its address, and until when it counts as alive."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ ENDED = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GatewayLease:
-    """The lease of one gateway process, which lives until `lease_until`;
-    `owner` is its name in the leases of runs and commands.
+    """The lease of one gateway process, valid until `lease_until`; `owner` is its name in the leases of runs
+    and commands.
 
-    `machine` distinguishes machines and containers, `started` the processes that had the id `pid` on one
-    of them; both are opaque.
+    `machine` identifies a machine or container, and `started` a process among those that had the same `pid`
+    on it; both are opaque.
     """
 
     owner: str
@@ -32,13 +32,14 @@ class GatewayLease:
 
 
 def successor(gateways: Sequence[GatewayLease], owner: str, now: datetime) -> GatewayLease | None:
-    """Return the one of *gateways* that has taken the registry from *owner*;
-    without a lease of *owner*, one that lives.
+    """Return the gateway that took the registry over from *owner*; if *owner* has no lease, one with a valid
+    lease.
 
-    Leases are taken one after the other, so that the later one decides:
-    those before it seem to live again once the clock is put back.
+    Leases are taken one after the other, so the latest decides: earlier ones look valid again when the clock
+    is set back.
     """
-    mine = next((each.lease_until for each in gateways if each.owner == owner), now)
+    own_lease_until = next((each.lease_until for each in gateways if each.owner == owner), now)
     return next(
-        (each for each in gateways if each.owner != owner and each.lease_until > max(mine, now)), None
+        (each for each in gateways if each.owner != owner and each.lease_until > max(own_lease_until, now)),
+        None,
     )

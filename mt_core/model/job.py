@@ -1,6 +1,4 @@
-"""Jobs: one row of the job store each, the status with its transitions, and the hooks
-that are called at them.
-"""
+"""Jobs: one row of the job store each, the status with its transitions, and the job's status hooks."""
 
 from __future__ import annotations
 
@@ -17,11 +15,11 @@ from mt_core.model.stream import StreamDefinition, StreamState
 class JobStatus(StrEnum):
     """The status of a job, in Flink's words."""
 
-    # It waits for its place among the streams that run.
+    # It waits for a slot among the running streams.
     CREATED = "CREATED"
     RUNNING = "RUNNING"
     RESTARTING = "RESTARTING"
-    # The stream of a materialized table that is suspended: it goes on where it stopped.
+    # The stream of a suspended materialized table, which resumes where it stopped.
     SUSPENDED = "SUSPENDED"
     FINISHED = "FINISHED"
     CANCELED = "CANCELED"
@@ -31,7 +29,7 @@ class JobStatus(StrEnum):
 _ENDS = frozenset({JobStatus.FINISHED, JobStatus.CANCELED, JobStatus.FAILED})
 
 TRANSITIONS: Mapping[JobStatus, frozenset[JobStatus]] = {
-    # A stream that is stopped with a savepoint has FINISHED.
+    # A stream stopped with a savepoint is FINISHED, even before it ran.
     JobStatus.CREATED: _ENDS | {JobStatus.RUNNING, JobStatus.SUSPENDED},
     JobStatus.RUNNING: _ENDS | {JobStatus.RESTARTING, JobStatus.SUSPENDED},
     JobStatus.RESTARTING: _ENDS | {JobStatus.RUNNING, JobStatus.SUSPENDED},
@@ -47,7 +45,7 @@ QUERIES = frozenset({"SELECT", "VERIFY"})
 
 
 class JobEvent(StrEnum):
-    """What a job status hook is called for (FLIP-218)."""
+    """The events that a job status hook is called for (FLIP-218)."""
 
     CREATED = "CREATED"
     FINISHED = "FINISHED"
@@ -56,16 +54,15 @@ class JobEvent(StrEnum):
 
 
 REFUSED = "refused: "
-"""How the error of a job begins whose statement was refused before anything ran."""
+"""The prefix of a job's error if its statement was refused before anything ran."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobHook:
-    """A hook as it is stored with its job: its name, the JSON that it was given,
-    and the events that it is done with.
+    """A hook as stored with its job: its name, its JSON, and the events that it has completed.
 
-    `failures` counts the calls for its next event that failed, the last with `error`;
-    after those that it may repeat the event is among `given_up`.
+    `failures` counts the failed calls for its next event, and `error` is that of the last one. After the last
+    permitted retry the event moves to `given_up`.
     """
 
     name: str
@@ -77,9 +74,7 @@ class JobHook:
     error: str | None = None
 
     def next_event(self, status: JobStatus) -> JobEvent | None:
-        """Return the event that it is to be called for next while its job has *status*,
-        None if there is none.
-        """
+        """Return the next event to call the hook for while its job has *status*, None if no call is due."""
         events = [JobEvent.CREATED, *([JobEvent(status.value)] if status in TERMINAL else [])]
         return next((event for event in events if event not in {*self.done, *self.given_up}), None)
 
@@ -88,11 +83,11 @@ class JobHook:
 class Job:
     """One query, change or refresh; instants are UTC.
 
-    `kind` is what it does, in words: INSERT, STATEMENT SET, REFRESH.
+    `kind` is the kind of statement, such as INSERT, STATEMENT SET or REFRESH.
 
-    `session` and `user` are the session's handle and the name of the token, "" without one. The rows are
-    those that it read and wrote, None where that is not known. A detached job has the `definition` of its
-    stream and the `stream`'s state; `checkpoint` is where it goes on, after `restarts` starts of it.
+    `session` is the session's handle and `user` the name of the token, each "" if unknown. `rows_read` and
+    `rows_written` are None if unknown. A detached job has the `definition` and the state (`stream`) of its
+    stream; `checkpoint` is where the stream resumes, after `restarts` restarts.
     """
 
     job_id: str
@@ -119,12 +114,12 @@ class Job:
 
     @property
     def hooks_due(self) -> bool:
-        """Whether a hook has to be called, now or later."""
+        """Whether a hook must be called, now or later."""
         return any(hook.next_event(self.status) is not None for hook in self.hooks)
 
     def advance(self, target: JobStatus, **changes: Any) -> Job:
-        """Return the job in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS`
-        does not have.
+        """Return the job in status *target* with *changes*; raises IllegalStatus unless `TRANSITIONS` allows
+        the move.
         """
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(f"Job {self.job_id} is {self.status} and cannot become {target}.")

@@ -1,4 +1,4 @@
-"""Tables over topics of Kafka: what Spark reads and writes them with, and how records become rows."""
+"""Tables over Kafka topics: Spark's reader and writer options, and the mapping of records to rows."""
 
 from __future__ import annotations
 
@@ -13,31 +13,35 @@ _RECORD = (
 )
 _HEADERS = "`headers` ARRAY<STRUCT<key: STRING, value: BINARY>>"
 RECORD, PARTITION = "struct(*) AS __record", "__record.partition"
-"""A record beside its columns, and the partition that it is in."""
+"""A record as a column next to its parsed columns, and the partition of the record."""
 LAST_OF_PARTITION = "max_by(__record, __record.offset) AS __last"
 LAST_RECORD = "max_by(__last, struct(__last.timestamp, __last.partition)) AS last"
-"""The last record of a key, as an aggregate over the last ones of the partitions. Only producers
-that write one key in different bytes put its records into several, whose offsets do not compare."""
+"""The last record of a key, aggregated over the last records of its partitions.
+
+Offsets of different partitions cannot be compared, but only producers that encode one key in different ways
+write it to several partitions.
+"""
 SETS_ROW = "value IS NOT NULL"
-"""What the last record of a key is if the key has a row."""
-# Spark refuses to begin a batch at the end, where there is nothing.
+"""The condition on the last record of a key under which the key has a row."""
+# Spark refuses a batch that begins at the end of a topic, where there are no records.
 _EARLIEST = {"startingOffsets": "earliest"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaTopic:
-    """What a table with the connector `kafka` means to Spark, whose records have `key`,
-    `value` and what Kafka says of them.
+    """A table with the connector `kafka` in Spark's terms; records have `key`, `value` and Kafka's metadata
+    columns.
 
-    A row is made of a record in steps: `condition` says which records have one; `parsed` are select items
-    beside the record's own columns; `items` are those of the table over both; `computed`, unless it is empty,
-    are those of the table over `items`. `start` is where reading begins, and `end` where a table that is
-    bounded ends. Both are options of Spark's reader, as are `topics`; `connection` holds those of its writer
-    too. `written` are the columns that INSERT takes, and `record` the select items of a record over these;
-    a table that cannot be written has the reason in `not_written`.
+    A record becomes a row in steps: `condition` selects the records that become rows; `parsed` are select
+    items in addition to the record's own columns; `items` are the select items of the table over both;
+    `computed`, if not empty, are the select items of the table over `items`. `start` is where reading begins,
+    and `end` where a bounded table ends. Both, and `topics`, are options of Spark's reader; `connection` has
+    options of its reader and writer. `written` are the columns that INSERT accepts, and `record` the select
+    items that build a record from them. `not_written` is the reason why a table cannot be written, if it
+    cannot.
 
-    The records of a table with `keys` set the row that these columns name,
-    and those without a value delete it: a batch reads the row that each key has, a stream the changes.
+    In a table with `keys`, a record sets the row that these columns identify, and a record without a value
+    deletes it: a batch reads the latest row of each key, a stream the changes.
     """
 
     table: str
@@ -61,34 +65,37 @@ class KafkaTopic:
 
     @property
     def begins_at_its_end(self) -> bool:
-        """Whether only records that are yet to come are read."""
+        """Whether only future records are read."""
         return self.start.get("startingOffsets") == "latest"
 
     @property
     def batch(self) -> dict[str, str]:
-        """The options of Spark's reader of the records that the topic has;
-        one that begins at its end has none of them.
+        """Options of Spark's reader for the existing records of the topic.
+
+        A topic that begins at its end has no such records, and `rows` filters all of them.
         """
         start = _EARLIEST if self.begins_at_its_end else self.start
         return {**self.connection, **self.topics, **self.reading, **start, **(self.end or {})}
 
     def records(self, name: str) -> str:
-        """Return the statement of Spark that creates a table of the records that a batch reads, as *name*,
-        which is quoted.
+        """Return Spark's statement that creates the table of records for a batch as *name*, which is
+        quoted.
         """
         columns = (*_RECORD, *([_HEADERS] if "includeHeaders" in self.reading else []))
         return f"CREATE TABLE {name} ({', '.join(columns)}) USING kafka OPTIONS ({property_list(self.batch)})"
 
     def rows(self, records: str) -> str:
-        """Return the query of the rows that a batch reads from a table of *records*."""
+        """Return the query for the rows of a batch over a table of *records*."""
         source, condition = records, self.condition
         if self.keys:
             keys = ", ".join(map(quote, self.keys))
             parsed = f"SELECT *, {', '.join((RECORD, *self.parsed))} FROM {records} WHERE {self.condition}"
             keyed = f"SELECT __record, {', '.join(self.items)} FROM ({parsed})"
-            of_partitions = f"SELECT {keys}, {LAST_OF_PARTITION} FROM ({keyed}) GROUP BY {keys}, {PARTITION}"
-            last = f"SELECT {LAST_RECORD} FROM ({of_partitions}) GROUP BY {keys}"
-            source, condition = f"(SELECT last.* FROM ({last}))", SETS_ROW
+            last_of_partitions = (
+                f"SELECT {keys}, {LAST_OF_PARTITION} FROM ({keyed}) GROUP BY {keys}, {PARTITION}"
+            )
+            last_of_keys = f"SELECT {LAST_RECORD} FROM ({last_of_partitions}) GROUP BY {keys}"
+            source, condition = f"(SELECT last.* FROM ({last_of_keys}))", SETS_ROW
         text = f"SELECT {', '.join(('*', *self.parsed))} FROM {source} WHERE {condition}"
         text = f"SELECT {', '.join(self.items)} FROM ({text})"
         if self.computed:
@@ -96,6 +103,6 @@ class KafkaTopic:
         return f"SELECT * FROM ({text}) WHERE false" if self.begins_at_its_end else text
 
     def of_table(self, name: str) -> KafkaTopic:
-        """Return the same of a table whose name is another one now."""
+        """Return the topic of the same table after a rename to *name*."""
         reason = self.not_written.replace(f"Table {self.table}", f"Table {name}", 1)
         return replace(self, table=name, not_written=reason)

@@ -1,5 +1,6 @@
-"""New names of tables, views, databases and functions: catalogs make folders of names,
-and none may leave its catalog's folder.
+"""Checks of new names: catalogs turn names of tables, views, databases and functions into folders.
+
+No name may lead out of its catalog's folder.
 """
 
 from __future__ import annotations
@@ -14,15 +15,17 @@ _NO_FOLDER = re.compile(r"[/\\\x00-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def check_new_name(name: Sequence[str]) -> None:
-    """Raise DefinitionInvalid for a full name of which a part is no name of one folder.
+    """Raise DefinitionInvalid if a part of a full name is not a valid folder name.
 
-    Those that exist are not checked.
+    Existing names are not checked.
     """
     for part in name:
         if part in {".", ".."} or _NO_FOLDER.search(part):
-            shown = "".join(each if each.isprintable() else ascii(each)[1:-1] for each in display_name(name))
+            printable_name = "".join(
+                each if each.isprintable() else ascii(each)[1:-1] for each in display_name(name)
+            )
             raise DefinitionInvalid(
-                f"{shown}: a new name must not contain a slash, a backslash or a control character, or be . "
-                "or ..; choose another name.",
-                name=shown,
+                f"{printable_name}: a new name must not contain a slash, a backslash or a control character, "
+                "or be . or ..; choose another name.",
+                name=printable_name,
             )

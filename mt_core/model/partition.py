@@ -1,4 +1,4 @@
-"""Partitions: the values that a statement names, specs, and the scope of a run.
+"""Partitions: values in statements, partition specs, and the scope of a run.
 
 Values are strings, as in Flink, or None (NULL).
 """
@@ -12,7 +12,7 @@ from typing import Any
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ValueRange:
-    """The values between two bounds, compared as text; None: no bound on that side."""
+    """The values between two bounds, compared as text; a bound of None is open."""
 
     lower: str | None = None
     lower_included: bool = True
@@ -28,12 +28,12 @@ class ValueRange:
 
 
 PartitionValues = str | tuple[str | None, ...] | ValueRange
-"""What a statement names for a partition column: a value, a list of values (None: NULL), or a range."""
+"""The condition on a partition column in a statement: a value, a list of values (None: NULL), or a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionSpec:
-    """Values of some partition columns; a partial spec means every partition with these values."""
+    """Values of some partition columns; a partial spec means all partitions with these values."""
 
     items: tuple[tuple[str, str | None], ...]
 
@@ -69,7 +69,7 @@ class Scope:
         return "whole table" if self.specs is None else ", ".join(str(spec) for spec in sorted(self.specs))
 
     def union(self, other: Scope) -> Scope:
-        """Return the scope of all partitions that are in one of the two."""
+        """Return the scope of all partitions in either of the two."""
         if self.specs is None or other.specs is None:
             return WHOLE
         return Scope(self.specs | other.specs)
@@ -79,14 +79,14 @@ class Scope:
         return self.specs is None or any(set(own.items) <= set(spec.items) for own in self.specs)
 
     def overlaps(self, spec: PartitionSpec) -> bool:
-        """Return whether a partition of *spec* can be in the scope."""
+        """Return whether some partition of *spec* can be in the scope."""
         values = dict(spec.items)
         return self.specs is None or any(
             all(values.get(key, value) == value for key, value in own.items) for own in self.specs
         )
 
     def to_json(self) -> list[dict[str, str | None]] | None:
-        """Shape: null for the whole table, else a list of {column: value}."""
+        """Return null for the whole table, else a list of {column: value}."""
         return None if self.specs is None else [dict(spec.items) for spec in sorted(self.specs)]
 
     @classmethod
@@ -97,15 +97,13 @@ class Scope:
 WHOLE, NOTHING = Scope(), Scope(frozenset())
 
 MOST_BESIDES = 1000
-"""Partitions that are named as refreshed since the others are in doubt; older ones are in doubt again."""
+"""The limit of refreshed partitions that are listed as exceptions; older ones count as doubted again."""
 _NAMED = 10
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DoubtedPartitions:
-    """Partitions of which nobody knows whether they have the rows of the query:
-    those of `scope`, but for `besides`; and why.
-    """
+    """Partitions that may differ from the query: `scope` without the exceptions `besides`, and the reason."""
 
     scope: Scope
     besides: Scope = NOTHING
@@ -126,18 +124,24 @@ class DoubtedPartitions:
         return self.scope.covers(spec) and not self.besides.covers(spec)
 
     def without(self, refreshed: Scope) -> DoubtedPartitions:
-        """Return those that are still in doubt once *refreshed* was computed."""
+        """Return the partitions still in doubt after a refresh of *refreshed*."""
         if refreshed.specs is None:
             return NOT_DOUBTED
         specs = self.scope.specs
-        left = self.scope if specs is None else Scope.of(spec for spec in specs if not refreshed.covers(spec))
-        parts = {
-            spec for spec in refreshed.specs | (self.besides.specs or frozenset()) if left.overlaps(spec)
+        still_doubted = (
+            self.scope if specs is None else Scope.of(spec for spec in specs if not refreshed.covers(spec))
+        )
+        exceptions = {
+            spec
+            for spec in refreshed.specs | (self.besides.specs or frozenset())
+            if still_doubted.overlaps(spec)
         }
-        return replace(self, scope=left, besides=Scope.of(sorted(parts, reverse=True)[:MOST_BESIDES]))
+        return replace(
+            self, scope=still_doubted, besides=Scope.of(sorted(exceptions, reverse=True)[:MOST_BESIDES])
+        )
 
     def to_json(self) -> dict[str, Any]:
-        """Shape: the scopes as those of runs, and the reason."""
+        """Return the two scopes in the JSON form of `Scope`, and the reason."""
         return {"scope": self.scope.to_json(), "besides": self.besides.to_json(), "reason": self.reason}
 
     @classmethod
@@ -150,6 +154,6 @@ NOT_DOUBTED = DoubtedPartitions(scope=NOTHING)
 
 
 def named(specs: Sequence[PartitionSpec]) -> str:
-    """Return the names of the first of *specs*, and how many more there are."""
+    """Return the first 10 names of *specs*, and the number of the others."""
     more = len(specs) - _NAMED
     return ", ".join(map(str, specs[:_NAMED])) + (f" and {more} more" if more > 0 else "")

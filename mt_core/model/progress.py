@@ -1,4 +1,4 @@
-"""How far the job of a statement or a refresh is."""
+"""The progress of a job that carries out a statement or a refresh."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """Tasks of a job's Spark stages, and the rows that they have read."""
+    """Completed and total tasks of the job's Spark stages, and the rows that they have read."""
 
     done: int
     total: int

@@ -1,5 +1,5 @@
-"""Reservations: what a statement that creates a table of a query may leave behind,
-so that any process can remove it.
+"""Reservations: what a CREATE TABLE AS statement may leave behind, recorded so that any process can remove
+it.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ RESERVATION_VERSION = 1
 
 
 class Atomicity(StrEnum):
-    """What readers can see of a table while its query fills it, and what a failure leaves
-    (the levels of FLIP-218).
+    """What readers can see while a query fills a table, and what a failure leaves behind (the levels of
+    FLIP-218).
     """
 
     NONE = "none"
@@ -24,10 +24,10 @@ class Atomicity(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reservation:
-    """The table that a job creates or replaces: its full name, and the folder that belongs to the job alone.
+    """The table that a job creates or replaces: its full name, and the folder that only the job uses.
 
-    `folder` is None if the job has none of its own. `made` are those of the folders above it that it has
-    to make, the lowest first. An `emptied` folder was there before, without files.
+    `folder` is None if the job has no folder of its own. `made` are the missing parent folders that the job
+    creates, the lowest first. With `emptied` the folder existed before, without files.
     """
 
     job_id: str

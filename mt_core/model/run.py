@@ -1,4 +1,12 @@
-"""Refresh runs: one row of the ledger each, and the status with its transitions."""
+"""Refresh runs: one row of the ledger each, and the status with its transitions.
+
+A run is stored before it starts, so a request survives its gateway. From then on the row is the only record
+of what was decided: which scope and points, who claimed it, how often it was tried, and with what result. Two
+invariants hold. A status moves only along `TRANSITIONS`, and a terminal one never changes. RUNNING may return
+to QUEUED, because a lost gateway or Spark process is not the run's failure; attempts are limited, and the
+counters `excused` and `shared` ensure that a run is not charged for losses which other work may have caused.
+Facts that a run did not determine are None, never a default that reads like a fact.
+"""
 
 from __future__ import annotations
 
@@ -13,11 +21,10 @@ from mt_core.model.partition import DoubtedPartitions, Scope
 
 
 class RunKind(StrEnum):
-    """Where the request for a run comes from: schedule, user, change of the definition, CREATE,
-    or changes of the sources.
+    """The origin of a run: a schedule, a user, a changed definition, CREATE, or changed sources.
 
-    VERIFY and COMPACTION are no refreshes: one compares the rows of a table with those of its query,
-    one writes its files anew.
+    VERIFY and COMPACTION are not refreshes: VERIFY compares the rows of a table with those of its query,
+    COMPACTION rewrites its files.
     """
 
     PERIODIC = "PERIODIC"
@@ -30,15 +37,15 @@ class RunKind(StrEnum):
 
 
 REFRESHES = frozenset(RunKind) - {RunKind.VERIFY, RunKind.COMPACTION}
-"""The kinds of runs that refresh their table."""
+"""The kinds of runs that refresh a table."""
 
 
 SCHEDULED, BACKFILL = "scheduled", "backfill"
-"""Words of schedulers for what began a run of theirs; there are others."""
+"""Triggers that schedulers report for their own runs; others exist."""
 
 
 class RunStatus(StrEnum):
-    """How far a run is."""
+    """The status of a run."""
 
     QUEUED = "QUEUED"
     RUNNING = "RUNNING"
@@ -69,9 +76,12 @@ DONE = frozenset({RunStatus.SUCCEEDED, RunStatus.SKIPPED})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One publish of a CONTINUOUS run: its number, when it began (UTC), the seconds that it took, and those
-    from the oldest commit that it shows to the end of its publish, None where the sources do not tell; `rows`
-    were written by `strategy`, which read that many bytes of the sources, None where that is not known."""
+    """One publish of a CONTINUOUS run.
+
+    `began_at` is UTC and `seconds` the duration. `lag` is the seconds from the oldest commit that it includes
+    to the end of its publish, None if the sources do not record commit times. `strategy` wrote `rows` rows
+    and read `bytes_read` bytes of the sources, None if unknown.
+    """
 
     number: int
     began_at: datetime
@@ -84,8 +94,11 @@ class Batch:
 
 
 class Loss(StrEnum):
-    """How a run lost Spark, or its gateway: alone, so that nothing else can be the cause;
-    beside other work, any of which can; or because the cluster went away."""
+    """How a run lost Spark or its gateway.
+
+    ALONE: it was the only work in the process, so it is the only possible cause. SHARED: any of the work in
+    the process may be the cause. OF_CLUSTER: the cluster failed.
+    """
 
     ALONE = "ALONE"
     SHARED = "SHARED"
@@ -102,102 +115,104 @@ class RefreshRun:
     kind: RunKind
     scope: Scope
     requested_at: datetime
-    # The key under which a repeated request returns this run, and the request that came with it.
+    # The idempotency key, which returns this run for a repeated request, and the request that came with it.
     request_key: str | None = None
     request: str | None = None
     schedule_time: datetime | None = None
-    # The points of the grid that the run covers when it succeeds.
+    # The grid points that the run covers when it succeeds.
     points: tuple[datetime, ...] = ()
-    # Whether it takes no further due points and comes after all other runs;
-    # one for the next of `rest` follows it.
+    # Whether the run covers no other due points and runs after all other runs; a run for the next point of
+    # `rest` follows it.
     solo: bool = False
     rest: tuple[datetime, ...] = ()
-    # How many single points before it failed in a row with `error_before`.
+    # The number of consecutive single points before it that failed with `error_before`.
     alike: int = 0
     error_before: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     status: RunStatus = RunStatus.QUEUED
     attempt: int = 1
-    # How many attempts ended because Spark's cluster did, not through the run.
+    # The number of attempts that ended because Spark's cluster failed, not because of the run.
     excused: int | None = None
-    # How many ended with a process of Spark in which other work ran too, any of which may be the cause.
+    # The number of attempts that ended with a Spark process in which other work ran too, any of which may be
+    # the cause.
     shared: int | None = None
     # 0 until a worker claims the run.
     claim: int = 0
-    # The gateway that carries it out, while its lease is renewed.
+    # The gateway that carries out the run while it renews the lease.
     owner: str | None = None
     lease_until: datetime | None = None
-    # Until when at most it waits, and for the runs of which tables:
-    # their ids, each with its name and schedule time in words. A claimed run did not wait for them.
+    # The runs that it waits for, and until when at most: table ids, each with the table's name and schedule
+    # time as text. A run with a claim did not wait for them.
     waits_until: datetime | None = None
     waits_for: Mapping[str, str] = field(default_factory=dict)
-    # When the attempt ends at the latest (None: never).
+    # The deadline of the attempt (None: no deadline).
     deadline: datetime | None = None
     cancel_requested: bool = False
-    # The run that a COALESCED one is part of, and the run whose failed request this one repeats.
+    # The run that covers a COALESCED one, and the failed run that this one retries.
     covered_by: str | None = None
     retry_of: str | None = None
     # The requester's highest attempt at this request, and the name of the requester's token.
     request_attempt: int | None = None
     requested_by: str | None = None
-    # What began the run of the scheduler that requested it, in its own words; None:
-    # it does not say, or it is no scheduler's.
+    # What triggered the scheduler's run, in the scheduler's words; None if unknown or if no scheduler
+    # requested the run.
     trigger: str | None = None
-    # The group of its Spark jobs, and the continuous job that a CONTINUOUS run is a part of.
+    # The group of its Spark jobs, and the continuous job to which a CONTINUOUS run belongs.
     job_id: str | None = None
     continuous_job: str | None = None
-    # The source vector that it read, and whether it is certain that it read exactly these versions.
+    # The source vector of the run, and whether the run certainly read exactly these versions.
     vector: tuple[Mapping[str, Any], ...] | None = None
     pinned: bool | None = None
-    # The partitions that were in doubt before it wrote any; None: it did not look for late rows.
+    # The partitions that were in doubt before the run wrote any; None if it did not check for late rows.
     doubted: DoubtedPartitions | None = None
     # The fingerprint of the definition when a worker claimed the run.
     fingerprint: str | None = None
-    # refresh, skip or suspended, and why.
+    # refresh, skip or suspended, and the reason.
     decision: str | None = None
     reason: str | None = None
     started_at: datetime | None = None
     finished_at: datetime | None = None
     rows: int | None = None
-    # How it got them (`maintenance.strategy.Way`; None: it wrote nothing), and the bytes of its sources
-    # that it read for that.
+    # The strategy that computed the rows (`maintenance.strategy.Way`; None: it wrote nothing), and the source
+    # bytes read.
     strategy: str | None = None
     bytes_read: int | None = None
-    # What its snapshot did to the rows of the table; None where that is not known.
+    # The row changes of its snapshot; None if unknown.
     rows_inserted: int | None = None
     rows_updated: int | None = None
     rows_deleted: int | None = None
-    # How many batches a CONTINUOUS run has published, and the last of them.
+    # The number of batches that a CONTINUOUS run has published, and the most recent ones.
     batches: int = 0
     recent: tuple[Batch, ...] = ()
     snapshot_id: str | None = None
     error: str | None = None
     cause: str | None = None
-    # Whether it failed because Spark can no longer resolve the query, or the query no longer fits the table.
+    # Whether it failed because Spark can no longer resolve the query, or because the query no longer fits the
+    # table.
     broken: bool = False
-    # Whether it failed by the query or its data, not by what was lost or away:
-    # engine, catalog, store, a foreign source.
+    # Whether the query or its data caused the failure, not something lost or unavailable (engine, catalog,
+    # store, a foreign source).
     by_query: bool = False
 
     @property
     def asked(self) -> str | None:
-        """How it was asked for by somebody who wants the rows computed in any case; None:
-        it is skipped if nothing has changed.
+        """Who explicitly requested the rows to be computed in any case; None for a run that is skipped if
+        nothing changed.
         """
         if self.kind is not RunKind.MANUAL:
             return None
-        return "asked for by a backfill" if self.trigger == BACKFILL else "asked for by hand"
+        return "requested by a backfill" if self.trigger == BACKFILL else "requested manually"
 
     @property
     def published_at(self) -> datetime | None:
-        """When the run ended, or the last of its batches while it goes on."""
+        """When the run finished, or when an open run published its last batch."""
         if self.finished_at is None and self.recent:
             return self.recent[-1].began_at + timedelta(seconds=self.recent[-1].seconds)
         return self.finished_at
 
     @property
     def why(self) -> str | None:
-        """Why the run did what it did, and for which runs it did not wait; of one that waits, for which."""
+        """The reason for the decision, and the runs that it waits for or did not wait for."""
         names = ", ".join(self.waits_for.values())
         if not names or (self.claim == 0 and self.status is not RunStatus.QUEUED):
             return self.reason
@@ -207,8 +222,8 @@ class RefreshRun:
         return f"{self.reason}; {unawaited}" if self.reason else unawaited
 
     def advance(self, target: RunStatus, **changes: Any) -> RefreshRun:
-        """Return the run in status *target* with *changes*; raises IllegalStatus for a move `TRANSITIONS`
-        does not have.
+        """Return the run in status *target* with *changes*; raises IllegalStatus unless `TRANSITIONS` allows
+        the move.
         """
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(f"Refresh {self.run_id} is {self.status} and cannot become {target}.")

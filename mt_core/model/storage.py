@@ -1,8 +1,15 @@
-"""What a storage table itself records, in version 1: keys of its properties and of a snapshot's summary,
-names of branches.
+"""The records that a storage table has about itself: keys of its properties and snapshots, names of its
+branches.
 
-Tables written by any release carry these names: a key never gets another meaning,
-and what needs one gets a new key.
+The registry may be older than the last commit of a table: a gateway can be killed between the two. So each
+commit carries its own facts. The table properties identify the materialized table and the writer that may
+publish (`fence.py`). The summary of a published snapshot records its run, scope, source vector and
+fingerprint, and a compaction repeats them, because the snapshot that it replaces may expire first. Invariant:
+the latest snapshot that `describes_rows` states which sources and which definition the rows on main come
+from.
+
+This is version 1. Tables written by any release contain these names: a key never changes its meaning, and a
+new fact gets a new key.
 """
 
 from __future__ import annotations
@@ -20,14 +27,13 @@ TABLE_ID = "freshtable.table-id"
 EPOCH = "freshtable.epoch"
 LAST_RUN = "freshtable.last-run"
 FENCE = "freshtable.fence"
-# An option of materialized tables, with its only value: refreshes replace rows by key.
+# # The option of materialized tables by which refreshes replace rows by key, and its only value.
 UPSERT = "write.upsert"
 EQUALITY_DELETE = "equality-delete"
-# Followed by the id of a job: what a table says of a stream that writes it.
+# Followed by a job id: the mark of a stream that writes the table.
 STREAM = "freshtable.stream."
 
-# Iceberg's columns of a row's place in the files: it reads no table that has a column of its own
-# with one of these names.
+# Iceberg's metadata columns. It cannot read a table that has a column of its own with one of these names.
 METADATA_COLUMNS = frozenset(
     {"_deleted", "_file", "_last_updated_sequence_number", "_partition", "_pos", "_row_id", "_spec_id"}
 )
@@ -48,15 +54,15 @@ DOUBTED = "freshtable.doubted"
 IN_VAIN = "freshtable.in-vain"
 COPIED = "freshtable.copied-rows"
 
-# Of a source's version in SOURCES: the snapshot that is read, and when its rows were committed last (UTC).
-# Both may differ between versions with the same rows.
+# Keys of a source version in SOURCES: the snapshot that is read, and the last commit time of its rows (UTC).
+# Two versions with the same rows may differ in both.
 PIN = "at"
 COMMITTED = "committed"
-# A hash of the columns that the query reads of a source; the id of all its columns,
-# which were all that earlier releases recorded.
+# A hash of the source columns that the query reads; and the schema id of the source, which is all that
+# earlier releases recorded.
 COLUMNS = "columns"
 SCHEMA = "schema"
-# The version of a table to which nobody has committed.
+# The version of a table without commits.
 EMPTY = ""
 
 _REPEATED = frozenset(
@@ -67,10 +73,10 @@ _BRANCH_PREFIX = "run_"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InVain:
-    """What a run read of a change of `size` bytes before it computed all rows after all,
-    and so many `recomputed` since.
+    """The last attempt to apply a change incrementally that ended in a recomputation of all rows.
 
-    `what` is what told it: `keys` or `values`.
+    `size` is the bytes of the change that were read before, `recomputed` the number of recomputations since.
+    `what` is the part of the change that required it: `keys` or `values`.
     """
 
     what: str
@@ -80,18 +86,21 @@ class InVain:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """One ancestor of main. `run_id` is None for a foreign commit, `batch` for a run that publishes once;
-    `replace` commits change no rows: ours repeat what the snapshot before them says, those of others
-    say nothing; `created` marks our empty first one; `pinned`: its rows are exactly those of its query
-    at its sources' versions.
+    """One ancestor of main.
 
-    `strategy` is how its run got the rows; `added_rows` and `deleted_rows` count also rows that a run
-    copies, but for those that it says it did. `bytes_read` are those of the sources, None if not known.
-    `deleted_keys` are those of which it deleted all rows, whose number no snapshot tells. `total_rows`,
-    `total_bytes`, `data_files` and `delete_files` are the table's. `late` are the partitions whose rows were
-    not those of the query at `sources` after the run, None if it did not look for them. `doubted` are those
-    of which that was not known then, None if there were none, or it did not look. `in_vain` is the last try
-    to apply a change instead, None since one was applied.
+    `run_id` is None for a foreign commit, `batch` for a run that publishes once. `replace` commits change no
+    rows: a compaction of ours repeats the facts of the snapshot before it, a foreign one has none. `created`
+    marks the empty first snapshot of the gateway. `pinned` is True if the rows are exactly those of the query
+    at its source versions.
+
+    `strategy` is how the run computed the rows. `added_rows` and `deleted_rows` exclude rows that the run
+    reports as copied, but include any other rows that it rewrote. `bytes_read` counts source bytes, None if
+    unknown. `deleted_keys` is the number of keys deleted by equality, whose number of rows no snapshot
+    records. `total_rows`, `total_bytes`, `data_files` and `delete_files` describe the whole table.
+
+    `late` are the partitions that differed from the query at `sources` after the run, None if the run did not
+    check. `doubted` are the partitions for which that was unknown, None if none were or if the run did not
+    check. `in_vain` is the last attempt to apply a change instead, None since one succeeded.
     """
 
     snapshot_id: str
@@ -118,12 +127,12 @@ class Snapshot:
 
     @property
     def tells(self) -> bool:
-        """Whether it says whose the rows of the table are."""
+        """Whether the snapshot states where the rows of the table come from."""
         return not self.replace or self.run_id is not None
 
     @classmethod
     def of(cls, snapshot_id: str, summary: Mapping[str, str], *, replace: bool = False) -> Snapshot:
-        """Return the snapshot of that id with the facts of its *summary*."""
+        """Return the snapshot *snapshot_id* with the facts of its *summary*."""
         run_id, partitions, bytes_read = summary.get(RUN_ID), summary.get(PARTITIONS), summary.get(BYTES_READ)
 
         def count(key: str) -> int:
@@ -141,7 +150,7 @@ class Snapshot:
             pinned=STRATEGY in summary,
             strategy=summary.get(STRATEGY),
             added_rows=count("added-records") - count(COPIED),
-            # A file that goes takes the rows with it that a delete file had deleted before.
+            # Removing a data file also removes the rows that a delete file had already deleted.
             deleted_rows=count("deleted-records")
             + count("added-position-deletes")
             - count("removed-position-deletes")
@@ -160,7 +169,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StorageMetadata:
-    """The metadata of a table as it was read: snapshots by their ids, `branches` without main.
+    """One version of a table's metadata: its properties, main, and the other `branches` by name with their
+    snapshot ids.
 
     `base` is the engine's own handle on exactly this version.
     """
@@ -174,7 +184,7 @@ class StorageMetadata:
 
     @property
     def table_id(self) -> str | None:
-        """The id of the materialized table whose rows it stores, None for another table."""
+        """The id of the materialized table that this table stores, None for any other table."""
         return self.properties.get(TABLE_ID)
 
 
@@ -182,9 +192,9 @@ class StorageMetadata:
 class MetadataChange:
     """One strict compare-and-set of a table's metadata.
 
-    `properties` are set and `removed` ones go; `publish` (a snapshot id) becomes main; `branch` is made or
-    set at what is main then; `drop` are branches to remove. `held` is the engine's form of the snapshot to
-    publish, if the metadata does not have it.
+    It sets `properties` and deletes the `removed` ones, makes the snapshot `publish` main, then creates
+    `branch` at main or moves it there, and drops the branches `drop`. `held` is the engine's form of a
+    pending snapshot: one to publish that the metadata does not contain yet.
     """
 
     properties: Mapping[str, str] = field(default_factory=dict)
@@ -204,11 +214,10 @@ def run_summary(
     schedule_time: datetime | None,
     strategy: str | None,
 ) -> dict[str, str]:
-    """Return what the snapshot of a run says of it; *sources* is the JSON of the source vector
-    that the run has read.
+    """Return the summary of a run's snapshot; *sources* is the JSON of the source vector that the run read.
 
-    *strategy* is how the run got the rows (`maintenance.strategy.Way`), None unless it has read
-    exactly these versions.
+    *strategy* is how the run computed the rows (`maintenance.strategy.Way`), None unless it read exactly
+    these versions.
     """
     return {
         RUN_ID: run_id,
@@ -221,24 +230,20 @@ def run_summary(
 
 
 def repeated_summary(summary: Mapping[str, str]) -> dict[str, str]:
-    """Return what the snapshot of a compaction says: that of main, whose *summary* is given,
-    may expire before it.
+    """Return the summary of a compaction's snapshot from the *summary* of main, which may expire
+    before it.
     """
     return {key: value for key, value in summary.items() if key in _REPEATED}
 
 
 def batch_summary(batch: int | None) -> dict[str, str]:
-    """Return what the snapshot of a run that publishes several times says besides; None:
-    it publishes once.
-    """
+    """Return the summary entry for the batch of a run; *batch* is None for a run that publishes once."""
     return {} if batch is None else {BATCH: str(batch)}
 
 
 def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -> dict[str, str]:
-    """Return what the snapshot of a run says of the partitions that it leaves behind,
-    and of those that are in doubt.
-
-    None: it did not look for them.
+    """Return the summary entries for partitions that a run leaves *late* or *doubted*; *late* is None if it
+    did not check.
     """
     if late is None:
         return {}
@@ -246,8 +251,8 @@ def late_summary(late: Scope | None, doubted: DoubtedPartitions | None = None) -
 
 
 def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
-    """Return what the snapshot of a recomputation says of the last try to apply a change;
-    None: there was none.
+    """Return the summary entry that counts one more recomputation since *in_vain*, None: no attempt to apply
+    a change.
     """
     return (
         {}
@@ -257,20 +262,20 @@ def in_vain_summary(in_vain: InVain | None) -> dict[str, str]:
 
 
 def publish_name(run_id: str, batch: int | None) -> str:
-    """Return what `last-run` is after the publish of a run, or of one of its batches."""
+    """Return the value of `last-run` after the publish of a run or of one of its batches."""
     return run_id if batch is None else f"{run_id}/{batch}"
 
 
 def run_branch(run_id: str, attempt: int) -> str:
-    """Return the branch on which that attempt of a run stages its rows."""
+    """Return the name of the branch to which that attempt of a run stages its rows."""
     return f"{_BRANCH_PREFIX}{run_id.replace('-', '')}_{attempt}"
 
 
 def is_run_branch(name: str) -> bool:
-    """Return whether a branch is that of a run."""
+    """Return whether a branch belongs to a run."""
     return name.startswith(_BRANCH_PREFIX)
 
 
 def run_branches(names: Iterable[str]) -> tuple[str, ...]:
-    """Return those of *names* that are branches of runs, in order."""
+    """Return the run branches among *names*, sorted."""
     return tuple(sorted(filter(is_run_branch, names)))

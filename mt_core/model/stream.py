@@ -1,5 +1,12 @@
-"""Streams: what a streaming INSERT, a set of these, a CREATE TABLE AS or a materialized table needs to run
-without a session.
+"""Streams: the stored definition, progress and state of a streaming job.
+
+A streaming job outlives its session, its gateway process and often the release that created it. So everything
+it needs is copied into one JSON definition when it is created: statements, session properties, temporary
+objects, jars, and the engine's plan (`stream_plan.py`). Any process can start the stream from that definition
+and its checkpoint, without a session. After the engine has prepared it, the definition stays the same, except
+that a changed freshness of a materialized table changes the interval. What changes while the job lives (the
+last batch, failures, a stop request) is in `StreamState`; `StreamProgress` is the engine's report and is not
+stored. Definitions of version 1 remain readable, which is why some fields have a reader of their own below.
 """
 
 from __future__ import annotations
@@ -17,11 +24,11 @@ STREAM_VERSION = 2
 DEFAULT_INTERVAL_MS = 1000
 
 TableName = tuple[str, ...]
-"""The parts of the full name of a table."""
+"""The parts of a table's full name."""
 
 
 class OnSourceRewrite(StrEnum):
-    """What a stream does when a table that it reads is rewritten: `streaming.on-source-rewrite`."""
+    """How a stream reacts when a source table is rewritten: `streaming.on-source-rewrite`."""
 
     FAIL = "fail"
     IGNORE = "ignore"
@@ -29,8 +36,8 @@ class OnSourceRewrite(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SourceHint:
-    """Options of one relation of a query: `/*+ OPTIONS(…) */` after the name that is at *start*
-    to *stop* of the text.
+    """Options of one relation of a query: the hint `/*+ OPTIONS(…) */` of the name at *start* to *stop* in
+    the text.
     """
 
     start: int
@@ -40,12 +47,12 @@ class SourceHint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamMember:
-    """One statement as Spark reads it: blanks stand where its hints were, so that positions are those
-    of the user's text.
+    """One statement as Spark parses it, with each hint replaced by blanks so that positions match the user's
+    text.
 
-    One that is *endless_only* reads as streams only what can be read in no other way, and all else as it
-    stands at each batch. `state_ttls` are those of a compiled plan, as a hint writes them: for each operator
-    that keeps state, in order, those of its states; None for those of the hints and the session.
+    An *endless_only* statement reads only unbounded sources as streams, and any other source as of each
+    batch. `state_ttls` come from a compiled plan: for each stateful operator, in order, the TTLs of its
+    states in the syntax of a hint. None means the TTLs of the hints and the session.
     """
 
     text: str
@@ -56,14 +63,14 @@ class StreamMember:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamDefinition:
-    """What a stream runs from, in any process.
+    """Everything that a process needs to run a stream.
 
-    `settings` are the properties of its session. `temporary` are the statements, in order, that create the
-    temporary views and tables of its session. `checkpoint` is its folder; `restored_from` is the savepoint
-    it begins with. `plan` is what the engine decided when the job was created, and nothing else reads;
-    None before it has prepared the definition. `reads` and `writes` are its tables; its first batch `creates`
-    one of these, which then `replaces` the one that is there. `keeps` is the id of the materialized table
-    that it writes, and whose life it shares.
+    `settings` are the properties of the session; `temporary` are the statements, in order, that create its
+    temporary views and tables. `checkpoint` is the stream's folder; `restored_from` is the savepoint it
+    starts from. `plan` is what the engine decided when the job was created, None before it has prepared the
+    definition; only the engine reads it. `reads` and `writes` are the table names. The first batch `creates`
+    one of the written tables, and `replaces` an existing one. `keeps` is the id of the materialized table
+    that the stream maintains and whose life it shares.
     """
 
     members: tuple[StreamMember, ...]
@@ -86,8 +93,8 @@ class StreamDefinition:
 
     @property
     def planned(self) -> StreamPlan:
-        """The plan of a definition that the engine has prepared."""
-        assert self.plan is not None, "only what is prepared has a plan"
+        """The plan of a prepared definition."""
+        assert self.plan is not None, "the definition is not prepared"
         return self.plan
 
     def to_json(self) -> dict[str, Any]:
@@ -138,14 +145,14 @@ class StreamDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamProgress:
-    """How far a stream has come: the last batch that it committed, None before the first,
-    and what it read and wrote.
+    """The progress of a stream: the last batch it committed (None before the first), and what it read and
+    wrote.
 
-    The rows are those since its last start, None where they are not known. `offsets` is where its sources
-    are, and `states` what its operators keep, as JSON text. A *finished* stream has read all that its sources
-    will ever have. One that does not run, is not finished and has no error was lost with the engine, or never
-    started; a *bystander* had no batch at work then, so that it was not the cause. No start mends an error
-    that is *final*; one that names what is *missing* passes when that is back.
+    Rows are counted since the last start, None if unknown. `offsets` are the positions of the sources and
+    `states` the sizes of the operators' state, both as JSON text. A *finished* stream has read all that its
+    sources will ever contain. A stream that is not running, not finished and has no error was lost with the
+    engine or never started; a *bystander* was lost without a batch in progress, so it cannot be the cause. A
+    restart cannot fix a *final* error. An error about something *missing* passes when that is restored.
     """
 
     batch: int | None = None
@@ -163,10 +170,10 @@ class StreamProgress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StopRequest:
-    """How a stream is to be stopped: with a copy of its checkpoint in the folder *savepoint*, or without one.
+    """A request to stop a stream, with a copy of its checkpoint in the folder *savepoint* if one is given.
 
-    With *drop* the table that it creates goes with it, also if it has rows;
-    the stream of a materialized table ends with its table then, and is suspended otherwise.
+    With *drop* the table that the stream creates is dropped too, even if it has rows, and the stream of a
+    materialized table ends with its table. Without *drop* the stream of a materialized table is suspended.
     """
 
     savepoint: str | None = None
@@ -176,12 +183,12 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamState:
-    """What the owner of a stream stores beside its definition.
+    """What the owner of a stream stores in addition to its definition.
 
-    `failures` counts those since the last batch; the stream is not started before `start_at`, and that
-    of a suspended job, for which something is missing then, is looked at again. A stored `stop` is
-    carried out by whichever gateway owns the job, and the stream never goes on after it, unless it was
-    *refused* for the reason there.
+    `failures` counts the failures since the last batch. The stream is not started before `start_at`; a
+    suspended job for which something is missing is checked again at that time. Whichever gateway owns the job
+    carries out a stored `stop`. The stream never resumes after it, unless the stop was *refused* for the
+    reason there.
     """
 
     batch: int | None = None
@@ -195,7 +202,9 @@ class StreamState:
 
 
 def _plan(body: Mapping[str, Any]) -> StreamPlan | None:
-    """Return the plan of a definition; version 1 has it under another name, and empty if there is none."""
+    """Return the plan of a definition; version 1 stores it under another key, and stores a missing plan as
+    empty.
+    """
     if "pinned" in body:
         return StreamPlan.from_pinned(body["pinned"]) if body["pinned"] else None
     return None if body["plan"] is None else StreamPlan.from_json(body["plan"])
@@ -221,9 +230,7 @@ def _member(body: Mapping[str, Any]) -> StreamMember:
 
 
 def _state_ttls(body: Mapping[str, Any]) -> tuple[tuple[str, ...], ...] | None:
-    """Return the TTLs of a member; those that were stored before a TTL had a policy are numbers
-    of milliseconds.
-    """
+    """Return the TTLs of a member; those stored before a TTL had a policy are numbers of milliseconds."""
     if "state_ttls_ms" in body:
         return tuple(tuple(f"{ttl} ms" for ttl in each) for each in body["state_ttls_ms"])
     ttls = body.get("state_ttls")

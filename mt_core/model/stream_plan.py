@@ -1,5 +1,5 @@
-"""The plan of a stream: what an engine decides when its job is created,
-and each attempt of the job keeps to.
+"""The plan of a stream: what the engine decides when a job is created and every attempt of the job must
+repeat.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ PLAN_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Start:
-    """The table with that uuid, from strictly after a snapshot on; from its first one if `snapshot` is None.
+    """Where a stream begins to read the Iceberg table with that uuid: strictly after `snapshot`, or at the
+    first one if None.
 
-    `millis` is when the snapshot was committed.
+    `millis` is the commit time of the snapshot.
     """
 
     uuid: str
@@ -32,10 +33,11 @@ class Start:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberPlan:
-    """The `columns` of its table that take those of the query of one INSERT.
+    """The table `columns` that one INSERT writes, in the order of its query's columns.
 
-    The query gave the columns `given` when the job was created; None for a job of an earlier release, which
-    stored their number alone. The stream keeps its rows by the key `materialized`, unless that is empty.
+    `given` are the names of the query's columns when the job was created, None for a job of an earlier
+    release, which stored only their number. If the key `materialized` is not empty, the stream materializes
+    its rows by it.
     """
 
     columns: tuple[str, ...]
@@ -61,8 +63,8 @@ class MemberPlan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SinkTarget:
-    """A table by the name in its statement, its connector, its quoted name in Spark,
-    and the columns of its primary key.
+    """A table with a connector that a job writes: its name in the statement, connector, quoted name in Spark,
+    and primary key.
     """
 
     table: tuple[str, ...]
@@ -86,7 +88,7 @@ class SinkTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IcebergTarget:
-    """What a job keeps of a table that it writes: its uuid, and the columns of its primary key."""
+    """An Iceberg table that a job writes: its uuid and primary key."""
 
     uuid: str
     keys: tuple[str, ...] = ()
@@ -101,17 +103,18 @@ class IcebergTarget:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamPlan:
-    """What an engine has decided of a job.
+    """The engine's decisions about a job.
 
-    `starts` says where its sources of Iceberg begin, by their names; with `begun`, the job of its savepoint
-    has written the rows up to there. `sources` is the order of all sources in Spark's offset log. Each INSERT
-    has one of `members`. `sinks` are the tables it writes that have a connector, and `tables`, by their
-    names, those of Iceberg. Jobs of earlier releases have None as `sources` and `sinks`, and no `tables`.
+    `starts` maps each Iceberg source to the position where reading begins; with `begun`, the job of the
+    savepoint has already written the rows up to there. `sources` is the order of all sources in Spark's
+    offset log. `members` has one entry for each INSERT. `sinks` are the written tables that have a connector,
+    and `tables` the written Iceberg tables by name. In jobs of earlier releases `sources` and `sinks` are
+    None, and `tables` is empty.
 
-    The others are True unless the job is of an earlier release. It reads temporary tables of files, and
+    The flags are False only in jobs of earlier releases. The job reads temporary tables of files, and
     generated rows that end, as streams (`streams_files`, `streams_ending_rows`); its joins, limits and
-    aggregations are operators of ours (`own_operators`); its checkpoint was made with it, and is lost if it
-    does not exist (`has_checkpoint`).
+    aggregations use Freshtable's own operators (`own_operators`); its checkpoint was created with it, so a
+    missing one is lost (`has_checkpoint`).
     """
 
     starts: Mapping[str, Start] = field(default_factory=dict)
@@ -158,7 +161,7 @@ class StreamPlan:
 
     @classmethod
     def from_pinned(cls, body: Mapping[str, Any]) -> StreamPlan:
-        """Return the plan of a definition of version 1, to which later releases added keys."""
+        """Return the plan of a version 1 definition, which lacks the keys of later releases."""
         columns, uuids, keys = body.get("columns", []), body.get("targets", {}), body.get("keys", {})
         given = body.get("given") or [None for _ in columns]
         materialized = body.get("materialized") or [() for _ in columns]

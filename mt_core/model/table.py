@@ -1,4 +1,13 @@
-"""Materialized tables: identifiers, columns, the stored definition, and the status with its transitions."""
+"""Materialized tables: identifiers, columns, the stored definition, and the status with its transitions.
+
+A table has two halves. `TableDefinition` is the statement with names and defaults resolved; only users change
+it, so its JSON decides the fingerprint and a refresh can be repeated years later. `MaterializedTable` is the
+registry's row, which the gateway changes with every command and refresh: status, covered points, failing
+points, doubts, the command in progress. Two invariants hold. A status moves only along `TRANSITIONS`. Every
+change of a row raises `revision` by a compare-and-set, and every claim on the storage raises `claim`, so that
+a replaced gateway or worker cannot write. Rows of any earlier release must load: new fields have defaults,
+and JSON keys with empty values are omitted so that a definition of an earlier release keeps its form.
+"""
 
 from __future__ import annotations
 
@@ -24,14 +33,14 @@ _RECORDED = frozenset({"query_types", "sources", "streams", "cron", "transforms"
 
 
 class RefreshMode(StrEnum):
-    """How refreshes keep a table fresh (FLIP-435)."""
+    """How a table is refreshed (FLIP-435)."""
 
     FULL = "FULL"
     CONTINUOUS = "CONTINUOUS"
 
 
 class RefreshStatus(StrEnum):
-    """Whether scheduled refreshes keep a table fresh."""
+    """The status of a table: whether scheduled refreshes maintain it."""
 
     INITIALIZING = "INITIALIZING"
     ACTIVATED = "ACTIVATED"
@@ -47,7 +56,7 @@ TRANSITIONS: Mapping[RefreshStatus, frozenset[RefreshStatus]] = {
 
 @dataclass(frozen=True, slots=True, order=True)
 class TableIdentifier:
-    """A fully qualified name; `namespace` has one level or several, and a level may contain a dot."""
+    """A fully qualified name; `namespace` has one or more levels, and a level may contain a dot."""
 
     catalog: str
     namespace: Namespace
@@ -58,12 +67,12 @@ class TableIdentifier:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """The catalog, each level of the namespace, and the name."""
+        """The catalog, the levels of the namespace, and the name."""
         return (self.catalog, *self.namespace, self.name)
 
     @property
     def sql(self) -> str:
-        """The name with every part in back quotes."""
+        """The name with each part in backquotes."""
         return sql_name(self.parts)
 
     def to_json(self) -> dict[str, str]:
@@ -86,20 +95,20 @@ class Column:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableDefinition:
-    """A CREATE MATERIALIZED TABLE with names and defaults resolved:
-    the part of a table that only users change.
+    """A CREATE MATERIALIZED TABLE with names and defaults resolved: the part of a table that only users
+    change.
 
-    `query_types` are the types of the query's columns when the table was defined, by their names in the
-    table; `sources` are the tables that it read then. Both are empty in a definition of an earlier release.
-    `streams` are those of them that have rows without end and keep none: a streaming job keeps such a table,
-    and no refresh can. `partition_keys` are the columns whose values are partitions; by `transforms` its
-    files are laid out besides.
+    `query_types` maps the table's columns to the types of the query at definition time; `sources` are the
+    tables that the query read then. Both are empty in definitions of earlier releases. `streams` are the
+    unbounded sources, which do not store their rows: only a streaming job can maintain such a table.
+    `partition_keys` are the columns whose values name partitions; `transforms` only determine the layout of
+    the files.
     """
 
     columns: tuple[Column, ...]
     original_query: str
     expanded_query: str
-    # One of both: how stale the table may be, or when it is refreshed.
+    # Exactly one of `freshness` and `cron` is set.
     freshness: Freshness | None
     refresh_mode: RefreshMode
     logical_refresh_mode: str
@@ -118,7 +127,7 @@ class TableDefinition:
 
     @property
     def partitioning(self) -> tuple[str, ...]:
-        """What PARTITIONED BY names, for people: the partition columns, then the transforms."""
+        """The items of PARTITIONED BY as text: the partition columns, then the transforms."""
         return (*self.partition_keys, *map(str, self.transforms))
 
     @property
@@ -128,8 +137,8 @@ class TableDefinition:
 
     @property
     def interval(self) -> Freshness:
-        """The freshness of a table that has no cron, as each CONTINUOUS table."""
-        assert self.freshness is not None, "a table with a cron is FULL, and asked for its cadence"
+        """The freshness of a table without a cron, such as any CONTINUOUS table."""
+        assert self.freshness is not None, "a table with a cron is FULL and has a cadence, not an interval"
         return self.freshness
 
     def grid(self) -> Grid:
@@ -137,7 +146,7 @@ class TableDefinition:
         return self.cadence.grid(self.zone)
 
     def fresh_until(self, instant: datetime) -> datetime:
-        """Return until when rows that were read at *instant* are as fresh as the table declares."""
+        """Return until when rows read at *instant* are as fresh as the table declares."""
         return fresh_until(self.cadence, self.zone, instant)
 
     def period_at(self, instant: datetime) -> timedelta:
@@ -146,8 +155,8 @@ class TableDefinition:
 
     @property
     def date_formatters(self) -> dict[str, str]:
-        """Partition column -> pattern, by which schedule times name partitions;
-        a CONTINUOUS table has no schedule times.
+        """Partition column -> pattern for partition values of schedule times; empty for a CONTINUOUS table,
+        which has none.
         """
         return {} if self.refresh_mode is RefreshMode.CONTINUOUS else self.declared_formatters
 
@@ -170,7 +179,7 @@ class TableDefinition:
         body["cron"] = None if self.cron is None else self.cron.expression
         body["options"], body["settings"] = dict(self.options), dict(self.settings)
         body["namespace"] = namespace_text(self.namespace)
-        # Left out when empty, as earlier releases wrote it.
+        # Empty values are omitted, as in the JSON of earlier releases.
         body["query_types"], body["sources"] = dict(self.query_types), list(self.sources)
         body["streams"] = list(self.streams)
         body["transforms"] = list(body["transforms"])
@@ -193,7 +202,7 @@ class TableDefinition:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Intent:
-    """A command in progress on a table: written before its first effect, cleared with its last."""
+    """A command in progress on a table: stored before its first effect and cleared with its last."""
 
     command: str
     step: str
@@ -205,12 +214,12 @@ class Intent:
 
     @property
     def exclusive(self) -> bool:
-        """Whether runs of the table wait for the end of the command."""
+        """Whether the table's runs wait until the command ends."""
         return self.command in {"ALTER", "CREATE", "MAINTENANCE"}
 
 
 Span = tuple[datetime, datetime]
-"""All points of a grid from the first to the last."""
+"""All points of a grid from the first to the last, both included."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -225,59 +234,60 @@ class MaterializedTable:
     # The command that set the status, and when.
     status_by: str = "CREATE"
     status_at: datetime
-    # Why it was suspended, unless a command says so.
+    # Why the table was suspended, unless by a command.
     status_reason: str | None = None
-    # The last schedule times in a row (of a CONTINUOUS table, requests of runs) that failed by the query
-    # or its data.
+    # The latest consecutive schedule times that failed because of the query or its data; for a CONTINUOUS
+    # table, the request times of its runs.
     failed_times: tuple[datetime, ...] = ()
     location: str
-    # No grid point up to `covered_until` needs a refresh, nor any within the `covered` spans after it (None:
-    # an earlier release wrote the row, and the spans are in the ledger).
+    # No grid point up to `covered_until`, nor any within the `covered` spans after it, needs a refresh. None:
+    # an earlier release wrote the row, and the spans are in the ledger.
     covered_until: datetime
     covered: tuple[Span, ...] | None = None
-    # Points that failed in a refresh of their own, the one tried longest ago first.
+    # Points that failed in a refresh of their own, ordered by their last attempt, oldest first.
     failing: tuple[datetime, ...] = ()
-    # The scheduler that has the workflow, and its refresh handler (None while there is no workflow).
+    # The scheduler of the workflow, and its refresh handler (None: no workflow exists).
     scheduler: str = ""
     handler: str | None = None
-    # Those of the last RESUME WITH.
+    # The options of the last RESUME WITH.
     dynamic_options: Mapping[str, str] = field(default_factory=dict)
-    # The fingerprint that a whole-table run still has to compute (None: none).
+    # The fingerprint that a whole-table run still has to compute (None: no rebuild is due).
     rebuild_due: str | None = None
-    # Why its rows are not trusted, so that each refresh computes all of them (None: they are).
+    # Why its rows may be wrong, so that each refresh computes all of them (None: no doubt).
     doubt: str | None = None
-    # The partitions in doubt as the last refresh knew them, and the snapshot up to which a verification
-    # has cleared them.
+    # The partitions in doubt as of the last refresh, and the snapshot up to which a verification has cleared
+    # them.
     doubted: DoubtedPartitions | None = None
     cleared: str | None = None
     intent: Intent | None = None
-    # Until when a late call of a failed command may still change the workflow (None: it cannot).
+    # Until when a late call of a failed command may still change the workflow (None: none can).
     repair_until: datetime | None = None
-    # Grows with every change of the row.
+    # Incremented by every change of the row.
     revision: int = 0
-    # Grows with every claim on the storage.
+    # Incremented by every claim on the storage.
     claim: int = 0
 
     @property
     def token(self) -> int:
-        """The order of operations on its workflow: the token of the command in progress,
-        or the revision without one.
+        """The number that orders operations on its workflow: the token of the command in progress, or else
+        the revision.
         """
         return self.intent.token if self.intent is not None else self.revision
 
     @property
     def is_looked_out_for(self) -> bool:
-        """Whether refreshes keep it when its sources change;
-        a streaming job keeps any other CONTINUOUS table.
+        """Whether the source watcher refreshes the table when its sources change.
+
+        A streaming job maintains any other CONTINUOUS table.
         """
         return self.definition.refresh_mode is RefreshMode.CONTINUOUS and not self.definition.streams
 
     @property
     def continuous_job(self) -> str | None:
-        """The id of the job that refreshes it continuously, None for another table.
+        """The id of the job that refreshes the table continuously, None for any other table.
 
-        A job that looks at the sources is a new one after each CREATE and RESUME;
-        one that reads streams lives with its table.
+        A job of the source watcher gets a new id with each CREATE and RESUME; a streaming job lives as long
+        as its table.
         """
         if self.definition.streams:
             return stream_job(self.table_id)
@@ -291,9 +301,7 @@ class MaterializedTable:
     def advance(
         self, target: RefreshStatus, *, by: str, at: datetime, reason: str | None = None
     ) -> MaterializedTable:
-        """Return the table in status *target*; raises IllegalStatus for a move that `TRANSITIONS`
-        does not have.
-        """
+        """Return the table in status *target*; raises IllegalStatus unless `TRANSITIONS` allows the move."""
         if target not in TRANSITIONS[self.status]:
             raise IllegalStatus(
                 f"Materialized table {self.identifier} is {self.status} and cannot become {target}.",
@@ -303,5 +311,5 @@ class MaterializedTable:
 
 
 def stream_job(table_id: str) -> str:
-    """Return the id of the streaming job that keeps a table, if one does."""
+    """Return the id that the streaming job of a table has, if the table has one."""
     return uuid5(NAMESPACE_OID, f"{table_id} stream").hex

@@ -1,5 +1,5 @@
-"""Temporary tables of files: what streams need of their statement, in options of the view
-that Spark passes over.
+"""Temporary tables of files: what streams need from their statement, stored in view options that Spark
+ignores.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ _KEYS = "freshtable.partition-keys"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TemporaryFiles:
-    """The watermark of a temporary table of files, and the columns of its partitions;
-    a view in Spark has neither.
+    """The watermark and the partition columns of a temporary table of files, which a Spark view cannot
+    express.
     """
 
     watermark: Watermark | None = None
@@ -31,8 +31,8 @@ class TemporaryFiles:
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> TemporaryFiles:
-        """Return what *options* of a view say, with other options or without;
-        their keys are in lower case.
+        """Return what the view *options* record; their keys must be in lower case, and other options are
+        ignored.
         """
         column = options.get(_COLUMN)
         return cls(

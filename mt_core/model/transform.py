@@ -1,6 +1,4 @@
-"""Transforms of Iceberg's: functions of a column by whose values the files of a table are laid out,
-and nothing else of it goes.
-"""
+"""Iceberg's partition transforms: functions of a column that determine only the layout of a table's files."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from mt_core.base.identifiers import display_name, quote
 
 
 class TransformKind(StrEnum):
-    """Which function of a column a transform is."""
+    """The function of a transform."""
 
     YEARS = "years"
     MONTHS = "months"
@@ -24,12 +22,12 @@ class TransformKind(StrEnum):
 
     @property
     def has_width(self) -> bool:
-        """Whether it has a number besides its column."""
+        """Whether the transform has a number in addition to its column."""
         return self in (TransformKind.BUCKET, TransformKind.TRUNCATE)
 
     @property
     def singular(self) -> str:
-        """The name that Iceberg's own classes have for it."""
+        """The name in Iceberg's own classes."""
         return self.removesuffix("s")
 
 
@@ -38,13 +36,13 @@ SPELLINGS: Mapping[str, TransformKind] = {
     "DATE": TransformKind.DAYS,
     "DATE_HOUR": TransformKind.HOURS,
 }
-"""The names that Iceberg gives each in Spark's SQL, in capitals."""
+"""Iceberg's names of each transform in Spark SQL, in upper case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transform:
-    """A transform of a column; `width` is the number of buckets, or the width
-    that values are truncated to.
+    """A transform of a column; `width` is the number of buckets, or the width that values are
+    truncated to.
     """
 
     kind: TransformKind
@@ -56,12 +54,12 @@ class Transform:
 
     @property
     def sql(self) -> str:
-        """The transform as PARTITIONED BY has it."""
+        """The transform as written in PARTITIONED BY."""
         return self._written(quote(self.column))
 
     @property
     def field(self) -> str:
-        """The name that Iceberg gives the values."""
+        """Iceberg's name for the partition field."""
         return f"{self.column}_{'trunc' if self.kind is TransformKind.TRUNCATE else self.kind.singular}"
 
     def _written(self, column: str) -> str:

@@ -1,4 +1,4 @@
-"""Time zones: names to zones, and wall clocks to the instants they mean."""
+"""Time zones: lookup by name, and the instants that a wall clock time means."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ SECOND = timedelta(seconds=1)
 
 
 def zone_named(name: str, where: str = "table.local-time-zone") -> ZoneInfo:
-    """Return the IANA zone *name*; raises DefinitionInvalid naming one that is not known,
-    and *where* it is written.
+    """Return the IANA zone *name*; raises DefinitionInvalid naming an unknown one and *where* it is
+    written.
     """
     try:
         return ZoneInfo(name)
@@ -34,14 +34,14 @@ def instant_of(seconds: int) -> datetime:
 
 
 def offset_at(seconds: int, zone: ZoneInfo) -> int:
-    """Return by how many seconds the zone's wall clock is ahead of UTC at an instant."""
+    """Return the zone's offset from UTC at an instant, in seconds."""
     offset = instant_of(seconds).astimezone(zone).utcoffset()
     return 0 if offset is None else offset // SECOND
 
 
 def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
-    """Return the first instant with another offset than at *low*; at *high* it is another,
-    and it changes once.
+    """Return the first instant whose offset differs from that at *low*; the offset must change exactly once
+    up to *high*.
     """
     before = offset_at(low, zone)
     while high - low > 1:
@@ -51,24 +51,24 @@ def transition_between(low: int, high: int, zone: ZoneInfo) -> int:
 
 
 def instant_at(wall: datetime, zone: ZoneInfo) -> datetime:
-    """Return the UTC instant at which the naive *wall* clock is first seen in the zone.
+    """Return the first UTC instant at which the zone's clock shows the naive *wall* time.
 
-    A wall clock that a change to summer time skips means the first instant after the gap.
+    A time that a change to summer time skips means the first instant after the gap.
     """
     return instants_at(wall, zone)[0]
 
 
 def instants_at(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
-    """Return the UTC instants at which the naive *wall* clock is seen in the zone:
-    two where it is put back over *wall*.
+    """Return the UTC instants at which the zone's clock shows the naive *wall* time: two where the clock is
+    set back.
 
-    A wall clock that is skipped means the first instant after the gap.
+    A skipped time means the first instant after the gap.
     """
     first, second = (wall.replace(tzinfo=zone, fold=fold).astimezone(UTC) for fold in (0, 1))
     if first == second:
         return (first,)
     if first.astimezone(zone).replace(tzinfo=None, fold=0) == wall:
         return (first, second)
-    # In a gap fold 0 has the offset from before it, with which the clock shows a time after it;
-    # fold 1 the reverse.
+    # In a gap, fold 0 has the offset from before the gap, so the clock shows a time after it; fold 1 is the
+    # reverse.
     return (instant_of(transition_between(seconds_of(second), seconds_of(first), zone)),)

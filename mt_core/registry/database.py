@@ -1,4 +1,4 @@
-"""The database of a registry: from its URL to an engine whose transactions happen one after the other."""
+"""The database of a registry: from its URL to an engine with serial transactions."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ ASK_AGAIN_S = 0.02
 ENCODING = "UTF8"
 IDLE_TIMEOUT_S = 60
 CONNECT_TIMEOUT_S = 10
-# A connection whose other end disappeared is closed before the gateway's lease expires: the server
-# must acknowledge what is sent, and answer keepalives while the connection is idle. No statement
-# of ours takes a minute.
+# A connection whose peer disappeared must be closed before the gateway's lease expires: the server must
+# acknowledge what is sent, and answer keepalives while the connection is idle. No statement of the gateway
+# takes a minute.
 SOCKET_OPTIONS = {
     "keepalives": 1,
     "keepalives_idle": 5,
@@ -37,13 +37,13 @@ SOCKET_OPTIONS = {
 STATEMENT_TIMEOUT_S = 60
 MIGRATIONS = Path(__file__).parent / "migrations"
 
-# PostgreSQL: the session that holds this advisory lock may work on the registry of the database.
+# PostgreSQL: the session that holds this advisory lock may work on the registry.
 ADVISORY_LOCK = 0x46524553_48544142
 
-# Where Alembic keeps the last migration that it ran.
+# Alembic's table with the last migration that it ran.
 VERSIONS = table("alembic_version", column("version_num"))
 
-# Alembic keeps the migration under way in globals of its module.
+# Alembic stores the migration in progress in module globals.
 _migrating = threading.Lock()
 
 
@@ -64,27 +64,30 @@ def connect(url: str) -> Engine:
 
 
 def shown(url: URL) -> str:
-    """Return *url* as a message may show it: no password, and no parameters, which may hold one too."""
+    """Return *url* for messages: without its password, and without its parameters, which may
+    contain one too.
+    """
     return url.set(query={}).render_as_string(hide_password=True)
 
 
 def parse(url: str) -> URL:
-    """Return *url*, which names SQLite's file by its absolute path, or PostgreSQL;
-    raises ConfigError without a password.
+    """Return *url*, which must name PostgreSQL or an SQLite file by its absolute path.
+
+    Raises ConfigError, which never shows a password.
     """
     try:
         parsed = make_url(url)
     except (ArgumentError, ValueError):
-        # The cause is left out because it can quote a password.
+        # The cause is omitted because it may quote a password.
         raise ConfigError(
             f"The registry's URL ({url.partition(':')[0]}:…) cannot be read; {_WAY_OUT}."
         ) from None
     if parsed.drivername in {"postgresql", "postgresql+psycopg"}:
         return parsed.set(drivername="postgresql+psycopg")
     if parsed.drivername not in {"sqlite", "sqlite+pysqlite"}:
-        raise ConfigError(f"Registry {shown(parsed)} is of a kind that is not supported; {_WAY_OUT}.")
+        raise ConfigError(f"Registry {shown(parsed)} is not of a supported kind; {_WAY_OUT}.")
     if parsed.database is None or not Path(parsed.database).is_absolute():
-        raise ConfigError(f"Registry {shown(parsed)} names no file by its absolute path; {_WAY_OUT}.")
+        raise ConfigError(f"Registry {shown(parsed)} does not name a file by its absolute path; {_WAY_OUT}.")
     return parsed
 
 
@@ -97,13 +100,13 @@ def _sqlite(url: URL) -> Engine:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as cause:
         raise ConfigError(
-            f"Registry {shown(url)}: folder {folder} cannot be made: {cause.strerror}."
+            f"Registry {shown(url)}: folder {folder} cannot be created: {cause.strerror}."
         ) from cause
     engine = create_engine(url, connect_args={"timeout": WAIT_S}, pool_size=1, max_overflow=0)
 
     @event.listens_for(engine, "connect")
     def _prepare(connection: Any, _record: object) -> None:
-        # The driver's own transactions begin at the first write only; ours begin below.
+        # The driver would begin a transaction only at the first write; `_begin` begins it explicitly.
         connection.isolation_level = None
         write_ahead(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
@@ -116,9 +119,10 @@ def _sqlite(url: URL) -> Engine:
 
 
 def write_ahead(connection: sqlite3.Connection) -> None:
-    """Have the database write ahead.
+    """Turn on write-ahead logging.
 
-    Of connections that ask for it at once, SQLite refuses all but one without a wait.
+    Of several connections that do this at the same time, SQLite makes all but one fail immediately, without
+    waiting.
     """
     deadline = time.monotonic() + WAIT_S
     while True:
@@ -151,14 +155,14 @@ def _postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "connect", insert=True)
     def _prepare(connection: Any, _record: object) -> None:
-        # Before anything is read: texts of a database in another encoding come as bytes.
+        # This check comes before any read: texts of a database with another encoding arrive as bytes.
         encoding = connection.info.parameter_status("server_encoding")
         if encoding != ENCODING:
             raise ConfigError(
-                f"Registry {shown(url)} is a database in {encoding}, which cannot hold all texts; "
-                f"make another one: CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
+                f"Registry {shown(url)} has the encoding {encoding}, which cannot represent all texts; "
+                f"create another database: CREATE DATABASE name ENCODING '{ENCODING}' TEMPLATE template0."
             )
-        # A process that hangs in a transaction must not stop the others for ever.
+        # A process that hangs in a transaction must not block the others forever.
         with connection.cursor() as cursor:
             cursor.execute(f"SET lock_timeout = '{WAIT_S}s'")
             cursor.execute(f"SET statement_timeout = '{STATEMENT_TIMEOUT_S}s'")
@@ -167,9 +171,9 @@ def _postgres(url: URL) -> Engine:
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        # The lock comes first, and READ COMMITTED takes a new snapshot for each statement, so a transaction
-        # sees all that had the lock before it: they happen one after the other, and the database ends
-        # none in favour of another.
+        # The lock is acquired first, and READ COMMITTED takes a new snapshot for each statement, so a
+        # transaction sees all changes of the previous lock holders: transactions are serial, and the database
+        # never aborts one in favor of another.
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({ADVISORY_LOCK})")
 
     return engine

@@ -1,4 +1,4 @@
-"""The store of workflow definitions in the database."""
+"""The database's store of workflow definitions."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from mt_core.workflow.definitions import DefinitionStore, WorkflowDefinition, et
 
 @dataclass(frozen=True)
 class SqlDefinitionStore(DefinitionStore):
-    """Every method is a transaction of its own, begun with *begin*;
-    inside another transaction it is refused.
+    """A store in which each method is its own transaction, begun with *begin*; it fails inside another
+    transaction.
     """
 
     begin: Callable[[], AbstractContextManager[SqlTransaction]]
@@ -46,11 +46,11 @@ class SqlDefinitionStore(DefinitionStore):
         return etag_of(definitions), definitions
 
     def latest_schedule_times(self) -> Mapping[str, datetime]:
-        # One search in the index for each workflow: grouping a ledger of a million runs would read all of it.
-        its = (RUNS.c.table_id == DEFINITIONS.c.workflow_id) & RUNS.c.last_point.is_not(None)
+        # One index lookup for each workflow: grouping a ledger of a million runs would read all of them.
+        covering = (RUNS.c.table_id == DEFINITIONS.c.workflow_id) & RUNS.c.last_point.is_not(None)
         with self.begin() as transaction:
-            its &= RUNS.c.requested_at <= instant_text(transaction.now())
-            last = select(RUNS.c.last_point).where(its).order_by(RUNS.c.last_point.desc()).limit(1)
+            covering &= RUNS.c.requested_at <= instant_text(transaction.now())
+            last = select(RUNS.c.last_point).where(covering).order_by(RUNS.c.last_point.desc()).limit(1)
             latest = last.scalar_subquery().label("latest")
             rows = transaction.statements.execute(select(DEFINITIONS.c.workflow_id, latest)).mappings().all()
         return {

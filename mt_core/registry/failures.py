@@ -1,4 +1,4 @@
-"""Failures: what SQLAlchemy raises, as errors of ours."""
+"""Failures: translates SQLAlchemy's exceptions to Freshtable's errors."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from sqlalchemy.exc import DBAPIError, IntegrityError, SQLAlchemyError
 
 from mt_core.errors import RegistryError, RegistryFull, RevisionConflict
 
-# PostgreSQL ends one of two transactions that block each other with one of these: running it again helps.
+# PostgreSQL aborts one of two transactions that block each other with one of these; running it again helps.
 SERIALIZATION_FAILURE, DEADLOCK = "40001", "40P01"
 LOCK_NOT_AVAILABLE = "55P03"
 DISK_FULL = "53100"
-# SQLite says either when a disk is full; the second where the index of its log cannot grow.
+# SQLite reports either when a disk is full; the second if the index of its log cannot grow.
 _FULL = frozenset({sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR_SHMSIZE})
 
 
 @contextmanager
 def translated(registry: str) -> Iterator[None]:
-    """Raise RegistryError naming *registry*, or RevisionConflict where running the transaction
-    again helps.
-    """
+    """Raise RegistryError naming *registry*, or RevisionConflict if running the transaction again helps."""
     try:
         yield
     except SQLAlchemyError as cause:
@@ -35,7 +33,7 @@ def translated(registry: str) -> Iterator[None]:
             ) from cause
         if sqlstate == LOCK_NOT_AVAILABLE or "database is locked" in reason:
             raise RegistryError(
-                f"Registry {registry} is held by another process; end that, or try again later: {reason}."
+                f"Registry {registry} is locked by another process; stop it, or try again later: {reason}."
             ) from cause
         if sqlstate == DISK_FULL or getattr(original, "sqlite_errorcode", None) in _FULL:
             raise RegistryFull(

@@ -1,4 +1,4 @@
-"""Inspection of a database without a change: whether it answers, and which tables and migration it has."""
+"""Read-only inspection of a database: whether it is reachable, and its tables and migration."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ from mt_core.registry.failures import translated
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """A database as it is.
+    """The state of a database.
 
-    `migration` is the last one of a registry, None if it has none; `name` shows no password.
+    `migration` is the last migration of a registry, None if the database is not a registry; `name` contains
+    no password.
     """
 
     name: str
@@ -30,8 +31,9 @@ class DatabaseState:
 
 
 def inspect_database(url: str, timeout_s: int) -> DatabaseState:
-    """Look at the database at *url*, which is neither created nor migrated;
-    raises ConfigError or RegistryError.
+    """Return the state of the database at *url*, without creating or migrating it.
+
+    Raises ConfigError or RegistryError.
     """
     parsed = parse(url)
     name = shown(parsed)
@@ -52,8 +54,7 @@ def inspect_database(url: str, timeout_s: int) -> DatabaseState:
 
 def _reader(url: URL, timeout_s: int) -> Engine:
     if url.get_backend_name() == "sqlite":
-        # The file is opened for reading: nothing is created, and no lock is kept that a gateway
-        # would wait for.
+        # The file is opened read-only: nothing is created, and no lock remains that would block a gateway.
         file = f"sqlite:///file:{quote(str(url.database))}?mode=ro&uri=true"
         return create_engine(file, connect_args={"timeout": timeout_s}, poolclass=NullPool)
     arguments = {"connect_timeout": timeout_s, "options": "-c default_transaction_read_only=on"}

@@ -1,4 +1,4 @@
-"""The job store in a transaction."""
+"""The job store within a transaction."""
 
 from __future__ import annotations
 
@@ -29,7 +29,9 @@ class SqlJobs:
 
     def insert(self, job: Job) -> None:
         if not self.statements.insert(JOBS, row_of(job)):
-            raise RevisionConflict(f"Job {job.job_id} was not added: its id is taken; take another one.")
+            raise RevisionConflict(
+                f"Job {job.job_id} was not added: its id is already in use; use another one."
+            )
 
     def replace(self, job: Job) -> Job:
         stored = replace(job, revision=job.revision + 1)

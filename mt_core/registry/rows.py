@@ -1,4 +1,14 @@
-"""Rows of the registry's tables: facts as columns and versioned JSON bodies, and back."""
+"""Rows of the registry's tables: facts as columns and versioned JSON bodies, and back.
+
+A registry outlives releases, in both directions: an older gateway may meet rows of a newer one after a
+downgrade. Columns are only what SQL selects, sorts or sums by; everything else is one JSON body, so that most
+new fields need no migration. `_MAPPINGS` describes each kind of fact as data, and the code below is generic.
+Three rules keep rows readable. A body with an unknown version or field is refused, never partly read, since
+dropping a field and writing the row back would lose a fact. Values that are None, and the usual empty ones
+(`_SPARSE`), are omitted, because a ledger may have a million runs. A fact without a field gets the field's
+default. A row that cannot be read raises FactUnreadable with its columns, so that callers can report or skip
+it.
+"""
 
 from __future__ import annotations
 
@@ -49,32 +59,31 @@ _SPARSE = frozenset(
         *("connector", "partition_keys", "spark_name", "query"),
     }
 )
-# What facts within others did not have from the beginning.
+# Fields that nested facts did not have from the beginning.
 _LATER = frozenset({"drop", "states", "keys"})
 
 
 def instant_text(instant: datetime) -> str:
-    """Return *instant* in UTC with microseconds, as a text that sorts as the instants do;
-    raises RegistryError without a zone.
+    """Return *instant* in UTC with microseconds, as a text that sorts chronologically.
+
+    Raises RegistryError for an instant without a zone.
     """
     if instant.tzinfo is None:
         raise RegistryError(
-            f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only."
+            f"Instant {instant.isoformat()} has no zone; the registry only stores UTC instants."
         )
     return instant.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def instants_of(stored: Any) -> Any:
-    """Return the instant that `instant_text` wrote; of a list, a tuple of its instants."""
+    """Return the instant that `instant_text` wrote; for a list, a tuple of its instants."""
     if isinstance(stored, str):
         return datetime.fromisoformat(stored)
     return None if stored is None else tuple(map(instants_of, stored))
 
 
 def row_of(fact: Any) -> dict[str, Any]:
-    """Return the row of *fact*, one of those in `_MAPPINGS`;
-    that of a run is without its place in the order of requests.
-    """
+    """Return the row of *fact*, whose class is in `_MAPPINGS`; the row of a run lacks its sequence number."""
     values = {field.name: _stored(getattr(fact, field.name)) for field in fields(fact)}
     row = {name: values.pop(name) for name in _MAPPINGS[type(fact)].columns}
     match fact:
@@ -88,7 +97,7 @@ def row_of(fact: Any) -> dict[str, Any]:
             row["hooks_due"] = fact.hooks_due
         case _:
             pass
-    # Without what is None or usually empty, of which most of a million runs would consist.
+    # None and the usual empty values are omitted, or a million runs would mostly consist of them.
     body = {
         name: value for name, value in values.items() if value is not None and (value or name not in _SPARSE)
     }
@@ -96,9 +105,7 @@ def row_of(fact: Any) -> dict[str, Any]:
 
 
 def fact_of(kind: type[F], row: Row) -> F:
-    """Return the fact of *row*; raises FactUnreadable for a row that another release wrote,
-    and for a damaged one.
-    """
+    """Return the fact in *row*; raises FactUnreadable for a row of another release or a damaged one."""
     columns = {name: value for name, value in row.items() if name != "body"}
     owner = f"{_MAPPINGS[kind].noun} {row[_MAPPINGS[kind].columns[0]]}"
     try:
@@ -120,17 +127,17 @@ def _read(kind: type[F], row: Row, owner: str) -> F:
     if version != BODY_VERSION:
         raise RegistryError(
             f"The registry's row of {owner} has version {version}, this release reads version "
-            f"{BODY_VERSION}; use the release which wrote it."
+            f"{BODY_VERSION}; use the release that wrote it."
         )
     if kind is MaterializedTable:
         body["identifier"] = row
-    # The columns last: `solo` became one in migration 0004, and bodies of before still have it.
+    # The columns take precedence: `solo` became one in migration 0004, and older bodies still contain it.
     fact: F = _fact(kind, body | {name: row[name] for name in mapping.columns}, owner)
     return fact
 
 
 def definition_row(definition: WorkflowDefinition) -> dict[str, Any]:
-    """Return the row of *definition*; its body carries the definition's own version."""
+    """Return the row of *definition*; its body has the definition's own version."""
     return {
         "workflow_id": definition.workflow_id,
         "shard": shard_of(definition.workflow_id),
@@ -139,7 +146,7 @@ def definition_row(definition: WorkflowDefinition) -> dict[str, Any]:
 
 
 def definition_of(row: Row) -> WorkflowDefinition:
-    """Return the definition of *row*."""
+    """Return the definition in *row*."""
     return WorkflowDefinition.from_json(json.loads(row["body"]))
 
 
@@ -148,10 +155,10 @@ def _fact(kind: type[Any], values: Mapping[str, Any], owner: str) -> Any:
     if unknown:
         raise RegistryError(
             f"The registry's row of {owner} has {', '.join(unknown)}, which this release does not know; "
-            "use the release which wrote it, or a newer one."
+            "use the release that wrote it, or a newer one."
         )
     readers = _MAPPINGS[kind].readers
-    # What is None is not stored.
+    # Values that are None are not stored.
     present = {**_REQUIRED[kind], **values}
     return kind(
         **{name: readers[name](value) if name in readers else value for name, value in present.items()}
@@ -191,8 +198,9 @@ def _stored(value: Any) -> Any:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Mapping:
-    """How a kind of fact is stored: its *columns*, the key first, all else being in the body;
-    *readers* convert what is stored.
+    """How a kind of fact is stored: its *columns*, with the key first; all other fields are in the body.
+
+    *readers* convert stored values.
     """
 
     noun: str = ""
@@ -201,8 +209,8 @@ class _Mapping:
 
 
 def _declaration(body: Any) -> PythonDeclaration | None:
-    """Return what a module declares; None for one of another release, since it can be read
-    from the module again.
+    """Return the declaration of a Python module, None if another release wrote it: it can be read from the
+    module again.
     """
     try:
         return PythonDeclaration.from_json(body)
@@ -313,7 +321,7 @@ _MAPPINGS: dict[type[Any], _Mapping] = {
             "watermark": lambda body: _fact(Watermark, body, "a watermark"),
             "unbounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
             "bounded": lambda body: _fact(GeneratedRows, body, "generated rows"),
-            "topic": lambda body: _fact(KafkaTopic, body, "a topic of Kafka"),
+            "topic": lambda body: _fact(KafkaTopic, body, "a Kafka topic"),
         },
     ),
     FunctionFile: _Mapping(readers={"kind": FileKind}),

@@ -1,4 +1,13 @@
-"""The run ledger in a transaction."""
+"""The run ledger within a transaction.
+
+The ledger grows to a million runs, while each refresh claims one of them and asks a few questions about one
+table. So every question is a single statement with a matching index, most of them partial (only QUEUED, only
+RUNNING), and the statements are built once. Concurrency is decided by the database, not by reads before: a
+unique index permits one RUNNING run of a table and one live run of a request key, and `replace` is a
+compare-and-set on status, attempt and claim. A writer that has been replaced therefore gets RevisionConflict
+and changes nothing. Runs are ordered by `seq`, the order in which they were requested, which does not depend
+on any clock.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +41,8 @@ class SqlRuns:
     def insert(self, run: RefreshRun) -> None:
         if not self.statements.insert(RUNS, row_of(run)):
             raise RevisionConflict(
-                f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is taken, "
-                f"or it is RUNNING and another refresh of table {run.table_id} is too; read the ledger again."
+                f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is already "
+                f"in use, or another refresh of table {run.table_id} is RUNNING too; read the ledger again."
             )
 
     def replace(self, run: RefreshRun, *, expected: RefreshRun) -> None:
@@ -132,7 +141,7 @@ def _place_of(run_id: str) -> ScalarSelect[Any]:
     return select(RUNS.c.seq).where(RUNS.c.run_id == run_id).scalar_subquery()
 
 
-# Built once: to build a statement and its cache key takes longer than to execute it.
+# Built once: building a statement and its cache key takes longer than executing it.
 _RUN = select(RUNS).where(RUNS.c.run_id == bindparam("run_id")).with_for_update()
 _REPLACE = update(RUNS).where(
     RUNS.c.run_id == bindparam("its_run_id"),
@@ -162,30 +171,35 @@ _EACH = (
     .cte("each_table")
     .prefix_with("MATERIALIZED")
 )
-_OF_EACH = _NEWEST.limit(bindparam("most")).lateral("newest")
-# Found at the end of an index for each table: a window would number all runs. SQLite has no LATERAL,
-# and finds the place of the oldest run that is wanted there; PostgreSQL would read all runs to
-# compare them with that.
+_NEWEST_LATERAL = _NEWEST.limit(bindparam("most")).lateral("newest")
+# Each table's runs are read from the end of an index; a window function would number all runs. SQLite has no
+# LATERAL and looks up the sequence number of the oldest run to return; PostgreSQL would read all runs to
+# compare them with that number.
 _NEWEST_OF_EACH = {
     "sqlite": select(RUNS)
     .join(_EACH, and_(RUNS.c.table_id == _EACH.c.table_id, RUNS.c.seq >= _EACH.c.oldest))
     .where(RUNS.c.kind.in_(_KINDS))
     .order_by(RUNS.c.seq.desc()),
-    "postgresql": select(_OF_EACH)
-    .select_from(TABLES.join(_OF_EACH, true()))
+    "postgresql": select(_NEWEST_LATERAL)
+    .select_from(TABLES.join(_NEWEST_LATERAL, true()))
     .where(_THESE)
-    .order_by(_OF_EACH.c.seq.desc()),
+    .order_by(_NEWEST_LATERAL.c.seq.desc()),
 }
 _QUEUED_OF_TABLE = _OF_TABLE.where(RUNS.c.status == QUEUED).order_by(RUNS.c.seq)
 _COVERED = select(RUNS).where(RUNS.c.covered_by == bindparam("run_id"), RUNS.c.status == COALESCED)
 _COVERED_BY = _COVERED.order_by(RUNS.c.seq)
-# NOT IN, because few tables are busy or held: they are collected once, not looked up at each queued run.
+# NOT IN, so that the busy and exclusive tables are collected once and not looked up for each queued run.
 _BUSY = select(_OTHER.c.table_id).where(_OTHER.c.status == RUNNING)
-_HELD = select(TABLES.c.table_id).where(TABLES.c.exclusive)
-_FREE = or_(RUNS.c.waits_until.is_(None), RUNS.c.waits_until <= bindparam("now"))
+_EXCLUSIVE = select(TABLES.c.table_id).where(TABLES.c.exclusive)
+_NOT_WAITING = or_(RUNS.c.waits_until.is_(None), RUNS.c.waits_until <= bindparam("now"))
 _NEXT_CLAIMABLE = (
     select(RUNS)
-    .where(RUNS.c.status == QUEUED, _FREE, RUNS.c.table_id.not_in(_BUSY), RUNS.c.table_id.not_in(_HELD))
+    .where(
+        RUNS.c.status == QUEUED,
+        _NOT_WAITING,
+        RUNS.c.table_id.not_in(_BUSY),
+        RUNS.c.table_id.not_in(_EXCLUSIVE),
+    )
     .order_by(RUNS.c.solo, RUNS.c.seq)
     .limit(1)
 )

@@ -1,5 +1,5 @@
-"""The tables of the registry as the newest migration leaves them: columns for what is searched or summed,
-JSON for the rest.
+"""The tables of the registry after the newest migration: columns for searching and summing, JSON for the
+rest.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from mt_core.model.run import RunKind, RunStatus
 
 METADATA = MetaData()
 
-# The newest migration: a registry that has it opens without the others being read.
+# The newest migration: a registry that has it opens without loading the others.
 NEWEST = "0015"
 
 # Compared byte by byte on both databases, so that instants and names sort alike.
@@ -191,5 +191,7 @@ for _name, _columns, _condition, _unique in (
 
 
 def word(value: RunStatus | RunKind) -> ColumnElement[str]:
-    """Return *value* as a constant of the statement: a planner uses a partial index only for constants."""
+    """Return *value* as a literal of the statement, because a planner uses a partial index only for
+    constants.
+    """
     return literal_column(f"'{value.value}'", Text)

@@ -1,4 +1,4 @@
-"""Statements of one transaction, with the database's failures as errors of ours."""
+"""Statements of one transaction, with database failures translated to Freshtable's errors."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ F = TypeVar("F")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Statements:
-    """What every facet of a transaction executes on registry *name*;
-    *clock* None means the database's own.
+    """Executes the statements of every part of a transaction on registry *name*; a *clock* of None is the
+    database's own.
     """
 
     connection: Connection
     name: str
     clock: Clock | None
-    # Where to put the errors of rows that cannot be read, the innermost block last; empty: they are raised.
+    # Receivers of the errors of unreadable rows, innermost block last; if empty, the errors are raised.
     unreadable: list[list[FactUnreadable]] = field(default_factory=list)
 
     def now(self) -> datetime:
@@ -54,8 +54,8 @@ class Statements:
             return self.connection.execute(statement, values)
 
     def insert(self, into: Table, row: dict[str, Any]) -> bool:
-        """Add *row* and return True; when a unique index refuses it, return False,
-        and the transaction continues.
+        """Insert *row* and return True; if a unique index refuses it, return False and leave the transaction
+        usable.
         """
         return self.execute(_INSERTS[self.connection.dialect.name, into], row).rowcount > 0
 
@@ -74,7 +74,7 @@ class Statements:
 
     @contextmanager
     def past_unreadable(self) -> Iterator[list[FactUnreadable]]:
-        """Leave rows that cannot be read out in the block, which gets their errors."""
+        """Skip unreadable rows in the block and collect their errors in the list that it receives."""
         self.unreadable.append([])
         try:
             yield self.unreadable[-1]
@@ -82,7 +82,7 @@ class Statements:
             self.unreadable.pop()
 
     def fact(self, kind: type[F], statement: Executable, values: Mapping[str, Any] | None = None) -> F | None:
-        """Return the fact in the only row that *statement* selects, or None when it selects no row."""
+        """Return the fact in the only row that *statement* selects, or None if it selects no row."""
         facts = self.facts(kind, statement, values)
         return facts[0] if facts else None
 

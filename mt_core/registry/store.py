@@ -1,4 +1,4 @@
-"""The registry in a SQL database."""
+"""The registry in an SQL database."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from mt_core.workflow.definitions import DefinitionStore
 
 
 class SqlRegistry:
-    """A `Registry` in SQLite or PostgreSQL, safe from any thread.
+    """A `Registry` in SQLite or PostgreSQL; thread-safe.
 
-    Transactions take turns, within the process and between processes. If the database nevertheless ends one
-    in favour of another, `transaction()` raises RevisionConflict: callers run the whole block again. After
-    any other RegistryError at the end of the block the transaction may have committed or not: read again.
+    Transactions take turns, within the process and between processes. If the database nevertheless aborts one
+    in favor of another, `transaction()` raises RevisionConflict: callers run the whole block again. After any
+    other RegistryError at the end of the block the transaction may or may not have been committed: read
+    again.
     """
 
     def __init__(self, engine: Engine, clock: Clock | None = None) -> None:
@@ -39,14 +40,14 @@ class SqlRegistry:
     def open(cls, url: str, clock: Clock | None = None) -> SqlRegistry:
         """Return the registry at *url* (`sqlite:////…` or `postgresql://…`), created or migrated as needed.
 
-        `clock` None means the database's own clock. Raises ConfigError for a URL or a schema
-        that cannot be used, and RegistryError when the database fails.
+        A *clock* of None is the database's own. Raises ConfigError for an unusable URL or schema, and
+        RegistryError if the database fails.
         """
         return cls(connect(url), clock)
 
     @contextmanager
     def transaction(self) -> Iterator[SqlTransaction]:
-        """Begin a transaction; raises RegistryError inside another one of the same thread."""
+        """Begin a transaction; raises RegistryError within another transaction of the same thread."""
         with self._turns.take(WAIT_S, self._name):
             if self._closed.is_set():
                 raise RegistryError(f"Registry {self._name} is closed; open it again.")

@@ -1,4 +1,4 @@
-"""The materialized tables in a transaction."""
+"""The materialized tables within a transaction."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class SqlTables:
     def page(
         self, *, after: TableIdentifier | None = None, limit: int | None = None
     ) -> Sequence[MaterializedTable]:
-        statement = _TABLES.limit(limit) if after is None else _TABLES_BEHIND.limit(limit)
+        statement = _TABLES.limit(limit) if after is None else _TABLES_AFTER.limit(limit)
         return self.statements.facts(MaterializedTable, statement, None if after is None else _name_of(after))
 
     def continuous(self) -> Sequence[MaterializedTable]:
@@ -44,12 +44,12 @@ class SqlTables:
     def insert(self, table: MaterializedTable) -> None:
         if not self.statements.insert(TABLES, row_of(table)):
             raise TableExists(
-                f"Materialized table {table.identifier} exists already; DROP it or choose another name."
+                f"Materialized table {table.identifier} already exists; DROP it or choose another name."
             )
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
         row = row_of(replace(table, revision=table.revision + 1))
-        # The claim number has a writer of its own, next_claim, which does not raise the revision.
+        # Only next_claim writes the claim number, without raising the revision.
         del row["claim"]
         expected = {
             "its_table_id": table.table_id,
@@ -60,7 +60,7 @@ class SqlTables:
             named = self.named(table.identifier)
             if named is not None and named.table_id != table.table_id:
                 raise TableExists(
-                    f"Materialized table {table.identifier} exists already; choose another name."
+                    f"Materialized table {table.identifier} already exists; choose another name."
                 )
             raise RevisionConflict(
                 f"Materialized table {table.identifier} is no longer at revision "
@@ -92,14 +92,14 @@ def _has_name(table: Any) -> ColumnElement[bool]:
     )
 
 
-# Built once: to build a statement and its cache key takes longer than to execute it.
+# Built once: building a statement and its cache key takes longer than executing it.
 _TABLE = select(TABLES).where(TABLES.c.table_id == bindparam("table_id")).with_for_update()
 _NAME = (TABLES.c.catalog, TABLES.c.namespace, TABLES.c.name)
 _TABLES = select(TABLES).order_by(*_NAME)
-_TABLES_BEHIND = _TABLES.where(
+_TABLES_AFTER = _TABLES.where(
     tuple_(*_NAME) > tuple_(*map(bindparam, ("its_catalog", "its_namespace", "its_name")))
 )
-# The constant of the index: a planner uses a partial one for nothing else.
+# The index's own condition: a planner uses a partial index only for that.
 _CONTINUOUS = _TABLES.where(TABLES.c.continuous)
 _TABLE_NAMED = select(TABLES).where(_has_name(TABLES)).with_for_update()
 _TABLES_NAMED = _TABLES.where(tuple_(*_NAME).in_(bindparam("its_names", expanding=True)))

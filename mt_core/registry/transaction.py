@@ -30,8 +30,8 @@ from mt_core.tables.registry import (
 
 
 class SqlTransaction:
-    """A `Transaction` that executes *statements*; a change that is refused leaves it usable,
-    with all changes before.
+    """A `Transaction` that executes *statements*; after a refused change it remains usable, with all earlier
+    changes.
     """
 
     def __init__(self, statements: Statements) -> None:

@@ -1,4 +1,4 @@
-"""Turns: threads that want the same thing get it one after the other, first come, first served."""
+"""Turns: a fair lock, first come, first served."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mt_core.errors import RegistryError
 
 
 class Turns:
-    """A lock that is fair: a busy thread cannot take it again and again before the others that wait."""
+    """A fair lock: a busy thread cannot acquire it repeatedly before other waiting threads."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -20,13 +20,13 @@ class Turns:
 
     @contextmanager
     def take(self, timeout_s: float, what: str) -> Iterator[None]:
-        """Wait for the turn and hold it for the block.
+        """Wait for the turn and hold it during the block.
 
-        Raises RegistryError naming *what* after *timeout_s*, and at once in a thread whose
-        turn it is already.
+        Raises RegistryError naming *what* after *timeout_s*, and immediately in a thread that has the turn
+        already.
         """
         if self._holder == threading.get_ident():
-            raise RegistryError(f"Registry {what}: this thread is in a transaction already; end it first.")
+            raise RegistryError(f"Registry {what}: this thread is already in a transaction; end it first.")
         turn = threading.Event()
         with self._guard:
             self._waiting.append(turn)

@@ -1,4 +1,4 @@
-"""The workflow definitions in a transaction."""
+"""The workflow definitions within a transaction."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SqlWorkflows:
         return sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
 
 
-# Built once: to build a statement and its cache key takes longer than to execute it.
+# Built once: building a statement and its cache key takes longer than executing it.
 _SHARD = (
     select(DEFINITIONS.c.body, TABLES.c.table_id, TABLES.c.revision)
     .select_from(DEFINITIONS.outerjoin(TABLES, TABLES.c.table_id == DEFINITIONS.c.workflow_id))

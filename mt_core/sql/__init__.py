@@ -1,4 +1,4 @@
-"""The statements that Freshtable reads itself: text in, frozen facts out."""
+"""The statements that Freshtable parses itself: text in, frozen facts out."""
 
 from mt_core.sql.parser import parse, parse_name
 from mt_core.sql.statements import Statement, qualify

@@ -1,4 +1,13 @@
-"""Statements about catalogs, jobs and jars in Flink's syntax: one frozen fact each; names are parts."""
+"""Statements about catalogs, tables, jobs and jars in Flink's syntax: one frozen fact each.
+
+The problem: a gateway accepts Flink's statements, but Spark executes them. The idea: parsing, deciding and
+executing are separate. A reader (`readers/`, `connectors/`, `flink/`) turns the text into one of these facts;
+a fact has no session and does nothing, so it can be compared in tests and passed to any thread. Statements
+that Spark can execute after a translation become a `SparkStatement` with the equivalent text, and everything
+that no reader accepts goes to Spark unchanged. Names remain tuples of parts, because only the executor knows
+the current catalog and database. The invariant: positions in a fact refer to the text that the client sent,
+so the text of an inner statement is padded with blanks (`statement_at`).
+"""
 
 from __future__ import annotations
 
@@ -16,7 +25,7 @@ _WILDCARDS = {"%": ".*", "*": ".*", "_": "."}
 
 
 class Shown(StrEnum):
-    """What SHOW lists, by the words after SHOW."""
+    """The objects that SHOW lists, by the words after SHOW."""
 
     CATALOGS = "CATALOGS"
     DATABASES = "DATABASES"
@@ -35,7 +44,7 @@ class Shown(StrEnum):
 
 
 class ExplainMode(StrEnum):
-    """What EXPLAIN shows: Spark's modes, and the physical plan as JSON."""
+    """The output of EXPLAIN: one of Spark's modes, or the physical plan as JSON."""
 
     SIMPLE = "simple"
     EXTENDED = "extended"
@@ -46,8 +55,8 @@ class ExplainMode(StrEnum):
 
 
 def statement_at(text: str, start: int) -> str:
-    """Return the statement inside *text* that begins at the offset *start*, with blanks before it so
-    that its positions stay.
+    """Return the statement that begins at offset *start* of *text*, padded with blanks so that its positions
+    stay.
     """
     blank = "".join("\n" if letter == "\n" else " " for letter in text[:start])
     return blank + text[start:].rstrip().removesuffix(";")
@@ -55,7 +64,7 @@ def statement_at(text: str, start: int) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Pattern:
-    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` match any text, `_` any letter."""
+    """[NOT] LIKE | ILIKE 'pattern': `%` and `*` match any text, `_` any character."""
 
     text: str
     negated: bool = False
@@ -71,7 +80,7 @@ class Pattern:
 
 
 class CatalogStatement:
-    """A statement about catalogs, functions, plans, jobs or jars."""
+    """Base class of statements about catalogs, functions, plans, jobs or jars."""
 
     __slots__ = ()
 
@@ -150,10 +159,10 @@ class StopJob(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explain(CatalogStatement):
-    """EXPLAIN [mode | PLAN FOR] statement; `statement`, which begins at the offset *start*,
-    keeps its line and column.
+    """EXPLAIN [mode | PLAN FOR] statement; the explained `statement` begins at offset `start` and has its
+    original positions.
 
-    `changes` says that CHANGELOG_MODE is among the details.
+    `changes` is True if CHANGELOG_MODE is among the details.
     """
 
     mode: ExplainMode
@@ -162,9 +171,7 @@ class Explain(CatalogStatement):
     changes: bool = False
 
     def statement_in(self, text: str) -> str:
-        """Return the statement that is explained, in *text*, with blanks before it so
-        that its positions stay.
-        """
+        """Return the explained statement of *text*, padded with blanks so that its positions stay."""
         return statement_at(text, self.start)
 
 
@@ -187,8 +194,8 @@ class CreateCatalog(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterCatalog(CatalogStatement):
-    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text';
-    `comment` None leaves the comment unchanged.
+    """ALTER CATALOG name SET (…) | RESET (…) | COMMENT 'text'; a `comment` of None leaves the comment
+    unchanged.
     """
 
     name: str
@@ -223,12 +230,14 @@ class SparkStatement(CatalogStatement):
 class CreateConnectorTable(SparkStatement):
     """CREATE [TEMPORARY] TABLE … WITH (…) [AS query]; `connector` is None for the catalog's own format.
 
-    `keys` are those columns of its primary key, `all_keys`, that its catalog stores. `query` is at its
-    line and column. If the statement has a list of `columns` and a query, `spark_sql` ends before AS:
-    what follows depends on the columns of the query. `column_list` and `clauses` are what it says after
-    the name, without AS. `options` are those of WITH. A temporary table with `unbounded` or `bounded` rows,
-    and each over `kafka`, has no `spark_sql`: Spark has no statement for it. A table that stores no rows has
-    in `rows` what a batch reads of it, unless it is over `kafka`, or temporary and not of `bounded` rows.
+    `all_keys` is the primary key, and `keys` the part of it that the catalog stores. `query` has its original
+    line and column. If the statement has both a list of `columns` and a query, `spark_sql` ends before AS,
+    because the rest depends on the query's columns. `column_list` and `clauses` are the text after the name,
+    without AS; `options` are those of WITH.
+
+    Spark has no statement for Kafka tables or for temporary tables with `unbounded` or `bounded` rows, so
+    their `spark_sql` is empty. For a table that stores no rows, `rows` is the query for batch reads; it is
+    empty for Kafka tables and for temporary tables without `bounded` rows.
     """
 
     name: Name
@@ -253,13 +262,13 @@ class CreateConnectorTable(SparkStatement):
 
     @property
     def has_statement(self) -> bool:
-        """Whether `spark_sql` creates it."""
+        """Whether `spark_sql` creates the table."""
         return bool(self.spark_sql)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropTemporaryView(CatalogStatement):
-    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name: a temporary table is a view too."""
+    """DROP TEMPORARY TABLE | VIEW [IF EXISTS] name: a temporary table is also a view."""
 
     name: str
     if_exists: bool = False

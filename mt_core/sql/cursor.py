@@ -1,5 +1,12 @@
-"""A cursor over the tokens of one statement: it reads what is expected, or raises an error
-that names the token in its place.
+"""A cursor over the tokens of one statement: reads what is expected or raises an error that names the actual
+token.
+
+The grammar has no ambiguity that needs backtracking, so each reader is a recursive descent over this cursor:
+`accept` tries words, `expect` requires them, and everything else is built on the two. The cursor tokenizes
+lazily. A statement for Spark is read only as far as needed to recognize it, and text that Freshtable cannot
+tokenize (a query of Spark's) stays untouched after AS: `query` finds its end without parsing it. The
+invariant: every error is a SqlSyntaxError at the line and column of the token in the text that the client
+sent, in the form of Flink's parser: 'Encountered "x"; expected y'.
 """
 
 from __future__ import annotations
@@ -13,9 +20,9 @@ from mt_core.model.partition import PartitionValues, ValueRange
 
 
 class TokenCursor:
-    """Reads a statement from left to right, without its comments and the semicolons at its end.
+    """Reads a statement from left to right, without its comments and its trailing semicolons.
 
-    It cuts the text into tokens only as far as it reads.
+    The text is tokenized only as far as it is read.
     """
 
     def __init__(self, text: str) -> None:
@@ -25,10 +32,10 @@ class TokenCursor:
         self._next = 0
 
     def peek(self, ahead: int = 0) -> Token | None:
-        """Return the token *ahead* of the next one, None after the end."""
+        """Return the token *ahead* of the next one, or None after the end."""
         index = self._next + ahead
         while index >= len(self._tokens):
-            # Semicolons count only if a token follows them.
+            # Semicolons only count if another token follows them.
             semicolons: list[Token] = []
             for token in self._rest:
                 semicolons.append(token)
@@ -40,7 +47,7 @@ class TokenCursor:
         return self._tokens[index]
 
     def word(self, ahead: int = 0) -> str:
-        """Return the word *ahead* in capitals, or the symbol; empty if there is none."""
+        """Return the word *ahead* in upper case, or the symbol; empty after the end."""
         token = self.peek(ahead)
         if token is None:
             return ""
@@ -57,8 +64,8 @@ class TokenCursor:
         return token
 
     def accept(self, *words: str) -> bool:
-        """Move past *words*, which may be symbols, and return True if all of them come next;
-        else stay and return False.
+        """Move past *words*, which may be symbols, and return True if all of them come next; otherwise stay
+        and return False.
         """
         if any(self.word(ahead) != word for ahead, word in enumerate(words)):
             return False
@@ -75,11 +82,11 @@ class TokenCursor:
             raise self.error(expected)
 
     def error(self, expected: str) -> SqlSyntaxError:
-        """Return the error that names the next token, and what was *expected* in its place."""
+        """Return a syntax error that names the next token and what was *expected* instead."""
         return self.refusal(f"expected {expected}")
 
     def refusal(self, reason: str) -> SqlSyntaxError:
-        """Return a syntax error at the next token, with the *reason* why it does not fit."""
+        """Return a syntax error at the next token with the *reason* why it is not accepted."""
         token = self.peek()
         if token is None:
             line, column = Lines(self._text).locate(len(self._text))
@@ -87,7 +94,9 @@ class TokenCursor:
         return SqlSyntaxError(f'Encountered "{token.text}"; {reason}', line=token.line, column=token.column)
 
     def value(self, what: str, *kinds: TokenKind) -> str:
-        """Read a token of one of *kinds*, and return its value; an error says that *what* was expected."""
+        """Read a token of one of *kinds* and return its value; otherwise raise an error that *what* was
+        expected.
+        """
         token = self.peek()
         if token is None or token.kind not in kinds:
             raise self.error(what)
@@ -100,8 +109,8 @@ class TokenCursor:
         return self.value(what, TokenKind.WORD, TokenKind.IDENTIFIER)
 
     def text_of(self, skip: Callable[[], None], what: str) -> str:
-        """Return the text that *skip* moves past, with its comments;
-        an error says that *what* was expected.
+        """Return the text that *skip* moves past, with its comments; raise an error that *what* was expected
+        if nothing was skipped.
         """
         first = self._next
         skip()
@@ -121,12 +130,12 @@ class TokenCursor:
         return self.value(what, TokenKind.STRING)
 
     def comment(self) -> str | None:
-        """Read `[COMMENT 'text']`; None without."""
+        """Read `[COMMENT 'text']`; return None without it."""
         return self.string("the comment in quotes") if self.accept("COMMENT") else None
 
     def entries(self, what: str, *, empty: bool = False) -> Iterator[None]:
-        """Read `( item, … )` together with a loop over this, whose body reads one item each time;
-        *empty* allows `()`.
+        """Read `( item, … )`: the body of a loop over the result reads one item each time; *empty* allows
+        `()`.
         """
         if not self.accept("("):
             raise self.error(f"( before {what}")
@@ -162,8 +171,9 @@ class TokenCursor:
         )
 
     def partition(self) -> Mapping[str, PartitionValues]:
-        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL;
-        raises SqlSyntaxError for a column given twice.
+        """Read `(column = 'value', …)`, also with IN lists, ranges and NULL.
+
+        Raises SqlSyntaxError for a column that is given twice.
         """
         partition: dict[str, PartitionValues] = {}
         for _ in self.entries("the partition"):
@@ -208,7 +218,7 @@ class TokenCursor:
         return bounds
 
     def _comparison(self) -> str:
-        """Return the sign <, <=, > or >= that comes next; empty for anything else."""
+        """Return the sign <, <=, > or >= that comes next; otherwise an empty text."""
         first, second = self.peek(), self.peek(1)
         if first is None or first.text not in ("<", ">"):
             return ""
@@ -225,7 +235,7 @@ class TokenCursor:
         )
 
     def query(self) -> tuple[str, int, int]:
-        """Read the rest as a query: its text as written, and the line and column where it begins."""
+        """Read the rest as a query; return its text as written, and its line and column."""
         first = self.peek()
         if first is None:
             raise self.error("a query after AS")

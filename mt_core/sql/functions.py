@@ -10,8 +10,8 @@ from mt_core.sql.catalog import CatalogStatement
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateFunction(CatalogStatement):
-    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …;
-    its files have no content yet.
+    """CREATE [OR REPLACE] [TEMPORARY [SYSTEM]] FUNCTION [IF NOT EXISTS] name …; the content of its files is
+    not read yet.
     """
 
     function: CreatedFunction
@@ -22,7 +22,7 @@ class CreateFunction(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlterFunction(CatalogStatement):
-    """ALTER FUNCTION [IF EXISTS] name with the clauses of CREATE FUNCTION, all of which it replaces."""
+    """ALTER FUNCTION [IF EXISTS] name, with the clauses of CREATE FUNCTION; it replaces all of them."""
 
     function: CreatedFunction
     if_exists: bool = False
@@ -30,7 +30,7 @@ class AlterFunction(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DropFunction(CatalogStatement):
-    """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name; `text` is the statement."""
+    """DROP [TEMPORARY [SYSTEM]] FUNCTION [IF EXISTS] name; `text` is the whole statement."""
 
     name: str
     text: str
@@ -47,7 +47,7 @@ class ShowCreateFunction(CatalogStatement):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeFunction(CatalogStatement):
-    """DESC[RIBE] FUNCTION [EXTENDED] name; `text` is the statement."""
+    """DESC[RIBE] FUNCTION [EXTENDED] name; `text` is the whole statement."""
 
     name: str
     text: str

@@ -1,6 +1,4 @@
-"""Hints after the names of tables, `t /*+ OPTIONS('key' = 'value') */`:
-Flink's, which Spark does not know.
-"""
+"""Flink's hints after table names, `t /*+ OPTIONS('key' = 'value') */`, which Spark does not know."""
 
 from __future__ import annotations
 
@@ -19,24 +17,23 @@ STREAMING = "streaming"
 _OPTIONS = re.compile(r"/\*\+\s*OPTIONS\b", re.IGNORECASE)
 _VIEW = "CREATE_VIEW"
 _NAMES = frozenset({TokenKind.WORD, TokenKind.IDENTIFIER})
-# What comes before the name of a table, and not before an alias.
+# Words and symbols that precede a table name but not an alias.
 _BEFORE_TABLE = frozenset({"FROM", "JOIN", "INTO", "OVERWRITE", "TABLE", "STREAM", "USING", ",", "("})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HintedText:
-    """A text with blanks in place of its hints, so that all positions stay, and the hints in their order."""
+    """A text with blanks in place of its hints, so that all positions stay, and the hints in order."""
 
     text: str
     hints: tuple[SourceHint, ...] = ()
 
 
 def without_hints(text: str) -> HintedText:
-    """Return *text* without its OPTIONS; a hint of another name remains, for those in SELECT are Spark's,
-    and STATE_TTL is as Spark reads it.
+    """Return *text* without its OPTIONS hints, and with STATE_TTL hints in the form that Spark reads.
 
-    Raises SqlSyntaxError for OPTIONS that cannot be read, or that come after anything
-    but the name of a table, and for such a STATE_TTL.
+    Other hints remain, because those after SELECT are Spark's. Raises SqlSyntaxError for an OPTIONS or
+    STATE_TTL hint that cannot be parsed or is in the wrong place.
     """
     text = with_state_ttls(text)
     if not _OPTIONS.search(text):
@@ -51,23 +48,23 @@ def without_hints(text: str) -> HintedText:
 
 
 def check_hints(type_: str, text: str, hints: Sequence[SourceHint]) -> None:
-    """Check the hints of a statement of *type_*.
+    """Raise an error for unsupported hints of a statement of *type_*.
 
-    Raises Unsupported for an option that no table takes and for a view, which keeps none,
+    Raises Unsupported for an unknown option and for any hint in CREATE VIEW, which does not store it, and
     DefinitionInvalid for a wrong value.
     """
     for hint in hints:
         table = text[hint.start : hint.stop]
         if type_ == _VIEW:
             raise Unsupported(
-                f"Table {table}: a view does not keep OPTIONS; "
+                f"Table {table}: a view does not store OPTIONS; "
                 "write them after the name of the view in the statement that reads it."
             )
         for key, value in hint.options.items():
             if key != STREAMING:
                 raise Unsupported(
-                    f"Table {table}: option '{key}' is not supported in OPTIONS; there is '{STREAMING}' "
-                    "only. Leave it out, or give the option to the table itself, in CREATE TABLE … WITH."
+                    f"Table {table}: option '{key}' is not supported in OPTIONS; only '{STREAMING}' is. "
+                    "Leave it out, or set the option of the table itself in CREATE TABLE … WITH."
                 )
             if not BOOLEAN.accepts(value):
                 raise DefinitionInvalid(
@@ -80,8 +77,8 @@ def _hinted(text: str) -> Iterator[tuple[Token, Sequence[Token]]]:
     before, name = "", list[Token]()
     for token in significant(text):
         if token.kind is TokenKind.HINT and _OPTIONS.match(token.text):
-            named = all(each.kind in _NAMES for each in name[::2]) and len(name) % 2 == 1
-            if not named or name[0].keyword == "SELECT" or before not in _BEFORE_TABLE:
+            has_name = all(each.kind in _NAMES for each in name[::2]) and len(name) % 2 == 1
+            if not has_name or name[0].keyword == "SELECT" or before not in _BEFORE_TABLE:
                 raise SqlSyntaxError(
                     'Encountered "/*+ OPTIONS"; expected it directly after the name of a '
                     "table, before its alias",
@@ -96,7 +93,7 @@ def _hinted(text: str) -> Iterator[tuple[Token, Sequence[Token]]]:
 
 
 def _options(text: str, hint: Token) -> dict[str, str]:
-    # At the line and column of the text that was sent.
+    # The padding keeps the hint at its line and column in the text that was sent.
     cursor = TokenCursor(_blank(text[: hint.start + 3]) + hint.text[3:-2])
     cursor.expect("OPTIONS")
     options = cursor.properties()

@@ -1,6 +1,12 @@
-"""The table of statements: for each kind its type, reader, traits and the words that completion offers.
+"""The table of statements: the type, reader, traits and completion phrases of each kind.
 
-A new statement is one row here and one reader. Spark runs a statement without a row.
+Many parts of the gateway need to know something about a statement before it is parsed: whether it needs
+Spark, runs a job, may run out of turn, or can be completed. They ask this table, so that a new statement is
+one row here and one reader, not a condition in each of those parts. The longest matching sequence of first
+words selects the row; a reader that returns None, or a text without a row, leaves the statement to Spark. The
+traits of a type must hold for all its statements, since they are decided from the first words only. The
+modules `changes`, `functions` and others are imported under names of their own for use as columns of the
+table.
 """
 
 from __future__ import annotations
@@ -29,7 +35,7 @@ Reader = Callable[[TokenCursor, str], Statement | CatalogStatement | None]
 
 
 class Trait(StrEnum):
-    """What holds for all statements of a kind."""
+    """A property of all statements of a kind."""
 
     JOB = "runs a job on data"
     CHANGE = "changes data"
@@ -44,9 +50,9 @@ class Trait(StrEnum):
 class StatementKind:
     """A row of the table.
 
-    `type` is FLIP-91's name, or one formed like those. `readers` are keyed by the first words of a text,
-    and the longest key wins; a reader that returns None leaves the text to Spark. `phrases` are the words
-    that completion offers.
+    `type` is FLIP-91's name, or one in its style. `readers` are keyed by the first words of a text, and the
+    longest key wins; a reader that returns None leaves the text to Spark. `phrases` are the words that
+    completion offers.
     """
 
     type: str
@@ -58,7 +64,7 @@ class StatementKind:
 _SHOWS, _DEFINES = frozenset({Trait.ALONE}), frozenset({Trait.ALONE, Trait.CONFIGURES})
 _SETS_UP, _QUERIES = frozenset({Trait.CONFIGURES}), frozenset({Trait.ALONE, Trait.JOB})
 _CHANGES, _OF_JOBS = _QUERIES | {Trait.CHANGE}, frozenset({Trait.OUT_OF_TURN, Trait.WITHOUT_ENGINE})
-_AT_HAND = frozenset({Trait.QUICK, Trait.WITHOUT_ENGINE})
+_WITHOUT_SPARK = frozenset({Trait.QUICK, Trait.WITHOUT_ENGINE})
 
 
 def _kind(
@@ -67,7 +73,7 @@ def _kind(
     readers: Mapping[str, Reader] | None = None,
     phrases: tuple[str, ...] | None = None,
 ) -> StatementKind:
-    """Return a row; without *phrases* completion offers the keys of its readers."""
+    """Return a row; without *phrases*, completion offers the keys of its readers."""
     readers = dict(readers or {})
     return StatementKind(
         type=type_, traits=traits, readers=readers, phrases=tuple(readers) if phrases is None else phrases
@@ -185,8 +191,8 @@ _PLANS = (
     ),
 )
 _SESSIONS = (
-    _kind("SET", _SETS_UP | _AT_HAND, {"SET": properties.set_property}),
-    _kind("RESET", _SETS_UP | _AT_HAND, {"RESET": properties.reset_property}),
+    _kind("SET", _SETS_UP | _WITHOUT_SPARK, {"SET": properties.set_property}),
+    _kind("RESET", _SETS_UP | _WITHOUT_SPARK, {"RESET": properties.reset_property}),
     _kind("USE", _SETS_UP, phrases=("USE",)),
     _kind("USE_DATABASE", _SETS_UP),
     _kind("USE_CATALOG", _SETS_UP, {"USE CATALOG": catalogs.use_catalog}),
@@ -196,9 +202,9 @@ _SESSIONS = (
     ),
     _kind("ADD_JAR", _SETS_UP, {"ADD JAR": catalogs.add_jar}),
     _kind("REMOVE_JAR", readers={"REMOVE JAR": refuse(refusals.NO_REMOVAL)}, phrases=()),
-    _show("SHOW_JARS", Shown.JARS, *_AT_HAND),
-    _show("SHOW_MODULES", Shown.MODULES, *_AT_HAND),
-    _show("SHOW_MODULES", Shown.FULL_MODULES, *_AT_HAND),
+    _show("SHOW_JARS", Shown.JARS, *_WITHOUT_SPARK),
+    _show("SHOW_MODULES", Shown.MODULES, *_WITHOUT_SPARK),
+    _show("SHOW_MODULES", Shown.FULL_MODULES, *_WITHOUT_SPARK),
 )
 _CATALOGS = (
     _kind("CREATE_CATALOG", _DEFINES, {"CREATE CATALOG": catalogs.create_catalog}),
@@ -281,7 +287,7 @@ _CATALOGS = (
     _kind("DROP_TABLE", _DEFINES, {"DROP TEMPORARY TABLE": changes.drop_temporary}, ("DROP TABLE",)),
     _kind("DROP_VIEW", _DEFINES, {"DROP TEMPORARY VIEW": changes.drop_temporary}, ("DROP VIEW",)),
 )
-# Statements of Spark's.
+# Statements that Spark parses.
 _SPARKS = (
     _kind("SELECT", _QUERIES, phrases=("SELECT", "VALUES", "WITH")),
     _kind("INSERT", _CHANGES, phrases=("INSERT INTO", "INSERT OVERWRITE")),
@@ -315,7 +321,7 @@ _SPARKS = (
     _kind("SHOW_TBLPROPERTIES", _SHOWS, phrases=("SHOW TBLPROPERTIES",)),
 )
 
-# What other systems have; refused, and not offered by completion.
+# Statements of other systems: refused, and not offered by completion.
 _ELSEWHERE = tuple(
     _kind(f"{verb}_{type_}", _SHOWS if verb == "SHOW" else _DEFINES, elsewhere(verb, noun), ())
     for verb in ("CREATE", "ALTER", "DROP", "SHOW")
@@ -333,17 +339,17 @@ _READERS: Mapping[str, Reader] = {words: reader for kind in KINDS for words, rea
 _TRAITS: Mapping[str, frozenset[Trait]] = {kind.type: kind.traits for kind in KINDS}
 PHRASES: frozenset[str] = frozenset(phrase for kind in KINDS for phrase in kind.phrases)
 MOST_WORDS = max(words.count(" ") + 1 for words in _READERS)
-_VERBS_ALONE = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
+_SESSIONLESS_VERBS = ("CREATE", "ALTER", "DROP", "SHOW", "EXPLAIN", "DESCRIBE")
 
 
 def traits_of(type_: str) -> frozenset[Trait]:
-    """Return the traits of a type, with or without a row."""
-    return _TRAITS.get(type_, _SHOWS if type_.startswith(_VERBS_ALONE) else frozenset())
+    """Return the traits of a type, whether it has a row or not."""
+    return _TRAITS.get(type_, _SHOWS if type_.startswith(_SESSIONLESS_VERBS) else frozenset())
 
 
 def reader_of(words: Sequence[str]) -> tuple[Reader | None, Sequence[str]]:
-    """Return the reader of statements that begin with *words*, and its key among them;
-    None for a statement of Spark's.
+    """Return the reader for statements that begin with *words* and its key, or None for a statement of
+    Spark's.
     """
     for length in range(min(len(words), MOST_WORDS), 0, -1):
         if reader := _READERS.get(" ".join(words[:length])):

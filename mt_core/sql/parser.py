@@ -22,9 +22,9 @@ HEAD = 12
 
 
 class ReadStatement:
-    """A statement as a client sent it; each property is computed at its first use, and kept.
+    """A statement as the client sent it; each property is computed on first use and cached.
 
-    Its first words decide its type and traits; of a statement of Spark's no more is cut into tokens.
+    The first words decide its type and traits; the rest of a statement for Spark is never tokenized.
     """
 
     def __init__(self, sent: str) -> None:
@@ -32,7 +32,7 @@ class ReadStatement:
 
     @cached_property
     def head(self) -> tuple[Token, ...]:
-        """The first tokens without comments: at most a dozen, and none after an unreadable one."""
+        """The first tokens without comments: at most a dozen, and none after an invalid one."""
         head: list[Token] = []
         with suppress(SqlSyntaxError):
             for token in dropwhile(lambda token: token.text == ";", significant(self.sent)):
@@ -48,7 +48,7 @@ class ReadStatement:
 
     @property
     def verb_offset(self) -> int:
-        """The offset of the verb, which comes after the common table expressions of WITH …."""
+        """The offset of the verb, which follows the common table expressions of WITH …."""
         return self._type_and_verb[1]
 
     @cached_property
@@ -57,22 +57,22 @@ class ReadStatement:
 
     @property
     def text(self) -> str:
-        """The one statement with blanks in place of its hints after tables;
-        raises what `written` and `hints` raise.
+        """The single statement with blanks in place of its table hints; raises what `written` and `hints`
+        raise.
         """
         return self._without_hints.text
 
     @property
     def hints(self) -> tuple[SourceHint, ...]:
-        """The OPTIONS after the names of tables, at places of `text`; raises SqlSyntaxError."""
+        """The OPTIONS hints of table names, with positions in `text`; raises SqlSyntaxError."""
         return self._without_hints.hints
 
     @cached_property
     def written(self) -> str:
-        """The one statement without its semicolon; raises SqlSyntaxError when there are none or several,
-        or it nests too deeply.
+        """The single statement without its semicolon.
 
-        Comments before it remain, so that lines and columns of errors refer to the text that the client sent.
+        Comments before it remain, so that lines and columns in errors refer to the text that the client sent.
+        Raises SqlSyntaxError if there is no statement, if there are several, or if it nests too deeply.
         """
         statements = split_statements(self.sent)
         if not statements:
@@ -89,11 +89,11 @@ class ReadStatement:
     def fact(self) -> Statement | CatalogStatement | None:
         """The statement as a fact, None if it is Spark's.
 
-        Raises SqlSyntaxError with the position, its token and what was expected; DefinitionInvalid;
-        Unsupported.
+        Raises SqlSyntaxError with the position, the token there and what was expected, or DefinitionInvalid
+        or Unsupported.
         """
         fact = _read(self.text, self.head)
-        # The hints of the statement inside are read once, with that.
+        # The hints of the inner statement are read when that statement is read.
         return replace(fact, statement=fact.statement_in(self.written)) if isinstance(fact, Explain) else fact
 
     @cached_property

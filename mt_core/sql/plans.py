@@ -1,5 +1,5 @@
-"""Statements about compiled plans (FLIP-190, FLIP-292): one frozen fact each,
-with the URI of the file of the plan.
+"""Statements about compiled plans (FLIP-190, FLIP-292): one frozen fact each, with the URI of the plan's
+file.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from mt_core.sql.catalog import CatalogStatement, statement_at
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompilePlan(CatalogStatement):
-    """COMPILE [AND EXECUTE] PLAN 'uri' [IF NOT EXISTS] FOR statement;
-    the INSERT or STATEMENT SET begins at `start`.
+    """COMPILE [AND EXECUTE] PLAN 'uri' [IF NOT EXISTS] FOR statement; the INSERT or STATEMENT SET begins at
+    `start`.
 
-    With AND EXECUTE the plan is then run, and one that is there already is run in its place.
+    With AND EXECUTE the compiled plan is executed; an existing plan is executed instead.
     """
 
     uri: str
@@ -23,9 +23,7 @@ class CompilePlan(CatalogStatement):
     execute: bool = False
 
     def statement_in(self, text: str) -> str:
-        """Return the statement that is compiled, in *text*, with blanks before it so
-        that its positions stay.
-        """
+        """Return the compiled statement of *text*, padded with blanks so that its positions stay."""
         return statement_at(text, self.start)
 
 

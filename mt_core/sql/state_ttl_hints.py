@@ -1,4 +1,4 @@
-"""Hints after SELECT, `/*+ STATE_TTL('clicks' = '1 d') */`: Flink's, whose form Spark does not read."""
+"""Flink's hints after SELECT, `/*+ STATE_TTL('clicks' = '1 d') */`, in a form that Spark can parse."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ _KEYS = (TokenKind.STRING, TokenKind.WORD, TokenKind.IDENTIFIER)
 
 
 def with_state_ttls(text: str) -> str:
-    """Return *text* with a comma for the = of each STATE_TTL, so that Spark gives it to the query block
-    where it stands.
+    """Return *text* with a comma for the = of each STATE_TTL hint, so that Spark attaches the hint to its
+    query block.
 
-    All positions stay. Raises SqlSyntaxError for one that cannot be read, that has no duration,
-    or does not follow SELECT.
+    All positions stay. Raises SqlSyntaxError for a hint that cannot be parsed, that lacks a duration, or that
+    does not follow SELECT.
     """
     if not _HINT.search(text):
         return text
@@ -36,8 +36,8 @@ def with_state_ttls(text: str) -> str:
 
 
 def _signs(text: str, hint: Token, before: str) -> Iterator[int]:
-    """Yield the offset of each = in the STATE_TTL of *hint*, which comes after the word *before*."""
-    # At the line and column of the text that was sent.
+    """Yield the offset of each = in the STATE_TTL of *hint*, which follows the word *before*."""
+    # The padding keeps the hint at its line and column in the text that was sent.
     cursor = TokenCursor(re.sub(r"[^\n]", " ", text[: hint.start + 3]) + hint.text[3:-2])
     while not cursor.at_end:
         if not cursor.accept(STATE_TTL):
@@ -54,14 +54,14 @@ def _signs(text: str, hint: Token, before: str) -> Iterator[int]:
 
 
 def _sign(cursor: TokenCursor) -> int:
-    """Read `'table' = 'duration'`, and return the offset of the sign."""
+    """Read `'table' = 'duration'` and return the offset of the sign."""
     name = cursor.value("the name or the alias of a table in quotes", *_KEYS)
     sign = cursor.peek()
     cursor.expect("=")
     value = cursor.peek()
     if value is not None and value.kind is TokenKind.STRING and hinted_policy(value.value) is None:
         raise cursor.refusal(
-            f"the STATE_TTL of '{name}' is {FLINK_DURATION.name}, at least 1 ms, or 0 for ever; "
+            f"the STATE_TTL of '{name}' must be {FLINK_DURATION.name}, at least 1 ms, or 0 for unlimited; "
             "ON READ WRITE and EVENT TIME may follow"
         )
     cursor.string(f"the duration of '{name}' in quotes")

@@ -1,5 +1,5 @@
-"""The type of a statement in FLIP-91's names: its first words decide, and for WITH,
-FROM and CREATE TABLE a later one.
+"""The type of a statement in FLIP-91's names, decided by its first words or, for WITH, FROM and CREATE TABLE,
+a later one.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ _DESCRIBED = {"CATALOG", "DATABASE", "JOB"}
 def type_of(text: str, head: Sequence[Token]) -> tuple[str, int]:
     """Return the type of the statement in *text* that begins with *head*, and the offset of its verb.
 
-    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty without words.
-    Types that FLIP-91's appendix does not list are formed in the same way.
+    The type, such as SELECT, CREATE_TABLE or SHOW_TABLES, is empty for a text without words. Types that
+    FLIP-91's appendix does not list are named in the same style.
     """
     words = [token.keyword for token in head if token.kind is TokenKind.WORD]
     if not words:
@@ -76,9 +76,7 @@ def _named(first: str, words: Sequence[str], head: Sequence[Token]) -> str:
 
 
 def _lead(text: str, first: Token) -> tuple[str, int]:
-    """Return the type of WITH … and FROM …, which begin a query or a change:
-    its verb follows the last bracket.
-    """
+    """Return the type and verb offset of WITH … or FROM …, which may be a query or a change."""
     from_, before = first.keyword == "FROM", first
     for token in _outer(text, first.end):
         word = token.keyword
@@ -119,8 +117,8 @@ def _with_object(verb: str, words: Sequence[str]) -> str:
 
 
 def _outer(text: str, start: int) -> Iterator[Token]:
-    """Yield the tokens outside of all brackets, and each closing bracket, up to the first token
-    that cannot be read.
+    """Yield the tokens outside brackets, and each closing bracket, up to the first token that
+    cannot be read.
     """
     tokens = significant(text, start)
     try:

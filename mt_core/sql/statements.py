@@ -1,5 +1,11 @@
-"""Statements about materialized tables and properties: one frozen fact each;
-names are parts until `qualify` completes them.
+"""Statements about materialized tables and properties: one frozen fact each.
+
+These facts connect the grammar and the commands of the gateway. A fact contains exactly what the statement
+says: an absent clause is None, and defaults are applied later, when the session's settings and the stored
+table are known. Names are tuples of parts until `qualify` completes them with the current catalog and
+namespace. Queries remain text with their line and column, so that an error of Spark's can be reported at its
+place in the user's statement. Like the facts in `catalog.py` they are immutable and comparable, which makes
+them easy to test.
 """
 
 from __future__ import annotations
@@ -20,9 +26,10 @@ Name = tuple[str, ...]
 
 
 def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
-    """Return the identifier that *name* means in a session with this current catalog and namespace.
+    """Return the identifier of *name* in a session with this current catalog and namespace.
 
-    One part is a table of the namespace, two are namespace and table, more begin with the catalog.
+    One part names a table in the namespace, two name the namespace and the table, and more begin with the
+    catalog.
     """
     match name:
         case (table,):
@@ -37,7 +44,7 @@ def qualify(name: Name, catalog: str, namespace: Namespace) -> TableIdentifier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnSpec:
-    """A column of a CREATE list; `type` is the unchanged text, None in a list of bare names."""
+    """A column of a CREATE list; `type` is the text as written, None in a list of bare names."""
 
     name: str
     type: str | None = None
@@ -47,10 +54,10 @@ class ColumnSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreateMaterializedTable:
-    """CREATE [OR ALTER] MATERIALIZED TABLE; None for an absent clause.
+    """CREATE [OR ALTER] MATERIALIZED TABLE; absent clauses are None.
 
-    `cron` and `zone` are those of SCHEDULE CRON '…' AT TIME ZONE '…'. `query` is the text after AS,
-    unchanged; `query_line` and `query_column` are its position in the statement.
+    `cron` and `zone` come from SCHEDULE CRON '…' AT TIME ZONE '…'. `query` is the text after AS, unchanged;
+    `query_line` and `query_column` are its position in the statement.
     """
 
     name: Name
@@ -86,7 +93,7 @@ class ResumeTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshTable:
-    """ALTER MATERIALIZED TABLE name REFRESH [PARTITION (…)]; no partitions mean the whole table."""
+    """ALTER MATERIALIZED TABLE name REFRESH [PARTITION (…)]; empty `partitions` mean the whole table."""
 
     name: Name
     partitions: Mapping[str, PartitionValues] = field(default_factory=dict)
@@ -110,8 +117,8 @@ class SetFreshness:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SetSchedule:
-    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…'];
-    `zone` is None without AT TIME ZONE.
+    """ALTER MATERIALIZED TABLE name SET SCHEDULE CRON '…' [AT TIME ZONE '…']; `zone` is None without AT TIME
+    ZONE.
     """
 
     name: Name
@@ -139,7 +146,7 @@ class AlterQuery:
 
 
 class DropBehavior(StrEnum):
-    """What DROP does about materialized tables that read the dropped one."""
+    """How DROP treats materialized tables that read the dropped one."""
 
     RESTRICT = "RESTRICT"
     CASCADE = "CASCADE"
@@ -149,8 +156,8 @@ class DropBehavior(StrEnum):
 class DropTable:
     """DROP MATERIALIZED TABLE [IF EXISTS] name [RESTRICT | CASCADE].
 
-    RESTRICT refuses to drop a table that other materialized tables read, CASCADE drops those too;
-    without either they remain.
+    RESTRICT refuses to drop a table that other materialized tables read, and CASCADE drops those too. Without
+    either, they remain.
     """
 
     name: Name
@@ -178,8 +185,8 @@ class ShowCreateTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DescribeTable:
-    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is the statement for Spark if the table
-    is not a materialized one.
+    """DESC[RIBE] [TABLE] [EXTENDED] name; `text` is the statement for Spark if the table is not a
+    materialized one.
     """
 
     name: Name
@@ -218,8 +225,8 @@ class VerifyTable:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExplainCreate:
-    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …, whose `statement` has its positions
-    in the whole text.
+    """EXPLAIN CREATE [OR ALTER] MATERIALIZED TABLE …; the positions of `statement` refer to the
+    whole text.
     """
 
     statement: CreateMaterializedTable
@@ -233,7 +240,7 @@ class ExplainCreate:
 class SetProperty:
     """SET; SET key; SET key = value.
 
-    Without a key it lists all properties, without a value it returns one.
+    Without a key it lists all properties; without a value it returns one.
     """
 
     key: str | None = None

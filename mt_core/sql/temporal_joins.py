@@ -1,6 +1,4 @@
-"""Temporal joins: tables that a text joins as they are at the time of each row,
-FOR SYSTEM_TIME AS OF a column.
-"""
+"""Temporal joins, FOR SYSTEM_TIME AS OF column: joins with the version of a table at the time of each row."""
 
 from __future__ import annotations
 
@@ -11,13 +9,14 @@ from mt_core.errors import Unsupported
 
 _CLAUSE = ["FOR", "SYSTEM_TIME", "AS", "OF"]
 _NAME = {TokenKind.WORD, TokenKind.IDENTIFIER}
-# Functions that need no brackets.
+# Functions that are called without brackets.
 _NOW = {"CURRENT_DATE", "CURRENT_TIMESTAMP", "LOCALTIMESTAMP"}
 
 
 def check_temporal_joins(text: str) -> None:
-    """Raise Unsupported with the way out for a temporal join in *text*;
-    a table at a time that is no column passes.
+    """Raise Unsupported with the way out for a temporal join in *text*.
+
+    A table as of a time that is not a column is accepted.
     """
     if _CLAUSE[1] not in text.upper():
         return
@@ -28,14 +27,14 @@ def check_temporal_joins(text: str) -> None:
         column, table = _column(tokens[place + len(_CLAUSE) :]), _table(tokens[:place])
         if column:
             raise Unsupported(
-                f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the "
-                "version of a table at the time of each row. Join the table as it stands at each batch: "
+                f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which reads the "
+                "version of a table at the time of each row. Join the current table of each batch: "
                 f"{table} /*+ OPTIONS('streaming' = 'false') */ in place of FOR SYSTEM_TIME AS OF."
             )
 
 
 def _table(before: Sequence[Token]) -> str:
-    """Return the name at the end of *before*, as it is written."""
+    """Return the name at the end of *before*, as written."""
     start = len(before) - 1
     while start >= 2 and before[start - 1].text == ".":
         start -= 2
@@ -43,7 +42,7 @@ def _table(before: Sequence[Token]) -> str:
 
 
 def _column(after: Sequence[Token]) -> str:
-    """Return the column that *after* begins with, as it is written; empty for anything else."""
+    """Return the column at the beginning of *after*, as written; empty for anything else."""
     stop = 1
     while stop + 1 < len(after) and after[stop].text == ".":
         stop += 2

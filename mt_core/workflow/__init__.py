@@ -1,1 +1,1 @@
-"""The seam to workflow schedulers (FLIP-448)."""
+"""The interface to workflow schedulers (FLIP-448)."""

@@ -1,4 +1,4 @@
-"""Workflow definitions: what a scheduler reads, stored in the gateway's registry."""
+"""Workflow definitions: what a scheduler needs to run, stored in the gateway's registry."""
 
 from __future__ import annotations
 
@@ -21,25 +21,22 @@ SHARDS = 32
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDefinition(CreatePeriodicRefreshWorkflow):
-    """A workflow as its scheduler has to run it: the one of the CREATE,
-    with the changes of all operations since.
+    """A workflow as its scheduler must run it: the one created, with the changes of all operations since.
 
-    `token` is that of the last operation, and `name` is what the scheduler calls the workflow where
-    that is not its id.
+    `token` comes from the last operation. `name` is the scheduler's name of the workflow if it differs from
+    the id.
     """
 
     name: str = ""
 
     @classmethod
     def of(cls, workflow: CreatePeriodicRefreshWorkflow, *, name: str = "") -> WorkflowDefinition:
-        """Return the definition of a new workflow; *name* is what the scheduler calls it."""
+        """Return the definition of a new workflow; *name* is the scheduler's name of it."""
         facts = {each.name: getattr(workflow, each.name) for each in fields(CreatePeriodicRefreshWorkflow)}
         return cls(**facts, name=name)
 
     def check_token(self, token: int, verb: str) -> None:
-        """Raise WorkflowError, saying "cannot be *verb*", for an operation that is older
-        than the last change.
-        """
+        """Raise WorkflowError, saying "cannot be *verb*", for an operation older than the last change."""
         if token < self.token:
             raise WorkflowError(
                 f"Refresh workflow {self.workflow_id} ({self.identifier}) cannot be {verb}: outdated "
@@ -97,42 +94,42 @@ def _cadence_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def shard_of(workflow_id: str) -> int:
-    """Return the shard, 0 to SHARDS - 1, in which a workflow is published."""
+    """Return the shard of a workflow, 0 to SHARDS - 1."""
     return sha256(workflow_id.encode()).digest()[0] % SHARDS
 
 
 def etag_of(definitions: Iterable[WorkflowDefinition]) -> str:
-    """Return a text that changes when any of *definitions* changes, and does not depend on their order."""
+    """Return a text that changes if any of *definitions* changes, independent of their order."""
     bodies = sorted(json.dumps(definition.to_json(), sort_keys=True) for definition in definitions)
     return sha256("\n".join(bodies).encode()).hexdigest()[:32]
 
 
 class DefinitionStore(ABC):
-    """The stored definitions; every method is one transaction, safe from any thread."""
+    """The stored definitions; each method is one transaction and thread-safe."""
 
     @abstractmethod
     def put(self, definition: WorkflowDefinition) -> None:
-        """Store *definition* under its workflow id, in place of an older one."""
+        """Store *definition* under its workflow id, replacing an older one."""
 
     @abstractmethod
     def get(self, workflow_id: str) -> WorkflowDefinition | None:
-        """Return the definition, or None."""
+        """Return the definition, or None if it does not exist."""
 
     @abstractmethod
     def delete(self, workflow_id: str) -> None:
-        """Delete the definition; harmless if there is none."""
+        """Delete the definition if it exists."""
 
     @abstractmethod
     def all(self) -> list[WorkflowDefinition]:
-        """Return every definition, ordered by workflow id."""
+        """Return all definitions, ordered by workflow id."""
 
     @abstractmethod
     def latest_schedule_times(self) -> Mapping[str, datetime]:
-        """Return for each workflow the latest schedule time that a run of the ledger covers
-        or tries to (absent: none).
+        """Return for each workflow the latest schedule time that a run of the ledger covers or will cover,
+        absent if none.
 
-        A run that was skipped because its table was suspended covers nothing, nor does one of a future
-        schedule time, nor one that was requested later than now, before the clock was put back.
+        A run that was skipped because its table was suspended does not count, nor does a run with a future
+        schedule time, nor one whose request is later than now because the clock was set back since.
         """
 
     def shard(self, number: int) -> tuple[str, list[WorkflowDefinition]]:

@@ -1,4 +1,4 @@
-"""Refresh handlers: how to find a workflow in its scheduler (FLIP-448 RefreshHandler)."""
+"""Refresh handlers: references to workflows in their scheduler (FLIP-448 RefreshHandler)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ HANDLER_VERSION = 1
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefreshHandler:
-    """The place of a refresh workflow: the scheduler's identifier, the workflow's id (the table's uuid),
-    and what else it needs.
+    """The location of a refresh workflow: the scheduler's identifier, the workflow's id (the table's uuid),
+    and any other keys.
     """
 
     scheduler: str
@@ -22,7 +22,7 @@ class RefreshHandler:
     location: Mapping[str, str] = field(default_factory=dict)
 
     def serialize(self) -> str:
-        """Return versioned JSON; equal handlers give equal texts."""
+        """Return versioned JSON; equal handlers have equal texts."""
         body = {
             "version": HANDLER_VERSION,
             "scheduler": self.scheduler,
@@ -32,7 +32,7 @@ class RefreshHandler:
         return json.dumps(body, sort_keys=True)
 
     def check_scheduler(self, identifier: str) -> None:
-        """Raise WorkflowError if the workflow is not one of the scheduler *identifier*."""
+        """Raise WorkflowError if the workflow belongs to a scheduler other than *identifier*."""
         if self.scheduler != identifier:
             raise WorkflowError(
                 f"Refresh workflow {self.workflow_id} belongs to the scheduler {self.scheduler!r}, not to "
@@ -41,9 +41,7 @@ class RefreshHandler:
 
     @classmethod
     def deserialize(cls, text: str) -> RefreshHandler:
-        """Return the handler of a text; raises WorkflowError for one that is not a handler
-        of this version.
-        """
+        """Return the handler in a text; raises WorkflowError if it is not a handler of this version."""
         try:
             body = json.loads(text)
             if body["version"] != HANDLER_VERSION:

@@ -1,4 +1,4 @@
-"""The operations on workflows: frozen facts, which a scheduler matches (FLIP-448 RefreshWorkflow)."""
+"""The operations on workflows: frozen facts that a scheduler matches (FLIP-448 RefreshWorkflow)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mt_core.workflow.handlers import RefreshHandler
 
 
 class ScheduleKind(StrEnum):
-    """What a table declares about its refreshes."""
+    """The kinds of schedules that a table can declare."""
 
     FRESHNESS = "FRESHNESS"
     CRON = "CRON"
@@ -23,9 +23,10 @@ class ScheduleKind(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Schedule:
-    """When a workflow ticks: at the points of `grid()`, from the instant *since* (exclusive) on.
+    """When a workflow ticks: at the points of `grid()` after the instant *since*.
 
-    A schedule has a *freshness* or a *cron*, by its kind; a scheduler gets only kinds that it declares.
+    A schedule has either a *freshness* or a *cron*, by its kind; a scheduler only receives kinds that it
+    declares.
     """
 
     freshness: Freshness | None = None
@@ -35,7 +36,7 @@ class Schedule:
 
     def __post_init__(self) -> None:
         if (self.freshness is None) is (self.cron is None):
-            raise WorkflowError("A schedule has a freshness or a cron, one of both.")
+            raise WorkflowError("A schedule needs either a freshness or a cron.")
 
     @property
     def kind(self) -> ScheduleKind:
@@ -48,25 +49,25 @@ class Schedule:
 
     @property
     def interval(self) -> Freshness:
-        """The freshness of a schedule of that kind."""
+        """The freshness of a FRESHNESS schedule."""
         assert self.freshness is not None, "a schedule of the kind CRON has no freshness"
         return self.freshness
 
     def grid(self) -> Grid:
-        """Return the schedule times, aware UTC datetimes without end."""
+        """Return the schedule times, an endless sequence of aware UTC datetimes."""
         return self.cadence.grid(self.zone)
 
     def description(self, identifier: str) -> str:
-        """Return, for people, what a workflow on this schedule does for the table *identifier*."""
+        """Return a text for users about what a workflow on this schedule does for the table *identifier*."""
         return f"Refresh materialized table {identifier} {self.cadence.every}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreatePeriodicRefreshWorkflow:
-    """Create the workflow `workflow_id` (the table's uuid); repeated with the same id,
-    it gives the same handler.
+    """Create the workflow `workflow_id` (the table's uuid); repeating it with the same id returns the same
+    handler.
 
-    `identifier` is the table's qualified name, `init_config` the session properties of each tick.
+    `identifier` is the table's qualified name; `init_config` has the session properties of each tick.
     """
 
     workflow_id: str
@@ -84,7 +85,7 @@ class CreatePeriodicRefreshWorkflow:
 class SuspendRefreshWorkflow:
     """Stop ticking until resumed.
 
-    `token` orders the operations of one workflow: a scheduler that can, refuses an older one.
+    `token` orders the operations on one workflow: a scheduler that can compare them refuses an older one.
     """
 
     handler: RefreshHandler
@@ -93,7 +94,7 @@ class SuspendRefreshWorkflow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeRefreshWorkflow:
-    """Tick again; every tick from now on carries `dynamic_options` (None: keep the earlier ones)."""
+    """Tick again; each tick from now on carries `dynamic_options` (None: the earlier ones)."""
 
     handler: RefreshHandler
     dynamic_options: Mapping[str, str] | None = None
@@ -111,7 +112,7 @@ class ModifyRefreshWorkflowSchedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DeleteRefreshWorkflow:
-    """Delete the workflow; harmless if there is none."""
+    """Delete the workflow if it exists."""
 
     handler: RefreshHandler
 

@@ -1,4 +1,4 @@
-"""Published workflows: the JSON in which a scheduler outside the gateway reads what it has to run."""
+"""Served workflow definitions: the JSON from which a scheduler outside the gateway reads its workflows."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ SCHEDULE_VERSION, CRON_SCHEDULE_VERSION = 2, 3
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedShard:
-    """A shard as it is served, with an ETag that changes with any byte of it."""
+    """A shard as served, with an ETag that changes with any byte of it."""
 
     etag: str
     body: dict[str, Any]
 
 
 def schedule_json(schedule: Schedule) -> dict[str, Any]:
-    """Return the schedule as it is served.
+    """Return the schedule as served.
 
-    A cron expression has version 3. A freshness has its grid, with a cron as a label for people
-    where the interval has one.
+    A cron schedule has version 3. A freshness schedule has its grid, and a cron expression as a label if the
+    interval has one.
 
-    Packages that read schedules of version 1, which had no `version`, find what they read there:
-    the `kind`, and by it either the `cron` or `amount` and `unit`.
+    Version 1 schedules had no `version`. Their readers still find the fields that they know: `kind`, and
+    depending on it either `cron` or `amount` and `unit`.
     """
     if schedule.cron is not None:
         return {
@@ -53,8 +53,9 @@ def schedule_json(schedule: Schedule) -> dict[str, Any]:
 
 
 def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url: str = "") -> dict[str, Any]:
-    """Return one workflow; *text* is the table's CREATE statement without its secrets,
-    *details_url* the URL of its details.
+    """Return one workflow as served.
+
+    *text* is the table's CREATE statement without secrets, *details_url* the URL of its details.
     """
     body = definition.to_json()
     return {
@@ -64,7 +65,7 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
         "description": definition.description,
         "schedule": schedule_json(definition.schedule),
         **{key: body[key] for key in ("freshness", "zone", "since", "paused")},
-        # A refresh takes the secret options of its table from the registry: schedulers do not need them.
+        # A refresh reads its table's secret options from the registry, so schedulers do not need them.
         **{
             part: {key: value for key, value in body[part].items() if not is_secret(key)}
             for part in ("init_config", "execution_config", "dynamic_options")
@@ -77,7 +78,9 @@ def workflow_json(definition: WorkflowDefinition, *, text: str = "", details_url
 def published_shard(
     scheduler: str, number: int, workflows: Sequence[dict[str, Any]], *, state: str
 ) -> PublishedShard:
-    """Return shard *number* of *scheduler* with these workflows; *state* is the store's own ETag of it."""
+    """Return shard *number* of *scheduler* with these workflows; *state* is the store's own ETag of the
+    shard.
+    """
     body = {
         "version": PUBLISHED_VERSION,
         "scheduler": scheduler,

@@ -1,5 +1,5 @@
-"""The interface of workflow schedulers: the ABC, its options, its context,
-and the pluggy hook that offers it.
+"""The interface of workflow schedulers: the ABC, its options and context, and the pluggy hook that provides
+it.
 """
 
 from __future__ import annotations
@@ -33,8 +33,9 @@ hookimpl = pluggy.HookimplMarker("mt_core")
 
 
 class SchedulerHooks:
-    """The hooks a plug-in implements; the name of its entry point in group `mt_core`
-    is its `workflow-scheduler.type`.
+    """The hooks that a plug-in implements.
+
+    The name of its entry point in the group `mt_core` is its `workflow-scheduler.type`.
     """
 
     @hookspec
@@ -44,7 +45,7 @@ class SchedulerHooks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerOption:
-    """An option `workflow-scheduler.<type>.<key>`; `default` None means that it must be set."""
+    """An option `workflow-scheduler.<type>.<key>`; a `default` of None makes it required."""
 
     key: str
     help: str
@@ -56,9 +57,8 @@ class SchedulerOption:
 class SchedulerContext:
     """The context in which a scheduler is opened.
 
-    Its ticks go to `gateway_url`, authorised by `token` (empty: none).
-
-    `configuration` has all settings in force as texts, secrets masked (FLIP-448 getConfiguration).
+    It sends ticks to `gateway_url`, authorized by `token` (empty: no token). `configuration` has all
+    effective settings as texts, secrets masked (FLIP-448 getConfiguration).
     """
 
     options: Mapping[str, str]
@@ -71,8 +71,8 @@ class SchedulerContext:
 
 @contextmanager
 def workflow_errors(what: str) -> Iterator[None]:
-    """Raise errors of other parts in the block, such as the store's, as WorkflowError
-    that says *what* failed.
+    """Raise errors of other components in the block, such as the store's, as a WorkflowError that says *what*
+    failed.
     """
     try:
         yield
@@ -92,10 +92,10 @@ class WorkflowState(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkflowDescription:
-    """A workflow as its scheduler has it; `next_run` is a UTC instant, `changed_by` the user who paused
-    or resumed it there.
+    """The state of a workflow in its scheduler.
 
-    Each is None where the scheduler does not report it; `schedule` is the one that the workflow ticks on.
+    `next_run` is a UTC instant, `changed_by` the user who paused or resumed the workflow there, and
+    `schedule` the schedule that it ticks on. Each is None if the scheduler does not report it.
     """
 
     state: WorkflowState
@@ -107,10 +107,10 @@ class WorkflowDescription:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerHealth:
-    """Whether a scheduler begins refreshes: `trouble` says why it does not, with the way out,
-    and is empty if it does.
+    """Whether a scheduler starts refreshes: `trouble` is empty, or the reason why it does not, with the way
+    out.
 
-    `since` is the UTC instant since when, None where the scheduler does not report it.
+    `since` is the UTC instant when that began, None if the scheduler does not report it.
     """
 
     trouble: str = ""
@@ -118,60 +118,62 @@ class SchedulerHealth:
 
 
 class WorkflowScheduler(ABC):
-    """Runs refresh workflows (FLIP-448). Every method may be called from any thread;
-    it raises WorkflowError, with the error below, if there is one, as its cause."""
+    """Runs refresh workflows (FLIP-448).
+
+    Every method is thread-safe and raises WorkflowError, with the underlying error, if any, as its cause.
+    """
 
     identifier: ClassVar[str]
     options: ClassVar[tuple[SchedulerOption, ...]] = ()
     kinds: ClassVar[frozenset[ScheduleKind]] = frozenset({ScheduleKind.FRESHNESS})
-    """The kinds of schedules that it runs; a table with another one is refused."""
+    """The kinds of schedules that it runs; a table with any other kind is refused."""
 
     @abstractmethod
     def open(self, context: SchedulerContext) -> None:
-        """Get ready, or raise WorkflowError naming what is missing; opening twice is harmless."""
+        """Prepare for operations, or raise WorkflowError naming what is missing; opening twice is
+        harmless.
+        """
 
     @abstractmethod
     def close(self) -> None:
-        """Stop ticking and release everything; closing twice is harmless."""
+        """Stop ticking and release all resources; closing twice is harmless."""
 
     def diagnose(self, options: Mapping[str, str], clock: Clock) -> Sequence[Finding]:
-        """Return what `freshtable doctor` says of the service that *options* name;
-        changes nothing, and need not be open.
+        """Return the findings of `freshtable doctor` about the service that *options* name.
 
-        Raises WorkflowError for options that cannot be used.
-        A scheduler without a service of its own has nothing to add.
+        Changes nothing, and the scheduler need not be open. Raises WorkflowError for invalid options. A
+        scheduler without a service of its own does not override this.
         """
         return [Finding.ok("scheduler", f"{self.identifier} is installed")]
 
     def health(self) -> SchedulerHealth | None:
-        """Return whether the scheduler, which is open, begins refreshes at the moment; None:
-        it does not know.
+        """Return whether the open scheduler currently starts refreshes, None if it does not know.
 
-        A gateway asks about twice a minute, in a thread of its own. A WorkflowError counts as trouble.
+        A gateway calls this about twice a minute in a thread of its own. A WorkflowError counts as trouble.
         """
         return None
 
-    # Most schedulers keep to any schedule.
+    # Most schedulers support any schedule.
     def check_schedule(self, identifier: str, schedule: Schedule) -> None:  # noqa: B027
-        """Raise WorkflowError, with the way out, if *schedule* is one that this scheduler can never keep to.
+        """Raise WorkflowError, with the way out, if this scheduler cannot run *schedule*.
 
         Sends no request; the scheduler need not be open.
         """
 
     @abstractmethod
     def create_refresh_workflow(self, workflow: CreatePeriodicRefreshWorkflow) -> RefreshHandler:
-        """Create the workflow and return its handler; the same `workflow_id` gives the same handler."""
+        """Create the workflow and return its handler; the same `workflow_id` returns the same handler."""
 
     @abstractmethod
     def modify_refresh_workflow(self, workflow: ModifyRefreshWorkflow) -> None:
-        """Suspend, resume or re-schedule; refuse an unknown operation and change nothing."""
+        """Suspend, resume or reschedule; refuse an unknown operation without changing anything."""
 
     @abstractmethod
     def delete_refresh_workflow(self, workflow: DeleteRefreshWorkflow) -> None:
-        """Delete the workflow; harmless if there is none."""
+        """Delete the workflow if it exists."""
 
     @abstractmethod
     def describe_refresh_workflows(
         self, handlers: Iterable[RefreshHandler]
     ) -> Mapping[str, WorkflowDescription]:
-        """Return the description of every handler's workflow by its id, in as few requests as possible."""
+        """Return the description of each handler's workflow by its id, in as few requests as possible."""

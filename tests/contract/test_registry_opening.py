@@ -241,8 +241,8 @@ with registry.transaction() as transaction:
         ("postgresql://me:secret@host:port/db", "cannot be read"),
         ("sqlite://", "absolute path"),
         ("sqlite:///registry.db", "absolute path"),
-        ("mysql://me:secret@host/db", "not supported"),
-        ("postgresql+asyncpg://me:secret@host/db", "not supported"),
+        ("mysql://me:secret@host/db", "not of a supported kind"),
+        ("postgresql+asyncpg://me:secret@host/db", "not of a supported kind"),
     ],
 )
 def test_a_url_that_cannot_be_used_is_refused_with_the_way_out(url: str, message: str) -> None:
@@ -263,7 +263,7 @@ def test_a_file_that_is_no_database_is_named(tmp_path: Path) -> None:
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
 
-    with pytest.raises(ConfigError, match=r"folder .*file/sub cannot be made"):
+    with pytest.raises(ConfigError, match=r"folder .*file/sub cannot be created"):
         SqlRegistry.open(f"sqlite:///{tmp_path}/file/sub/registry.db")
 
 

@@ -83,5 +83,5 @@ def test_a_table_without_end_may_have_any_name(run: Run) -> None:
 def test_a_sink_has_its_columns_and_cannot_be_read(run: Run) -> None:
     run("CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print')")
 
-    with pytest.raises(QueryFailed, match="connector 'print' takes rows and gives none"):
+    with pytest.raises(QueryFailed, match="connector 'print' is a sink and cannot be read"):
         run("SELECT * FROM p")

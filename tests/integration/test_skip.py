@@ -223,7 +223,7 @@ def test_each_partition_is_judged_by_what_last_wrote_it(orders: RefreshWorld) ->
 
     assert refreshed(orders, "mt", "TABLE orders", first) == f"lake.{orders.namespace}.orders changed"
     assert str(first.scope) == "ds=2026-03-01"
-    assert again.reason == "asked for by hand"
+    assert again.reason == "requested manually"
     assert verdict(second) == SKIPPED
 
 

@@ -118,7 +118,7 @@ def test_a_suspended_table_can_be_refreshed_by_hand(whole: WholeGateway) -> None
 
     assert whole.amounts() == [("2026-02-28", 10), ("2026-03-01", 2)]
     assert whole.show("kind", "status", "partitions", "reason")[1:] == [
-        ("MANUAL", "SUCCEEDED", "ds=2026-02-28", "asked for by hand")
+        ("MANUAL", "SUCCEEDED", "ds=2026-02-28", "requested manually")
     ]
 
 

@@ -89,7 +89,7 @@ def test_the_result_is_one_row_of_job_id_and_cluster_with_what_the_run_did(whole
     assert (partitions, rows) == ("ds=2026-03-01", 1)
     assert page.run == {
         "decision": "refresh",
-        "reason": "asked for by hand",
+        "reason": "requested manually",
         "rows": 1,
         "scheduleTime": None,
         "partitions": [{"ds": "2026-03-01"}],

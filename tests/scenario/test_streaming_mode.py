@@ -170,7 +170,7 @@ def test_explain_refuses_the_hints_that_its_statement_would(gateway: Gateway) ->
     run, explained = (root_cause(gateway.run(session, each)) for each in (statement, f"EXPLAIN {statement}"))
 
     assert explained == run
-    assert run.startswith("Unsupported: Table t: a view does not keep OPTIONS;")
+    assert run.startswith("Unsupported: Table t: a view does not store OPTIONS;")
 
 
 @pytest.mark.parametrize("begin", ["", "INSERT INTO a ", "CREATE TABLE a AS ", "EXPLAIN "])

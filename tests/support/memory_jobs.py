@@ -30,7 +30,9 @@ class MemoryJobs:
 
     def insert(self, job: Job) -> None:
         if job.job_id in self._tx.state.jobs:
-            raise RevisionConflict(f"Job {job.job_id} was not added: its id is taken; take another one.")
+            raise RevisionConflict(
+                f"Job {job.job_id} was not added: its id is already in use; use another one."
+            )
         self._store(job)
 
     def replace(self, job: Job) -> Job:

@@ -76,7 +76,7 @@ class MemoryRegistry:
     def _begin(self) -> Iterator[MemoryTransaction]:
         if self._holder == threading.get_ident():
             raise RegistryError(
-                "Registry in memory: this thread is in a transaction already; end it before the next."
+                "Registry in memory: this thread is already in a transaction; end it before the next."
             )
         with self._lock:
             if self._closed:
@@ -163,14 +163,14 @@ class MemoryTables:
     def insert(self, table: MaterializedTable) -> None:
         if table.table_id in self._tx.state.tables or self.named(table.identifier) is not None:
             raise TableExists(
-                f"Materialized table {table.identifier} exists already; DROP it or choose another name."
+                f"Materialized table {table.identifier} already exists; DROP it or choose another name."
             )
         self._store(table)
 
     def replace(self, table: MaterializedTable) -> MaterializedTable:
         current, named = self.get(table.table_id), self.named(table.identifier)
         if named is not None and named.table_id != table.table_id:
-            raise TableExists(f"Materialized table {table.identifier} exists already; choose another name.")
+            raise TableExists(f"Materialized table {table.identifier} already exists; choose another name.")
         if current is None or current.revision != table.revision:
             raise RevisionConflict(
                 f"Materialized table {table.identifier} is no longer at revision "
@@ -207,8 +207,8 @@ class MemoryRuns:
     def insert(self, run: RefreshRun) -> None:
         if run.run_id in self._tx.state.runs or self._key_taken(run) or self._running_elsewhere(run):
             raise RevisionConflict(
-                f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is taken, "
-                f"or it is RUNNING and another refresh of table {run.table_id} is too; read the ledger again."
+                f"Refresh {run.run_id} was not added: its id or request key {run.request_key!r} is already "
+                f"in use, or another refresh of table {run.table_id} is RUNNING too; read the ledger again."
             )
         self._store(run)
 
@@ -418,7 +418,7 @@ def _check_zones(*instants: datetime | None) -> None:
     for instant in instants:
         if instant is not None and instant.tzinfo is None:
             raise RegistryError(
-                f"Instant {instant.isoformat()} has no zone; the registry stores instants of UTC only."
+                f"Instant {instant.isoformat()} has no zone; the registry only stores UTC instants."
             )
 
 

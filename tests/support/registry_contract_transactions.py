@@ -70,9 +70,9 @@ class TransactionsContract:
         table = a_table()
 
         with registry.transaction() as transaction:
-            with pytest.raises(RegistryError, match="in a transaction already"), registry.transaction():
+            with pytest.raises(RegistryError, match="already in a transaction"), registry.transaction():
                 pass
-            with pytest.raises(RegistryError, match="in a transaction already"):
+            with pytest.raises(RegistryError, match="already in a transaction"):
                 registry.definitions.put(a_definition("w1"))
             transaction.tables.insert(table)
 

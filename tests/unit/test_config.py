@@ -239,7 +239,7 @@ def test_options_of_the_chosen_scheduler_come_without_their_prefix(tmp_path: Pat
             "workflow-scheduler.type=",
             (
                 "workflow-scheduler.type: '' (-D workflow-scheduler.type) cannot be used; "
-                "expected a text that is not empty."
+                "expected a non-empty text."
             ),
         ),
         (PORT, f"-D {PORT}: expected key=value, for example -D workflow-scheduler.type=memory."),
@@ -376,9 +376,9 @@ def test_any_text_is_a_value_or_a_named_error(setting: Setting, text: str) -> No
 def test_asking_for_another_type_is_a_mistake_of_ours() -> None:
     config = load_config()
 
-    with pytest.raises(TypeError, match="is no integer setting"):
+    with pytest.raises(TypeError, match="is not an integer setting"):
         config.integer("freshtable.home")
-    with pytest.raises(TypeError, match="is no duration setting"):
+    with pytest.raises(TypeError, match="is not a duration setting"):
         config.duration(PORT)
 
 

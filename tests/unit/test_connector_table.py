@@ -178,12 +178,12 @@ def test_a_table_without_a_connector_is_sparks(sql: str) -> None:
         (
             "CREATE TABLE t (a INT NOT NULL) AS SELECT 1 AS a",
             Unsupported,
-            "column a: NOT NULL does not go with AS",
+            "column a: NOT NULL cannot be combined with AS",
         ),
         (
             "CREATE TABLE t (a INT COMMENT 'x') AS SELECT 1 AS a",
             Unsupported,
-            "column a: COMMENT does not go with AS",
+            "column a: COMMENT cannot be combined with AS",
         ),
         (
             "CREATE TABLE t (PRIMARY KEY (a) NOT ENFORCED) AS SELECT 1 AS a",
@@ -199,7 +199,7 @@ def test_a_table_without_a_connector_is_sparks(sql: str) -> None:
         (
             "CREATE TEMPORARY TABLE t WITH ('connector' = 'csv') AS SELECT 1",
             Unsupported,
-            "AS query does not go with",
+            "AS query cannot be combined with",
         ),
         ("CREATE TABLE t (a) WITH ('connector' = 'csv')", SqlSyntaxError, "expected the type of column a"),
         ("CREATE TABLE t (a INT) WITH ('connector' = 'csv') x", SqlSyntaxError, "expected AS query"),

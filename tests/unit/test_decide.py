@@ -140,7 +140,7 @@ def test_a_partition_that_was_written_in_part_only_is_refreshed():
 
 
 def test_a_manual_refresh_never_skips():
-    assert decided(WHOLE, [wrote(WHOLE), FIRST], asked="asked for by hand").reason == "asked for by hand"
+    assert decided(WHOLE, [wrote(WHOLE), FIRST], asked="requested manually").reason == "requested manually"
 
 
 def test_a_source_without_versions_never_skips():

@@ -275,7 +275,9 @@ def test_a_change_finds_what_a_commit_without_an_answer_has_done() -> None:
 def test_whoever_loses_each_time_gives_up() -> None:
     table = Unlucky(*[CommitConflict("another")] * MAX_CONFLICTS)
 
-    with pytest.raises(EngineError, match="mt is committed to so often that 100 tries to open it lost"):
+    with pytest.raises(
+        EngineError, match="Other writers commit to mt so often that 100 attempts to open it failed"
+    ):
         list(carried_out("mt", "open", table.read, refresh(1).open, table.commit))
 
 

@@ -102,15 +102,21 @@ def test_refresh_materialized_table_is_the_refresh_of_alter() -> None:
 @pytest.mark.parametrize(
     ("text", "way_out"),
     [
-        ("ALTER TABLE t ADD WATERMARK FOR a AS a", "watermarks are not supported"),
-        ("ALTER TABLE t MODIFY WATERMARK FOR a AS a", "watermarks are not supported"),
-        ("ALTER TABLE t DROP WATERMARK", "watermarks are not supported"),
+        (
+            "ALTER TABLE t ADD WATERMARK FOR a AS a",
+            "leave it out, because batch queries do not use watermarks",
+        ),
+        (
+            "ALTER TABLE t MODIFY WATERMARK FOR a AS a",
+            "leave it out, because batch queries do not use watermarks",
+        ),
+        ("ALTER TABLE t DROP WATERMARK", "leave it out, because batch queries do not use watermarks"),
         ("ALTER TABLE t DROP PRIMARY KEY", "DROP IDENTIFIER FIELDS"),
         ("ALTER TABLE t MODIFY PRIMARY KEY (a) NOT ENFORCED", "SET IDENTIFIER FIELDS"),
         ("ALTER TABLE t ADD PRIMARY KEY (a)", r"write PRIMARY KEY \(…\) NOT ENFORCED"),
         ("ALTER TABLE t ADD a INT NOT NULL", "leave NOT NULL out"),
         ("ALTER TABLE t ADD a AS b + 1", "use a view"),
-        ("ALTER TABLE t MODIFY (a INT, b INT)", "one column after the other"),
+        ("ALTER TABLE t MODIFY (a INT, b INT)", "one at a time"),
         ("ALTER TABLE t MODIFY a INT NOT NULL", "SET NOT NULL"),
         ("ALTER TABLE IF EXISTS t SET ('k' = 'v')", "leave IF EXISTS out"),
         (
@@ -119,7 +125,7 @@ def test_refresh_materialized_table_is_the_refresh_of_alter() -> None:
         ),
         ("DROP TEMPORARY VIEW d.v", "without a database"),
         ("CREATE TABLE t (a INT, PRIMARY KEY (a))", r"write PRIMARY KEY \(…\) NOT ENFORCED"),
-        ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "names b, which is no column"),
+        ("CREATE TABLE t (a INT, PRIMARY KEY (b) NOT ENFORCED)", "names b, which is not a column"),
         ("CREATE TABLE t (a DOUBLE, PRIMARY KEY (a) NOT ENFORCED)", "of type DOUBLE"),
         (
             "CREATE TABLE t (a INT PRIMARY KEY NOT ENFORCED, PRIMARY KEY (a) NOT ENFORCED)",

@@ -182,7 +182,7 @@ def test_a_statement_about_a_function_is_read(text: str, fact: object) -> None:
         (
             "CREATE FUNCTION d.f(x INT) RETURN x",
             Unsupported,
-            "a name without a database, which all sessions see; write f",
+            "a name without a database and are visible to all sessions; write f",
         ),
     ],
 )

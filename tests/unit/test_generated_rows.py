@@ -173,7 +173,7 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         "CREATE TEMPORARY TABLE p (a INT, b STRING) WITH ('connector' = 'print', 'print-identifier' = 'x')"
     )
 
-    reason = "raise_error('Table p: connector \\'print\\' takes rows and gives none; read another table.')"
+    reason = "raise_error('Table p: connector \\'print\\' is a sink and cannot be read; read another table.')"
     assert (found.connector, found.unbounded) == ("print", None)
     assert found.spark_sql == (
         "CREATE TEMPORARY VIEW `p` AS SELECT CAST(NULL AS INT) AS `a`, CAST(NULL AS STRING) AS `b` FROM "
@@ -199,11 +199,15 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
             DefinitionInvalid,
             "expected a number that TINYINT can hold",
         ),
-        (datagen("a INT", fields__b__min="5"), DefinitionInvalid, "is of a column b; there are a"),
+        (
+            datagen("a INT", fields__b__min="5"),
+            DefinitionInvalid,
+            "names the column b, which does not exist; the columns are a",
+        ),
         (
             datagen("a INT", row_per_second="5"),
             DefinitionInvalid,
-            "no option 'row-per-second'; did you mean rows-per-second?",
+            "option 'row-per-second' does not exist; did you mean rows-per-second?",
         ),
         (
             datagen("a INT", rows_per_second="0"),
@@ -232,29 +236,30 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         (
             datagen("a ARRAY<INT>"),
             Unsupported,
-            "column a: connector 'datagen' has no values of type ARRAY<INT>",
+            "column a: connector 'datagen' cannot generate values of type ARRAY<INT>",
         ),
         ("CREATE TEMPORARY TABLE g WITH ('connector' = 'datagen')", DefinitionInvalid, "needs columns"),
         (
             "CREATE TEMPORARY TABLE g (a INT) WITH ('connector' = 'rate')",
             Unsupported,
-            "column a: connector 'rate' gives",
+            "column a: connector 'rate' generates",
         ),
         ("CREATE TEMPORARY TABLE g WITH ('connector' = 'print')", DefinitionInvalid, "needs columns"),
         (
             "CREATE TEMPORARY TABLE g (a INT) WITH ('connector' = 'blackhole', 'x' = 'y')",
             DefinitionInvalid,
-            "has no option 'x'; it has none",
+            "has no option 'x'; it has no options",
         ),
         (
             "CREATE TEMPORARY TABLE d.g (a INT) WITH ('connector' = 'datagen')",
             Unsupported,
-            "a name with a database does not go with TEMPORARY",
+            "a name with a database cannot be combined with TEMPORARY",
         ),
         (
             "CREATE TABLE g WITH ('connector' = 'datagen') AS SELECT 1 AS a",
             Unsupported,
-            "AS query does not go with connector 'datagen', which generates its rows; leave AS query out.",
+            "AS query cannot be combined with connector 'datagen', which generates its rows; "
+            "leave AS query out.",
         ),
         (
             "CREATE TEMPORARY TABLE g WITH ('connector' = 'print') AS SELECT 1 AS a",
@@ -269,7 +274,7 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
                 "SELECT 1 AS a"
             ),
             Unsupported,
-            r"which has its rows in a topic; write CREATE TABLE d.g \(column type, …\) WITH "
+            r"which stores its rows in a topic; write CREATE TABLE d.g \(column type, …\) WITH "
             r"\('connector' = 'kafka', …\) without "
             "AS, then INSERT INTO d.g and the query.",
         ),
@@ -286,7 +291,7 @@ def test_a_sink_is_a_view_that_cannot_be_read() -> None:
         (
             datagen("a INT, WATERMARK FOR b AS b"),
             DefinitionInvalid,
-            "WATERMARK FOR b, which is no column of it",
+            "WATERMARK FOR b, which is not a column of the table",
         ),
         (
             datagen("a INT, WATERMARK FOR a AS a + 1"),

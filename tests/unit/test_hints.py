@@ -124,8 +124,8 @@ def test_a_query_of_a_materialized_table_has_no_hints() -> None:
         (
             "SELECT 1 FROM a.t /*+ OPTIONS('scan.startup.mode' = 'latest') */",
             Unsupported,
-            "Table a.t: option 'scan.startup.mode' is not supported in OPTIONS; there is 'streaming' only. "
-            "Leave it out, or give the option to the table itself, in CREATE TABLE … WITH.",
+            "Table a.t: option 'scan.startup.mode' is not supported in OPTIONS; only 'streaming' is. "
+            "Leave it out, or set the option of the table itself in CREATE TABLE … WITH.",
         ),
         (
             "SELECT 1 FROM t /*+ OPTIONS('streaming' = 'no') */",
@@ -136,7 +136,7 @@ def test_a_query_of_a_materialized_table_has_no_hints() -> None:
             f"CREATE TEMPORARY VIEW v AS SELECT 1 FROM t {HINT}",
             Unsupported,
             (
-                "Table t: a view does not keep OPTIONS; "
+                "Table t: a view does not store OPTIONS; "
                 "write them after the name of the view in the statement that reads it."
             ),
         ),
@@ -189,11 +189,15 @@ def test_a_state_ttl_is_as_spark_reads_it_at_the_same_places(sql: str, given: st
     [
         (
             "STATE_TTL('o' = '1 parsec')",
-            "the STATE_TTL of 'o' is a duration such as 30 min, 10 s or 500 ms, at least 1 ms",
+            "the STATE_TTL of 'o' must be a duration such as 30 min, 10 s or 500 ms, at least 1 ms",
             28,
         ),
-        ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' is a duration", 28),
-        ("STATE_TTL('o' = '1 h ON DELETE')", "or 0 for ever; ON READ WRITE and EVENT TIME may follow", 28),
+        ("STATE_TTL('o' = '10 ns')", "the STATE_TTL of 'o' must be a duration", 28),
+        (
+            "STATE_TTL('o' = '1 h ON DELETE')",
+            "or 0 for unlimited; ON READ WRITE and EVENT TIME may follow",
+            28,
+        ),
         ("STATE_TTL('o', '1 d')", "expected =", 25),
         ("STATE_TTL('o' = 1)", "expected the duration of 'o' in quotes", 28),
         ("STATE_TTL", "expected \\( before the names of tables", 22),

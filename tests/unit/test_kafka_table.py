@@ -175,7 +175,7 @@ def test_properties_go_to_the_client_and_a_group_becomes_a_prefix() -> None:
     assert found.reading == {"groupIdPrefix": "g", "maxOffsetsPerTrigger": "9"}
     assert (
         found.not_written
-        == "Table k is of several topics, and INSERT writes one; create a table with 'topic' = 'name'."
+        == "Table k reads several topics, but INSERT writes to one; create a table with 'topic' = 'name'."
     )
 
 
@@ -220,7 +220,7 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
         (
             statement(scan__startup__mode="group-offsets"),
             Unsupported,
-            "because a job keeps its offsets in its checkpoint and not in Kafka; "
+            "because a job stores its offsets in its checkpoint and not in Kafka; "
             "use 'earliest-offset', 'latest-offset', 'timestamp', or 'specific-offsets' with the offsets of "
             "the group in 'scan.startup.specific-offsets'.",
         ),
@@ -232,7 +232,7 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
         (
             statement(scan__startup__timestamp_millis="1"),
             DefinitionInvalid,
-            "goes with 'scan.startup.mode' = 'timestamp'",
+            "requires 'scan.startup.mode' = 'timestamp'",
         ),
         (
             statement(scan__startup__mode="specific-offsets", scan__startup__specific_offsets="0:1"),
@@ -250,11 +250,15 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
             "option 'sink.parallelism' is not supported; leave it out",
         ),
         (statement(properties__key__deserializer="x"), Unsupported, "because Spark sets it itself"),
-        (statement(key__format="json"), DefinitionInvalid, "'key.format' and 'key.fields' go together"),
+        (
+            statement(key__format="json"),
+            DefinitionInvalid,
+            "'key.format' and 'key.fields' require each other",
+        ),
         (
             statement(key__format="json", key__fields="x"),
             DefinitionInvalid,
-            "names x, which is no column of it",
+            "names x, which is not a column of the table",
         ),
         (
             statement("id BIGINT, v STRING", format="raw"),
@@ -264,7 +268,7 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
         (
             statement(json__zone="x"),
             DefinitionInvalid,
-            "format 'json' has no option 'json.zone'; there are ignore-parse-",
+            "format 'json' has no option 'json.zone'; its options are: ignore-parse-",
         ),
         (
             statement(json__ignore_parse_errors="maybe"),
@@ -275,13 +279,13 @@ def test_a_column_of_metadata_that_spark_cannot_write_keeps_the_table_from_being
         (
             statement("id BIGINT, l INT METADATA FROM 'leader-epoch'"),
             Unsupported,
-            "no metadata 'leader-epoch'; there are topic",
+            "no metadata 'leader-epoch'; supported are topic",
         ),
         (statement("id AS"), SqlSyntaxError, "expected an expression"),
         (
             statement().replace("TEMPORARY ", "TEMPORARY ").replace("k (", "d.k ("),
             Unsupported,
-            "a name with a database does",
+            "a name with a database cannot be combined",
         ),
     ],
 )
@@ -341,7 +345,7 @@ def test_a_table_that_has_another_name_is_named_so_in_errors() -> None:
     renamed = several.of_table("lake.d.t")
 
     assert renamed.table == "lake.d.t"
-    assert renamed.not_written.startswith("Table lake.d.t is of several topics")
+    assert renamed.not_written.startswith("Table lake.d.t reads several topics")
 
 
 def test_secrets_of_kafkas_clients_are_not_shown() -> None:

@@ -467,8 +467,7 @@ def test_transforms_are_written_as_spark_and_iceberg_write_them(
             "rand()",
             'Encountered "rand"; expected a column, or one of Iceberg\'s transforms: '
             "years(c), months(c), days(c), hours(c), "
-            "bucket(n, c), truncate(n, c); anything else is computed in the query, "
-            "and given a name there with AS",
+            "bucket(n, c), truncate(n, c); compute anything else in the query and name it there with AS",
         ),
         (
             "days(e.ts)",

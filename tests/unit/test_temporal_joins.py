@@ -21,8 +21,8 @@ def test_a_temporal_join_is_refused_by_name_with_the_way_out(table: str, column:
         check_temporal_joins(JOIN.format(f"{table} for system_time /* of */ AS OF {column}"))
 
     assert refused.value.message == (
-        f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which takes the "
-        "version of a table at the time of each row. Join the table as it stands at each batch: "
+        f"{table} FOR SYSTEM_TIME AS OF {column}: Spark has no temporal join, which reads the "
+        "version of a table at the time of each row. Join the current table of each batch: "
         f"{table} /*+ OPTIONS('streaming' = 'false') */ in place of FOR SYSTEM_TIME AS OF."
     )
 

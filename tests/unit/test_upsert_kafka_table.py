@@ -111,24 +111,24 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
         (
             statement("city STRING, n INT"),
             DefinitionInvalid,
-            r"needs a PRIMARY KEY \(…\) NOT ENFORCED, the columns of which",
+            r"needs a PRIMARY KEY \(…\) NOT ENFORCED, which defines the keys",
         ),
         (
             statement("PRIMARY KEY (city) NOT ENFORCED"),
             DefinitionInvalid,
-            "PRIMARY KEY names city, which is no column",
+            "PRIMARY KEY names city, which is not a column",
         ),
         (
             statement("n INT, city AS CAST(n AS STRING), PRIMARY KEY (city) NOT ENFORCED"),
             DefinitionInvalid,
-            "PRIMARY KEY names city, which is no column",
+            "PRIMARY KEY names city, which is not a column",
         ),
         (
             statement("n INT, p INT METADATA FROM 'partition' VIRTUAL, PRIMARY KEY (p) NOT ENFORCED"),
             DefinitionInvalid,
             (
-                "column p of the PRIMARY KEY is computed, or metadata, and so in the key of no "
-                "record; name some of n"
+                "column p of the PRIMARY KEY is a computed or metadata column, which is not part of "
+                "a record's key; choose from n"
             ),
         ),
         (
@@ -179,7 +179,8 @@ def test_the_registry_keeps_the_key_of_a_topic_and_reads_the_topics_of_earlier_r
         (
             statement(topic="a;b"),
             Unsupported,
-            "'upsert-kafka' is of one topic, because the records of several have no order",
+            "'upsert-kafka' requires exactly one topic, because records of several topics have no "
+            "common order",
         ),
         (
             statement(topic=None, topic_pattern="t.*"),

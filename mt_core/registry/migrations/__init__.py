@@ -1,3 +1,1 @@
-"""How the tables of the registry came to be: one Alembic revision per change,
-run when a registry is opened.
-"""
+"""Migrations of the registry: one Alembic revision per change, run when a registry is opened."""

@@ -1,4 +1,4 @@
-"""Alembic's environment: it migrates over the connection, and in the transaction, that it is given."""
+"""Alembic's environment: it migrates over the given connection and in its transaction."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""Tables with a connector and their options, in the words of Spark."""
+"""Tables with a connector and their options, translated to Spark."""

@@ -1,4 +1,4 @@
-"""WITH options of CREATE CATALOG as settings of Spark: pure translation."""
+"""WITH options of CREATE CATALOG as Spark settings."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _CLASS_NAME = re.compile(r"\w+(\.\w+)+")
 
 
 def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return Spark's settings for catalog *name*; raises DefinitionInvalid, Unsupported naming the option.
+    """Return Spark's settings for catalog *name*; raises DefinitionInvalid or Unsupported naming the option.
 
     A `type` with dots is the class of a Spark catalog plug-in, whose options are passed unchanged.
     """
@@ -31,13 +31,14 @@ def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
     kind = options.get("type")
     if kind is None:
         raise DefinitionInvalid(
-            f"Catalog {name} needs the option 'type': {', '.join(SUPPORTED)}, or a class of Spark's."
+            f"Catalog {name} needs the option 'type': {', '.join(SUPPORTED)}, "
+            "or the class of a Spark catalog plug-in."
         )
     plugin = _CLASSES.get(kind.lower(), kind)
     if not _CLASS_NAME.fullmatch(plugin):
         raise Unsupported(
             f"Catalog {name}: type '{kind}' is not supported; supported are {', '.join(SUPPORTED)}, "
-            "and the class of any catalog plug-in of Spark."
+            "and the class of any Spark catalog plug-in."
         )
     rest = {key: value for key, value in options.items() if key != "type"}
     settings = _options(name, kind.lower(), rest)
@@ -45,7 +46,7 @@ def catalog_settings(name: str, options: Mapping[str, str]) -> dict[str, str]:
 
 
 def configured_catalogs(settings: Mapping[str, str]) -> dict[str, dict[str, str]]:
-    """Return the catalogs that Spark's *settings* name, each with its options; `type` is its class."""
+    """Return the catalogs in Spark's *settings*, each with its options; `type` is its class."""
     catalogs: dict[str, dict[str, str]] = {}
     for key, value in settings.items():
         name, dot, option = (
@@ -65,7 +66,7 @@ def _options(name: str, kind: str, options: Mapping[str, str]) -> dict[str, str]
                 f"Catalog {name}: type 'iceberg' needs the option 'catalog-type' "
                 "(jdbc, rest, hadoop, hive …) or 'catalog-impl'."
             )
-        # Without its cache the catalog sees at once what others commit.
+        # Without the cache, the catalog sees the commits of others immediately.
         return {"cache-enabled": "false", **{_ICEBERG.get(key, key): value for key, value in options.items()}}
     if kind == "jdbc":
         return _jdbc(name, options)

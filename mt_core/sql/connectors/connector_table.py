@@ -1,4 +1,13 @@
-"""CREATE TABLE … WITH (…) and with a primary key: Flink's statement as Spark's."""
+"""CREATE TABLE … WITH (…), or with a primary key: Flink's statement translated to Spark's.
+
+Spark and Flink share most of CREATE TABLE but differ in types, keys, watermarks and options. So the first
+step decides whose statement it is (`_is_flink_syntax`): a WITH list, a key, a watermark or a column list
+before AS is Flink's; anything else is left to Spark, which reports its own errors. The second step collects
+the clauses in a `WrittenTable`, in Flink's order, and refuses what has no equivalent. The third step depends
+on the connector: tables that store rows become Spark's CREATE TABLE text here; Kafka tables and tables that
+store no rows are built in `rowless_table.py`. The invariant: a query after AS keeps its line and column, so
+that Spark's errors about it point into the user's text.
+"""
 
 from __future__ import annotations
 
@@ -27,16 +36,19 @@ from mt_core.sql.flink.changes import not_enforced, read_key
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import ColumnSpec
 
-_NO_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
-# Words before brackets that are no list of columns, and words of Spark's CREATE TABLE that are not Flink's.
+_TYPES_WITHOUT_KEYS = ("FLOAT", "DOUBLE", "ARRAY", "MAP", "STRUCT", "VARIANT")
+# Words before brackets that do not contain columns, and words of Spark's CREATE TABLE that Flink's does not
+# have.
 _BEFORE_BRACKETS = frozenset({"BY", "WITH", "OPTIONS", "TBLPROPERTIES", "ON"})
-_SPARKS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
-_NOT_TEMPORARY = "a table without a connector to files or a database"
+_SPARK_WORDS = frozenset({"USING", "OPTIONS", "LOCATION", "TBLPROPERTIES", "CLUSTERED", "ROW", "STORED"})
+_NOT_TEMPORARY = "a table that is not of a file or database connector"
 
 
 def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; None for one in Spark's syntax."""
-    if not _is_flinks(text):
+    """Read what follows CREATE [OR REPLACE] [TEMPORARY] TABLE; return None for a statement in
+    Spark's syntax.
+    """
+    if not _is_flink_syntax(text):
         return None
     words = frozenset(takewhile(lambda word: word != "TABLE", (token.keyword for token in significant(text))))
     table = WrittenTable(
@@ -61,14 +73,14 @@ def read_connector_table(cursor: TokenCursor, text: str) -> CatalogStatement | N
 
 
 def _read_columns(cursor: TokenCursor, table: WrittenTable) -> None:
-    """Read what comes before WITH and AS: the columns, the comment, and the columns of the partitions."""
+    """Read the part before WITH and AS: the columns, the comment and the partition columns."""
     if cursor.word() == "(":
         for _ in cursor.entries("the columns", empty=True):
             _read_column(cursor, table)
     table.comment = cursor.comment()
     if cursor.word() in {"DISTRIBUTED", "LIKE"}:
         raise Unsupported(
-            f"Table {table}: {cursor.word()} is not supported for a table in Flink's words; leave it out."
+            f"Table {table}: {cursor.word()} is not supported for a table in Flink's syntax; leave it out."
         )
     if cursor.accept("PARTITIONED"):
         cursor.expect("BY")
@@ -102,8 +114,8 @@ def _stored(table: WrittenTable) -> CreateConnectorTable:
 
 
 def _set_event_time(table: WrittenTable, source: Source) -> None:
-    """Make the column of a watermark an instant, if Spark reads the table;
-    an Iceberg table keeps no watermark.
+    """Change the watermark column to TIMESTAMP if Spark reads the table itself; Iceberg tables have no
+    watermark.
     """
     if source.provider in {None, "iceberg"} or table.watermark is None or table.query is not None:
         return
@@ -119,64 +131,66 @@ def _read_end(cursor: TokenCursor, table: WrittenTable) -> None:
         table.options = cursor.properties()
     if cursor.accept("AS"):
         query, line, column = cursor.query()
-        # At the line and column of the text that was sent.
+        # The query keeps its line and column in the text that was sent.
         table.query = "\n" * (line - 1) + " " * (column - 1) + query
     if cursor.word() == "LIKE":
         raise Unsupported(
-            f"Table {table}: LIKE is not supported for a table in Flink's words; write its columns."
+            f"Table {table}: LIKE is not supported for a table in Flink's syntax; write its columns."
         )
     cursor.expect_end(f"{'' if table.options else 'WITH (…), '}AS query, or the end of the statement")
 
 
 def _check_columns_of_query(table: WrittenTable) -> None:
-    """Refuse what the columns of CREATE TABLE … AS cannot be."""
+    """Refuse column properties that CREATE TABLE … AS does not support."""
     way_out = f"CREATE TABLE {table} (…) first, then INSERT INTO {table} its query"
     if table.keys:
-        raise Unsupported(f"Table {table}: PRIMARY KEY does not go with AS; {way_out}.")
+        raise Unsupported(f"Table {table}: PRIMARY KEY cannot be combined with AS; {way_out}.")
     types = [each.type is None for each in table.specs]
     if any(types) and not all(types):
         raise Unsupported(f"Table {table}: give every column of the list a type, or none.")
     for each in table.specs:
         if not each.nullable or each.comment is not None:
             what = "COMMENT" if each.nullable else "NOT NULL"
-            raise Unsupported(f"Table {table}, column {each.name}: {what} does not go with AS; {way_out}.")
+            raise Unsupported(
+                f"Table {table}, column {each.name}: {what} cannot be combined with AS; {way_out}."
+            )
 
 
 def _check_keys(table: WrittenTable) -> None:
-    """Make the columns of the key NOT NULL, as Flink does; raises DefinitionInvalid for columns
-    that cannot be in a key.
+    """Make the key columns NOT NULL, as Flink does; raises DefinitionInvalid for columns that cannot be in a
+    key.
     """
     columns = {name.lower(): name for name in table.columns}
     for key in table.keys:
         name = columns.get(key.lower())
         if name is None:
-            raise DefinitionInvalid(f"Table {table}: PRIMARY KEY names {key}, which is no column of it.")
+            raise DefinitionInvalid(
+                f"Table {table}: PRIMARY KEY names {key}, which is not a column of the table."
+            )
         kind = table.columns[name].removeprefix(quote(name)).strip()
         if not table.has_keys and table.connector != UPSERT_KAFKA:
             continue
-        if kind.upper().startswith(_NO_KEYS):
+        if kind.upper().startswith(_TYPES_WITHOUT_KEYS):
             raise DefinitionInvalid(
                 f"Table {table}: column {key} of type {kind} cannot be in a PRIMARY KEY; choose another."
             )
         if " NOT NULL" not in kind:
-            # After the type and before the comment.
+            # NOT NULL belongs between the type and the comment.
             kind, comment, text = kind.partition(" COMMENT ")
             table.columns[name] = f"{quote(name)} {kind} NOT NULL{comment}{text}"
 
 
-def _is_flinks(text: str) -> bool:
-    """Return whether `WITH (` or a list of columns comes before AS, or the columns have a key
-    or a watermark.
-    """
-    cursor, depth, before, listed, sparks = TokenCursor(text), 0, "", False, False
+def _is_flink_syntax(text: str) -> bool:
+    """Return whether *text* has `WITH (`, a column list before AS, a primary key or a watermark."""
+    cursor, depth, before, listed, is_spark = TokenCursor(text), 0, "", False, False
     while token := cursor.take():
         word = token.keyword
         if token.kind is TokenKind.SYMBOL:
             listed |= depth == 0 and token.text == "(" and before not in _BEFORE_BRACKETS
             depth += {"(": 1, ")": -1}.get(token.text, 0)
         if depth == 0 and word == "AS":
-            return listed and not sparks
-        sparks |= depth == 0 and word in _SPARKS
+            return listed and not is_spark
+        is_spark |= depth == 0 and word in _SPARK_WORDS
         if depth == 0 and word == "WITH" and cursor.word() == "(":
             return True
         if depth == 1 and (before, word) in {("PRIMARY", "KEY"), ("WATERMARK", "FOR")}:
@@ -214,7 +228,7 @@ def _read_column(cursor: TokenCursor, table: WrittenTable) -> None:
 
 
 def _accept_computed(cursor: TokenCursor, table: WrittenTable, name: str) -> bool:
-    """Move past AS PROCTIME(), or AS another expression, and return whether it was there."""
+    """Accept AS PROCTIME() or AS expression; return whether it came next."""
     if cursor.accept("AS", "PROCTIME", "(", ")"):
         table.now_columns.add(name)
         table.specs.append(ColumnSpec(name=name, type="TIMESTAMP"))
@@ -241,8 +255,9 @@ def _set_keys(table: WrittenTable, keys: tuple[str, ...]) -> None:
 
 
 def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
-    """Move past WATERMARK FOR column AS expression, which acts in streams alone;
-    another expression than a delay has no effect.
+    """Accept WATERMARK FOR column AS expression; return whether it came next.
+
+    Only streams use watermarks. An expression other than a column with a delay is recorded and refused later.
     """
     if not cursor.accept("WATERMARK", "FOR"):
         return False
@@ -263,7 +278,7 @@ def _accept_watermark(cursor: TokenCursor, table: WrittenTable) -> bool:
 
 
 def _accept_unenforced(cursor: TokenCursor) -> bool:
-    """Move past a UNIQUE key: Flink does not enforce keys."""
+    """Accept a UNIQUE constraint and ignore it: Flink does not enforce keys."""
     if cursor.word() not in {"CONSTRAINT", "UNIQUE"}:
         return False
     _skip_item(cursor)
@@ -271,7 +286,7 @@ def _accept_unenforced(cursor: TokenCursor) -> bool:
 
 
 def _skip_item(cursor: TokenCursor) -> None:
-    """Move to the end of an item of the list of columns."""
+    """Move to the end of an item of the column list."""
     depth = 0
     while (token := cursor.peek()) and (depth or token.text not in {",", ")"}) and token.keyword != "COMMENT":
         if token.kind is TokenKind.SYMBOL:
@@ -293,7 +308,7 @@ def _spark_sql(table: WrittenTable, source: Source) -> str:
     text = _joined(clauses)
     if table.query is None or table.specs:
         return text
-    # A query on the first line comes after what is before it, which has a length of its own.
+    # If the query is on the first line, its column depends on the length of the clauses before it.
     query = table.query if table.query.startswith("\n") else f" {table.query.lstrip()}"
     return f"{text} AS{query}"
 
@@ -308,8 +323,8 @@ def _temporary(table: WrittenTable, source: Source) -> Iterable[str]:
             else _NOT_TEMPORARY
         )
         raise Unsupported(
-            f"Table {table}: {what} does not go with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, "
-            "or a table that stays."
+            f"Table {table}: {what} cannot be combined with TEMPORARY; use CREATE TEMPORARY VIEW … AS query, "
+            "or a permanent table."
         )
     files = TemporaryFiles(watermark=table.watermark, partition_keys=tuple(table.partition_keys))
     return (

@@ -1,5 +1,13 @@
-"""CREATE TABLE … over a topic of Kafka: the columns of Flink's statement over its records,
-which may set and delete rows.
+"""CREATE TABLE … over a Kafka topic: maps the columns of Flink's statement to and from its records.
+
+Flink's connectors `kafka` and `upsert-kafka` split a row among the key, the value and the metadata of a
+record by options; Spark only has bytes. So each table is described as select lists, in both directions:
+`parsed` and `items` turn records into rows, `record` turns rows into records (see `KafkaTopic`). A `Part` per
+key and value knows its format. With `kafka` every record is an inserted row, and a column in both parts is
+read from the value, as in Flink. With `upsert-kafka` a record sets the row of its key, and a record without a
+value (a tombstone) deletes it, so its key columns must be read from the key. What Spark cannot write (several
+topics, metadata except headers) is not refused by CREATE but recorded as the reason for INSERT, because the
+table can still be read.
 """
 
 from __future__ import annotations
@@ -42,9 +50,9 @@ class MetadataColumn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaColumns:
-    """The columns of a table in their order, with those among them that are no fields of a record.
+    """The columns of a table in order, with those that are not physical fields of a record.
 
-    `computed` has the expression of each column AS expression; the type of such a column is None.
+    `computed` has the expression of each computed column, whose spec has no type.
     """
 
     specs: Sequence[ColumnSpec]
@@ -53,21 +61,21 @@ class KafkaColumns:
 
 
 def kafka_topic(table: str, options: Mapping[str, str], columns: KafkaColumns) -> KafkaTopic:
-    """Return what *table* means to Spark; raises DefinitionInvalid, Unsupported naming the option
-    or the column.
+    """Return the Kafka topic of *table* in Spark's terms; raises DefinitionInvalid or Unsupported naming the
+    option or column.
     """
     translated = kafka_options(table, options)
     fields = _fields(table, options, columns)
     key, value = _parts(table, options, fields, _named_key(table, options, fields))
-    # Where both have a column the value's counts, as in Flink.
+    # If both parts contain a column, the value takes precedence, as in Flink.
     return _topic(table, options, translated, columns, [value] if key is None else [key, value])
 
 
 def upsert_topic(
     table: str, options: Mapping[str, str], columns: KafkaColumns, keys: Sequence[str]
 ) -> KafkaTopic:
-    """Return the same of a *table* whose records set the row that the columns *keys* name, or delete it:
-    those without a value.
+    """Return the topic of an upsert *table*, in which records set or delete the row identified by the columns
+    *keys*.
     """
     translated = upsert_options(table, options)
     fields = _fields(table, options, columns)
@@ -76,9 +84,9 @@ def upsert_topic(
     if key is None:
         raise DefinitionInvalid(
             f"Table {table}: connector '{options['connector']}' needs a PRIMARY KEY (…) NOT ENFORCED, "
-            "the columns of which are the keys of its records; add it to the columns."
+            "which defines the keys of its records; add it to the columns."
         )
-    # A record that deletes has the key alone.
+    # A tombstone only has a key.
     topic = _topic(table, options, translated, columns, [value, key])
     condition = f"{key.condition} AND (value IS NULL OR {value.condition})"
     return replace(topic, condition=condition, keys=tuple(each.name for each in key_fields))
@@ -91,8 +99,8 @@ def _topic(
     columns: KafkaColumns,
     record: Sequence[Part],
 ) -> KafkaTopic:
-    """Return the topic whose records have the parts *record*;
-    of those that have the same column the last one counts.
+    """Return the topic of records with the parts *record*; a column in several parts is read from the last
+    one.
     """
     parts = {field.name: part for part in record for field in part.fields}
     items = [
@@ -128,7 +136,7 @@ def _topic(
 
 
 def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> dict[str, ColumnSpec]:
-    """Return the columns that are in a record, by their names in lower case."""
+    """Return the physical columns of a record by lower-case name."""
     fields = {
         spec.name.lower(): spec
         for spec in columns.specs
@@ -143,18 +151,19 @@ def _fields(table: str, options: Mapping[str, str], columns: KafkaColumns) -> di
 
 
 def _named_key(table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec]) -> list[ColumnSpec]:
-    """Return the columns of the key that the options name."""
+    """Return the key columns that the options name."""
     names = [name.strip() for name in options.get("key.fields", "").split(";") if name.strip()]
     if bool(options.get("key.format")) != bool(names):
         raise DefinitionInvalid(
-            f"Table {table}: options 'key.format' and 'key.fields' go together; write both, or none."
+            f"Table {table}: options 'key.format' and 'key.fields' require each other; write both or neither."
         )
     prefix = options.get("key.fields-prefix", "")
     for name in names:
         if name.lower() not in fields or not name.startswith(prefix):
             starts = f" that begins with '{prefix}'" if prefix else ""
             raise DefinitionInvalid(
-                f"Table {table}: option 'key.fields' names {name}, which is no column{starts} of it."
+                f"Table {table}: option 'key.fields' names {name}, which is not a column{starts} "
+                "of the table."
             )
     return [fields[name.lower()] for name in names]
 
@@ -167,8 +176,8 @@ def _primary_key(
     for key in keys:
         if key.lower() not in fields:
             raise DefinitionInvalid(
-                f"Table {table}: column {key} of the PRIMARY KEY is computed, or metadata, and so in the "
-                f"key of no record; name some of {', '.join(each.name for each in fields.values())}."
+                f"Table {table}: column {key} of the PRIMARY KEY is a computed or metadata column, which is "
+                f"not part of a record's key; choose from {', '.join(each.name for each in fields.values())}."
             )
         if not fields[key.lower()].name.startswith(prefix):
             raise DefinitionInvalid(
@@ -181,7 +190,7 @@ def _primary_key(
 def _parts(
     table: str, options: Mapping[str, str], fields: Mapping[str, ColumnSpec], key_fields: Sequence[ColumnSpec]
 ) -> tuple[Part | None, Part]:
-    """Return what the key has, None if it is not read, and what the value has."""
+    """Return the part of the key, None if the key is not read, and the part of the value."""
     prefix = options.get("key.fields-prefix", "")
     key_format, key_options = format_options(table, options, "key")
     include = options.get("value.fields-include", "ALL").upper()
@@ -215,7 +224,7 @@ def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, col
     if expression is None:
         raise Unsupported(
             f"Table {table}, column {spec.name}: connector '{options['connector']}' has no metadata "
-            f"'{column.key}'; there are {', '.join(_METADATA)}."
+            f"'{column.key}'; supported are {', '.join(_METADATA)}."
         )
     return f"CAST({expression} AS {spec.type}) AS {quote(spec.name)}"
 
@@ -223,15 +232,15 @@ def _metadata_item(table: str, options: Mapping[str, str], spec: ColumnSpec, col
 def _writing(
     table: str, options: Mapping[str, str], columns: KafkaColumns, parts: Sequence[Part]
 ) -> tuple[tuple[str, ...], tuple[str, ...], str]:
-    """Return the columns that INSERT takes, the select items of a record over these,
-    and why there are none.
+    """Return the columns that INSERT accepts, the select items of a record over them, and the reason if it
+    accepts none.
     """
     if "topic" not in options or ";" in options["topic"]:
         return (
             (),
             (),
             (
-                f"Table {table} is of several topics, and INSERT writes one; "
+                f"Table {table} reads several topics, but INSERT writes to one; "
                 "create a table with 'topic' = 'name'."
             ),
         )

@@ -1,5 +1,5 @@
-"""Formats of Kafka's records: expressions of Spark between the bytes of a key or value
-and the columns of a table.
+"""Formats of Kafka records: Spark expressions between the bytes of a key or value and the columns
+of a table.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _SQL, _ISO = "yyyy-MM-dd HH:mm:ss.SSSSSS", "yyyy-MM-dd'T'HH:mm:ss.SSSSSS"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Part:
-    """The key or the value of a record: the Kafka column that has its bytes, its format,
-    and its columns of the table.
+    """The key or value of a record: the Kafka column with its bytes, its format, and its columns in the
+    table.
 
-    *prefix* stands before the names in the table, and is not in the record.
+    *prefix* precedes the column names in the table but not in the record.
     """
 
     table: str
@@ -45,14 +45,14 @@ class Part:
 
     @property
     def condition(self) -> str:
-        """Which records have a row by this part."""
+        """The condition that selects records with a row in this part."""
         if self.format == "json" and self._is("ignore-parse-errors"):
             return f"get_json_object(CAST({self.column} AS STRING), '$') IS NOT NULL"
         return f"{self.column} IS NOT NULL"
 
     @property
     def parsed(self) -> tuple[str, ...]:
-        """The select item with all columns of this part, if they are read together."""
+        """The select item that parses all columns of this part at once, if the format does that."""
         if self.format == "raw":
             return ()
         schema = ", ".join(
@@ -66,7 +66,7 @@ class Part:
         return (f"{text} AS {quote('__' + self.column)}",)
 
     def item(self, field: ColumnSpec) -> str:
-        """Return the expression of one column, over the record and `parsed`."""
+        """Return the expression for one column, over the record and `parsed`."""
         if self.format == "raw":
             charset = self.options.get("charset")
             if field.type == "BINARY":
@@ -82,7 +82,7 @@ class Part:
 
     @property
     def record(self) -> str:
-        """The select item of this part of a record, over the columns of the table."""
+        """The select item that serializes this part, over the columns of the table."""
         casts = [f"CAST({quote(field.name)} AS {field.type})" for field in self.fields]
         if self.format == "raw":
             charset = self.options.get("charset")
@@ -109,7 +109,7 @@ class Part:
         return self._separators() if self.format == "csv" else {}
 
     def _writing(self) -> dict[str, str]:
-        """Return the options of the writer: instants in UTC, as Flink writes them."""
+        """Return the writer options: instants are written in UTC, as in Flink."""
         pattern = _ISO if self.options.get("timestamp-format.standard", "").lower() == "iso-8601" else _SQL
         times = {"timeZone": "UTC", "timestampFormat": f"{pattern}'Z'", "timestampNTZFormat": pattern}
         if self.format == "csv":
@@ -117,14 +117,14 @@ class Part:
         return times | {"ignoreNullFields": "true" if self._is("encode.ignore-null-fields") else "false"}
 
     def _separators(self) -> dict[str, str]:
-        names = {
+        spark_names = {
             "field-delimiter": "sep",
             "quote-character": "quote",
             "escape-character": "escape",
             "null-literal": "nullValue",
         }
-        found = {names[key]: value for key, value in self.options.items() if key in names}
-        return found | ({"quote": ""} if self._is("disable-quote-character") else {})
+        options = {spark_names[key]: value for key, value in self.options.items() if key in spark_names}
+        return options | ({"quote": ""} if self._is("disable-quote-character") else {})
 
 
 def _map(options: Mapping[str, str]) -> str:

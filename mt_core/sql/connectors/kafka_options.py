@@ -1,5 +1,13 @@
-"""Options of the connectors `kafka` and `upsert-kafka`: Flink's names, as those of Spark's reader
-and writer.
+"""Options of the connectors `kafka` and `upsert-kafka`: Flink's names translated to Spark's reader and
+writer.
+
+Each WITH option is in one of four groups. Options with an equivalent are translated: the topic, the Kafka
+client's `properties.*`, where reading starts and ends, and formats. Options of Spark's reader that Flink
+lacks are accepted under Spark's names. Options of Flink that Spark cannot honor are refused with the way out
+(`refused`, `_ACCEPTED`), never ignored, because the user would rely on them. Any other name is a typing error
+and gets a suggestion. The group id becomes a prefix, because two queries in one consumer group would share
+the records; offsets are stored in the job's checkpoint and not in Kafka, so `group-offsets` cannot be
+supported.
 """
 
 from __future__ import annotations
@@ -18,7 +26,7 @@ _PROPERTIES, _SERVERS, _GROUP, _RESET = (
     "properties.auto.offset.reset",
 )
 _STARTUP, _BOUNDED = "scan.startup.", "scan.bounded."
-# Options of Spark's reader, which have no name in Flink.
+# Options of Spark's reader without an equivalent in Flink.
 _READER = (
     "failOnDataLoss",
     "maxOffsetsPerTrigger",
@@ -26,7 +34,7 @@ _READER = (
     "maxTriggerDelay",
     "minPartitions",
 )
-_OF_SCANS = ("mode", "timestamp-millis", "specific-offsets")
+_SCAN_KEYS = ("mode", "timestamp-millis", "specific-offsets")
 _NO_PARALLELISM: Mapping[str, str] = {
     "scan.parallelism": "write 'minPartitions', the least number of tasks that read a batch",
     "sink.parallelism": "leave it out; a batch is written by as many tasks as its query has partitions",
@@ -41,8 +49,8 @@ _ONE_A_KEY = "leave it out; of the rows that a key has in a batch the last one i
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Connector:
-    """The options that a connector has by name and, with other endings, by the beginning;
-    and the way out for others of Flink.
+    """The options of a connector: exact names, prefixes, and the way out for options of Flink that it
+    refuses.
     """
 
     known: tuple[str, ...]
@@ -56,7 +64,7 @@ _KAFKA = _Connector(
         "topic",
         "topic-pattern",
         _SERVERS,
-        *(f"{prefix}{key}" for prefix in (_STARTUP, _BOUNDED) for key in _OF_SCANS),
+        *(f"{prefix}{key}" for prefix in (_STARTUP, _BOUNDED) for key in _SCAN_KEYS),
         "scan.topic-partition-discovery.interval",
         "format",
         "key.format",
@@ -79,7 +87,7 @@ _UPSERT_KAFKA = _Connector(
         "connector",
         "topic",
         _SERVERS,
-        *(f"{_BOUNDED}{key}" for key in _OF_SCANS),
+        *(f"{_BOUNDED}{key}" for key in _SCAN_KEYS),
         "key.format",
         "key.fields-prefix",
         "value.format",
@@ -96,7 +104,7 @@ _UPSERT_KAFKA = _Connector(
         "topic-pattern": "name one topic with 'topic'",
         "format": "write 'key.format' and 'value.format'",
         "key.fields": "leave it out; the PRIMARY KEY names the columns of the key",
-        **{f"{_STARTUP}{key}": _FROM_THE_BEGINNING for key in _OF_SCANS},
+        **{f"{_STARTUP}{key}": _FROM_THE_BEGINNING for key in _SCAN_KEYS},
         _RESET: _FROM_THE_BEGINNING,
         "sink.buffer-flush.max-rows": _ONE_A_KEY,
         "sink.buffer-flush.interval": _ONE_A_KEY,
@@ -106,16 +114,16 @@ TOPIC_OPTIONS: Mapping[str, tuple[str, ...]] = {
     "kafka": _KAFKA.known,
     "upsert-kafka": _UPSERT_KAFKA.known,
 }
-"""The options of each connector, without those of formats and of Kafka's own clients."""
+"""The options of each connector, without those of formats and of Kafka's clients."""
 _ACCEPTED = {
     "sink.delivery-guarantee": (
         ("at-least-once", "none"),
-        "Spark writes records to Kafka at least once; let the reader drop what it has by a key",
+        "Spark writes records to Kafka at least once; let the reader deduplicate them by a key",
     ),
     "sink.partitioner": (("default",), "Kafka's producer chooses by the key; name one with 'key.fields'"),
 }
-# Spark sets these itself, and refuses them.
-_OF_SPARK = (
+# Spark sets these itself and rejects them as options.
+_SET_BY_SPARK = (
     "key.deserializer",
     "value.deserializer",
     "key.serializer",
@@ -126,7 +134,9 @@ _OF_SPARK = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KafkaOptions:
-    """The options of one table, translated, but for those of its formats; see KafkaTopic."""
+    """The translated options of one table, without those of its formats; the fields are those of
+    KafkaTopic.
+    """
 
     topics: Mapping[str, str]
     connection: Mapping[str, str] = field(repr=False)
@@ -136,19 +146,19 @@ class KafkaOptions:
 
 
 def kafka_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
-    """Translate the WITH *options* of *table*; raises DefinitionInvalid, Unsupported naming the option
-    and the way out.
+    """Translate the WITH *options* of *table*; raises DefinitionInvalid or Unsupported naming the option and
+    the way out.
     """
     return _translated(table, options, _KAFKA)
 
 
 def upsert_options(table: str, options: Mapping[str, str]) -> KafkaOptions:
-    """Translate those of a *table* whose records set and delete rows, as the ones above."""
+    """Translate the WITH *options* of an upsert *table*, as `kafka_options` does."""
     translated = _translated(table, options, _UPSERT_KAFKA)
     if ";" in options["topic"]:
         raise Unsupported(
-            f"Table {table}: connector '{options['connector']}' is of one topic, "
-            "because the records of several have no order; create a table for each."
+            f"Table {table}: connector '{options['connector']}' requires exactly one topic, "
+            "because records of several topics have no common order; create a table for each."
         )
     for key in ("key.format", "value.format"):
         if key not in options:
@@ -166,7 +176,7 @@ def _translated(table: str, options: Mapping[str, str], connector: _Connector) -
             )
     reading = {key: options[key] for key in _READER if key in options}
     if (group := options.get(_GROUP)) is not None:
-        # Each query has a group of its own, or two of them would share the records.
+        # Each query needs its own group, or two queries would share the records.
         reading["groupIdPrefix"] = group
     return KafkaOptions(
         topics=_topics(table, options),
@@ -180,7 +190,7 @@ def _translated(table: str, options: Mapping[str, str], connector: _Connector) -
 def _check_known(table: str, options: Mapping[str, str], key: str, connector: _Connector) -> None:
     if key in connector.refused:
         raise Unsupported(f"Table {table}: option '{key}' is not supported; {connector.refused[key]}.")
-    if key.removeprefix(_PROPERTIES) in _OF_SPARK:
+    if key.removeprefix(_PROPERTIES) in _SET_BY_SPARK:
         raise Unsupported(
             f"Table {table}: option '{key}' is not supported, because Spark sets it itself; leave it out."
         )
@@ -189,7 +199,7 @@ def _check_known(table: str, options: Mapping[str, str], key: str, connector: _C
     near = suggestion(key, connector.known, likeness=0.6)
     raise DefinitionInvalid(
         f"Table {table}: connector '{options['connector']}' has no option '{key}'; "
-        f"{near or 'see the SQL reference for those it has.'}"
+        f"{near or 'see the SQL reference for its options.'}"
     )
 
 
@@ -264,13 +274,13 @@ def _end(table: str, options: Mapping[str, str]) -> dict[str, str] | None:
 
 
 def _check_mode_keys(table: str, options: Mapping[str, str], prefix: str, mode: str) -> None:
-    """Refuse an option that another mode than *mode* has."""
-    for key in _OF_SCANS[1:]:
-        wanted = "timestamp" if key == "timestamp-millis" else key
-        if f"{prefix}{key}" in options and mode != wanted:
+    """Refuse an option that requires a mode other than *mode*."""
+    for key in _SCAN_KEYS[1:]:
+        required_mode = "timestamp" if key == "timestamp-millis" else key
+        if f"{prefix}{key}" in options and mode != required_mode:
             raise DefinitionInvalid(
-                f"Table {table}: option '{prefix}{key}' goes with '{prefix}mode' = '{wanted}', "
-                f"and it is '{mode}'."
+                f"Table {table}: option '{prefix}{key}' requires '{prefix}mode' = '{required_mode}', "
+                f"but it is '{mode}'."
             )
 
 
@@ -279,7 +289,7 @@ def _unknown_mode(table: str, prefix: str, mode: str, modes: Sequence[str]) -> M
         others = ", ".join(f"'{each}'" for each in modes if each != "specific-offsets")
         return Unsupported(
             f"Table {table}: '{prefix}mode' = 'group-offsets' is not supported, "
-            f"because a job keeps its offsets in its checkpoint and not in Kafka; use {others}, "
+            f"because a job stores its offsets in its checkpoint and not in Kafka; use {others}, "
             f"or 'specific-offsets' with the offsets of the group in '{prefix}specific-offsets'."
         )
     return DefinitionInvalid(
@@ -289,7 +299,7 @@ def _unknown_mode(table: str, prefix: str, mode: str, modes: Sequence[str]) -> M
 
 def _millis(table: str, options: Mapping[str, str], prefix: str) -> str:
     key = f"{prefix}timestamp-millis"
-    text = _needed(table, options, key)
+    text = _required(table, options, key)
     if not INTEGER.accepts(text) or int(text) < 0:
         raise DefinitionInvalid(
             f"Table {table}: option '{key}' is '{text}'; expected milliseconds since 1970."
@@ -298,12 +308,14 @@ def _millis(table: str, options: Mapping[str, str], prefix: str) -> str:
 
 
 def _offsets(table: str, options: Mapping[str, str], prefix: str) -> str:
-    """Return `partition:0,offset:42;partition:1,offset:300` as Spark's JSON."""
+    """Return Spark's JSON for `partition:0,offset:42;partition:1,offset:300`."""
     key = f"{prefix}specific-offsets"
-    text, topic = _needed(table, options, key), options.get("topic", "")
+    text, topic = _required(table, options, key), options.get("topic", "")
     if not topic or ";" in topic:
-        raise DefinitionInvalid(f"Table {table}: option '{key}' goes with one topic; name it with 'topic'.")
-    found = dict[str, int]()
+        raise DefinitionInvalid(
+            f"Table {table}: option '{key}' requires exactly one topic; name it with 'topic'."
+        )
+    offsets = dict[str, int]()
     for each in filter(None, (part.strip() for part in text.split(";"))):
         pair = dict(one.partition(":")[::2] for one in each.replace(" ", "").split(","))
         if set(pair) != {"partition", "offset"} or not all(map(str.isdecimal, pair.values())):
@@ -311,11 +323,11 @@ def _offsets(table: str, options: Mapping[str, str], prefix: str) -> str:
                 f"Table {table}: option '{key}' has '{each}'; "
                 "expected partition:0,offset:42;partition:1,offset:300."
             )
-        found[pair["partition"]] = int(pair["offset"])
-    return json.dumps({topic.strip(): found})
+        offsets[pair["partition"]] = int(pair["offset"])
+    return json.dumps({topic.strip(): offsets})
 
 
-def _needed(table: str, options: Mapping[str, str], key: str) -> str:
+def _required(table: str, options: Mapping[str, str], key: str) -> str:
     if key not in options:
         raise DefinitionInvalid(f"Table {table}: '{key.rpartition('.')[0]}.mode' needs the option '{key}'.")
     return options[key]
@@ -325,41 +337,41 @@ def _needed(table: str, options: Mapping[str, str], key: str) -> str:
 
 
 def format_options(table: str, options: Mapping[str, str], part: str) -> tuple[str, dict[str, str]]:
-    """Return the format of *part*, `key` or `value`, and its options without their prefixes;
-    empty for a key without one.
+    """Return the format of *part* (`key` or `value`) and its options without their prefixes.
 
-    The value's may stand without its prefix. Raises DefinitionInvalid, Unsupported.
+    The format is empty for a key without one. Options of the value may omit its prefix. Raises
+    DefinitionInvalid or Unsupported.
     """
-    written = options.get(f"{part}.format") or (options.get("format") if part == "value" else None)
-    if written is None:
+    declared_format = options.get(f"{part}.format") or (options.get("format") if part == "value" else None)
+    if declared_format is None:
         if part == "value":
             raise _missing(table, options, "format")
         return "", {}
-    name = written.lower()
+    name = declared_format.lower()
     known = _FORMAT_OPTIONS.get(name)
     if known is None:
         raise Unsupported(
-            f"Table {table}: {part} format '{written}' is not supported; "
+            f"Table {table}: {part} format '{declared_format}' is not supported; "
             f"supported are {', '.join(_FORMAT_OPTIONS)}. Read the "
             "bytes with 'raw' into a column of type BYTES, and decode them in the query."
         )
     prefixes = [f"{part}.{name}.", *([f"{name}."] if part == "value" else [])]
-    found = {
+    given_options = {
         key.removeprefix(prefix): value
         for prefix in prefixes
         for key, value in options.items()
         if key.startswith(prefix)
     }
-    for key, value in found.items():
+    for key, value in given_options.items():
         accepts = known.get(key)
         if accepts is None:
             raise DefinitionInvalid(
                 f"Table {table}: format '{name}' has no option '{name}.{key}'; "
-                f"there are {', '.join(known) or 'none'}."
+                f"its options are: {', '.join(known) or 'none'}."
             )
         if not accepts(value):
             raise DefinitionInvalid(f"Table {table}: option '{name}.{key}' cannot be '{value}'.")
-    return name, found
+    return name, given_options
 
 
 def _missing(table: str, options: Mapping[str, str], key: str) -> DefinitionInvalid:

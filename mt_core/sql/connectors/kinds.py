@@ -1,4 +1,13 @@
-"""Connectors of Flink's tables as Spark's data sources: pure translation of WITH options."""
+"""Flink's connectors as Spark's data sources: translation of WITH options.
+
+Flink names a connector and its options; Spark names a provider, its OPTIONS, and the table's own properties
+and location. This module is the mapping between the two for connectors that store rows, and the list of those
+that do not. It is pure: it neither opens a connection nor checks that a path or a driver exists, which Spark
+reports when it uses the table. Options with a different name in Spark are renamed; unknown options of files
+and JDBC are passed on, because Spark's sources define many more of them. For sinks every option is known, so
+an unknown one is refused. Adding a connector means one function in `_CONNECTORS`, and its names in
+`option_names` for completion.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +23,9 @@ SINKS = ("print", "blackhole")
 KAFKA, UPSERT_KAFKA = "kafka", "upsert-kafka"
 TOPICS = (KAFKA, UPSERT_KAFKA)
 STREAMING_CONNECTORS = ("datagen", "rate", *SINKS, *TOPICS)
-"""Those of tables that store no rows: they generate them, take those of a stream, or find them in Kafka."""
+"""Connectors whose tables store no rows themselves: they generate rows, consume those of a stream, or use
+Kafka.
+"""
 SUPPORTED = (*FORMATS, "filesystem", "iceberg", "jdbc", *STREAMING_CONNECTORS)
 _SINK_OPTIONS: Mapping[str, tuple[str, ...]] = {"print": ("print-identifier",), "blackhole": ()}
 _SQL_TIMESTAMP = "yyyy-MM-dd HH:mm:ss[.SSSSSS]"
@@ -61,10 +72,10 @@ _DRIVERS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Source:
-    """The data source of a table: `provider` for USING, `options` of the source,
-    `properties` and `location` of the table.
+    """A table's data source: `provider` for USING, `options` of the source, `properties` and `location` of
+    the table.
 
-    `provider` is None for a table of its catalog's own kind.
+    `provider` is None for the catalog's own format.
     """
 
     provider: str | None
@@ -74,8 +85,8 @@ class Source:
 
 
 def source_of(table: str, options: Mapping[str, str]) -> Source:
-    """Return what the WITH *options* of *table* mean to Spark; raises Unsupported,
-    DefinitionInvalid naming the option.
+    """Return the data source for the WITH *options* of *table*; raises Unsupported or DefinitionInvalid
+    naming the option.
     """
     if "connector" not in options:
         return Source(provider=None, properties=options)
@@ -88,15 +99,13 @@ def source_of(table: str, options: Mapping[str, str]) -> Source:
         raise Unsupported(
             f"Table {table}: connector '{options['connector']}' is not supported; "
             f"supported are {', '.join(SUPPORTED)}. "
-            "For another data source that Spark knows write Spark's CREATE TABLE … USING."
+            "For any other data source of Spark, use Spark's CREATE TABLE … USING."
         )
     return make(table, rest)
 
 
 def check_sink(table: str, options: Mapping[str, str], columns: Collection[str]) -> None:
-    """Raise DefinitionInvalid for a table that only takes rows and has no *columns*,
-    or an option that does not exist.
-    """
+    """Raise DefinitionInvalid for a sink table without *columns* or with an unknown option."""
     connector = options["connector"].lower()
     if not columns:
         raise DefinitionInvalid(
@@ -104,23 +113,25 @@ def check_sink(table: str, options: Mapping[str, str], columns: Collection[str])
         )
     for key in options:
         if key not in ("connector", *_SINK_OPTIONS[connector]):
-            known = (
-                f"there is {', '.join(_SINK_OPTIONS[connector])} only"
+            way_out = (
+                f"its only option is {', '.join(_SINK_OPTIONS[connector])}"
                 if _SINK_OPTIONS[connector]
-                else "it has none"
+                else "it has no options"
             )
-            raise DefinitionInvalid(f"Table {table}: connector '{connector}' has no option '{key}'; {known}.")
+            raise DefinitionInvalid(
+                f"Table {table}: connector '{connector}' has no option '{key}'; {way_out}."
+            )
 
 
 def _filesystem(table: str, options: dict[str, str]) -> Source:
-    written = _required(table, "filesystem", options, "format")
-    if written.lower() not in FORMATS:
+    declared_format = _required(table, "filesystem", options, "format")
+    if declared_format.lower() not in FORMATS:
         raise Unsupported(
-            f"Table {table}: format '{written}' is not supported; supported are {', '.join(FORMATS)}."
+            f"Table {table}: format '{declared_format}' is not supported; supported are {', '.join(FORMATS)}."
         )
     _required(table, "filesystem", options, "path")
     rest = {key: value for key, value in options.items() if key != "format"}
-    return Source(provider=written.lower(), options=_format_options(written.lower(), rest))
+    return Source(provider=declared_format.lower(), options=_format_options(declared_format.lower(), rest))
 
 
 def _iceberg(table: str, options: dict[str, str]) -> Source:
@@ -143,8 +154,8 @@ def _jdbc(table: str, options: dict[str, str]) -> Source:
 
 
 def with_driver(options: Mapping[str, str]) -> dict[str, str]:
-    """Return JDBC *options* with the class of the driver, which Spark cannot infer from the URL;
-    an explicit one wins.
+    """Return JDBC *options* with the driver class, which Spark cannot infer from the URL; an explicit driver
+    wins.
     """
     _, _, rest = options.get("url", "").partition(":")
     driver = _DRIVERS.get(rest.partition(":")[0].lower())
@@ -167,9 +178,7 @@ _CONNECTORS: Mapping[str, Callable[[str, dict[str, str]], Source]] = {
 
 
 def option_names(connector: str) -> tuple[str, ...]:
-    """Return the names of options that tables of *connector* take, without those that have a name
-    of the user's in them.
-    """
+    """Return the options of *connector*'s tables, except those whose names contain a user's name."""
     match connector:
         case "kafka" | "upsert-kafka":
             return TOPIC_OPTIONS[connector]
@@ -188,7 +197,9 @@ def option_names(connector: str) -> tuple[str, ...]:
 
 
 def _format_options(provider: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Return options of a file format with Flink's names translated to Spark's, and all others unchanged."""
+    """Return the options of a file format, with Flink's names translated to Spark's and all others
+    unchanged.
+    """
     translated: dict[str, str] = {}
     for key, value in options.items():
         translated |= _format_option(provider, key.removeprefix(f"{provider}."), value)

@@ -1,4 +1,4 @@
-"""Tables of connectors that store no rows: what generates them, or takes those of a stream."""
+"""Tables of connectors that store no rows: generators, sinks and Kafka topics."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from mt_core.sql.connectors.written_table import WrittenTable
 from mt_core.sql.statements import ColumnSpec
 
 _EVENT_TIMES = ("TIMESTAMP", "TIMESTAMP_NTZ")
-# The columns of `rate` without a list of them.
+# The columns of a `rate` table without a column list.
 _RATE_ITEMS = ["CAST(NULL AS TIMESTAMP) AS `timestamp`", "CAST(NULL AS BIGINT) AS `value`"]
-_NO_END = (
-    "has rows without end, which a batch query cannot read; SET 'execution.runtime-mode' = 'streaming'",
-    "takes rows and gives none; read another table",
+_UNREADABLE_REASONS = (
+    "has unbounded rows, which a batch query cannot read; SET 'execution.runtime-mode' = 'streaming'",
+    "is a sink and cannot be read; read another table",
 )
 
 
 def rowless_table(table: WrittenTable) -> CreateConnectorTable:
-    """Return a table whose connector generates rows, or takes those of streams; it stores nothing."""
+    """Return a table whose connector generates rows or consumes those of streams; it stores nothing."""
     connector, or_replace = table.options["connector"].lower(), "REPLACE" in table.words
     _check_words(table, connector)
     rows, specs = None, table.specs
@@ -57,11 +57,11 @@ def rowless_table(table: WrittenTable) -> CreateConnectorTable:
 
 
 def topic_table(table: WrittenTable) -> CreateConnectorTable:
-    """Return a table over a topic of Kafka."""
+    """Return a table over a Kafka topic."""
     _check_words(table, table.connector)
     computed = table.computed | dict.fromkeys(table.now_columns, "current_timestamp()")
     if table.watermark is not None and table.watermark.column in computed:
-        # Its type is known to Spark alone, which has no event time without a zone.
+        # Only Spark can infer the type of the expression, and its event time must have a time zone.
         computed[table.watermark.column] = f"CAST(({computed[table.watermark.column]}) AS TIMESTAMP)"
     columns = KafkaColumns(specs=with_event_time(table), metadata=table.metadata, computed=computed)
     upserts = table.connector == UPSERT_KAFKA
@@ -85,7 +85,7 @@ def topic_table(table: WrittenTable) -> CreateConnectorTable:
 
 
 def _declared(table: WrittenTable, spec: ColumnSpec) -> str:
-    """Return a column as CREATE TABLE lists it, with its type in Spark's words."""
+    """Return a column as in CREATE TABLE's column list, with its Spark type."""
     if spec.name in table.now_columns:
         return f"{quote(spec.name)} AS PROCTIME()"
     if spec.name in table.computed:
@@ -98,16 +98,16 @@ def _declared(table: WrittenTable, spec: ColumnSpec) -> str:
 
 
 def _check_words(table: WrittenTable, connector: str) -> None:
-    """Refuse what does not go with such a table."""
+    """Refuse clauses that such a table cannot have."""
     if table.temporary and (table.if_not_exists or len(table.name) > 1):
         what = "IF NOT EXISTS" if table.if_not_exists else "a name with a database"
         raise Unsupported(
-            f"Table {table}: {what} does not go with TEMPORARY; write CREATE OR REPLACE TEMPORARY TABLE "
-            f"{quote(table.name[-1])}, or leave TEMPORARY out."
+            f"Table {table}: {what} cannot be combined with TEMPORARY; write CREATE OR REPLACE TEMPORARY "
+            f"TABLE {quote(table.name[-1])}, or leave TEMPORARY out."
         )
     if table.query is not None:
         raise Unsupported(
-            f"Table {table}: AS query does not go with connector '{connector}', "
+            f"Table {table}: AS query cannot be combined with connector '{connector}', "
             f"{_without_query(table, connector)}"
         )
     if table.partition_keys:
@@ -115,11 +115,11 @@ def _check_words(table: WrittenTable, connector: str) -> None:
 
 
 def _without_query(table: WrittenTable, connector: str) -> str:
-    """Return why a table of a query cannot have the connector, and what to write in its place."""
+    """Return why the connector excludes AS query, and the statements to write instead."""
     if connector not in {*SINKS, *TOPICS}:
         return "which generates its rows; leave AS query out."
     what, how = (
-        ("which has its rows in a topic", "")
+        ("which stores its rows in a topic", "")
         if connector in TOPICS
         else ("which stores no rows", " in streaming mode")
     )
@@ -136,17 +136,17 @@ def _counted(rows: GeneratedRows) -> str:
 
 
 def _unreadable(table: WrittenTable, specs: Sequence[ColumnSpec], connector: str) -> str:
-    """Return a query with the columns of a table that no batch can read, which fails when it runs."""
-    why = _NO_END[connector in SINKS]
+    """Return a query with the columns of a table that no batch can read; it fails when it runs."""
+    why = _UNREADABLE_REASONS[connector in SINKS]
     reason = string_literal(f"Table {table}: connector '{connector}' {why}.")
     items = [f"CAST(NULL AS {spec.type}) AS {quote(spec.name)}" for spec in specs] or _RATE_ITEMS
-    # Not in the items: a query that counts rows reads none of them.
+    # The error is in WHERE, because a query that counts rows evaluates no items.
     return f"SELECT {', '.join(items)} FROM VALUES (1) WHERE CAST(raise_error({reason}) AS BOOLEAN)"
 
 
 def with_event_time(table: WrittenTable) -> list[ColumnSpec]:
-    """Return the columns, with the one of the watermark as an instant:
-    Spark has no event time without a zone.
+    """Return the columns with the watermark column as TIMESTAMP, because Spark requires event time with a
+    time zone.
     """
     if table.has_other_watermark:
         raise Unsupported(
@@ -158,7 +158,7 @@ def with_event_time(table: WrittenTable) -> list[ColumnSpec]:
     column = next((spec for spec in table.specs if spec.name.lower() == name.lower()), None)
     if column is None:
         raise DefinitionInvalid(
-            f"Table {table}: WATERMARK FOR {name}, which is no column of it; there are "
+            f"Table {table}: WATERMARK FOR {name}, which is not a column of the table; the columns are "
             f"{', '.join(spec.name for spec in table.specs)}."
         )
     if column.name not in table.computed and column.type not in _EVENT_TIMES:

@@ -1,4 +1,4 @@
-"""A CREATE TABLE in Flink's words, as it is written."""
+"""A CREATE TABLE in Flink's syntax, as written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mt_core.sql.statements import ColumnSpec, Name
 
 @dataclass(slots=True, kw_only=True)
 class WrittenTable:
-    """Its clauses, which the reader fills one after the other."""
+    """The clauses of the statement, which the reader fills in order."""
 
     name: Name
     words: frozenset[str]
@@ -21,7 +21,7 @@ class WrittenTable:
     if_not_exists: bool
     columns: dict[str, str] = field(default_factory=dict)
     specs: list[ColumnSpec] = field(default_factory=list)
-    # Columns have no type in CREATE TABLE … AS alone, which shows at its end.
+    # Columns may only lack a type in CREATE TABLE … AS, which is known at the end of the statement.
     untyped: SqlSyntaxError | None = None
     keys: tuple[str, ...] = ()
     comment: str | None = None
@@ -33,7 +33,7 @@ class WrittenTable:
     watermark: Watermark | None = None
     has_other_watermark: bool = False
     metadata: dict[str, MetadataColumn] = field(default_factory=dict)
-    # The expressions of the columns AS expression.
+    # The expressions of other computed columns.
     computed: dict[str, str] = field(default_factory=dict)
 
     def __str__(self) -> str:
@@ -41,12 +41,12 @@ class WrittenTable:
 
     @property
     def connector(self) -> str:
-        """The connector that its options name, in lower case; empty without one."""
+        """The connector in the options, in lower case; empty without one."""
         return self.options.get("connector", "").lower()
 
     @property
     def has_keys(self) -> bool:
-        """Whether the table stores its primary key; only tables of Iceberg can."""
+        """Whether the table stores its primary key; only Iceberg tables can."""
         return (
             bool(self.keys)
             and not self.temporary

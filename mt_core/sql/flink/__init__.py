@@ -1,1 +1,1 @@
-"""Flink's SQL in Spark's syntax: types, and statements that change a table."""
+"""Flink's SQL translated to Spark's: types, and statements that change a table."""

@@ -1,5 +1,10 @@
-"""Changes of tables, databases and views: Flink's statements as Spark's, and refusals of those
-that Spark cannot perform.
+"""ALTER and DROP of tables, databases and views: Flink's statements translated to Spark's.
+
+Flink's ALTER TABLE is translated clause by clause to the equivalent of Spark or Iceberg, such as a primary
+key to identifier fields. Both dialects share ALTER TABLE, so each reader first recognizes the forms of Spark
+(`_SPARK_ADD` and others) and returns None for them: the statement then goes to Spark unchanged. Forms of
+Flink that Spark cannot perform are refused with the Spark statement that comes closest. A statement is
+translated completely or not at all, because the two dialects cannot be mixed in one statement.
 """
 
 from __future__ import annotations
@@ -13,15 +18,16 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.flink.types import read_type
 from mt_core.sql.statements import Name
 
-_SPARKS_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
-_SPARKS_DROP = {"COLUMN", "COLUMNS", "PARTITION", "IF", "BRANCH", "TAG", "IDENTIFIER"}
-_SPARKS_RENAME = {"COLUMN", "PARTITION"}
-_WATERMARK = "watermarks are not supported: batch queries do without them; leave it out"
+_SPARK_ADD = {"COLUMN", "COLUMNS", "PARTITION", "CHECK", "FOREIGN", "IF"}
+_SPARK_DROP = {"COLUMN", "COLUMNS", "PARTITION", "IF", "BRANCH", "TAG", "IDENTIFIER"}
+_SPARK_RENAME = {"COLUMN", "PARTITION"}
+_WATERMARK = "leave it out, because batch queries do not use watermarks"
 
 
 def alter_table(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read ALTER TABLE [IF EXISTS] t SET (…) | RESET (…) | RENAME … | ADD … | MODIFY … | DROP …;
-    None for Spark's own forms.
+    """Read ALTER TABLE [IF EXISTS] t SET (…) | RESET (…) | RENAME … | ADD … | MODIFY … | DROP ….
+
+    Returns None for Spark's own forms.
     """
     if cursor.accept("IF", "EXISTS"):
         raise Unsupported("ALTER TABLE IF EXISTS is not supported; leave IF EXISTS out.")
@@ -46,11 +52,11 @@ def _reset(cursor: TokenCursor, name: Name) -> str:
 
 
 def _rename(cursor: TokenCursor, name: Name) -> str | None:
-    if cursor.word() in _SPARKS_RENAME and cursor.word(1) != "TO":
+    if cursor.word() in _SPARK_RENAME and cursor.word(1) != "TO":
         return None
     if cursor.accept("TO"):
         new = cursor.name("the new name of the table")
-        # Spark looks the new name up in the catalog of the table.
+        # Spark resolves the new name in the catalog of the table.
         return f"RENAME TO {sql_name(new[1:] if len(new) > 2 and new[0] == name[0] else new)}"
     old = cursor.identifier("a column name")
     cursor.expect("TO")
@@ -58,7 +64,7 @@ def _rename(cursor: TokenCursor, name: Name) -> str | None:
 
 
 def _add(cursor: TokenCursor, name: Name) -> str | None:
-    if cursor.word() in _SPARKS_ADD and cursor.peek(1) is not None:
+    if cursor.word() in _SPARK_ADD and cursor.peek(1) is not None:
         return None
     if cursor.word() == "CONSTRAINT" and cursor.word(2) != "PRIMARY":
         return None
@@ -84,12 +90,12 @@ def _modify(cursor: TokenCursor, name: Name) -> str:
         cursor.accept("NULL")
         changes.append(f"CHANGE COLUMN {column} {column} {kind}{_comment_and_position(cursor)}")
     if len(changes) > 1:
-        raise _refused(name, "MODIFY of several columns", "MODIFY one column after the other")
+        raise _refused(name, "MODIFY of several columns", "MODIFY the columns one at a time")
     return changes[0]
 
 
 def _drop(cursor: TokenCursor, name: Name) -> str | None:
-    if cursor.word() in _SPARKS_DROP and cursor.peek(1) is not None:
+    if cursor.word() in _SPARK_DROP and cursor.peek(1) is not None:
         return None
     if cursor.word() == "PRIMARY" and cursor.word(1) == "KEY":
         raise _refused(name, "DROP PRIMARY KEY", "use Spark's ALTER TABLE … DROP IDENTIFIER FIELDS column, …")
@@ -112,9 +118,7 @@ _CHANGES: Mapping[str, Callable[[TokenCursor, Name], str | None]] = {
 
 
 def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
-    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED;
-    raises Unsupported for one that is enforced.
-    """
+    """Read [CONSTRAINT name] PRIMARY KEY (column, …) NOT ENFORCED; raises Unsupported for an enforced key."""
     if cursor.accept("CONSTRAINT"):
         cursor.identifier("the name of a constraint")
     cursor.expect("PRIMARY", "KEY")
@@ -124,10 +128,10 @@ def read_key(cursor: TokenCursor, table: str) -> tuple[str, ...]:
 
 
 def not_enforced(cursor: TokenCursor, table: str) -> None:
-    """Read the NOT ENFORCED that a key needs."""
+    """Read the NOT ENFORCED that a key requires."""
     if not cursor.accept("NOT", "ENFORCED"):
         raise Unsupported(
-            f"Table {table}: a PRIMARY KEY is not enforced; write PRIMARY KEY (…) NOT ENFORCED."
+            f"Table {table}: an enforced PRIMARY KEY is not supported; write PRIMARY KEY (…) NOT ENFORCED."
         )
 
 
@@ -151,7 +155,7 @@ def _comment_and_position(cursor: TokenCursor) -> str:
 
 
 def _one_or_more(cursor: TokenCursor) -> Iterator[None]:
-    """Read a column or `( column, … )` together with a loop over this."""
+    """Read a column or `( column, … )`: the body of a loop over the result reads one column each time."""
     if cursor.word() == "(":
         yield from cursor.entries("the columns")
     else:
@@ -171,7 +175,7 @@ def _refused(name: Name, what: str, way_out: str) -> Unsupported:
 
 
 def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read CREATE DATABASE … WITH ('key' = 'value', …); None for Spark's own forms."""
+    """Read CREATE DATABASE … WITH ('key' = 'value', …); return None for Spark's own forms."""
     guard = "IF NOT EXISTS " if cursor.accept("IF", "NOT", "EXISTS") else ""
     name, comment = cursor.name("the name of a database"), cursor.comment()
     if not cursor.accept("WITH") or cursor.word() != "(":
@@ -185,7 +189,7 @@ def create_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read ALTER DATABASE d SET ('key' = 'value', …); None for Spark's own forms."""
+    """Read ALTER DATABASE d SET ('key' = 'value', …); return None for Spark's own forms."""
     name = cursor.name("the name of a database")
     if not cursor.accept("SET") or cursor.word() != "(":
         return None
@@ -195,8 +199,8 @@ def alter_database(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def drop_temporary(cursor: TokenCursor, text: str) -> CatalogStatement | None:
-    """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view,
-    which a temporary table is too.
+    """Read what follows DROP TEMPORARY TABLE | VIEW: the name of a temporary view, since a temporary table is
+    one too.
     """
     if_exists = cursor.accept("IF", "EXISTS")
     name = cursor.name("the name of a temporary table or view")

@@ -1,6 +1,4 @@
-"""The columns of CREATE TABLE t (columns) AS query: those of the list and those of the query
-in one select list.
-"""
+"""The columns of CREATE TABLE t (columns) AS query: merges the column list and the query's columns."""
 
 from __future__ import annotations
 
@@ -13,9 +11,7 @@ from mt_core.sql.statements import ColumnSpec
 
 
 def overrides(declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> Iterator[tuple[Column, Column]]:
-    """Yield each column of the query that the list gives a type of its own, and that column
-    as the list has it.
-    """
+    """Yield each query column whose type the list overrides, and that column with the type of the list."""
     types = {each.name.lower(): each for each in declared if each.type is not None}
     for column in produced:
         if each := types.get(column.name.lower()):
@@ -23,16 +19,16 @@ def overrides(declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> Ite
 
 
 def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[Column]) -> str:
-    """Return the items of SELECT … FROM (query) that give the table its columns.
+    """Return the items of SELECT … FROM (query) that produce the columns of the table.
 
-    Names alone give the columns of the query another order. Of columns with types, those that the query does
-    not have come first and are NULL; those that it has keep the query's order. Raises DefinitionInvalid for
-    names that are not the query's.
+    A list of names only reorders the query's columns. In a list with types, columns that the query lacks come
+    first and are NULL, and the others keep the query's order. Raises DefinitionInvalid for names that are not
+    the query's.
     """
-    written = {each.name.lower(): each for each in declared}
+    declared_columns = {each.name.lower(): each for each in declared}
     columns = {each.name.lower(): each for each in produced}
     if declared and declared[0].type is None:
-        if written.keys() != columns.keys():
+        if declared_columns.keys() != columns.keys():
             raise DefinitionInvalid(
                 f"Table {table}: the list names {', '.join(each.name for each in declared)}, "
                 f"but the columns of the query are {', '.join(each.name for each in produced)}; "
@@ -44,13 +40,13 @@ def select_list(table: str, declared: Sequence[ColumnSpec], produced: Sequence[C
         for each in declared
         if each.name.lower() not in columns
     ]
-    kept = [
+    from_query = [
         f"CAST({quote(column.name)} AS {each.type}) AS {quote(each.name)}"
-        if (each := written.get(column.name.lower()))
+        if (each := declared_columns.get(column.name.lower()))
         else quote(column.name)
         for column in produced
     ]
-    return ", ".join([*added, *kept])
+    return ", ".join([*added, *from_query])
 
 
 def _item(column: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Column types of Spark in Flink's syntax."""
+"""Spark's column types in Flink's syntax."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _FLINK = {
 def in_flink(spark_type: str) -> str:
     """Return *spark_type* as DESCRIBE prints it: STRING, DECIMAL(10, 2), MAP<STRING NOT NULL, INT>.
 
-    A text that is no type is returned unchanged.
+    A text that is not a type is returned unchanged.
     """
     try:
         cursor = TokenCursor(spark_type)

@@ -20,7 +20,7 @@ _RENAMED = {
     "TIMESTAMP_LTZ": "TIMESTAMP",
     "REAL": "FLOAT",
 }
-# A MULTISET maps its elements to how often each occurs.
+# A MULTISET maps each element to its number of occurrences.
 _NESTED = {
     "ARRAY": "ARRAY<{}>",
     "MULTISET": "MAP<{}, INT>",
@@ -65,7 +65,7 @@ def _interval(cursor: TokenCursor) -> str:
 
 
 def _nested(cursor: TokenCursor, word: str) -> str:
-    """Read the element types of a type, in angle or round brackets."""
+    """Read the element types of a type in angle or round brackets."""
     close = ")" if cursor.accept("(") else ">"
     if close == ">":
         cursor.expect("<")

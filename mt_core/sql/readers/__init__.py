@@ -1,1 +1,1 @@
-"""Readers: the tokens of one kind of statement as its fact."""
+"""Readers: each turns the tokens of one kind of statement into a fact."""

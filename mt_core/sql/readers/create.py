@@ -1,5 +1,12 @@
-"""CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the one order that Flink's parser
-accepts (FLIP-435).
+"""CREATE [OR ALTER] MATERIALIZED TABLE: its clauses, in the order that Flink's parser accepts (FLIP-435).
+
+The statement is Flink's, so a script that works there should work here, and one that Flink rejects should not
+be accepted by accident. So clauses come only in Flink's order, and an error lists the whole order, because
+the wrong order is the most frequent mistake. Clauses that Flink has and Freshtable cannot honor are refused
+with the way out, never ignored. Extensions (SCHEDULE CRON, Iceberg's transforms in PARTITIONED BY) have
+places of their own in that order. Types and the query are not parsed: their text is passed on to Spark, which
+alone knows its grammar, with the line and column where it begins. Values that the model validates (freshness,
+cron, zone) are constructed here, so that their errors appear before anything is created.
 """
 
 from __future__ import annotations
@@ -19,7 +26,7 @@ from mt_core.model.zone import zone_named
 from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.statements import ColumnSpec, CreateMaterializedTable, Name
 
-# The empty word stands for the beginning, before the first clause.
+# The empty word represents the beginning, before the first clause.
 CLAUSES = (
     "",
     "COMMENT",
@@ -51,7 +58,7 @@ _UNITS = ", ".join(FreshnessUnit)
 _NUMBER = re.compile(r"[+-]?[0-9]{1,18}(?:\.[0-9]{0,18})?", re.ASCII)
 _WIDTH = re.compile(r"0*[1-9][0-9]*", re.ASCII)
 MOST_WIDE = 2**31 - 1
-"""The greatest number that a transform takes."""
+"""The greatest number that a transform accepts."""
 _BRACKETS = {"(": 1, "<": 1, ")": -1, ">": -1}
 
 
@@ -68,8 +75,8 @@ class _Clauses:
 
 
 def is_view(cursor: TokenCursor) -> bool:
-    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW
-    or TABLE comes next.
+    """Return whether this is Spark's MATERIALIZED VIEW; raises SqlSyntaxError unless VIEW or TABLE comes
+    next.
     """
     if cursor.word() in {"VIEW", "VIEWS"}:
         return True
@@ -78,8 +85,9 @@ def is_view(cursor: TokenCursor) -> bool:
 
 
 def create(cursor: TokenCursor, text: str, *, or_alter: bool = False) -> CreateMaterializedTable | None:
-    """Read what follows CREATE [OR ALTER] MATERIALIZED; raises SqlSyntaxError,
-    DefinitionInvalid or Unsupported.
+    """Read what follows CREATE [OR ALTER] MATERIALIZED; return None for Spark's MATERIALIZED VIEW.
+
+    Raises SqlSyntaxError, DefinitionInvalid or Unsupported.
     """
     if or_alter:
         cursor.expect("TABLE")
@@ -122,8 +130,10 @@ def _read_clauses(cursor: TokenCursor) -> _Clauses:
         word = cursor.word()
         last = CLAUSES.index(before[-1])
         if word not in CLAUSES[1:]:
-            left = [clause for clause in CLAUSES[last + 1 :] if clause not in {"DISTRIBUTED", "START_MODE"}]
-            expected = " or ".join(part for part in (", ".join(left[:-1]), left[-1]) if part)
+            remaining = [
+                clause for clause in CLAUSES[last + 1 :] if clause not in {"DISTRIBUTED", "START_MODE"}
+            ]
+            expected = " or ".join(part for part in (", ".join(remaining[:-1]), remaining[-1]) if part)
             raise cursor.refusal(f"expected {expected}; {CLAUSE_ORDER}")
         if word in before:
             raise cursor.refusal(f"{word} is given twice")
@@ -159,7 +169,7 @@ def _read_clause(cursor: TokenCursor, word: str, clauses: _Clauses) -> None:
 
 
 def read_cron(cursor: TokenCursor) -> tuple[Cron, str | None]:
-    """Read what follows SCHEDULE: the expression, and the time zone if one is given."""
+    """Read what follows SCHEDULE: the expression, and the time zone or None."""
     if cursor.word() in {"EVERY", "REFRESH"}:
         raise cursor.refusal("expected CRON; an interval is FRESHNESS = INTERVAL 'n' unit")
     cursor.expect("CRON")
@@ -182,7 +192,7 @@ def read_mode(cursor: TokenCursor) -> RefreshMode:
 
 
 def _read_partitioning(cursor: TokenCursor) -> tuple[tuple[str, ...], tuple[Transform, ...]]:
-    """Read BY ( column | transform, … ): the columns, and the transforms."""
+    """Read BY ( column | transform, … ): the columns and the transforms."""
     cursor.expect("BY")
     keys: list[str] = []
     transforms: list[Transform] = []
@@ -206,7 +216,7 @@ def _read_transform(cursor: TokenCursor) -> Transform:
         raise cursor.refusal(
             "expected a column, or one of Iceberg's transforms: "
             "years(c), months(c), days(c), hours(c), bucket(n, c), "
-            "truncate(n, c); anything else is computed in the query, and given a name there with AS"
+            "truncate(n, c); compute anything else in the query and name it there with AS"
         )
     cursor.take()
     columns: list[str] = []
@@ -242,16 +252,16 @@ def _read_width(cursor: TokenCursor, kind: TransformKind) -> int:
 
 
 def read_interval(cursor: TokenCursor) -> Freshness:
-    """Read `INTERVAL 'n' unit`; a fraction has to be a whole number of seconds.
+    """Read `INTERVAL 'n' unit`; a fraction must be a whole number of seconds.
 
-    Raises DefinitionInvalid for what does not fit.
+    Raises DefinitionInvalid for an invalid value.
     """
     if not cursor.accept("INTERVAL"):
         raise cursor.refusal(
             "only interval FRESHNESS is supported; expected INTERVAL such as INTERVAL '1' DAY"
         )
     minus = "-" if cursor.accept("-") else ""
-    written = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
+    number_text = minus + cursor.string("a number in quotes, such as INTERVAL '1' DAY")
     if cursor.at_end:
         raise cursor.error(f"a unit: {_UNITS}")
     unit = cursor.identifier(f"a unit: {_UNITS}").upper()
@@ -260,27 +270,27 @@ def read_interval(cursor: TokenCursor) -> Freshness:
         raise DefinitionInvalid(
             f"FRESHNESS: {units} is not supported; use one of {_UNITS}.", key="FRESHNESS", value=units
         )
-    amount = Decimal(written.strip()) if _NUMBER.fullmatch(written.strip()) else Decimal(0)
+    amount = Decimal(number_text.strip()) if _NUMBER.fullmatch(number_text.strip()) else Decimal(0)
     singular = unit.removesuffix("S")
-    known = FreshnessUnit(singular) if singular in set(FreshnessUnit) else None
-    seconds = amount * (UNIT_SECONDS[known] if known else 1)
+    known_unit = FreshnessUnit(singular) if singular in set(FreshnessUnit) else None
+    seconds = amount * (UNIT_SECONDS[known_unit] if known_unit else 1)
     if amount <= 0:
         raise DefinitionInvalid(
-            f"FRESHNESS: only positive integers are supported, not '{written}'; "
+            f"FRESHNESS: only positive integers are supported, not '{number_text}'; "
             "write for example INTERVAL '1' DAY.",
             key="FRESHNESS",
-            value=written,
+            value=number_text,
         )
     if seconds != int(seconds):
         raise DefinitionInvalid(
-            f"FRESHNESS: INTERVAL '{written}' {unit} is no whole number of seconds; "
+            f"FRESHNESS: INTERVAL '{number_text}' {unit} is not a whole number of seconds; "
             "write for example INTERVAL '90' MINUTE.",
             key="FRESHNESS",
-            value=written,
+            value=number_text,
         )
-    if known and amount != int(amount):
+    if known_unit and amount != int(amount):
         return Freshness.of_seconds(int(seconds))
-    return Freshness(int(amount), known or unit)
+    return Freshness(int(amount), known_unit or unit)
 
 
 # ---------------------------------------------------------------------------------------------------- columns
@@ -342,7 +352,7 @@ _AFTER_TYPE = {"NOT", "NULL", "COMMENT", "AS", "METADATA", "GENERATED", "DEFAULT
 
 
 def _read_type(cursor: TokenCursor, text: str, column: str) -> str | None:
-    """Return the text of a type, up to the end of the column; None if there is none."""
+    """Return the text of a type up to the end of the column, or None if the column has no type."""
     _refuse_computed(cursor, column)
     first = last = cursor.peek()
     depth = 0

@@ -1,5 +1,10 @@
-"""Readers of statements about functions; None leaves a statement to Spark:
-one about a function of a database.
+"""Readers of statements about functions; None leaves a statement to Spark.
+
+Spark's functions with a database belong to its catalogs, while Freshtable's functions have a name without a
+database and are stored in the registry, visible to all sessions. The number of name parts therefore decides
+whose statement it is: a qualified name is left to Spark, unless the statement has a form that Spark cannot
+read (parameters, LANGUAGE), which is refused with the name to write. Expressions, types and column lists are
+not parsed: their text is stored as written and checked by Spark or by the Python that inspects the code.
 """
 
 from __future__ import annotations
@@ -71,7 +76,7 @@ def alter_function(cursor: TokenCursor, text: str) -> CatalogStatement | None:
 
 
 def alter_temporary_function(cursor: TokenCursor, text: str) -> None:
-    """Refuse what Flink's parser reads and Flink refuses."""
+    """Refuse ALTER of a temporary function, which Flink parses but refuses too."""
     cursor.accept("IF", "EXISTS")
     raise Unsupported(
         "ALTER of a temporary function is not supported, as in Flink; "
@@ -106,22 +111,22 @@ def describe_function(cursor: TokenCursor, text: str) -> CatalogStatement | Desc
     token, qualified = cursor.peek(), cursor.word(1) == "."
     if token is None or qualified or cursor.peek(1) is not None:
         return None
-    # Operators such as + are functions of Spark too.
+    # Spark also has operators such as + as functions.
     return DescribeFunction(name=token.value.lower() or token.text, text=text, extended=extended)
 
 
 def _single(name: tuple[str, ...]) -> str:
     if len(name) > 1:
         raise Unsupported(
-            f"Function {display_name(name)}: a function that CREATE FUNCTION keeps has a name without a "
-            f"database, which all sessions see; write {name[-1]}."
+            f"Function {display_name(name)}: functions of CREATE FUNCTION have a name without a database "
+            f"and are visible to all sessions; write {name[-1]}."
         )
     return name[0].lower()
 
 
 def _refuse_language(cursor: TokenCursor, name: tuple[str, ...]) -> None:
-    """Raise Unsupported for a function of a database in a form that Spark does not read:
-    with parameters, or with LANGUAGE.
+    """Raise Unsupported for a qualified function in a form that Spark cannot parse: with parameters or
+    LANGUAGE.
     """
     if cursor.word() == "(" or (
         cursor.accept("AS") and cursor.string("the class of the function") and cursor.accept("LANGUAGE")
@@ -173,8 +178,8 @@ def _language(cursor: TokenCursor) -> FunctionLanguage:
 
 
 def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[FunctionFile, ...]:
-    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]]; raises DefinitionInvalid for a kind
-    that the language has no use for.
+    """Read [USING {JAR | FILE | ARCHIVE} 'uri' [, …]]; raises DefinitionInvalid for a kind that the language
+    cannot use.
     """
     files: list[FunctionFile] = []
     more = cursor.accept("USING")
@@ -184,21 +189,21 @@ def _files(cursor: TokenCursor, name: str, language: FunctionLanguage) -> tuple[
         kind = FileKind(cursor.word())
         if kind not in _FILES_OF[language]:
             of_jars = FileKind.JAR in _FILES_OF[language]
-            way_out = "write LANGUAGE PYTHON" if of_jars else "a jar has classes of Java or Scala"
+            way_out = "write LANGUAGE PYTHON" if of_jars else "a jar contains Java or Scala classes"
             raise DefinitionInvalid(
                 f"Function {name}: a function in {language} uses {' or '.join(_FILES_OF[language])}, "
                 f"not {kind}; {way_out}."
             )
         cursor.take()
-        uri, _, content = cursor.string(f"the place of the {kind} in quotes").partition(PIN)
+        uri, _, content = cursor.string(f"the URI of the {kind} in quotes").partition(PIN)
         files.append(FunctionFile(kind=kind, uri=uri, content=content))
         more = cursor.accept(",")
     return tuple(files)
 
 
 def _returns(cursor: TokenCursor) -> tuple[str, bool]:
-    """Read [RETURNS type | RETURNS TABLE [(columns)]]: the type or the columns as written,
-    and whether it is a table.
+    """Read [RETURNS type | RETURNS TABLE [(columns)]]; return the type or columns as written, and whether it
+    is a table.
     """
     if not cursor.accept("RETURNS"):
         return "", False
@@ -230,7 +235,7 @@ def _skip_type(cursor: TokenCursor) -> None:
 
 
 def _brackets(cursor: TokenCursor, what: str) -> str:
-    """Read `( … )`, and return the text between the brackets."""
+    """Read `( … )` and return the text between the brackets."""
 
     def skip() -> None:
         depth = 0

@@ -14,8 +14,9 @@ _STATEMENT_SET = ("STATEMENT", "SET", "BEGIN")
 
 
 def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> CompilePlan:
-    """Read what follows COMPILE PLAN, or COMPILE AND EXECUTE PLAN, which may not say IF NOT EXISTS:
-    it means that.
+    """Read what follows COMPILE PLAN or COMPILE AND EXECUTE PLAN.
+
+    The second form implies IF NOT EXISTS and does not accept it.
     """
     uri = _uri(cursor)
     if_not_exists = not execute and cursor.accept("IF", "NOT", "EXISTS")
@@ -25,12 +26,12 @@ def compile_plan(cursor: TokenCursor, text: str, *, execute: bool = False) -> Co
         raise cursor.error(_WHAT)
     if first.keyword in _NOT_COMPILED:
         raise Unsupported(
-            f"{first.keyword} cannot be compiled; COMPILE PLAN takes INSERT INTO, and STATEMENT "
+            f"{first.keyword} cannot be compiled; COMPILE PLAN accepts INSERT INTO and STATEMENT "
             "SET BEGIN INSERT …; END."
         )
     is_set = all(cursor.word(ahead) == word for ahead, word in enumerate(_STATEMENT_SET))
     if first.keyword not in {"INSERT", "WITH", "FROM"} and not is_set:
-        # EXECUTE STATEMENT SET too, as in Flink.
+        # EXECUTE STATEMENT SET is refused too, as in Flink.
         raise cursor.error(_WHAT)
     return CompilePlan(uri=uri, start=first.start, if_not_exists=if_not_exists, execute=execute)
 
@@ -43,7 +44,7 @@ def execute_plan(cursor: TokenCursor, text: str) -> ExecutePlan:
 
 
 def explain_plan(cursor: TokenCursor) -> ExplainPlan | None:
-    """Read PLAN 'uri' after EXPLAIN; None, and the cursor stays, for anything else."""
+    """Read PLAN 'uri' after EXPLAIN; for anything else return None without moving the cursor."""
     token = cursor.peek(1)
     if cursor.word() != "PLAN" or token is None or token.kind is not TokenKind.STRING:
         return None

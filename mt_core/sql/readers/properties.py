@@ -1,4 +1,4 @@
-"""Readers of SET and RESET; None leaves to Spark what names no property, such as SET TIME ZONE."""
+"""Readers of SET and RESET; statements without a property key, such as SET TIME ZONE, are left to Spark."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def reset_property(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def _property_text(text: str, tokens: list[Token]) -> str:
-    """Return the text of *tokens* as written, but a quoted text without its quotes."""
+    """Return the text of *tokens* as written, or the value of a single quoted token."""
     if len(tokens) == 1:
         return tokens[0].value
     return text[tokens[0].start : tokens[-1].end] if tokens else ""

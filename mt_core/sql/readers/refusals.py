@@ -1,4 +1,4 @@
-"""Refusals: statements of Flink that are not supported, each with an alternative."""
+"""Refusals: Flink's statements that are not supported, each with an alternative."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from mt_core.sql.cursor import TokenCursor
 from mt_core.sql.readers.create import is_view
 
 NO_MODULES = (
-    "is not supported: Spark has no modules: its functions are always available, "
+    "is not supported, because Spark has no modules: its functions are always available, "
     "and CREATE FUNCTION adds others."
 )
 NO_REMOVAL = (
@@ -20,8 +20,8 @@ NO_TEMPORARY = "TEMPORARY MATERIALIZED TABLE is not supported; leave TEMPORARY o
 
 
 def refuse(reason: str, *, views: bool = False) -> Callable[[TokenCursor, str], None]:
-    """Return a reader that refuses its statement for *reason*;
-    with *views* it leaves Spark's MATERIALIZED VIEW to Spark.
+    """Return a reader that refuses its statement for *reason*; with *views* it leaves MATERIALIZED VIEW to
+    Spark.
     """
 
     def read(cursor: TokenCursor, text: str) -> None:

@@ -1,4 +1,12 @@
-"""Readers of statements about materialized tables; None leaves a statement to Spark."""
+"""Readers of statements about materialized tables; None leaves a statement to Spark.
+
+These statements are Flink's (FLIP-435) and Freshtable's own: SHOW REFRESHES, VERIFY, EXPLAIN REFRESH. Spark
+has MATERIALIZED VIEW with the same first words, so most readers first test for it and return None. An error
+lists every form that would have been accepted at that place, because users learn the syntax from it. Actions
+that other systems have, such as RENAME or ADD column, are recognized only to be refused with the statement
+that has the same effect. A reader does not check the table: whether the table exists, and what its status
+allows, is decided when the statement runs.
+"""
 
 from __future__ import annotations
 
@@ -70,8 +78,8 @@ def alter(cursor: TokenCursor, text: str) -> Statement | None:
 
 
 def refresh(cursor: TokenCursor, text: str) -> Statement | None:
-    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED
-    TABLE … REFRESH.
+    """Read REFRESH MATERIALIZED TABLE name [PARTITION (…)], a synonym of ALTER MATERIALIZED TABLE
+    … REFRESH.
     """
     if is_view(cursor):
         return None
@@ -233,8 +241,9 @@ def explain_create(cursor: TokenCursor, text: str, *, or_alter: bool = False) ->
 
 
 def describe(cursor: TokenCursor, text: str) -> Statement | None:
-    """Read DESCRIBE [TABLE] [EXTENDED] name, the one form that can mean a materialized table;
-    None for Spark's others.
+    """Read DESCRIBE [TABLE] [EXTENDED] name, the only form that can name a materialized table.
+
+    Returns None for Spark's other forms.
     """
     if cursor.word() == "MATERIALIZED" and cursor.word(1) == "TABLE":
         raise cursor.refusal("DESCRIBE MATERIALIZED TABLE does not exist; expected DESCRIBE [EXTENDED] name")

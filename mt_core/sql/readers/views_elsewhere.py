@@ -1,6 +1,4 @@
-"""Views elsewhere: what other systems call a materialized view or a dynamic table,
-refused with the statement to write here.
-"""
+"""Materialized views and dynamic tables of other systems: refused, with the equivalent statement."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ _VERBS = (*_CREATES, "ALTER", "DROP", "REFRESH", "SHOW")
 
 
 def readers(verb: str, noun: str) -> dict[str, Callable[[TokenCursor, str], None]]:
-    """Return the readers of the statements of *verb* about *noun*, such as CREATE about MATERIALIZED VIEW,
-    by their first words.
+    """Return the readers of statements with *verb* and *noun* (CREATE and MATERIALIZED VIEW), keyed by their
+    first words.
     """
     plural = "S" if verb == "SHOW" else ""
     return {
@@ -34,10 +32,8 @@ def _refuse(words: str, noun: str) -> Callable[[TokenCursor, str], None]:
         else:
             plural = "S" if words == "SHOW" else ""
             statement = f"{words} MATERIALIZED TABLE{plural}{_rest(cursor, text)}"
-        shown = statement_text(statement, len(statement))
-        raise Unsupported(
-            f"There is no {noun} here; a query whose rows are kept is a materialized table: {shown}"
-        )
+        suggestion = statement_text(statement, len(statement))
+        raise Unsupported(f"{noun} is not supported; the equivalent is a materialized table: {suggestion}")
 
     return read
 
@@ -48,13 +44,15 @@ def _rest(cursor: TokenCursor, text: str) -> str:
 
 
 def _creation(head: str, cursor: TokenCursor) -> str:
-    """Return the statement with the name, columns, comment, partitions and query of another system's."""
+    """Return the equivalent CREATE statement, with the name, columns, comment, partitions and query of the
+    other system's.
+    """
     cursor.accept("IF", "NOT", "EXISTS")
 
     def name() -> None:
         cursor.name("a name")
 
-    def taken(number: int) -> Callable[[], None]:
+    def skip_tokens(number: int) -> Callable[[], None]:
         return lambda: [cursor.take() for _ in range(number)].clear()
 
     parts = [f"{head} MATERIALIZED TABLE", cursor.text_of(name, "a name")]
@@ -68,7 +66,7 @@ def _creation(head: str, cursor: TokenCursor) -> str:
                 query = cursor.query()[0]
                 break
             case "COMMENT" if cursor.word(1) == "":
-                parts.append(cursor.text_of(taken(2), "the comment"))
+                parts.append(cursor.text_of(skip_tokens(2), "the comment"))
             case "PARTITIONED" if cursor.word(1) == "BY":
                 cursor.take()
                 cursor.take()
@@ -97,7 +95,7 @@ def _freshness(cursor: TokenCursor) -> str | None:
 
 
 def _skip_brackets(cursor: TokenCursor) -> None:
-    """Move past `( … )`, or past one token that is no bracket."""
+    """Move past `( … )`, or past one token that is not a bracket."""
     depth = 0
     while (token := cursor.take()) is not None:
         depth += {"(": 1, ")": -1}.get(token.text, 0)

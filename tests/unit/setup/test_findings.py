@@ -30,8 +30,8 @@ def header(instant: datetime) -> str:
         (0, "agrees with the clock of Airflow"),
         (-5, "agrees with the clock of Airflow"),
         (5, "agrees with the clock of Airflow"),
-        (70, "the clock of Airflow is 69 s ahead of this machine's, and schedule times are by the clock"),
-        (-70, "the clock of Airflow is 69 s behind this machine's, and schedule times are by the clock"),
+        (70, "the clock of Airflow is 69 s ahead of this machine's, and schedule times depend on the clock"),
+        (-70, "the clock of Airflow is 69 s behind this machine's, and schedule times depend on the clock"),
     ],
 )
 def test_a_clock_is_judged_by_the_time_that_it_is_certainly_wrong(theirs: int, text: str) -> None:
@@ -53,7 +53,7 @@ def test_a_slow_answer_does_not_make_a_clock_wrong() -> None:
 @pytest.mark.parametrize("date", [None, "", "soon", "Sun, 99 Mar 2026 12:00:00 GMT"])
 def test_an_answer_without_a_time_says_nothing_about_a_clock(date: str | None) -> None:
     assert clock_finding("Airflow", date, NOON, NOON) == Finding.note(
-        "clock", "Airflow does not say its time"
+        "clock", "Airflow does not report its time"
     )
 
 

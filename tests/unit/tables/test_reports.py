@@ -399,7 +399,7 @@ def test_a_table_that_cannot_be_read_says_why_in_its_row_and_hides_no_other(
         "health": "FAILING",
     }
     assert error.startswith("cannot be read: The registry's row of materialized table ")
-    assert error.endswith(" has version 7, this release reads version 1; use the release which wrote it.")
+    assert error.endswith(" has version 7, this release reads version 1; use the release that wrote it.")
     assert (whole["materialized table"], whole["status"], whole["health"]) == ("totals", "ACTIVATED", "OK")
     assert [row["status"] for row in stored.show("SHOW REFRESHES EXTENDED")] == ["SUCCEEDED", "SUCCEEDED"]
 

@@ -385,7 +385,7 @@ def test_a_forced_refresh_of_a_schedule_time_is_done_though_nothing_has_changed(
     assert found[plain.run_id].status is found[unchanged.run_id].status is RunStatus.SKIPPED
     assert (found[forced.run_id].status, found[forced.run_id].reason) == (
         RunStatus.SUCCEEDED,
-        "asked for by hand",
+        "requested manually",
     )
     assert (forced.kind, forced.scope, forced.schedule_time) == (RunKind.MANUAL, ds("2026-03-02"), MARCH_3)
 
@@ -430,8 +430,8 @@ def test_a_refresh_whose_query_cannot_be_understood_is_known_to_fail_again(
         ("scheduled", False, "PERIODIC", "SKIPPED", "sources unchanged"),
         ("manual", False, "MANUAL", "SKIPPED", "sources unchanged"),
         ("backfill", False, "BACKFILL", "SKIPPED", "sources unchanged"),
-        ("backfill", True, "BACKFILL", "SUCCEEDED", "asked for by a backfill"),
-        ("manual", True, "MANUAL", "SUCCEEDED", "asked for by hand"),
+        ("backfill", True, "BACKFILL", "SUCCEEDED", "requested by a backfill"),
+        ("manual", True, "MANUAL", "SUCCEEDED", "requested manually"),
         ("asset_triggered", False, "ASSET_TRIGGERED", "SKIPPED", "sources unchanged"),
     ],
 )

@@ -161,7 +161,7 @@ def test_a_refresh_by_hand_never_skips(world: ManagerWorld) -> None:
     world.work()
 
     assert waited is not None
-    assert outcome(world.run(waited)) == (RunStatus.SUCCEEDED, "asked for by hand")
+    assert outcome(world.run(waited)) == (RunStatus.SUCCEEDED, "requested manually")
 
 
 def test_a_foreign_write_into_a_partitioned_table_is_replaced_in_the_partitions_of_the_tick(

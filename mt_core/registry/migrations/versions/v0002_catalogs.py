@@ -1,4 +1,4 @@
-"""Catalogs that statements created."""
+"""Catalogs created by statements."""
 
 from __future__ import annotations
 

@@ -17,8 +17,8 @@ SHARDS = 32
 
 def upgrade() -> None:
     connection = op.get_bind()
-    found = connection.execute(sa.text("SELECT workflow_id FROM workflow_definitions")).scalars().all()
-    moved = [{"id": each, "shard": sha256(each.encode()).digest()[0] % SHARDS} for each in found]
+    workflow_ids = connection.execute(sa.text("SELECT workflow_id FROM workflow_definitions")).scalars().all()
+    moved = [{"id": each, "shard": sha256(each.encode()).digest()[0] % SHARDS} for each in workflow_ids]
     if moved:
         connection.execute(
             sa.text("UPDATE workflow_definitions SET shard = :shard WHERE workflow_id = :id"), moved

@@ -1,4 +1,4 @@
-"""Request keys that belong to their table, and refreshes of single points that come after all others."""
+"""Request keys per table, and refreshes of single points that run after all others."""
 
 from __future__ import annotations
 

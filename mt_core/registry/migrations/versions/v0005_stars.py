@@ -1,4 +1,4 @@
-"""Queries stored with a star take the columns that their tables have, by name."""
+"""Stored queries with a star select the columns of their tables by name."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ branch_labels: str | None = None
 depends_on: str | None = None
 
 _NO_CODE = re.compile(r"'(?:\\.|[^'\\])*'|\"(?:\\.|[^\"\\])*\"|`(?:``|[^`])*`|--[^\n]*|/\*.*?\*/", re.DOTALL)
-# A star where columns stand (`SELECT *`, `, *`, `t.*`, `struct(*)`, not `count(*)` or `a * b`), or TABLE t.
+# A star in a select list (`SELECT *`, `, *`, `t.*`, `struct(*)`, not `count(*)` or `a * b`), or TABLE t.
 _STAR = re.compile(
     r"(?:\b(?:SELECT|DISTINCT|ALL)\b|,|\.)\s*\*|(?<!\bCOUNT)\(\*|\bTABLE\s+[^\s(]|^\s*FROM\b", re.IGNORECASE
 )
@@ -36,13 +36,15 @@ def upgrade() -> None:
 
 
 def has_star(query: str) -> bool:
-    """Return whether the columns of *query* are those that its sources happen to have."""
-    # What is quoted becomes a name, so that `t`.* still shows its star.
+    """Return whether *query* selects with a star, so that its columns depend on the current columns of its
+    sources.
+    """
+    # Quoted text becomes a name, so that the star of `t`.* remains visible.
     code = _NO_CODE.sub(lambda found: "x" if found[0][0] in "'\"`" else " ", query)
     return _STAR.search(re.sub(r"\s*\(\s*", "(", code)) is not None
 
 
 def by_name(definition: dict[str, Any]) -> str:
-    """Return the query of *definition* with its columns chosen by the names that the table has."""
+    """Return the query of *definition* with its columns selected by the table's column names."""
     names = ", ".join("`" + column["name"].replace("`", "``") + "`" for column in definition["columns"])
     return f"SELECT {names} FROM (\n{definition['expanded_query']}\n)"

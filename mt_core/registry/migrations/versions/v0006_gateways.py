@@ -1,4 +1,4 @@
-"""The gateways that work on the registry, with their leases."""
+"""The gateways that use the registry, with their leases."""
 
 from __future__ import annotations
 

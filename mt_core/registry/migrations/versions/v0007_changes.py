@@ -1,4 +1,4 @@
-"""How a refresh brought its table up to date, what it did to the rows, and how much it read for that."""
+"""The strategy of a refresh, its row changes, and the bytes that it read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,6 @@
-"""The tables that are refreshed continuously, which a gateway looks for more often than for all others."""
+"""A column and index for continuously refreshed tables, which a gateway queries more often than
+all others.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ INDEX = "materialized_tables_continuous"
 
 
 def upgrade() -> None:
-    # No release before this one has stored such a table.
+    # No release before this one stored such a table.
     continuous = sa.Column("continuous", sa.Boolean, nullable=False, server_default=sa.text("false"))
     op.add_column("materialized_tables", continuous)
     op.create_index(

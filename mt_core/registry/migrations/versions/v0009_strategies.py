@@ -1,4 +1,4 @@
-"""The last refreshes of a table by each strategy are found without reading those between them."""
+"""An index for the last refreshes of a table by strategy."""
 
 from __future__ import annotations
 

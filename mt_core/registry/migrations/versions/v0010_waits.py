@@ -1,4 +1,4 @@
-"""Runs that wait for those of other tables, and until when."""
+"""Runs that wait for runs of other tables, and until when."""
 
 from __future__ import annotations
 

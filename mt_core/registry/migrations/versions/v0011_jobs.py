@@ -1,4 +1,4 @@
-"""The jobs of statements that change data."""
+"""Jobs of statements that change data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What detached jobs run from."""
+"""Stream definitions of detached jobs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables with a connector that statements created."""
+"""Tables with a connector, created by statements."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Jobs of suspended tables are open."""
+"""Jobs of suspended tables count as open."""
 
 from __future__ import annotations
 

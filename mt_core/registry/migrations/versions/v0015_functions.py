@@ -1,4 +1,4 @@
-"""Functions that statements created."""
+"""Functions created by statements."""
 
 from __future__ import annotations
 

@@ -77,7 +77,7 @@ also exist without `/v4`.
 
 ## SQL statements
 
-[SQL](sql.md) has the grammar. A statement begins with the words of one row; any other text goes to Spark. The
+[SQL](sql/README.md) has the grammar. A statement begins with the words of one row; any other text goes to Spark. The
 type is the one of FLIP-91's draft; types without words are those of statements that Spark reads. Some
 statements are refused, with the way out.
 

@@ -124,8 +124,16 @@ def test_the_scheduler_of_the_plug_in_page_keeps_the_seam() -> None:
 # -------------------------------------------------------------------------------------------------------- SQL
 
 
-def statements_of(page: str) -> list[str]:
-    return [text.text for block in examples(DOCS / page, "sql") for text in split_statements(block)]
+SQL_PAGES = sorted(f"sql/{each.name}" for each in (DOCS / "sql").glob("*.md"))
+
+
+def statements_of(*pages: str) -> list[str]:
+    return [
+        text.text
+        for page in pages
+        for block in examples(DOCS / page, "sql")
+        for text in split_statements(block)
+    ]
 
 
 def kinds_of_ours() -> set[type]:
@@ -135,8 +143,8 @@ def kinds_of_ours() -> set[type]:
     return {*Statement.__args__, *(each for each in facts if issubclass(each, catalog.CatalogStatement))}
 
 
-@pytest.mark.parametrize("statement", statements_of("sql.md"))
-def test_every_statement_of_the_sql_page_is_one_of_ours(statement: str) -> None:
+@pytest.mark.parametrize("statement", statements_of(*SQL_PAGES))
+def test_every_statement_of_the_sql_pages_is_one_of_ours(statement: str) -> None:
     assert type(parse(statement)) in kinds_of_ours()
 
 
@@ -149,8 +157,14 @@ def test_every_statement_of_the_other_pages_can_be_read(page: str) -> None:
         parse(statement)
 
 
-def test_every_statement_of_ours_has_an_example_in_the_sql_page() -> None:
-    assert {type(parse(statement)) for statement in statements_of("sql.md")} == kinds_of_ours()
+def test_every_statement_of_ours_has_an_example_in_the_sql_pages() -> None:
+    assert {type(parse(statement)) for statement in statements_of(*SQL_PAGES)} == kinds_of_ours()
+
+
+def test_the_index_of_the_sql_pages_names_them_all() -> None:
+    named = set(_LINK.findall(text_of("sql/README.md")))
+
+    assert {Path(each).name for each in SQL_PAGES} - {"README.md"} <= named
 
 
 # --------------------------------------------------------------------------------------- README, links, words

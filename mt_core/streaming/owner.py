@@ -6,7 +6,7 @@ request, `pass_over` compares the two for each job: `lifecycle.next_step` decide
 carries out the step. Steps that call the engine run in a pool, one per job at a time (`_busy`), because
 stopping a stream may take as long as its batch; the others run in the pass itself.
 
-Every change of a row is a function of the stored row, applied by compare-and-set, so a request that arrives
+Every change of a row is a function of the stored row, applied in a transaction, so a request that arrives
 during a step is never lost: a step that fails leaves the row as it was, and the next pass decides again. The
 fence that keeps the old attempt of a lost process from publishing belongs to the engine and its tables. The
 limits on running streams and on starts in one pass protect the shared Spark: after a lost JVM all streams

@@ -125,8 +125,8 @@ def test_a_statement_becomes_the_operator_of_flink(
             "several texts are equal",
         ),
         ("SELECT n FROM clicks ORDER BY n", "ORDER BY without LIMIT"),
-        ("SELECT n FROM clicks ORDER BY n OFFSET 3", "ORDER BY with OFFSET alone"),
-        (f"SELECT n FROM ({LAST}) ORDER BY n + rand() LIMIT 3", "has another value when a row is taken back"),
+        ("SELECT n FROM clicks ORDER BY n OFFSET 3", "ORDER BY with OFFSET and without LIMIT"),
+        (f"SELECT n FROM ({LAST}) ORDER BY n + rand() LIMIT 3", "has another value when a row is retracted"),
     ],
 )
 def test_what_no_stream_can_rank_is_refused_with_the_reason(

@@ -137,7 +137,8 @@ def test_a_stream_with_the_savepoint_of_other_operators_ends_with_what_differs(w
         str(ends[0].error),
     )
     assert re.search(
-        r"which this query cannot read\. Stateful operators in the metadata: \[.*\]\. Start", str(ends[1].error)
+        r"which this query cannot read\. Stateful operators in the metadata: \[.*\]\. Start",
+        str(ends[1].error),
     )
     assert world.firsts() == [("Rome", 1)]
 

@@ -167,8 +167,8 @@ def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_
     assert sorted(map(tuple, world.sql("SELECT * FROM copies"))) == [(1, 10, 100), (2, 20, 200), (3, 30, 300)]
     assert (renamed.final, renamed.error) == (
         True,
-        "The query returns the columns (id, duration, note, miles), and returned (id, miles, hours) when the job "
-        "was created. Name its columns in the place of each *, and run it again.",
+        "The query returns the columns (id, duration, note, miles), and returned (id, miles, hours) when the "
+        "job was created. Name its columns in the place of each *, and run it again.",
     )
 
 

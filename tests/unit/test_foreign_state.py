@@ -57,8 +57,8 @@ def test_a_changed_time_of_a_ttl_is_said_in_the_words_of_the_statement() -> None
     assert str(error) == (
         "The time of a TTL was changed from PROCESSING TIME to EVENT TIME, "
         "and the entries in the checkpoint of the job expire by "
-        "PROCESSING TIME. Use PROCESSING TIME again, in the hint STATE_TTL or as `time` in the plan, or RESET "
-        "'execution.savepoint.path' and run the statement again: its new job starts without state."
+        "PROCESSING TIME. Use PROCESSING TIME again, in the hint STATE_TTL or as `time` in the plan, or "
+        "RESET 'execution.savepoint.path' and run the statement again: its new job starts without state."
     )
 
 

@@ -1,7 +1,6 @@
 """Sources of a stream: the relations of a query that are read as streams, and the texts that read them.
 
-Whether a relation is a stream cannot be left to Spark: its STREAM keyword would have to be
-written by the user, and the
+Whether a relation is a stream cannot be left to Spark: users would have to write its STREAM keyword, and the
 same query must also be readable as a batch at fixed snapshots. So the text of the query is cut at each
 relation that is read as a stream (`Reading`), with views expanded in place, and rendered again for each
 purpose: with STREAM and the reader's options, or with VERSION AS OF. The rest of the text stays exactly as

@@ -12,7 +12,7 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.workflow.handlers import RefreshHandler
 
-LOOK_OUT = "continuous"
+SOURCE_WATCHER = "continuous"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class ChangeKeeper:
 
     def handle_of(self, table: MaterializedTable) -> str:
         location = {"identifier": str(table.identifier)}
-        return RefreshHandler(scheduler=LOOK_OUT, workflow_id=table.table_id, location=location).serialize()
+        return RefreshHandler(scheduler=SOURCE_WATCHER, workflow_id=table.table_id, location=location).serialize()
 
 
 def _state_of(table: MaterializedTable) -> KeeperState:

@@ -1,16 +1,15 @@
 """The owner of detached jobs: starts their streams, restarts failed ones, and stops them on request.
 
-A detached job outlives its session, its gateway process and its Spark JVM, so its truth is its row in the
-registry; this process only holds the streams that it has started (`_runs`). Once a second, or when woken by a
-request, `pass_over` compares the two for each job: `lifecycle.next_step` decides purely, and the owner
-carries out the step. Steps that call the engine run in a pool, one per job at a time (`_busy`), because
-stopping a stream may take as long as its batch; the others run in the pass itself.
+A detached job outlives its session, its gateway process and its Spark JVM. Its durable state is its row in
+the registry; this process only has the streams that it has started (`_runs`). Once a second, or when a
+request wakes it, `pass_over` compares the two for each job: the pure function `lifecycle.next_step` decides,
+and the owner carries out the step. Steps that call the engine run in a pool, one per job at a time (`_busy`),
+because stopping a stream may take as long as its batch; the others run in the pass itself.
 
 Every change of a row is a function of the stored row, applied in a transaction, so a request that arrives
-during a step is never lost: a step that fails leaves the row as it was, and the next pass decides again. The
-fence that keeps the old attempt of a lost process from publishing belongs to the engine and its tables. The
-limits on running streams and on starts in one pass protect the shared Spark: after a lost JVM all streams
-would otherwise restart at the same moment.
+during a step is never lost. A step that fails leaves the row unchanged, and the next pass decides again. The
+engine and its tables fence the old attempt of a lost process. The limits on running streams and on starts per
+pass protect the shared Spark: after a lost JVM all streams would otherwise restart at the same moment.
 """
 
 from __future__ import annotations

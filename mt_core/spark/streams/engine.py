@@ -1,14 +1,15 @@
 """The stream engine on Spark: prepares, starts, monitors, stops and copies streams.
 
-Two kinds of truth meet here. Durable: the definition, the checkpoint and the mark of the job in each table.
-Local: `_attempts`, the streams of this process. Every method therefore works from the definition, uses a
-local attempt only if there is one, and can be repeated by another process that took the job over.
+The durable state of a stream is its definition, its checkpoint and the job's mark in each table; `_attempts`
+has only the streams of this process. Every method therefore works from the definition, uses a local attempt
+if there is one, and can be repeated by another process that took the job over.
 
-The tables are what fences attempts: `start` opens each of them with the attempt's number before the query
-starts, and `stop` closes them after the query ended, so that no attempt, even one in a process that is cut
-off, can publish afterwards. A savepoint is only taken between two batches that every table has; otherwise
-resuming it would lose or repeat rows, and the job must first finish the batch. One lock per job (`_turns`)
-serializes these steps, because stopping one stream may take as long as its batch and must not delay others.
+Attempts are fenced by the tables: `start` opens each table with the attempt's number before the query starts,
+and `stop` closes the tables after the query has ended. So no attempt, even one in a process without a
+connection to the registry, can publish afterwards. A savepoint is only taken between two batches that every
+table has; otherwise resuming it would lose or repeat rows, and the job must first finish the batch. One lock
+per job (`_turns`) serializes these steps, because stopping one stream may take as long as its batch and must
+not delay others.
 """
 
 from __future__ import annotations

@@ -63,8 +63,8 @@ class _Written:
     def table(self) -> TableName:
         return self.insert.table
 
-    def kept(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
-        """Return the state of the rows retained by the table's key, if there are any."""
+    def sink_states(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
+        """Return the states of the table's upsert materialization; empty if rows are not materialized."""
         given = query.given if self.insert.by_name else self.insert.columns or self.stored
         keyed = KeyedInsert(table=self.table, columns=given, keys=self.keys)
         return states_of(materialized_key(keyed, changelog, query.settings), query)
@@ -97,10 +97,12 @@ def explained_streams(
             query = read_query(session, member, connectors, settings)
             changelog, written = query.analysed, _written(session, member, temporary, connectors)
             keys = written.keys if written is not None else ()
-            kept = written.kept(changelog, query) if written is not None else ()
-            keeps_state = check_streamable(query) or bool(kept)
+            sink_states = written.sink_states(changelog, query) if written is not None else ()
+            keeps_state = check_streamable(query) or bool(sink_states)
             operator = (
-                sink_of(written.table, changelog.operator, kept) if written and kept else changelog.operator
+                sink_of(written.table, changelog.operator, sink_states)
+                if written and sink_states
+                else changelog.operator
             )
             reading = _Reading(keeps_state=keeps_state, in_order=bool(keys))
             lines = ["== Stream ==", *_sources(session, query, changelog, connectors, reading)]
@@ -171,12 +173,12 @@ def _start(start: Start, table: object) -> str:
 def _as_they_stand(
     session: SparkSession, changelog: Changelog, names: ConnectorNames
 ) -> Iterable[tuple[str, ...]]:
-    found = (
+    tables = (
         names.public_name(base.parts)
         for base in base_relations(session, changelog.plan)
         if base.parts is not None
     )
-    return dict.fromkeys(found)
+    return dict.fromkeys(tables)
 
 
 def _creation(session: SparkSession, member: StreamMember, changelog: Changelog) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Upsert materialization: the rows that a stream has emitted for each table key, retained to emit the last
+"""Upsert materialization: retains the rows that a stream has emitted for each table key, to emit the last
 remaining one.
 """
 
@@ -109,5 +109,5 @@ def materialized(rows: DataFrame, keys: Sequence[str], policy: TtlPolicy) -> Dat
         attributes.add(by_name[key.lower()])
     latest = java_operator(session, "Ranking")(no_order, True, 1, 1)
     state = java_state(session, OperatorState.of(0, STATE, policy), plan, _NEED)
-    kept = java_operator(session, "ChangedRanks").of(plan, attributes, latest, None, state)
-    return DataFrame(java_dataset(session, kept), session)
+    last_rows = java_operator(session, "ChangedRanks").of(plan, attributes, latest, None, state)
+    return DataFrame(java_dataset(session, last_rows), session)

@@ -1,7 +1,7 @@
-"""Preparation of a stream: analyses its statements, looks its tables up and decides its plan; nothing runs.
+"""Preparation of a stream: analyses its statements, resolves its tables and decides its plan; nothing runs.
 
 Each statement is analysed once, in a session of the stream's own. The definition must be sufficient for a
-later start, and an analysis in the user's session would hide what it lacks. The columns of the query, its
+later start, and an analysis in the user's session would hide missing parts. The columns of the query, its
 operators and its sources all come from that one analysis, and so does the check that the table accepts the
 columns, which analyses the INSERT above the analysed query.
 """

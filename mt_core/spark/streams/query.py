@@ -171,12 +171,12 @@ class StreamedQuery:
         parsed = query_of(self.session, text)
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
         ttls = read_ttls(text, parsed, self.settings, self.ttls, hinted_views(self.session, analysed))
-        found = with_operators(self.session, analysed, ttls)
+        changelog = with_operators(self.session, analysed, ttls)
         if analysed.isStreaming():
             ttls.check()
-            if _keeps_state(found.plan):
-                found = replace(found, plan=of_all_rows(self.session, found.plan))
-        return _Analysis(plan=analysed, changelog=found)
+            if _keeps_state(changelog.plan):
+                changelog = replace(changelog, plan=of_all_rows(self.session, changelog.plan))
+        return _Analysis(plan=analysed, changelog=changelog)
 
     def _frame(self, text: str) -> DataFrame:
         with active_session(self.session):

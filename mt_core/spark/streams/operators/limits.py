@@ -54,10 +54,10 @@ def limited(walk: Walk, plan: Any) -> Changelog | None:
             "ORDER BY with OFFSET and without LIMIT: a stream is unbounded, "
             "so all its rows would have to be retained in order; add a LIMIT."
         )
-    found = _first_in_order(walk, limit, sort)
+    changelog = _first_in_order(walk, limit, sort)
     for projection in reversed(projections):
-        found = carried(walk.session, projection, [found])
-    return found
+        changelog = carried(walk.session, projection, [changelog])
+    return changelog
 
 
 def sorted_without_limit(walk: Walk, plan: Any) -> Changelog | None:
@@ -70,7 +70,7 @@ def sorted_without_limit(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def _limit(plan: Any) -> _Limit:
-    """Return the bounds of a LIMIT above an OFFSET, the order in which Spark has them."""
+    """Return the bounds of a LIMIT and an OFFSET; Spark puts the LIMIT above the OFFSET."""
     rows, most, left_out = plan, None, 0
     if class_name(rows) == "GlobalLimit":
         most, rows = _number(rows.limitExpr()), rows.child()
@@ -123,12 +123,12 @@ def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:
     ranking = Ranking(keys=(), order=orders, first=limit.first, last=limit.last, state=state)
     changes = ranking.changes_of(ordered)
     operator = operator_of(limit.node, "sort-limit", [rows.operator], changes=changes, states=[state])
-    found = Changelog(plan=ranking.plan_of(session, ordered), operator=operator, unique=rows.unique)
+    changelog = Changelog(plan=ranking.plan_of(session, ordered), operator=operator, unique=rows.unique)
     if projection is None:
-        return found
+        return changelog
     columns = scala_sequence(session, list(scala_items(sort.child().output())))
     without = static_member(session, f"{_LOGICAL}.Project")(columns, projection)
-    return carried(session, without, [found])
+    return carried(session, without, [changelog])
 
 
 def _as_columns(session: SparkSession, sort: Any) -> tuple[Sequence[Any], Any]:

@@ -48,12 +48,12 @@ class Ranking:
         """
         orders = as_java_list(session, self.order)
         ranking = java_operator(session, "Ranking")(orders, self.latest, self.first, self.last)
-        keys, kept = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
+        keys, state = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
         if rows.updates:
-            return java_operator(session, "ChangedRanks").of(rows.plan, keys, ranking, number, kept)
+            return java_operator(session, "ChangedRanks").of(rows.plan, keys, ranking, number, state)
         if self.last == 1:
-            return java_operator(session, "SingleRows").of(rows.plan, keys, ranking, kept)
-        return java_operator(session, "AddedRanks").of(rows.plan, keys, ranking, number, kept)
+            return java_operator(session, "SingleRows").of(rows.plan, keys, ranking, state)
+        return java_operator(session, "AddedRanks").of(rows.plan, keys, ranking, number, state)
 
 
 def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:

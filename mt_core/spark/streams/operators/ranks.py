@@ -49,10 +49,10 @@ def ranked_without_number(walk: Walk, plan: Any) -> Changelog | None:
     numbered = numbered_rows(below) if class_name(below) == "Filter" and below.isStreaming() else None
     if numbered is None or numbered.is_read_by(scala_items(plan.projectList())):
         return None
-    found = _ranked(walk, numbered, is_read=False)
+    changelog = _ranked(walk, numbered, is_read=False)
     for node in reversed(path):
-        found = carried(walk.session, node, [found])
-    return found
+        changelog = carried(walk.session, node, [changelog])
+    return changelog
 
 
 def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
@@ -105,8 +105,8 @@ def _ranked_rows(
 def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
     """Return the first of *rows* by key, which no later row replaces."""
     session, need = walk.session, "The first row of each key"
-    keys, kept = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
-    return java_operator(session, "FirstRows").of(rows.plan, keys, kept)
+    keys, state = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
+    return java_operator(session, "FirstRows").of(rows.plan, keys, state)
 
 
 _NOW = frozenset({"CurrentTimestamp", "Now", "LocalTimestamp"})
@@ -123,8 +123,8 @@ def is_processing_time(expression: Any, plan: Any) -> bool:
         return False
     match class_name(plan):
         case "Project":
-            found = definition(plan.projectList(), expression)
-            return found is not None and is_processing_time(found, plan.child())
+            column = definition(plan.projectList(), expression)
+            return column is not None and is_processing_time(column, plan.child())
         case "SubqueryAlias" | "Filter" | "View" | "EventTimeWatermark":
             return is_processing_time(expression, plan.child())
         case _:

@@ -48,8 +48,8 @@ def _changelog(walk: Walk, plan: Any) -> Changelog:
     if not plan.isStreaming() or not (children := list(scala_items(plan.children()))):
         return Changelog(plan=plan, operator=scan_of(plan))
     operator = _OPERATORS.get(class_name(plan))
-    found = None if operator is None else operator(walk, plan)
-    return found or carried(walk.session, plan, [walk.changelog(child) for child in children])
+    changelog = None if operator is None else operator(walk, plan)
+    return changelog or carried(walk.session, plan, [walk.changelog(child) for child in children])
 
 
 def _projected(walk: Walk, plan: Any) -> Changelog | None:

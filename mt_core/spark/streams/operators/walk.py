@@ -1,4 +1,4 @@
-"""A walk over the plan of a query, as the operators on its path see it."""
+"""The state of one walk over a query plan, shared by the operators on its path."""
 
 from __future__ import annotations
 

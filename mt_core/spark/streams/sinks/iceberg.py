@@ -7,8 +7,8 @@ job, with the attempt that has it open and the last published batch. A batch is 
 attempt, then one metadata swap checks the mark, makes the snapshot current and raises the batch number. So a
 batch is published exactly once, and an attempt that was replaced can stage but not publish.
 
-Other writers may commit to main meanwhile. Added rows do not depend on them: the staged files are appended on
-top of the new main without being rewritten. A batch that replaces rows by key was computed against one
+Other writers may commit to main in between. Added rows do not depend on them: the staged files are appended
+on top of the new main without being rewritten. A batch that replaces rows by key was computed against one
 version of the table, so it must be computed again (`_Overtaken`), at most MAX_CONFLICTS times. Its first try
 is a pending snapshot that the swap adds itself, which saves a commit; the later ones are on the branch, where
 they survive the commits of others.

@@ -1,6 +1,4 @@
-"""The order of a stream's sources, by which the lines of Spark's offset log are matched: they have
-no names.
-"""
+"""The order of a stream's sources, which identifies the unnamed lines of Spark's offset log."""
 
 from __future__ import annotations
 
@@ -20,7 +18,7 @@ _PLACES = ("subscribe", "subscribepattern", "assign", "path")
 def names_of(plans: Sequence[Any]) -> tuple[str, ...]:
     """Return the sources of the members' analysed *plans*, in the order of Spark's offset log.
 
-    A table in a catalog is named by itself, any other source by its format and its location.
+    A catalog table is identified by its name, any other source by its format and its location.
     """
     leaves = [leaf for plan in plans for leaf in scala_items(plan.collectLeaves())]
     return tuple(_name(leaf) for leaf in leaves if class_name(leaf) in {_CATALOG_RELATION, _RELATION})

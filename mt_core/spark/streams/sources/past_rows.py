@@ -13,8 +13,8 @@ from mt_core.spark.driver.jvm_objects import java_items
 
 
 def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapshot_id: str) -> str | None:
-    """Return a query for the rows of the Iceberg *table* at a snapshot, or None if VERSION AS OF gives the
-    same result.
+    """Return a query for the rows of the Iceberg *table* at a snapshot, or None if VERSION AS OF returns the
+    same.
 
     Spark reads a version with its old columns, while a stream reads the current ones. Raises Unsupported for
     a column whose old values cannot be cast to its current type.

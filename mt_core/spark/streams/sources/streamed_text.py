@@ -6,7 +6,7 @@ relation that is read as a stream (`Reading`), with views expanded in place, and
 purpose: with STREAM and the reader's options, or with VERSION AS OF. The rest of the text stays exactly as
 the user wrote it.
 
-A relation is left alone if it is a CTE, has a version of its own, has the hint 'streaming' = 'false', or is
+A relation stays unchanged if it is a CTE, selects a version, has the hint 'streaming' = 'false', or is
 neither an Iceberg table nor a table with a streaming connector. View expansion is limited in depth and
 rejects cycles.
 """
@@ -142,7 +142,7 @@ def read_sources(
     """Return *text*, whose parsed query is *plan*, with its sources; *session* must be active.
 
     A relation is read as a stream if it is an Iceberg table, a table over files or an unbounded table, unless
-    it has a version of its own or a hint against it. With *endless_only* only unbounded tables that do not
+    the text selects a version or has a hint against it. With *endless_only* only unbounded tables that do not
     retain their rows are. Raises Unsupported for a hint with an unknown option.
     """
     reader = _Reader(session, {hint.start: hint for hint in hints}, connectors, endless_only)

@@ -24,7 +24,7 @@ class OwnedTimers:
         self._firing: int | None = None
 
     def begin(self) -> None:
-        """Start with a key."""
+        """Start with a key: drop the previous key's timers."""
         self._known = self._firing = None
 
     def register(self, owner: str, at: int) -> None:

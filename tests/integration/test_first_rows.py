@@ -185,7 +185,11 @@ def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_w
             "with a COLLATION",
         ),
         (NUMBERED, "rn = 2", "only accepts new rows"),
-        ("RANK() OVER (PARTITION BY city ORDER BY p) AS rn", "rn = 1", r"by ROW_NUMBER\(\) alone"),
+        (
+            "RANK() OVER (PARTITION BY city ORDER BY p) AS rn",
+            "rn = 1",
+            r"only numbers rows by ROW_NUMBER\(\)",
+        ),
     ],
 )
 def test_what_would_replace_rows_is_refused_with_the_reason(
@@ -215,8 +219,8 @@ def test_what_would_replace_rows_is_refused_with_the_reason(
             f"SELECT /*+ STATE_TTL('c' = '1 d ON READ EVENT TIME') */ city, n, {NUMBERED} FROM {SOURCE}",
             Unsupported,
             (
-                "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows of which "
-                "no column has a watermark"
+                "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows without "
+                "a watermark column"
             ),
         ),
     ],

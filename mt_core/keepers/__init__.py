@@ -1,1 +1,1 @@
-"""Keepers: each decides when a table is refreshed, behind the port of the manager."""
+"""Keepers, which decide when a table is refreshed: implementations of the manager's port."""

@@ -1,5 +1,5 @@
-"""ChangeKeeper: the look-out of the gateway keeps a table fresh, as its row of the registry says;
-nothing is kept elsewhere.
+"""ChangeKeeper: the gateway's source watcher keeps a table fresh. It reads the table's row and has no state
+elsewhere.
 """
 
 from __future__ import annotations
@@ -12,21 +12,21 @@ from mt_core.model.table import MaterializedTable, RefreshStatus
 from mt_core.tables.keeper import KeeperReport, KeeperState
 from mt_core.workflow.handlers import RefreshHandler
 
-LOOK_OUT = "continuous"
+SOURCE_WATCHER = "continuous"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangeKeeper:
-    """Implements `Keeper` for tables of refresh mode CONTINUOUS.
+    """Implements `Keeper` for tables in refresh mode CONTINUOUS.
 
-    `fresh_at` is what the look-out knows of each, by table id.
+    `fresh_at` is maintained by the source watcher: the instant up to which each table is fresh, by table id.
     """
 
     fresh_at: Mapping[str, datetime]
 
     def objection(self, table: MaterializedTable) -> str:
         if table.definition.streams:
-            return "This gateway runs no streams, and a table over rows without end needs one."
+            return "This gateway does not run streams, and a table over an unbounded source needs one."
         return ""
 
     def create(self, table: MaterializedTable, *, active: bool) -> str:
@@ -38,10 +38,10 @@ class ChangeKeeper:
         return _state_of(table)
 
     def reschedule(self, table: MaterializedTable) -> None:
-        """The look-out reads the freshness with the table."""
+        """Do nothing: the source watcher reads the freshness from the table's row."""
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        """The look-out forgets a table whose row is gone."""
+        """Do nothing: the source watcher drops a table whose row is gone."""
 
     def observe(self, tables: Iterable[MaterializedTable]) -> Mapping[str, KeeperReport]:
         return {
@@ -51,7 +51,7 @@ class ChangeKeeper:
 
     def handle_of(self, table: MaterializedTable) -> str:
         location = {"identifier": str(table.identifier)}
-        return RefreshHandler(scheduler=LOOK_OUT, workflow_id=table.table_id, location=location).serialize()
+        return RefreshHandler(scheduler=SOURCE_WATCHER, workflow_id=table.table_id, location=location).serialize()
 
 
 def _state_of(table: MaterializedTable) -> KeeperState:

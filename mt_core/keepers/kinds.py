@@ -1,4 +1,4 @@
-"""Keepers of each kind of table: a workflow, the look-out, or a streaming job."""
+"""The keeper of each kind of table: a workflow, the source watcher, or a streaming job."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from mt_core.tables.keeper import Keeper, KeeperReport, KeeperState
 
 
 class KeeperKind(Enum):
-    """What keeps a table fresh.
+    """The kind of a table's keeper.
 
-    A table over streams never changes its kind; others do with their refresh mode.
+    A table over streams never changes its kind; the kind of other tables follows their refresh mode.
     """
 
     WORKFLOW = auto()
@@ -29,15 +29,15 @@ class KeeperKind(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Keepers:
-    """Implements `Keeper`: each table is kept by the keeper of its kind, and there is one of each kind.
+    """Implements `Keeper` by dispatching each table to the keeper of its kind; there is one keeper per kind.
 
-    A table whose kind is not known any more is removed from all of them, in the order of *of_kind*.
+    A removed table, whose kind is unknown, is removed from all keepers in the order of *of_kind*.
     """
 
     of_kind: Mapping[KeeperKind, Keeper]
 
     def with_streams(self, keeper: Keeper) -> Keepers:
-        """Return these keepers with *keeper* for the tables over streams."""
+        """Return these keepers with *keeper* for tables over streams."""
         return Keepers({**self.of_kind, KeeperKind.STREAM: keeper})
 
     def objection(self, table: MaterializedTable) -> str:
@@ -53,12 +53,12 @@ class Keepers:
 
     def reschedule(self, table: MaterializedTable) -> None:
         if KeeperKind.of(table) is KeeperKind.CHANGE:
-            # It had a workflow, if its refresh mode was another one before.
+            # Remove the workflow that the table had if its refresh mode was FULL before.
             self.of_kind[KeeperKind.WORKFLOW].remove(table.table_id)
         self._of(table).reschedule(table)
 
     def remove(self, table_id: str, handle: str | None = None) -> None:
-        # What the table was is not known; each keeper passes over one that it does not have.
+        # The kind of a removed table is unknown; each keeper ignores tables that it does not have.
         for keeper in self.of_kind.values():
             keeper.remove(table_id, handle)
 
@@ -67,8 +67,8 @@ class Keepers:
         for table in tables:
             of_kind[KeeperKind.of(table)].append(table)
         reports: dict[str, KeeperReport] = {}
-        for kind, kept in of_kind.items():
-            reports |= self.of_kind[kind].observe(kept)
+        for kind, group in of_kind.items():
+            reports |= self.of_kind[kind].observe(group)
         return reports
 
     def handle_of(self, table: MaterializedTable) -> str:

@@ -1,6 +1,4 @@
-"""SchedulerWatch: what a gateway knows of the health of its scheduler, asked in the background
-and answered at once.
-"""
+"""SchedulerWatch: the health of the gateway's scheduler, polled in the background so that no reader waits."""
 
 from __future__ import annotations
 
@@ -11,24 +9,26 @@ from mt_core.clock import Clock
 from mt_core.errors import MtError
 from mt_core.workflow.scheduler import SchedulerHealth, WorkflowScheduler
 
-# How long a scheduler may take for its answer until it counts as one that is ill.
+# A scheduler that has not answered for this long counts as unhealthy.
 LIMIT = timedelta(minutes=1)
 log = logging.getLogger(__name__)
 
 
 class SchedulerWatch:
-    """`look` asks, in one thread; `trouble` may be called from any thread, and waits for nothing."""
+    """Caches the scheduler's health. One thread calls `look`; `trouble` is safe from any thread and does not
+    block.
+    """
 
     def __init__(self, scheduler: WorkflowScheduler, clock: Clock) -> None:
         self._scheduler, self._clock = scheduler, clock
         self._health: SchedulerHealth | None = None
-        # By the clock, and by the time elapsed.
+        # Wall-clock time and elapsed time of the open poll.
         self._asked_at: tuple[datetime, timedelta] | None = None
 
     def look(self) -> None:
-        """Ask the scheduler for its health, and log a change of it."""
+        """Poll the scheduler's health and log a change."""
         asked_at = self._clock.now()
-        # An error that is no answer leaves the question open.
+        # An error other than MtError leaves the poll open.
         self._asked_at = self._asked_at or (asked_at, self._clock.elapsed())
         try:
             health = self._scheduler.health()
@@ -44,15 +44,12 @@ class SchedulerWatch:
         self._log(before, health)
 
     def trouble(self) -> str | None:
-        """Return what is wrong with the scheduler, since when, and the way out;
-        "" if it is well, None if that is not known.
+        """Return the problem, its start and the way out; "" if the scheduler is healthy, and None if its
+        health is unknown.
         """
         health, asked_at = self._health, self._asked_at
         if asked_at is not None and self._clock.elapsed() - asked_at[1] > LIMIT:
-            text = (
-                "it has not answered the question for its health since; "
-                "see its log, and start the gateway again"
-            )
+            text = "it has not answered a health check since then; see its log, and restart the gateway"
             return self._text(SchedulerHealth(trouble=text, since=asked_at[0]))
         if health is None:
             return None

@@ -22,7 +22,7 @@ from mt_core.workflow.scheduler import WorkflowScheduler
 
 @dataclass(frozen=True, slots=True)
 class WorkflowKeeper:
-    """Implements `Keeper`, and makes all calls of the scheduler; the workflow's id is the table's.
+    """Implements `Keeper` with a scheduler, which only this class calls; a workflow has the id of its table.
 
     Thread-safe.
     """
@@ -65,13 +65,13 @@ class WorkflowKeeper:
         return state
 
     def _check(self, table: MaterializedTable) -> None:
-        """Raise WorkflowError, with the way out, for a schedule that the scheduler does not run."""
+        """Raise WorkflowError, with the way out, for a schedule that the scheduler does not support."""
         schedule, identifier = schedule_of(table), table.identifier
         if schedule.kind not in self.scheduler.kinds:
             raise WorkflowError(
                 f"The scheduler {self.scheduler.identifier} does not run SCHEDULE {schedule.kind}; write "
                 f"FRESHNESS = INTERVAL 'n' unit for {identifier}, or set workflow-scheduler.type to one "
-                "that does, such as memory or airflow; a table that exists is mended by ALTER MATERIALIZED "
+                "that does, such as memory or airflow; fix an existing table with ALTER MATERIALIZED "
                 f"TABLE {identifier} SET FRESHNESS = INTERVAL 'n' unit."
             )
         self.scheduler.check_schedule(str(identifier), schedule)
@@ -93,7 +93,7 @@ class WorkflowKeeper:
         else:
             handler = RefreshHandler.deserialize(handle)
         if handler.scheduler != self.scheduler.identifier:
-            # The scheduler that has the workflow is not open.
+            # The workflow belongs to another scheduler, which this gateway does not have open.
             return
         self.scheduler.delete_refresh_workflow(DeleteRefreshWorkflow(handler=handler))
 
@@ -126,15 +126,14 @@ class WorkflowKeeper:
 
 
 def _is_same(ticks: Schedule, wanted: Schedule) -> bool:
-    """Whether a workflow ticks when it should.
-
-    Its schedule begins too late once the clock is put back behind the CREATE.
+    """Return whether a workflow ticks as it should. Its schedule starts too late if the clock was set back
+    past the CREATE.
     """
     return (ticks.cadence, ticks.zone) == (wanted.cadence, wanted.zone) and ticks.since <= wanted.since
 
 
 def schedule_of(table: MaterializedTable) -> Schedule:
-    """Return when the workflow of *table* ticks."""
+    """Return the schedule on which the workflow of *table* must tick."""
     definition = table.definition
     return Schedule(
         freshness=definition.freshness, cron=definition.cron, zone=definition.zone, since=table.created_at

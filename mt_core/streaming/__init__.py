@@ -1,1 +1,1 @@
-"""Streaming jobs: who owns one, what happens to it next, and what is asked of the engine; see README.md."""
+"""Streaming jobs: their owner, their lifecycle, and the port to the engine; see README.md."""

@@ -1,4 +1,4 @@
-"""The next step of a detached job: pure, from its row and from what its stream reports."""
+"""The next step of a detached job, as a pure function of its row and of its stream's progress."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from mt_core.model.stream import StopRequest, StreamProgress, StreamState
 
 MOST_RESTARTS = 10
 FIRST_PAUSE, LONGEST_PAUSE = timedelta(seconds=1), timedelta(minutes=1)
-# A stream that ran for so long had no failure in a row with those before,
-# also if its sources had nothing new.
+# A failure after such a long run starts a new series, even if the sources had nothing new.
 STEADY = timedelta(hours=1)
 RECORD_EVERY = timedelta(seconds=5)
 LOOK_AGAIN = timedelta(seconds=30)
@@ -22,7 +21,7 @@ _MOST_DOUBLINGS = 16
 
 
 class Step(Enum):
-    """What the owner of a detached job does with it next."""
+    """The next action of the owner on a detached job."""
 
     WAIT = auto()
     START = auto()
@@ -31,9 +30,9 @@ class Step(Enum):
     FINISH = auto()
     FAIL = auto()
     STOP = auto()
-    # It goes on with another definition.
+    # Start another attempt with the new definition.
     REDEFINE = auto()
-    # It cannot start without what is missing, and waits for that.
+    # Suspend the job until a missing file is back.
     SUSPEND = auto()
     LOOK = auto()
 
@@ -47,10 +46,10 @@ def next_step(
     now: datetime,
     redefined: bool = False,
 ) -> Step:
-    """Return the next step of *job*, whose stream reports *progress*:
-    None if this process has not started it.
+    """Return the next step of *job*, given its stream's *progress* (None if this process has not started it).
 
-    *ran* is for how long it has run since then; a *redefined* job had another definition when it started.
+    *ran* is the time since this process started the stream; *redefined* means that the definition of the job
+    has changed since then.
     """
     state = state_of(job)
     if state.stop is not None:
@@ -75,23 +74,24 @@ def next_step(
 
 
 def failures_after(state: StreamState, progress: StreamProgress, ran: timedelta) -> int:
-    """Return how many failures in a row there are with the end that *progress* reports,
-    which of a bystander is none.
+    """Return the number of consecutive failures including the one that *progress* reports.
+
+    The failure of a bystander, a stream that was idle when Spark was lost, does not count.
     """
     if progress.bystander:
         return state.failures
-    went_on = progress.batch is not None and progress.batch != state.batch
-    return 1 if went_on or ran >= STEADY else state.failures + 1
+    advanced = progress.batch is not None and progress.batch != state.batch
+    return 1 if advanced or ran >= STEADY else state.failures + 1
 
 
 def pause_after(failures: int) -> timedelta:
-    """Return the pause before the start that follows the failure of that number."""
+    """Return the pause before the restart that follows failure number *failures*."""
     pause: timedelta = FIRST_PAUSE * 2 ** min(max(failures - 1, 0), _MOST_DOUBLINGS)
     return min(pause, LONGEST_PAUSE)
 
 
 def begun(job: Job) -> Job:
-    """Return *job* at a start of its stream."""
+    """Return *job* with a start of its stream recorded."""
     restarts = job.restarts + (job.status is not JobStatus.CREATED)
     if job.status is JobStatus.RUNNING:
         return replace(job, restarts=restarts)
@@ -99,7 +99,7 @@ def begun(job: Job) -> Job:
 
 
 def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
-    """Return *job* with what its stream reports; *before* is the job as it was when the stream started."""
+    """Return *job* with its stream's *progress*; *before* is the job at the start of the stream."""
     state = state_of(job)
     if progress.batch is None and not (progress.rows_read or progress.rows_written):
         return job
@@ -109,7 +109,7 @@ def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
         rows_written=_sum(before.rows_written, progress.rows_written),
     )
     if progress.batch is None:
-        # The first rows of its sources come before the first batch.
+        # The rows of the sources' first snapshots are counted before batch 0.
         return counted
     counted = replace(
         counted, stream=replace(state, batch=progress.batch, offsets=progress.offsets, states=progress.states)
@@ -120,7 +120,7 @@ def recorded(job: Job, progress: StreamProgress, before: Job) -> Job:
 
 
 def paused(job: Job, error: str, *, failures: int, until: datetime) -> Job:
-    """Return *job* after an error of its stream, which starts again at *until*."""
+    """Return *job* after a stream failure, to be restarted at *until*."""
     stream = replace(state_of(job), failures=failures, start_at=until)
     if job.status is JobStatus.RUNNING:
         return job.advance(JobStatus.RESTARTING, error=error, stream=stream)
@@ -128,7 +128,7 @@ def paused(job: Job, error: str, *, failures: int, until: datetime) -> Job:
 
 
 def not_stopped(job: Job, reason: str) -> Job:
-    """Return *job* as one that goes on, because its stream could not be stopped as it was asked."""
+    """Return *job* with its stop request refused for *reason*: it continues."""
     stream = replace(state_of(job), stop=None, refused=reason)
     if job.status is JobStatus.RUNNING:
         return job.advance(JobStatus.RESTARTING, stream=stream)
@@ -136,21 +136,23 @@ def not_stopped(job: Job, reason: str) -> Job:
 
 
 def suspended(job: Job, error: str | None) -> Job:
-    """Return *job*, which was asked to stop, as one that goes on where it is when its table is resumed."""
+    """Return *job*, which was asked to stop, as SUSPENDED: it continues from its checkpoint once its table is
+    resumed.
+    """
     return _suspended(job, error, replace(state_of(job), stop=None, failures=0, start_at=None))
 
 
 def interrupted(job: Job, error: str, *, look_at: datetime | None = None) -> Job:
-    """Return *job* as one that cannot go on until its table is resumed, or what is missing is back:
-    look for that at *look_at*.
+    """Return *job* as SUSPENDED until its table is resumed or a missing file is back, to be checked at
+    *look_at*.
 
-    A request to stop it is not forgotten.
+    A pending stop request remains.
     """
     return _suspended(job, error, replace(state_of(job), failures=0, start_at=look_at))
 
 
 def resumed(job: Job) -> Job:
-    """Return the suspended *job* as one that starts again; any other as it is."""
+    """Return a suspended *job* as RESTARTING, and any other job unchanged."""
     if job.status is not JobStatus.SUSPENDED:
         return job
     return job.advance(
@@ -159,12 +161,12 @@ def resumed(job: Job) -> Job:
 
 
 def still_missing(job: Job, error: str, look_at: datetime) -> Job:
-    """Return a suspended *job* as one for which something is still missing; any other as it is."""
+    """Return a suspended *job* with its next check at *look_at*, and any other job unchanged."""
     return interrupted(job, error, look_at=look_at) if job.status is JobStatus.SUSPENDED else job
 
 
 def stop_requested(job: Job, request: StopRequest) -> Job:
-    """Return *job* as one that is to be stopped; a savepoint that was asked for first is not forgotten."""
+    """Return *job* with a stop *request*; an earlier request for a savepoint takes precedence."""
     state = state_of(job)
     if state.stop is not None and state.stop.savepoint is not None:
         return job
@@ -172,7 +174,6 @@ def stop_requested(job: Job, request: StopRequest) -> Job:
 
 
 def state_of(job: Job) -> StreamState:
-    """Return the state of the stream of *job*."""
     return job.stream or StreamState()
 
 

@@ -1,5 +1,15 @@
-"""The owner of detached jobs: it starts their streams, restarts those that fail,
-and stops them on request.
+"""The owner of detached jobs: starts their streams, restarts failed ones, and stops them on request.
+
+A detached job outlives its session, its gateway process and its Spark JVM. Its durable state is its row in
+the registry; this process only has the streams that it has started (`_runs`). Once a second, or when a
+request wakes it, `pass_over` compares the two for each job: the pure function `lifecycle.next_step` decides,
+and the owner carries out the step. Steps that call the engine run in a pool, one per job at a time (`_busy`),
+because stopping a stream may take as long as its batch; the others run in the pass itself.
+
+Every change of a row is a function of the stored row, applied in a transaction, so a request that arrives
+during a step is never lost. A step that fails leaves the row unchanged, and the next pass decides again. The
+engine and its tables fence the old attempt of a lost process. The limits on running streams and on starts per
+pass protect the shared Spark: after a lost JVM all streams would otherwise restart at the same moment.
 """
 
 from __future__ import annotations
@@ -28,7 +38,7 @@ from mt_core.streaming.lifecycle import Step, state_of
 log = logging.getLogger(__name__)
 LOOK_EVERY = timedelta(seconds=1)
 MOST_RUNNING = 50
-# So many streams start in one pass: after Spark was lost, all at once would have to share it.
+# Starts in one pass: after a lost JVM all streams would otherwise compete for Spark at once.
 STARTS_A_PASS = 2
 _THREADS = 8
 _NO_TIME = timedelta(0)
@@ -37,10 +47,10 @@ _Change = Callable[[Job], Job]
 
 @dataclass(frozen=True, slots=True)
 class _Run:
-    """A stream that this process has started: the job as it was then, and when that was, by the time elapsed.
+    """A stream that this process has started, and its job at that moment.
 
-    `recorded` is when its progress was last stored. `refusal` stands for the progress of a stream
-    that could not start.
+    `began` and `recorded`, when its progress was last stored, are in elapsed time. `refusal` replaces the
+    progress of a stream that could not start.
     """
 
     before: Job
@@ -50,9 +60,9 @@ class _Run:
 
 
 class StreamOwner:
-    """Owns the detached jobs of the gateway of *store*; *ready* says whether a stream can start.
+    """Owns the detached jobs in *store*; *ready* returns whether a stream can start now.
 
-    At most *most_running* run at a time, and the others wait. Safe from any thread.
+    At most *most_running* streams run at a time; the other jobs wait. Safe from any thread.
     """
 
     def __init__(
@@ -67,31 +77,28 @@ class StreamOwner:
         self._store, self._engine, self._clock, self._ready = store, engine, clock, ready
         self._most_running = most_running
         self._runs: dict[str, _Run] = {}
-        # The jobs that a thread is at work on: to stop one may take as long as its batch.
-        # Each use is one operation of the set.
+        # Jobs with a step in the pool. Every access is one atomic operation of the set.
         self._busy: set[str] = set()
-        # The jobs of which the log says that they wait for the engine to be stopped.
+        # Jobs whose wait for the engine has been logged already.
         self._awaiting_stop: set[str] = set()
         self._woken = threading.Event()
         self._closed = False
         self._pool = ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="stream-owner")
 
     def submit(self, job: Job) -> None:
-        """Store a detached job, which starts when it has a place; raises RegistryError."""
+        """Store a detached job, which starts when a slot is free; raises RegistryError."""
         self._store.begin(job)
         self._woken.set()
 
     def stop(self, job_id: str, request: StopRequest) -> None:
-        """Store a request that is carried out by whichever gateway owns the job;
-        raises IllegalStatus if it has ended.
-        """
+        """Store a stop request for the gateway that owns the job; raises IllegalStatus if it has ended."""
         if self._store.update(job_id, partial(lifecycle.stop_requested, request=request)) is None:
             raise IllegalStatus(f"Job {job_id} has ended and cannot be stopped any more.")
         self._woken.set()
 
     def check_stop(self, job: Job, request: StopRequest) -> None:
-        """Raise IllegalStatus with the way out if *request* would lose the rows of a table
-        that the job creates, or saves none.
+        """Raise IllegalStatus, with the way out, if *request* would lose rows of a table that the job creates
+        or has nothing to save.
         """
         definition, waits = job.definition, job.status is JobStatus.SUSPENDED
         if definition is not None and definition.keeps is not None:
@@ -113,8 +120,8 @@ class StreamOwner:
                 f"Job {job.job_id} has not created table {table} yet, and has nothing to save; "
                 f"STOP JOB '{job.job_id}' ends it without a trace."
             )
-        # Of one that waits for what is missing nothing can be saved, and its table stays
-        # unless it is dropped by name.
+        # A job that waits for a missing file has nothing to save, and its table stays unless WITH DROP says
+        # otherwise.
         if rows is not None and request.savepoint is None and not (request.drop or waits):
             raise IllegalStatus(
                 f"Job {job.job_id} has created table {table}, which has {rows} {plural(rows, 'row')}: "
@@ -122,9 +129,7 @@ class StreamOwner:
             )
 
     def wait_settled(self, job_id: str, timeout_s: float) -> Job | None:
-        """Return the job once it has ended, or cannot be stopped as it was asked;
-        None if that takes longer.
-        """
+        """Return the job once it has ended or its stop request was refused, or None after *timeout_s*."""
 
         def settled() -> Job | None:
             job = self._store.get(job_id)
@@ -143,15 +148,15 @@ class StreamOwner:
         self.pass_over()
 
     def close(self) -> None:
-        """Take no further step: streams run as long as their engine does,
-        and its end is no failure of theirs.
+        """Take no further steps. Streams run as long as their engine, and its end does not count as their
+        failure.
         """
         self._closed = True
         self._woken.set()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def pass_over(self) -> Sequence[Future[None]]:
-        """Take the next step of each job; return those that go on in threads of their own."""
+        """Take the next step of each job and return the futures of the steps that run in the pool."""
         jobs, begun = self._store.streams(), list[Future[None]]()
         for gone in set(self._runs) - {job.job_id for job in jobs}:
             self._runs.pop(gone, None)
@@ -176,7 +181,9 @@ class StreamOwner:
         return begun
 
     def forget_old(self) -> int:
-        """Delete the checkpoints of jobs that ended longer ago than the history; return how many."""
+        """Delete the checkpoints of jobs that ended before the retained history, and return the number of
+        jobs.
+        """
         ended = self._store.ended_streams()
         for job in ended:
             if job.definition is not None:
@@ -204,13 +211,13 @@ class StreamOwner:
             case Step.SUSPEND:
                 work = partial(self._await_missing, progress)
             case Step.LOOK:
-                work = self._look
+                work = self._recheck
             case _:
-                raise MtError(f"Job {job.job_id}: there is no step {step}.")
+                raise MtError(f"Job {job.job_id}: unknown step {step}.")
         return self._begin(job, work)
 
     def _note(self, step: Step, job: Job, progress: StreamProgress) -> None:
-        """Take a step that calls no engine."""
+        """Take a step that does not call the engine."""
         match step:
             case Step.RESTART:
                 self._restart(job, progress)
@@ -220,7 +227,7 @@ class StreamOwner:
                 self._record(job, progress)
 
     def _begin(self, job: Job, step: Callable[[Job, StreamDefinition], None]) -> Sequence[Future[None]]:
-        """Begin a step in a thread of its own; no other begins for the job before its end."""
+        """Run a step in the pool; until it ends no other step begins for the job."""
         definition = job.definition
         if definition is None:
             return ()
@@ -242,7 +249,7 @@ class StreamOwner:
         try:
             self._engine.start(job.job_id, definition, started.restarts + 1)
         except EngineUnavailable as cause:
-            # Nothing was tried: it is no failure of the stream.
+            # The stream was not tried, so this does not count as its failure.
             self._runs.pop(job.job_id, None)
             self._pause(job.job_id, str(cause), failures=state_of(job).failures, first=lambda job: job)
         except MtError as cause:
@@ -257,9 +264,7 @@ class StreamOwner:
             self._store.update(job.job_id, change)
 
     def _redefine(self, job: Job, progress: StreamProgress) -> None:
-        """Let the next pass start the stream with its new definition, as another attempt,
-        which ends this one.
-        """
+        """Make the next pass start a new attempt with the new definition, which ends this one."""
         run = self._runs.pop(job.job_id)
         self._store.update(job.job_id, partial(lifecycle.recorded, progress=progress, before=run.before))
         self._woken.set()
@@ -282,8 +287,8 @@ class StreamOwner:
         self._end(job, JobStatus.FINISHED, progress)
 
     def _await_missing(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
-        """Suspend a job that cannot start without what is missing;
-        one that keeps a table goes on when that is resumed.
+        """Suspend a job that cannot start without a missing file; a job that maintains a table continues when
+        the table is resumed.
         """
         try:
             self._engine.stop(job.job_id, definition)
@@ -298,8 +303,8 @@ class StreamOwner:
         look_at = None if definition.keeps is not None else self._clock.now() + lifecycle.LOOK_AGAIN
         self._interrupt(job, progress, without_passwords(progress.error or lifecycle.LOST), look_at=look_at)
 
-    def _look(self, job: Job, definition: StreamDefinition) -> None:
-        """Let a job go on once what was missing is back."""
+    def _recheck(self, job: Job, definition: StreamDefinition) -> None:
+        """Resume a job once its missing files are back."""
         try:
             missing = self._engine.missing(job.job_id, definition)
         except MtError as cause:
@@ -323,32 +328,33 @@ class StreamOwner:
                 if rows is None:
                     self._engine.discard(job.job_id, definition, drop=False)
         except MtError as cause:
-            # A lost engine runs nothing; but what a table left has to be removed before the end is told.
+            # A lost engine runs nothing, but the files of an unfinished table must be removed before the job
+            # reports FAILED.
             if definition.creates is not None or not isinstance(cause, EngineUnavailable):
                 log.warning(
                     "job %s has not failed yet: %s", job.job_id, cause, extra={"action": "stream_end_waits"}
                 )
-                # The next pass finds it again.
+                # The next pass tries again.
                 self._runs[job.job_id] = replace(self._runs[job.job_id], refusal=progress)
                 return
         error = progress.error or lifecycle.LOST
         if not progress.final:
             error = f"{error} (after {lifecycle.MOST_RESTARTS} restarts without a batch)"
         if definition.creates is not None and rows is not None:
-            # Readers have seen it.
+            # Readers may have used the table.
             table = display_name(definition.creates.table)
             error = (
                 f"{error.rstrip('.')}. Table {table} stays, with {rows} {plural(rows, 'row')}; "
                 f"DROP TABLE {table} removes it."
             )
         if definition.keeps is not None:
-            # Its rows are right up to there, and it can go on once somebody has mended what failed.
+            # Its rows are correct up to that batch, and it can continue once the cause is fixed.
             self._interrupt(job, progress, without_passwords(error))
             return
         self._end(job, JobStatus.FAILED, progress, error=without_passwords(error))
 
     def _stop(self, progress: StreamProgress, job: Job, definition: StreamDefinition) -> None:
-        """Carry out the request; it is repeated with the next pass while the engine is away."""
+        """Carry out the stop request; while the engine is unavailable each pass tries again."""
         try:
             status, path = self._stopped(job, definition, state_of(job).stop or StopRequest())
         except EngineUnavailable as cause:
@@ -358,7 +364,7 @@ class StreamOwner:
                     "job %s is not stopped yet: %s", job.job_id, cause, extra={"action": "stream_stop_waits"}
                 )
         except MtError as cause:
-            # The stream goes on, with a start of its own.
+            # The next pass starts the stream again.
             self._runs.pop(job.job_id, None)
             self._store.update(
                 job.job_id, partial(lifecycle.not_stopped, reason=without_passwords(str(cause)))
@@ -374,9 +380,7 @@ class StreamOwner:
     def _stopped(
         self, job: Job, definition: StreamDefinition, request: StopRequest
     ) -> tuple[JobStatus, str | None]:
-        """Stop a stream as it was asked; return the status that its job has then,
-        and the path of its savepoint.
-        """
+        """Stop a stream as requested; return the new status of its job and the path of its savepoint."""
         if request.savepoint is not None:
             self.check_stop(job, request)
             path = self._engine.savepoint(job.job_id, definition, request.savepoint, drain=request.drain)

@@ -1,5 +1,5 @@
-"""StreamKeeper: a detached streaming job keeps a table whose sources have rows without end
-and keep none of them.
+"""StreamKeeper: a detached streaming job maintains a table over unbounded sources that do not retain their
+rows.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from mt_core.workflow.handlers import RefreshHandler
 
 STREAM = "stream"
 KIND = "CONTINUOUS REFRESH"
-# To stop a stream may take as long as a batch of it.
+# Stopping a stream may take as long as one of its batches.
 WAIT_S = 60.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamKeeper:
-    """Implements `Keeper` for tables with `streams`. Its job has one id as long as the table lives:
-    a table that is resumed goes on with the checkpoint that it has.
+    """Implements `Keeper` for tables with `streams`.
 
-    What the job is to do is written into its row, and whichever gateway owns the job does it.
+    The job of a table has the same id for the table's lifetime, so a resumed table continues from its
+    checkpoint. Requests are written into the job's row, and the gateway that owns the job carries them out.
     """
 
     store: JobStore
@@ -63,7 +63,7 @@ class StreamKeeper:
             self.create(table, active=active)
         elif not active:
             self.store.update(job_id, _asked_to_suspend)
-            # The request is stored: it is carried out also if that takes longer than this waits.
+            # The stored request will be carried out even if this wait times out.
             self._wait(job_id, {JobStatus.SUSPENDED})
         elif before is KeeperState.PAUSED:
             if not self._wait(job_id, {JobStatus.SUSPENDED}):
@@ -133,7 +133,7 @@ class StreamKeeper:
         )
 
     def _wait(self, job_id: str, wanted: Iterable[JobStatus]) -> bool:
-        """Wait a while for a job to have one of the statuses *wanted*, and return whether it has.
+        """Wait up to `wait_s` until the job has one of the *wanted* statuses, and return whether it has.
 
         Raises WorkflowError if its stream could not be stopped.
         """
@@ -147,7 +147,7 @@ class StreamKeeper:
         job = self.store.changed.until(settled, self.wait_s)
         if job is not None and job.status not in statuses:
             raise WorkflowError(
-                f"Streaming job {job_id} goes on, because it could not be stopped: "
+                f"Streaming job {job_id} continues, because it could not be stopped: "
                 f"{job.stream and job.stream.refused}"
             )
         return job is not None
@@ -165,7 +165,7 @@ def _asked_to_suspend(job: Job) -> Job:
 
 
 def _interval_ms(table: MaterializedTable) -> int:
-    """Return how often new rows are looked for: twice within the freshness."""
+    """Return the trigger interval: twice within the freshness."""
     return table.definition.interval.seconds * 1000 // 2
 
 

@@ -122,7 +122,7 @@ def test_columns_identify_a_row_as_long_as_they_are_there(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("SELECT n, rand() AS r FROM clicks", r"rand\(\) AS r has another value when a row is taken back"),
+        ("SELECT n, rand() AS r FROM clicks", r"rand\(\) AS r has another value when a row is retracted"),
         ("SELECT n, current_timestamp() AS t FROM clicks", "compute it below the aggregation"),
         ("SELECT n, sum(n) OVER (PARTITION BY city) AS s FROM clicks", "Window over rows that change"),
         (

@@ -130,14 +130,15 @@ def test_a_stream_with_the_savepoint_of_other_operators_ends_with_what_differs(w
 
     assert [each.final for each in ends] == [True, True]
     assert re.search(
-        r"state of other operators, which these cannot read\. "
+        r"state of other operators, which this query cannot read\. "
         r"Existing key_schema=.*StringType.* and new key_schema=.*"
-        r"IntegerType.*\. Begin with the savepoint of a job with the same operators, "
+        r"IntegerType.*\. Start from a savepoint of a job with the same operators, "
         r"or RESET 'execution\.savepoint\.path'",
         str(ends[0].error),
     )
     assert re.search(
-        r"which these cannot read\. Stateful operators in the metadata: \[.*\]\. Begin", str(ends[1].error)
+        r"which this query cannot read\. Stateful operators in the metadata: \[.*\]\. Start",
+        str(ends[1].error),
     )
     assert world.firsts() == [("Rome", 1)]
 
@@ -173,18 +174,22 @@ def test_a_key_passes_again_when_its_state_has_expired_and_a_savepoint_goes_on_w
         (
             "ROW_NUMBER() OVER (PARTITION BY city ORDER BY p DESC) AS rn",
             "rn = 1",
-            "takes rows that are added",
+            "only accepts new rows",
         ),
-        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY n) AS rn", "rn = 1", "takes rows that are added"),
-        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p, n) AS rn", "rn = 1", "takes rows that are added"),
-        (NUMBERED, "rn <= 3", "takes rows that are added"),
+        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY n) AS rn", "rn = 1", "only accepts new rows"),
+        ("ROW_NUMBER() OVER (PARTITION BY city ORDER BY p, n) AS rn", "rn = 1", "only accepts new rows"),
+        (NUMBERED, "rn <= 3", "only accepts new rows"),
         (
             "ROW_NUMBER() OVER (PARTITION BY city COLLATE UTF8_LCASE ORDER BY p) AS rn",
             "rn = 1",
             "with a COLLATION",
         ),
-        (NUMBERED, "rn = 2", "takes rows that are added"),
-        ("RANK() OVER (PARTITION BY city ORDER BY p) AS rn", "rn = 1", r"by ROW_NUMBER\(\) alone"),
+        (NUMBERED, "rn = 2", "only accepts new rows"),
+        (
+            "RANK() OVER (PARTITION BY city ORDER BY p) AS rn",
+            "rn = 1",
+            r"only numbers rows by ROW_NUMBER\(\)",
+        ),
     ],
 )
 def test_what_would_replace_rows_is_refused_with_the_reason(
@@ -208,14 +213,14 @@ def test_what_would_replace_rows_is_refused_with_the_reason(
                 "now() AS p FROM clicks) AS c"
             ),
             Unsupported,
-            "that SELECT keeps no state with a TTL",
+            "that SELECT has no state with a TTL",
         ),
         (
             f"SELECT /*+ STATE_TTL('c' = '1 d ON READ EVENT TIME') */ city, n, {NUMBERED} FROM {SOURCE}",
             Unsupported,
             (
-                "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows of which "
-                "no column has a watermark"
+                "EVENT TIME for the TTL of deduplicateState: The first row of each key reads rows without "
+                "a watermark column"
             ),
         ),
     ],

@@ -222,7 +222,7 @@ def test_a_table_that_is_read_as_it_stands_is_joined_without_state(tables: World
                 "SELECT item, place FROM orders o LEFT "
                 "JOIN parcels p ON o.id = p.id AND o.item > string(now()) || place"
             ),
-            "may hold when a pair of rows is given",
+            "may hold when a pair of rows is emitted",
         ),
         (
             f"SELECT /*+ STATE_TTL('o' = '1 d') */ item, place FROM (SELECT item, place {ON}) AS o",
@@ -392,7 +392,7 @@ def test_states_that_another_release_has_laid_out_are_refused_before_anything_st
     assert progress.error == (
         f"Checkpoint {definition.checkpoint} has states of operators in layout {LAYOUT + 1}, "
         f"and this release reads layout {LAYOUT}. The release that wrote them can still drain the job: "
-        "STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they hold. Run the "
+        "STOP JOB … WITH SAVEPOINT WITH DRAIN emits their contents. Run the "
         "INSERT again: its new job begins with the rows that the table has then."
     )
     world.wait_sent(("pen", "Rome"))

@@ -536,7 +536,7 @@ def test_a_key_that_has_several_rows_of_the_query_keeps_the_last_one_that_is_lef
 def test_a_query_whose_rows_change_is_refused_by_a_table_without_a_key(world: StreamWorld) -> None:
     text = "INSERT INTO arrivals SELECT max(row) FROM flights"
     table = rf"lake\.{world.namespace}\.arrivals"
-    refused = rf"Table {table} takes rows that are added, and .* deletes rows: stream-exec-group-aggregate_1"
+    refused = rf"Table {table} only accepts new rows, and .* deletes rows: stream-exec-group-aggregate_1"
 
     with pytest.raises(Unsupported, match=refused):
         world.engine.prepare(world.definition("c", text), "j")

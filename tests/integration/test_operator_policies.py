@@ -417,7 +417,7 @@ def test_event_time_needs_a_watermark(module_driver: SparkDriver, name: str) -> 
     ).createOrReplaceTempView("clicks")
 
     with pytest.raises(
-        Unsupported, match=r"EVENT TIME for the TTL of .*State: .* of which no column has a watermark"
+        Unsupported, match=r"EVENT TIME for the TTL of .*State: .* reads rows without a watermark column"
     ):
         changelog_of(session, with_state_ttls(KEPT[name].format("1 h EVENT TIME")))
 

@@ -42,5 +42,5 @@ def test_an_aggregate_of_python_in_a_stream_is_refused_by_name(world: StreamWorl
 
     assert refused.value.message.startswith("middle(")
     assert refused.value.message.endswith(
-        ": a stream aggregates with functions of Spark and of Java, not of Python."
+        ": a stream supports aggregate functions of Spark and Java, but not of Python."
     )

@@ -115,18 +115,21 @@ def test_a_statement_becomes_the_operator_of_flink(
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'RANK')} WHERE rn <= 3", r"by ROW_NUMBER\(\) alone"),
+        (
+            f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'RANK')} WHERE rn <= 3",
+            r"only numbers rows by ROW_NUMBER\(\)",
+        ),
         (
             f"SELECT city FROM {TOP.replace('ROW_NUMBER', 'DENSE_RANK')} WHERE rn = 1",
-            r"by ROW_NUMBER\(\) alone",
+            r"only numbers rows by ROW_NUMBER\(\)",
         ),
         (
             f"SELECT n FROM {TOP.replace('BY city', 'BY city COLLATE UTF8_LCASE')} WHERE rn = 1",
-            "several texts are equal",
+            "equal under a collation",
         ),
         ("SELECT n FROM clicks ORDER BY n", "ORDER BY without LIMIT"),
-        ("SELECT n FROM clicks ORDER BY n OFFSET 3", "ORDER BY with OFFSET alone"),
-        (f"SELECT n FROM ({LAST}) ORDER BY n + rand() LIMIT 3", "has another value when a row is taken back"),
+        ("SELECT n FROM clicks ORDER BY n OFFSET 3", "ORDER BY with OFFSET and without LIMIT"),
+        (f"SELECT n FROM ({LAST}) ORDER BY n + rand() LIMIT 3", "has another value when a row is retracted"),
     ],
 )
 def test_what_no_stream_can_rank_is_refused_with_the_reason(

@@ -167,8 +167,8 @@ def test_a_stream_whose_source_is_altered_starts_again_and_gives_the_columns_of_
     assert sorted(map(tuple, world.sql("SELECT * FROM copies"))) == [(1, 10, 100), (2, 20, 200), (3, 30, 300)]
     assert (renamed.final, renamed.error) == (
         True,
-        "The query gives the columns (id, duration, note, miles), and gave (id, miles, hours) when the job "
-        "was created. Name its columns in the place of each *, and run it again.",
+        "The query returns the columns (id, duration, note, miles), and returned (id, miles, hours) when the "
+        "job was created. Name its columns in the place of each *, and run it again.",
     )
 
 
@@ -243,7 +243,7 @@ def test_a_source_that_is_rewritten_ends_the_stream_for_good_naming_table_snapsh
     assert progress.error == (
         f"Snapshot {snapshot[0]} of lake.{world.namespace}.flights replaced rows. Run the "
         "INSERT again: its new job begins with the rows that the table has then. "
-        "SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
+        "To skip such changes, first SET 'streaming.on-source-rewrite' = 'ignore'."
     )
     assert world.rows() == ["a"]
 
@@ -538,7 +538,7 @@ def test_a_stream_of_an_earlier_release_whose_checkpoint_was_deleted_waits_for_i
     progress = world.wait_end(job_id)
     world.engine.stop(job_id, earlier)
     assert (progress.missing, progress.final) == (True, False)
-    assert f"checkpoint {definition.checkpoint} does not have: it was deleted or exchanged." in (
+    assert f"checkpoint {definition.checkpoint} does not have: it was deleted or replaced." in (
         progress.error or ""
     )
     assert world.engine.missing(job_id, earlier) == progress.error

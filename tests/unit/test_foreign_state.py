@@ -43,9 +43,9 @@ def test_a_state_of_other_operators_is_said_with_what_differs_and_without_a_way_
     error = foreign_state(causes)
 
     assert str(error) == (
-        "The checkpoint of the job has the state of other operators, which these cannot read. "
-        f"{detail} Begin with the savepoint of a job with the same operators, "
-        "or RESET 'execution.savepoint.path' and run the statement again: its new job begins without state."
+        "The checkpoint of the job has the state of other operators, which this query cannot read. "
+        f"{detail} Start from a savepoint of a job with the same operators, "
+        "or RESET 'execution.savepoint.path' and run the statement again: its new job starts without state."
     )
 
 
@@ -57,8 +57,8 @@ def test_a_changed_time_of_a_ttl_is_said_in_the_words_of_the_statement() -> None
     assert str(error) == (
         "The time of a TTL was changed from PROCESSING TIME to EVENT TIME, "
         "and the entries in the checkpoint of the job expire by "
-        "the first. Write PROCESSING TIME again, in the hint STATE_TTL or as `time` in the plan, or RESET "
-        "'execution.savepoint.path' and run the statement again: its new job begins without state."
+        "PROCESSING TIME. Use PROCESSING TIME again, in the hint STATE_TTL or as `time` in the plan, or "
+        "RESET 'execution.savepoint.path' and run the statement again: its new job starts without state."
     )
 
 

@@ -4,11 +4,11 @@ import org.apache.iceberg.hadoop.HadoopFileIO;
 import org.apache.iceberg.io.InputFile;
 
 /**
- * Iceberg's own files, but the metadata file of a table that cannot be read is reported at once.
+ * Iceberg's own file IO, except that an unreadable metadata file is reported at once.
  *
- * <p>Iceberg reads the current metadata file of a table 20 times, with pauses of 93 seconds together,
- * whatever is wrong with it, and no property says otherwise. It does not repeat the read of a file that is
- * not there, so this is what it is told of a damaged one.
+ * <p>Iceberg tries to read the current metadata file of a table 20 times over 93 seconds, whatever the
+ * failure, and no property changes that. It does not retry a missing file, so a damaged file is reported as a
+ * missing one.
  */
 public final class CheckedFileIO extends HadoopFileIO {
   private static final long serialVersionUID = 1;
@@ -17,7 +17,7 @@ public final class CheckedFileIO extends HadoopFileIO {
   @Override
   public InputFile newInputFile(String path) {
     InputFile file = super.newInputFile(path);
-    // The name of a compressed one ends with .gz.metadata.json, or did once with .metadata.json.gz.
+    // Compressed files end with .gz.metadata.json, or with .metadata.json.gz in old tables.
     return path.endsWith(METADATA) || path.endsWith(METADATA + ".gz") ? new MetadataFile(file) : file;
   }
 }

@@ -11,12 +11,12 @@ import org.apache.iceberg.io.SeekableInputStream;
 import org.apache.iceberg.view.ViewMetadataParser;
 
 /**
- * The metadata file of a table or a view, which is read whole before Iceberg parses it.
+ * The metadata file of a table or view, read completely before Iceberg parses it.
  *
- * <p>A file that was cut off is never whole again, so it is refused at the first read. Other failures,
- * such as those of a store or of a checksum, may pass: Iceberg reads again after 0.1 and 0.4 seconds, and the
- * third failure is the last. A file without a failure that a thread reads for the third time within seconds
- * is parsed here first, because that is what Iceberg does after it could not.
+ * <p>A truncated file never becomes complete, so it is refused at the first read. Other failures, such as
+ * those of a store or a checksum, may pass: Iceberg retries after 0.1 and 0.4 seconds, and the third failure
+ * is final. A file that a thread reads successfully for the third time within seconds is parsed here first,
+ * because that is the pattern of Iceberg's retries after a parse error.
  */
 final class MetadataFile implements InputFile {
   private static final int READS = 3;
@@ -29,7 +29,7 @@ final class MetadataFile implements InputFile {
     this.file = file;
   }
 
-  /** The reads of one file by one thread, each soon after the one before it. */
+  /** The reads of one file by one thread, in quick succession. */
   private static final class Reads {
     private String location = "";
     private long at;
@@ -88,7 +88,7 @@ final class MetadataFile implements InputFile {
     }
   }
 
-  /** Returns whether the text has no end; what is compressed is not looked into. */
+  /** Returns whether the text is truncated; compressed files are not examined. */
   private static boolean isCutOff(byte[] bytes) {
     int last = bytes.length - 1;
     while (last >= 0 && (bytes[last] == '\n' || bytes[last] == '\r' || bytes[last] == ' ')) {
@@ -120,7 +120,7 @@ final class MetadataFile implements InputFile {
     return file.exists();
   }
 
-  /** A file whose bytes are in memory. */
+  /** A file in memory. */
   private record Held(byte[] bytes, String location) implements InputFile {
     @Override
     public long getLength() {

@@ -11,14 +11,14 @@ import java.util.function.Function;
 import org.apache.iceberg.HasTableOperations;
 
 /**
- * Reads one text of each of several objects, such as the current version of a table,
- * apart from each other and within a limit of time.
+ * Reads one text of each of several objects, such as the current version of a table, independently and within
+ * a time limit.
  *
- * <p>A thread of ours reads one object after the other, which costs no more than a loop in the thread of the
- * caller. Where it stays with one of them, more threads go on with the rest: twice as many each time that
- * none is done within a wait. A caller does not wait for the last ones. They are unfinished until a later
- * call has their texts, and no second thread reads them before: a store or a database that hangs holds one
- * thread for each object there.
+ * <p>One thread reads the objects in turn, which costs no more than a loop in the caller's thread. If it is
+ * stuck on one of them, more threads continue with the rest, twice as many each time no read completes within
+ * a wait. The caller does not wait for the last ones: they stay unfinished until a later call receives their
+ * texts, and no second thread reads the same object before. So a store or a database that hangs blocks at
+ * most one thread per object.
  */
 public final class LimitedReads {
   private static final int MOST_THREADS = 64;
@@ -31,7 +31,7 @@ public final class LimitedReads {
           });
   private final Map<Object, Read> unfinished = new IdentityHashMap<>();
 
-  /** One read, which is done when it has a text or a failure. */
+  /** A read, done once it has a text or a failure. */
   private static final class Read {
     private final Object object;
     private final Object key;
@@ -44,7 +44,7 @@ public final class LimitedReads {
       this.key = key;
     }
 
-    /** Waits until it is done; returns false if it is not at that time. */
+    /** Waits until the read is done; returns false at the deadline. */
     synchronized boolean isDoneBy(long deadline) throws InterruptedException {
       while (result == null) {
         long left = TimeUnit.NANOSECONDS.toMillis(deadline - System.nanoTime());
@@ -57,7 +57,7 @@ public final class LimitedReads {
     }
 
     void run(Function<Object, Object> function) {
-      // The interrupt of the read before this one may have come too late for it.
+      // Clear an interrupt that arrived after the end of the previous read.
       Thread.interrupted();
       began = System.nanoTime();
       thread = Thread.currentThread();
@@ -75,7 +75,7 @@ public final class LimitedReads {
 
     private static String reason(Throwable failure) {
       Throwable first = failure;
-      // What calls a method for us wraps what that throws.
+      // Reflective calls wrap the exceptions of their method.
       while (first instanceof java.lang.reflect.UndeclaredThrowableException && first.getCause() != null) {
         first = first.getCause();
       }
@@ -83,7 +83,7 @@ public final class LimitedReads {
     }
   }
 
-  /** The reads of one call, which its threads share. */
+  /** The reads of one call, shared by its threads. */
   private static final class Pass implements Runnable {
     private final List<Read> reads;
     private final Function<Object, Object> function;
@@ -112,7 +112,10 @@ public final class LimitedReads {
       notifyAll();
     }
 
-    /** Waits until all are done, or none is for so long; returns how many are not begun then. */
+    /**
+     * Waits until all reads are done, or until none completes for {@code waitMs}; returns the number of reads
+     * not begun.
+     */
     synchronized int await(long waitMs) throws InterruptedException {
       long deadline = System.nanoTime() + TimeUnit.MILLISECONDS.toNanos(waitMs);
       while (done < reads.size()) {
@@ -127,13 +130,12 @@ public final class LimitedReads {
   }
 
   /**
-   * Returns for each object its text and null, or null and why it has none, or twice null
-   * while it is not read.
+   * Returns for each object its text and null, null and an error, or two nulls while it is unread.
    *
-   * <p>Of one that has not been read after so many milliseconds the reason says so, and its thread is
-   * interrupted, which ends the pauses between the attempts of a library. A *fresh* text is one that was read
-   * after the call began: an unfinished read of an earlier call is waited for, and its object is read again.
-   * Otherwise the text of that read is the answer.
+   * <p>The error of an object that is unread after {@code limitMs} says so, and its thread is interrupted,
+   * which ends the pauses between a library's retries. A *fresh* text is read after the call began: an
+   * unfinished read of an earlier call is awaited, and then the object is read again. Otherwise the text of
+   * that read is returned.
    */
   public List<String[]> of(
       List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
@@ -166,7 +168,7 @@ public final class LimitedReads {
     return all.stream().map(read -> outcome(read, limitMs)).toList();
   }
 
-  /** Returns what two reads of one table have in common, which are not to happen at the same time. */
+  /** Returns the identity of a table, two reads of which must not run at the same time. */
   private static Object keyOf(Object object) {
     return object instanceof HasTableOperations table ? table.operations() : object;
   }

@@ -13,11 +13,11 @@ import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * The rows by which some Parquet files differ from those that were written in their place, where the writer
- * kept the order of the rows: compared in this process, without the job that would read all of them.
+ * The rows that differ between Parquet files and their rewritten versions, if the writer preserved the row
+ * order. They are compared in this process, without the job that would read all of them.
  */
 public final class ChangedRows {
-  /** Rows up to which others are looked for that are the same again. */
+  /** How many rows ahead the next equal pair is searched for. */
   private static final int NEAR = 32;
 
   private final Rows rows;
@@ -29,11 +29,11 @@ public final class ChangedRows {
   }
 
   /**
-   * Returns rows that make the rows of the first files of a table those of the second ones:
-   * the last column, of the given name, has -1 for a row that goes and 1 for one that comes.
+   * Returns the rows that turn the first files of a table into the second ones; the last column, of the given
+   * name, is -1 for removed and 1 for added rows.
    *
-   * <p>Null if a file cannot be read, or stores a column in a way of its own,
-   * or more than {@code most} rows would go and come.
+   * <p>Null if a file cannot be read or stores a column in an unsupported way, or if there are more than
+   * {@code most} such rows.
    */
   public static Rows of(Table table, List<OpenedFile> before, List<OpenedFile> after, String sign, int most)
       throws IOException {
@@ -66,8 +66,8 @@ public final class ChangedRows {
   }
 
   /**
-   * Goes through both in their order. Of rows that are not the same, both are passed over up to the next ones
-   * that are, or those of one side; if there are none near, that of the side with more rows left, or both.
+   * Compares both sides in order. At a difference, rows up to the next equal pair are skipped on both or one
+   * of the sides; if there is none nearby, one row of the side with more remaining rows is, or one of both.
    */
   private boolean compare(List<HeldColumn> before, List<HeldColumn> after) {
     int old = 0;
@@ -97,7 +97,7 @@ public final class ChangedRows {
     return true;
   }
 
-  /** Returns how many rows of the two sides go and come before the next ones that are the same. */
+  /** Returns the numbers of removed and added rows before the next equal pair. */
   private static int[] passed(List<HeldColumn> before, int old, List<HeldColumn> after, int now) {
     for (int near = 1; near <= NEAR; near++) {
       if (isSame(before, old + near, after, now + near)) {

@@ -20,23 +20,21 @@ import org.apache.spark.sql.types.StructType;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * The places of deleted rows that files of position deletes have: each is read once for all files
- * with such rows, and those of small ones, which never change, are kept for the next lookups.
+ * Deleted positions from position delete files. Each file is read once for all affected data files, and small
+ * ones, which are immutable, are cached for later lookups.
  */
 final class DeletedPlaces {
   private static final StructType COLUMNS =
       new StructType().add("file_path", DataTypes.StringType).add("pos", DataTypes.LongType);
-  /** The ids that Iceberg gives to the columns of such a file. */
+  /** Iceberg's field ids of the columns in a position delete file. */
   private static final int[] IDS = {Integer.MAX_VALUE - 101, Integer.MAX_VALUE - 102};
-  /** Places of a file up to which they are kept. */
+  /** The size up to which a file's positions are cached. */
   private static final int MOST_OF_FILE = 100_000;
-  /**
-   * What is kept of all files, in eight bytes as a place takes them:
-   * the file goes that was not used for the longest.
-   */
+  /** The size of the cache in positions of eight bytes each; the least recently used file is evicted. */
   private static final int MOST_KEPT = 1_000_000;
   /**
-   * What a file takes, and each file to which it applies, beside the places: few places each are mostly that.
+   * The overhead of a file, and of each data file in it, in positions: files with few positions consist
+   * mostly of it.
    */
   private static final int EACH_FILE = 50;
   private static final long[] NONE = {};
@@ -46,7 +44,7 @@ final class DeletedPlaces {
   private final FileIO io;
   private final Map<String, Applied> applied = new LinkedHashMap<>();
 
-  /** A file of deletes, and the files of data to which it applies by their locations. */
+  /** A delete file, and the data files to which it applies, by location. */
   private record Applied(OpenedFile deletes, Map<UTF8String, OpenedFile> files) {}
 
   DeletedPlaces(FileIO io) {
@@ -54,9 +52,9 @@ final class DeletedPlaces {
   }
 
   /**
-   * Takes the files of deletes that apply to a file of data.
+   * Adds the delete files that apply to a data file.
    *
-   * <p>Returns false, and takes none, if one of them is not read here.
+   * <p>Returns false, and adds none, if one of them is not supported here.
    */
   boolean add(List<DeleteFile> deletes, String location, OpenedFile file) {
     for (DeleteFile each : deletes) {
@@ -74,12 +72,12 @@ final class DeletedPlaces {
     return true;
   }
 
-  /** Returns how many files of deletes were taken. */
+  /** Returns the number of added delete files. */
   int count() {
     return applied.size();
   }
 
-  /** Gives the files of data the places in the files of deletes; returns false if one cannot be read here. */
+  /** Passes the positions in the delete files to the data files; returns false if one cannot be read here. */
   boolean give() {
     ReadingThreads.Reading<Boolean> work =
         () -> {
@@ -110,8 +108,8 @@ final class DeletedPlaces {
   }
 
   /**
-   * Returns the places in a file of deletes, by the locations of files of data:
-   * of all of them, or of those given if it has many.
+   * Returns the positions in a delete file, by data file location: of all data files, or only of the given
+   * ones if the file is large.
    */
   private static Map<UTF8String, long[]> read(OpenedFile deletes, Map<UTF8String, OpenedFile> files)
       throws IOException {

@@ -30,11 +30,11 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
 /**
- * Looks rows up in Parquet files by values of their columns, in this process:
- * for few values a job of Spark's takes several times as long to plan and to start as to read.
+ * Looks up rows in Parquet files by column values, in this process: for a small number of values a Spark job
+ * takes several times longer to plan and start than to read.
  *
- * <p>The columns that are looked up are read first, of the pages that may have one of the values,
- * and the others where there are rows. What is read of most of a file more than once is held in memory.
+ * <p>The lookup columns are read first, only in pages that may contain one of the values; the other columns
+ * are read where rows were found. Data that is repeatedly read from most of a file is cached in memory.
  */
 public final class FoundRows {
   private final StructType columns;
@@ -54,12 +54,12 @@ public final class FoundRows {
   }
 
   /**
-   * Returns the rows in files of a table of which each of the first columns has one of the values
-   * that the same column of {@code values} has; they may be more where values cannot be compared here.
+   * Returns the rows in a table's files whose first columns each contain one of the values in the same column
+   * of {@code values}; possibly more rows where values cannot be compared here.
    *
-   * <p>Two columns follow the given ones: where the row's file is, and the row's place in it. Null if a file
-   * cannot be read, or stores a column in a way of its own, more rows than {@code mostRead} had to be read,
-   * or more than {@code most} were found.
+   * <p>Two columns follow the given ones: the location of the row's file, and the row's position in it. Null
+   * if a file cannot be read or stores a column in an unsupported way, if more rows than {@code mostRead} had
+   * to be read, or if more than {@code most} were found.
    */
   public static Rows of(
       Table table, List<OpenedFile> files, StructType columns, Rows values, int most, long mostRead)
@@ -123,10 +123,7 @@ public final class FoundRows {
     return rows;
   }
 
-  /**
-   * Returns the rows that are found among those of a file of which all columns are held;
-   * null if they are too many.
-   */
+  /** Returns the matching rows of a file whose columns are all cached; null if they are too many. */
   private List<Object[]> found(List<HeldColumn> held, OpenedFile file) {
     UTF8String location = UTF8String.fromString(file.location());
     boolean[] tells = new boolean[keys];
@@ -174,7 +171,7 @@ public final class FoundRows {
         ? options.build() : options.withRecordFilter(FilterCompat.get(condition)).build();
   }
 
-  /** Adds the rows of a batch that are found, with their keys and places. */
+  /** Adds the matching rows of a batch, with their keys and positions. */
   private void find(OpenedFile file, List<StoredColumn> stored, ReadBatches batches, List<Object[]> rows) {
     UTF8String location = UTF8String.fromString(file.location());
     boolean[] matches = new boolean[batches.size()];
@@ -202,7 +199,7 @@ public final class FoundRows {
     }
   }
 
-  /** Reads the other columns of rows that were found. */
+  /** Reads the other columns of matching rows. */
   private void complete(
       OpenedFile file, ParquetMetadata footer, List<StoredColumn> others, List<Object[]> rows)
       throws IOException {
@@ -246,7 +243,7 @@ public final class FoundRows {
     }
   }
 
-  /** Returns the rows of a row group in the pages of a column that have some of the places. */
+  /** Returns the row ranges of a row group whose pages of a column contain some of the positions. */
   private static RowRanges chosen(
       ParquetFileReader reader, BlockMetaData block, StoredColumn column, long[] places)
       throws IOException {

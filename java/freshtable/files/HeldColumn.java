@@ -4,7 +4,7 @@ import java.util.Arrays;
 import java.util.BitSet;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/** The values of a column of several files, one after the other, in memory. */
+/** The values of a column across several files, in memory. */
 final class HeldColumn {
   private final BitSet nulls = new BitSet();
   private long[] bits = {};
@@ -17,12 +17,12 @@ final class HeldColumn {
     this(0);
   }
 
-  /** Holds so many values without a copy of those that are there. */
+  /** Reserves capacity for {@code expected} values. */
   HeldColumn(int expected) {
     this.expected = expected;
   }
 
-  /** Adds the values of the rows of a batch that are not deleted. */
+  /** Adds the values of a batch, without deleted rows. */
   void add(StoredColumn stored, ColumnVector values, boolean[] deleted) {
     int rows = deleted.length;
     column = stored;
@@ -55,7 +55,7 @@ final class HeldColumn {
     return count;
   }
 
-  /** Returns the column of the file that had the last values; null if there were none. */
+  /** Returns the column of the file that provided the last values; null without values. */
   StoredColumn stored() {
     return column;
   }
@@ -64,12 +64,12 @@ final class HeldColumn {
     return nulls.get(row);
   }
 
-  /** Returns a value that is not NULL of a column whose values are fixed. */
+  /** Returns a non-NULL value of a fixed-length column. */
   long bits(int row) {
     return bits[row];
   }
 
-  /** Returns whether two values, of columns of one type, are the same. */
+  /** Returns whether two values of columns with one type are equal. */
   boolean isSame(int row, HeldColumn other, int otherRow) {
     boolean nothing = nulls.get(row);
     if (nothing || other.nulls.get(otherRow)) {
@@ -79,7 +79,7 @@ final class HeldColumn {
         : objects[row].equals(other.objects[otherRow]);
   }
 
-  /** Returns a value as one of Spark's internal rows has it. */
+  /** Returns a value as in Spark's internal rows. */
   Object value(int row) {
     if (nulls.get(row)) {
       return null;

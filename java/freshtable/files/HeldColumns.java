@@ -16,29 +16,29 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Columns of Parquet files that are looked up again and again, in memory:
- * what a file of a table holds never changes.
+ * A cache of Parquet columns that are looked up repeatedly; data files are immutable.
  *
- * <p>Where a lookup has to read most of a file, it is held from the second one on,
- * while lookups ask for it every few minutes. The JVM takes the memory back when it needs it.
+ * <p>A column of which a lookup has to read most is cached from the second lookup on, as long as lookups
+ * request it every few minutes. The JVM may reclaim the memory at any time.
  */
 final class HeldColumns {
   /**
-   * Values, of eight bytes each, that are held at most: no column goes for another one that is asked
-   * for as often.
+   * The size of the cache in values of eight bytes. A column is not evicted for another one that is requested
+   * as often.
    */
   private static final long MOST = 8L * 1024 * 1024;
-  /** Columns that are known to have been asked for, and how long they are known after that. */
+  /** The number of columns whose requests are remembered, and for how long. */
   private static final int MOST_COLUMNS = 10_000;
   private static final long KNOWN_FOR = TimeUnit.MINUTES.toNanos(5);
   private static final Map<Key, Held> HELD = new LinkedHashMap<>(16, 0.75f, true);
   private static long values;
 
-  /** A column of a file, by its id, as values of a type. */
+  /** A column of a file, by field id, with values of a type. */
   private record Key(String location, int id, DataType type) {}
 
   /**
-   * A column, when it was asked for, and the number of its values; that of one that is only known is none.
+   * A column, the time of its last request, and the number of its values; zero if only the request is
+   * remembered.
    */
   private static final class Held {
     private SoftReference<HeldColumn> column = new SoftReference<>(null);
@@ -49,8 +49,8 @@ final class HeldColumns {
   private HeldColumns() {}
 
   /**
-   * Returns columns of a file with the values of all its rows, also of deleted ones;
-   * null unless all are held.
+   * Returns columns of a file with the values of all its rows, including deleted ones; null unless all are
+   * cached.
    */
   static synchronized List<HeldColumn> of(OpenedFile file, int[] ids, StructType columns) {
     List<HeldColumn> all = new ArrayList<>();
@@ -67,9 +67,8 @@ final class HeldColumns {
   }
 
   /**
-   * Returns whether columns of a file with {@code rows} rows are to be held: they were asked for before,
-   * each of their values is as long as a number, and there is room for them beside those that are held.
-   * The room is theirs from then on.
+   * Returns whether columns of a file with {@code rows} rows should be cached: they were requested before,
+   * have fixed-length values, and fit into the cache. Their space is reserved from then on.
    */
   static synchronized boolean areDue(
       OpenedFile file, int[] ids, StructType columns, List<StoredColumn> stored, long rows) {
@@ -84,14 +83,14 @@ final class HeldColumns {
       if (due) {
         take(held, rows);
       } else if (held.column.get() == null) {
-        // The JVM took its memory, if it was held.
+        // The JVM has reclaimed its memory.
         take(held, 0);
       }
     }
     return due;
   }
 
-  /** Reads columns of a file, holds them, and returns them as {@link #of} does. */
+  /** Reads and caches columns of a file, and returns them like {@link #of}. */
   static List<HeldColumn> read(
       OpenedFile file, ParquetMetadata footer, int[] ids, StructType columns, List<StoredColumn> stored)
       throws IOException {
@@ -131,10 +130,7 @@ final class HeldColumns {
     held.asked = System.nanoTime();
   }
 
-  /**
-   * Forgets the columns that no lookup has asked for lately;
-   * the first ones are those that were not for the longest.
-   */
+  /** Forgets columns without recent requests, the least recently requested ones first. */
   private static void forget() {
     Iterator<Held> all = HELD.values().iterator();
     while (all.hasNext()) {

@@ -13,8 +13,7 @@ import org.apache.parquet.io.InputFile;
 import org.apache.parquet.io.SeekableInputStream;
 
 /**
- * A Parquet file of an Iceberg table, and the places of its rows that are deleted:
- * it takes them from Iceberg's index of deletes.
+ * A Parquet file of an Iceberg table with its deleted positions, which Iceberg's delete index passes to it.
  */
 public final class OpenedFile implements InputFile, LongConsumer {
   private static final Configuration CONFIGURATION = new Configuration();
@@ -26,7 +25,7 @@ public final class OpenedFile implements InputFile, LongConsumer {
     this.file = file;
   }
 
-  /** Takes the place of a row that is deleted. */
+  /** Adds the position of a deleted row. */
   @Override
   public void accept(long place) {
     deleted.set(Math.toIntExact(place));
@@ -36,12 +35,12 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return !deleted.isEmpty() && deleted.get(Math.toIntExact(place));
   }
 
-  /** Returns where the file is: no other file of a table was ever there. */
+  /** Returns the location of the file, which no other file of the table ever had. */
   String location() {
     return file.location();
   }
 
-  /** Returns options to read the file by; a caller adds the rows that it does not need. */
+  /** Returns the read options; callers add filters. */
   static ParquetReadOptions.Builder options() {
     return HadoopReadOptions.builder(CONFIGURATION).useDictionaryFilter(false);
   }
@@ -72,7 +71,7 @@ public final class OpenedFile implements InputFile, LongConsumer {
     return new Stream(file.newStream());
   }
 
-  /** Iceberg's stream as one of Parquet's. */
+  /** Adapts Iceberg's stream to Parquet. */
   private static final class Stream extends DelegatingSeekableInputStream {
     private final org.apache.iceberg.io.SeekableInputStream stream;
 

@@ -21,7 +21,7 @@ import org.apache.spark.sql.types.StructType;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
-/** The files that tasks of a scan read, with the places of their rows that are deleted. */
+/** The files of scan tasks, with their deleted positions. */
 public final class OpenedFiles {
   private static final Logger LOG = LoggerFactory.getLogger(OpenedFiles.class);
 
@@ -36,7 +36,9 @@ public final class OpenedFiles {
     this.places = new DeletedPlaces(io);
   }
 
-  /** Returns the files; null if they have more delete files, or some that are not read here. */
+  /**
+   * Returns the files; null if they have more than {@code mostDeleteFiles} delete files, or unsupported ones.
+   */
   public static List<OpenedFile> of(Table table, List<FileScanTask> tasks, int mostDeleteFiles) {
     if (!(table.encryption() instanceof PlaintextEncryptionManager)) {
       return null;
@@ -54,7 +56,7 @@ public final class OpenedFiles {
     return opened.places.give() ? files : null;
   }
 
-  /** Returns the ids by which the files of a table know columns that it has now. */
+  /** Returns the field ids of a table's current columns. */
   static int[] ids(Table table, StructType columns) {
     Map<String, Integer> ids =
         table.schema().columns().stream()
@@ -84,7 +86,7 @@ public final class OpenedFiles {
     return places.count() + others > mostDeleteFiles;
   }
 
-  /** Gives a file the places in its deletes by Iceberg's own reader, which knows deletion vectors. */
+  /** Loads a file's deleted positions with Iceberg's own reader, which supports deletion vectors. */
   private boolean load(List<DeleteFile> deletes, String location, OpenedFile file) {
     if (deletes.stream().anyMatch(each -> each.content() == FileContent.EQUALITY_DELETES)) {
       return false;
@@ -94,8 +96,8 @@ public final class OpenedFiles {
       new BaseDeleteLoader(opens).loadPositionDeletes(deletes, location).forEach(file);
       return true;
     } catch (RuntimeException cause) {
-      // The job that reads it says why it cannot be read.
-      LOG.warn("A file is left to a job of Spark's: {}", cause.toString());
+      // The Spark job that reads it instead will report the error.
+      LOG.warn("A file must be read by a Spark job: {}", cause.toString());
       return false;
     }
   }

@@ -14,13 +14,13 @@ import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.sql.vectorized.ColumnarBatch;
 
 /**
- * The rows of chosen pages of a Parquet file, a batch at a time, by Spark's own reader of columns,
- * and their places in the file.
+ * The rows of selected pages of a Parquet file with their positions, in batches read by Spark's vectorized
+ * reader.
  */
 final class ReadBatches implements AutoCloseable {
   private static final int MOST_ROWS = 4096;
   private static final Class<VectorizedParquetRecordReader> READER = VectorizedParquetRecordReader.class;
-  /** An interface that only classes in Spark's own package can name. */
+  /** A package-private interface of Spark. */
   private static final String GROUPS =
       "org.apache.spark.sql.execution.datasources.parquet."
           + "SpecificParquetRecordReaderBase$ParquetRowGroupReader";
@@ -31,13 +31,13 @@ final class ReadBatches implements AutoCloseable {
   private PrimitiveIterator.OfLong next = LongStream.empty().iterator();
   private long before;
 
-  /** The row groups that are read, one after the other. */
+  /** The row groups to read, in order. */
   interface Groups {
-    /** Returns pages of the next row group; null if there is none. */
+    /** Returns pages of the next row group; null at the end. */
     PageReadStore next() throws IOException;
   }
 
-  /** Reads some columns of {@code rows} rows, which are those of all pages that {@code groups} gives. */
+  /** Reads some columns of the {@code rows} rows in all pages of {@code groups}. */
   ReadBatches(MessageType file, List<StoredColumn> columns, Groups groups, long rows) throws IOException {
     try {
       ClassLoader spark = READER.getClassLoader();
@@ -71,7 +71,7 @@ final class ReadBatches implements AutoCloseable {
     return pages;
   }
 
-  /** Reads the next rows; false if there are none. */
+  /** Reads the next batch; returns false at the end. */
   boolean next() throws IOException {
     if (!reader.nextBatch()) {
       return false;
@@ -90,7 +90,7 @@ final class ReadBatches implements AutoCloseable {
     return places[row];
   }
 
-  /** Returns the values of one of the columns, by its number among them. */
+  /** Returns the values of the column with that index. */
   ColumnVector column(int number) {
     return batch.column(number);
   }

@@ -12,12 +12,12 @@ import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
- * The threads that read files, for all refreshes: those of the common pool are few,
- * and for work that waits for nothing.
+ * The threads that read files, shared by all refreshes. The common pool is too small, and is meant for tasks
+ * that do not block.
  */
 final class ReadingThreads {
   private static final Logger LOG = LoggerFactory.getLogger(ReadingThreads.class);
-  /** Files that are read at a time: twice as many as there are cores, since some wait for their storage. */
+  /** Concurrent reads: twice the number of cores, since some wait for storage. */
   private static final int MOST = Math.min(16, Math.max(4, 2 * Runtime.getRuntime().availableProcessors()));
   private static final ThreadPoolExecutor THREADS =
       new ThreadPoolExecutor(MOST, MOST, 60, TimeUnit.SECONDS,
@@ -29,13 +29,13 @@ final class ReadingThreads {
 
   private ReadingThreads() {}
 
-  /** Work that reads files. */
+  /** A task that reads files. */
   interface Reading<T> {
-    /** Returns null if the files are not read here. */
+    /** Returns null if the files are not supported here. */
     T read() throws IOException;
   }
 
-  /** Returns what each work gives, in their order; null if one gives null, or cannot read a file. */
+  /** Returns the results in order; null if one is null or a file cannot be read. */
   static <T> List<T> all(List<Reading<T>> works) {
     List<Future<T>> begun = new ArrayList<>();
     works.forEach(work -> begun.add(THREADS.submit(() -> read(work))));
@@ -53,21 +53,23 @@ final class ReadingThreads {
       Thread.currentThread().interrupt();
       return null;
     } catch (ExecutionException cause) {
-      // All that a work throws itself is an error of the JVM, such as that its memory is full.
+      // Anything else thrown by a task is a JVM error, such as lack of memory.
       throw new IllegalStateException(cause.getCause());
     } finally {
       begun.forEach(each -> each.cancel(false));
     }
   }
 
-  /** Returns what {@code work} gives, null if it cannot read a file: the job that reads it then says why. */
+  /**
+   * Returns the result of {@code work}; null if a file cannot be read, which the Spark job that reads it
+   * instead will report.
+   */
   private static <T> T read(Reading<T> work) {
     try {
       return work.read();
     } catch (IOException | RuntimeException cause) {
-      // Parquet and Spark's reader of columns say of most files that they cannot read,
-      // in errors of many classes.
-      LOG.warn("A file is left to a job of Spark's: {}", cause.toString());
+      // Parquet and Spark's vectorized reader report most unreadable files by exceptions of many classes.
+      LOG.warn("A file must be read by a Spark job: {}", cause.toString());
       return null;
     }
   }

@@ -31,12 +31,9 @@ import org.apache.spark.sql.types.TimestampNTZType;
 import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 
-/**
- * A column of a Parquet file, by the id that Iceberg gave it, whose values are read
- * as Spark has them in its rows.
- */
+/** A column of a Parquet file, by Iceberg's field id, whose values are read as in Spark's internal rows. */
 final class StoredColumn {
-  /** Digits of a decimal that a long holds. */
+  /** The precision up to which a decimal fits into a long. */
   private static final int MOST_DIGITS = 18;
 
   private final DataType type;
@@ -50,8 +47,8 @@ final class StoredColumn {
   }
 
   /**
-   * Returns the column of a file; null if it has none with the id, or stores it in another way
-   * than Iceberg does now.
+   * Returns the column of a file; null if the file does not have the id, or stores it differently from
+   * current Iceberg.
    */
   static StoredColumn of(MessageType file, int id, DataType type) {
     for (Type field : file.getFields()) {
@@ -69,7 +66,8 @@ final class StoredColumn {
   }
 
   /**
-   * Returns the columns of a file with the ids; null if it has not all of them as Iceberg stores them now.
+   * Returns the columns of a file with the ids; null unless it has all of them, stored as current Iceberg
+   * does.
    */
   static List<StoredColumn> all(MessageType file, int[] ids, StructType columns) {
     List<StoredColumn> all = new ArrayList<>();
@@ -95,12 +93,14 @@ final class StoredColumn {
     return type;
   }
 
-  /** Returns whether a value is a number that {@link #bits} gives, which tells all values apart. */
+  /** Returns whether values are numbers, all of which {@link #bits} distinguishes. */
   boolean isNumber() {
     return isFixed() && !(type instanceof FloatType || type instanceof DoubleType);
   }
 
-  /** Returns whether a value is as long as a number, and {@link #bits} gives it; else it is an object. */
+  /**
+   * Returns whether values have a fixed length and are returned by {@link #bits}; otherwise they are objects.
+   */
   boolean isFixed() {
     return !(isText() || type instanceof BinaryType
         || type instanceof DecimalType decimal && decimal.precision() > MOST_DIGITS);
@@ -123,7 +123,7 @@ final class StoredColumn {
     };
   }
 
-  /** Returns a value that is not fixed, in an object of its own that is equal to those of equal values. */
+  /** Returns a variable-length value as a new object with value equality. */
   Object object(ColumnVector values, int row) {
     if (isText()) {
       return values.getUTF8String(row).clone();
@@ -133,7 +133,7 @@ final class StoredColumn {
         : ByteBuffer.wrap(values.getBinary(row));
   }
 
-  /** Returns a value as one of Spark's internal rows has it, null for NULL. */
+  /** Returns a value as in Spark's internal rows; null for NULL. */
   Object value(ColumnVector values, int row) {
     if (values.isNullAt(row)) {
       return null;
@@ -141,7 +141,7 @@ final class StoredColumn {
     return isFixed() ? value(bits(values, row)) : value(object(values, row));
   }
 
-  /** Returns the value that some bits stand for. */
+  /** Returns the value encoded by {@code bits}. */
   Object value(long bits) {
     if (type instanceof DecimalType decimal) {
       return Decimal.createUnsafe(bits, decimal.precision(), decimal.scale());
@@ -155,7 +155,7 @@ final class StoredColumn {
     };
   }
 
-  /** Returns the value that an object stands for. */
+  /** Returns the value represented by {@code object}. */
   Object value(Object object) {
     return object instanceof ByteBuffer bytes ? bytes.array() : object;
   }

@@ -23,7 +23,7 @@ import org.apache.spark.sql.types.TimestampType;
 import org.apache.spark.sql.vectorized.ColumnVector;
 import org.apache.spark.unsafe.types.UTF8String;
 
-/** Values of a column that are looked up, of which NULL may be one. */
+/** The values to look up in a column, which may include NULL. */
 final class WantedValues {
   private final Set<UTF8String> texts = new HashSet<>();
   private final long[] table;
@@ -31,7 +31,7 @@ final class WantedValues {
   private boolean zero;
   private boolean nothing;
 
-  /** Returns the values of each column of some rows. */
+  /** Returns the values of each column of {@code rows}. */
   static List<WantedValues> all(Rows rows) {
     List<WantedValues> values = new ArrayList<>();
     for (int column = 0; column < rows.columns().length(); column++) {
@@ -66,12 +66,12 @@ final class WantedValues {
     }
   }
 
-  /** Returns whether the values of a column can be told from others here; else each of them may be one. */
+  /** Returns whether the column's values can be compared here; otherwise each of them may match. */
   boolean tells(StoredColumn column) {
     return column.isNumber() || column.isText();
   }
 
-  /** Returns whether a value of a column is one of the values. */
+  /** Returns whether a column value is one of the values. */
   boolean has(StoredColumn column, ColumnVector values, int row) {
     if (values.isNullAt(row)) {
       return nothing;
@@ -79,14 +79,13 @@ final class WantedValues {
     return column.isNumber() ? has(column.bits(values, row)) : texts.contains(values.getUTF8String(row));
   }
 
-  /** Returns whether a value of a column of numbers is one of the values. */
+  /** Returns whether a value of a numeric column is one of the values. */
   boolean has(HeldColumn column, int row) {
     return column.isNull(row) ? nothing : has(column.bits(row));
   }
 
   /**
-   * Returns a condition that the rows of a file meet which have one of the values,
-   * by which pages are left out; else null.
+   * Returns a condition that all matching rows of a file meet, by which pages are skipped; null without one.
    */
   FilterPredicate condition(StoredColumn column) {
     if (nothing || column.type() instanceof DecimalType) {

@@ -8,21 +8,21 @@ import org.apache.parquet.hadoop.metadata.ParquetMetadata;
 import org.apache.parquet.schema.MessageType;
 import org.apache.spark.sql.types.StructType;
 
-/** Some columns of all rows of Parquet files, those that are deleted among them. */
+/** Some columns of all rows of Parquet files, including deleted rows. */
 record WholeFiles(StructType columns, int[] ids) {
 
-  /** What takes the rows. */
+  /** A consumer of the rows. */
   interface Taker {
-    /** Returns whether it takes the rows of a further file, of which there are so many. */
+    /** Returns whether to continue with a further file of that many rows. */
     default boolean takes(long rows) {
       return true;
     }
 
-    /** Takes rows of the file, with the columns in the order in which they were asked for. */
+    /** Receives rows of the file, with the columns in the requested order. */
     void take(OpenedFile file, List<StoredColumn> stored, ReadBatches batches);
   }
 
-  /** Returns whether all rows were taken; not if a file stores a column in a way of its own. */
+  /** Returns whether all rows were consumed; false if a file stores a column in an unsupported way. */
   boolean read(List<OpenedFile> files, Taker taker) throws IOException {
     for (OpenedFile file : files) {
       if (!read(file, taker)) {

@@ -7,7 +7,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.runtime.AbstractFunction1;
 
-/** Makes the expression of a call of an aggregate. */
+/** Builds the call expression of an untyped aggregate. */
 @SuppressWarnings("deprecation")
 final class AggregateCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;

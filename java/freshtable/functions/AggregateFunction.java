@@ -7,7 +7,7 @@ import org.apache.spark.sql.expressions.UserDefinedAggregateFunction;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** An aggregate of a user's class, which the JVM that calls it loads from the function's own jars. */
+/** An aggregate of a user's class, loaded from the function's own jars in each JVM that calls it. */
 @SuppressWarnings("deprecation")
 final class AggregateFunction extends UserDefinedAggregateFunction {
   private static final long serialVersionUID = 1L;

@@ -6,11 +6,11 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * An object of a user's class for each task.
+ * One object of a user's class per task.
  *
- * <p>Users may keep in its fields what a call needs: Spark gives each task of a job an object of its own.
- * So does this class where tasks share an expression, as those of a plan that is kept do, and for
- * threads beside any task.
+ * <p>Users may store call state in its fields, since Spark gives each task of a job an object of its own.
+ * This class does the same where tasks share an expression, as those of a cached plan do, and for threads
+ * outside tasks.
  */
 final class OfTask<T> implements Serializable {
   private static final long serialVersionUID = 1;
@@ -27,7 +27,7 @@ final class OfTask<T> implements Serializable {
     this.className = className;
   }
 
-  /** Returns the object of the task that the thread runs. */
+  /** Returns the object of the current thread's task. */
   @SuppressWarnings("unchecked")
   T get() throws ReflectiveOperationException {
     ThreadLocal<Made> all = threads();
@@ -44,7 +44,7 @@ final class OfTask<T> implements Serializable {
     return (T) last.object;
   }
 
-  /** Returns {@link #get}, for what cannot throw its exceptions. */
+  /** Does the same as {@link #get} without checked exceptions. */
   T object() {
     try {
       return get();

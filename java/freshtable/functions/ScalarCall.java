@@ -13,9 +13,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/**
- * Makes the expression of a call of a scalar function: its arguments as the types that the function takes.
- */
+/** Builds the call expression of a scalar function, casting arguments to the parameter types. */
 final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final ScalarFunction function;
@@ -45,7 +43,7 @@ final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
     throw ScalarCall.<RuntimeException>wrongCount(name, counts, arguments.size());
   }
 
-  /** Throws Spark's error of a call with another number of arguments than `counts`. */
+  /** Throws Spark's error for a call with a number of arguments that is not in {@code counts}. */
   static <E extends Throwable> E wrongCount(String name, List<Object> counts, int count) throws E {
     throw ScalarCall.<E>unchecked(QueryCompilationErrors.wrongNumArgsError(
         name,
@@ -56,9 +54,7 @@ final class ScalarCall extends AbstractFunction1<Seq<Expression>, Expression> {
         QueryCompilationErrors.wrongNumArgsError$default$6()));
   }
 
-  /**
-   * Throws Spark's error as it is: Spark's analyzer expects it, although no method of a function declares it.
-   */
+  /** Throws Spark's checked error unchanged: Spark's analyzer expects it, although no method declares it. */
   @SuppressWarnings("unchecked")
   private static <E extends Throwable> E unchecked(Throwable error) throws E {
     throw (E) error;

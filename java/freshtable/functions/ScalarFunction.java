@@ -3,7 +3,7 @@ package freshtable.functions;
 import java.util.List;
 import org.apache.spark.sql.api.java.*;
 
-/** A scalar function of a user's class, which the JVM that calls it loads from the function's own jars. */
+/** A scalar function of a user's class, loaded from the function's own jars in each JVM that calls it. */
 @SuppressWarnings("unchecked")
 final class ScalarFunction
     implements UDF0<Object>,

@@ -4,7 +4,7 @@ import java.util.List;
 import org.apache.spark.sql.Encoder;
 import org.apache.spark.sql.expressions.Aggregator;
 
-/** A typed aggregate of a user's class, which the JVM that calls it loads from the function's own jars. */
+/** A typed aggregate of a user's class, loaded from the function's own jars in each JVM that calls it. */
 final class TypedAggregate extends Aggregator<Object, Object, Object> {
   private static final long serialVersionUID = 1L;
 

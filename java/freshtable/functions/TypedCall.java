@@ -17,9 +17,7 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/**
- * Makes the expression of a call of a typed aggregate: its one argument as the type that the aggregate takes.
- */
+/** Builds the call expression of a typed aggregate, casting its argument to the input type. */
 final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
   private final String name;
   private final TypedAggregate aggregate;
@@ -58,20 +56,17 @@ final class TypedCall extends AbstractFunction1<Seq<Expression>, Expression> {
         Option.apply(name));
   }
 
-  /** Returns the type of the values of an aggregate. */
+  /** Returns the result type of an aggregate. */
   static DataType returned(Aggregator<?, ?, ?> aggregate) {
     return encoder(aggregate.outputEncoder()).objSerializer().dataType();
   }
 
-  /** Returns the class of the buffer of an aggregate. */
+  /** Returns the buffer class of an aggregate. */
   static Class<?> buffer(Aggregator<?, ?, ?> aggregate) {
     return encoder(aggregate.bufferEncoder()).clsTag().runtimeClass();
   }
 
-  /**
-   * Returns the type of the input that the class declares, null for one that Java does not see,
-   * such as Scala's Long.
-   */
+  /** Returns the declared input type; null for one that is invisible to Java, such as Scala's Long. */
   static Type input(Class<?> type) {
     for (Class<?> each = type; each != null; each = each.getSuperclass()) {
       Type parent = each.getGenericSuperclass();

@@ -9,16 +9,13 @@ import java.util.List;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkFiles;
 
-/** Users' classes: those of equal jars have one class loader in a JVM, those of other jars another one. */
+/** Users' classes: each distinct list of jars has one class loader per JVM. */
 final class UserClasses {
   private static final ConcurrentHashMap<List<String>, ClassLoader> LOADERS = new ConcurrentHashMap<>();
 
   private UserClasses() {}
 
-  /**
-   * Returns the class, from jars that Spark was given as files;
-   * without jars, from those that were added to Spark.
-   */
+  /** Returns the class from jars that Spark received as files; without jars, from those added to Spark. */
   static Class<?> load(List<String> jars, String className) throws ClassNotFoundException {
     ClassLoader loader = jars.isEmpty()
         ? Thread.currentThread().getContextClassLoader()
@@ -26,7 +23,7 @@ final class UserClasses {
     return Class.forName(className, true, loader);
   }
 
-  /** Returns an object of the class, by its constructor without parameters. */
+  /** Returns an instance created by the constructor without parameters. */
   static Object instance(List<String> jars, String className) throws ReflectiveOperationException {
     return load(jars, className).getConstructor().newInstance();
   }

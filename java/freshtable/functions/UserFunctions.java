@@ -18,7 +18,7 @@ import org.apache.spark.sql.types.StructType;
 import scala.Function1;
 import scala.collection.immutable.Seq;
 
-/** What Spark needs of users' classes: of which kind each is, and the expression of a call. */
+/** The kinds of users' classes, and their call expressions. */
 @SuppressWarnings("deprecation")
 public final class UserFunctions {
   private static final String SCALAR_INTERFACE = "org.apache.spark.sql.api.java.UDF";
@@ -40,8 +40,8 @@ public final class UserFunctions {
   private UserFunctions() {}
 
   /**
-   * Returns `scalar type`, `aggregate type`, or `refused` and why;
-   * the type is empty if the class does not say it.
+   * Returns `scalar type`, `aggregate type`, or `refused` and a reason; the type is empty if the class does
+   * not declare it.
    */
   public static String kindOf(String[] jars, String className) throws ReflectiveOperationException {
     Object target = UserClasses.instance(List.of(jars), className);
@@ -72,10 +72,7 @@ public final class UserFunctions {
     return "scalar " + (returned == null ? "" : returned.sql());
   }
 
-  /**
-   * Returns what makes an expression of each call; `parameters` is null for those
-   * that the class itself declares.
-   */
+  /** Returns the builder of call expressions; `parameters` is null to use those that the class declares. */
   public static Function1<Seq<Expression>, Expression> builder(
       String name, String[] jars, String className,
       DataType returned, StructType parameters, boolean deterministic)
@@ -132,15 +129,15 @@ public final class UserFunctions {
   }
 
   /**
-   * Returns what makes an expression of each call of a function in Python;
-   * parameters of the type VOID take any argument.
+   * Returns the builder of call expressions of a Python function; parameters of type VOID accept any
+   * argument.
    */
   public static Function1<Seq<Expression>, Expression> python(
       String name, UserDefinedPythonFunction function, StructType parameters, int least, int most) {
     return new PythonCall(name, function, parameters, least, most);
   }
 
-  /** Returns the types of the parameters of an arity; null for each that says nothing of Spark's types. */
+  /** Returns the parameter types of an arity; null for each one without a Spark type. */
   private static List<DataType> declared(Class<?> type, int arity) {
     List<DataType> found = new ArrayList<>();
     for (ParameterizedType each : scalarInterfaces(type)) {

@@ -8,7 +8,7 @@ import org.apache.iceberg.spark.SparkCatalog;
 import org.apache.spark.sql.connector.catalog.CatalogManager;
 import org.apache.spark.sql.connector.catalog.CatalogNotFoundException;
 
-/** Iceberg's catalogs behind those of Spark, and the names of their tables. */
+/** The Iceberg catalogs behind Spark catalogs, and table identifiers. */
 public final class Catalogs {
   private static final String SPARK_CATALOG = "org.apache.iceberg.spark.SparkCatalog";
   private static final String COMPARE_AND_SET = "org.apache.iceberg.jdbc.JdbcCatalog";
@@ -17,8 +17,8 @@ public final class Catalogs {
   private Catalogs() {}
 
   /**
-   * Returns Iceberg's own catalog behind one of Spark's; null unless it replaces the metadata of a table
-   * by compare-and-set.
+   * Returns the Iceberg catalog behind a Spark catalog; null unless it swaps table metadata by
+   * compare-and-set.
    */
   public static Catalog of(CatalogManager manager, String name) {
     Object plugin;
@@ -37,7 +37,7 @@ public final class Catalogs {
     return is(catalog, COMPARE_AND_SET) ? catalog : null;
   }
 
-  /** Returns Iceberg's name of a table, of which the *levels* are a JSON array. */
+  /** Returns the Iceberg identifier of a table; *levels* is a JSON array. */
   public static TableIdentifier identifier(String levels) throws JsonProcessingException {
     return TableIdentifier.of(JSON.readValue(levels, String[].class));
   }

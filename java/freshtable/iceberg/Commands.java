@@ -9,20 +9,20 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.classic.SparkSession;
 
 /**
- * Commands of Spark's that write a table: Iceberg takes the summary of a snapshot from the thread
- * that commits it.
+ * Spark commands that write a table with snapshot summary properties, which Iceberg reads from the committing
+ * thread.
  */
 public final class Commands {
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private Commands() {}
 
-  /** Runs a statement whose snapshot has the properties of a JSON object as its summary. */
+  /** Runs a statement with a JSON object as the summary properties of its snapshot. */
   public static void sql(SparkSession session, String text, String summary) throws Exception {
     run(session, session.sessionState().sqlParser().parsePlan(text), summary);
   }
 
-  /** Runs the plan of a command, otherwise as {@code sql} does. */
+  /** Does the same for the plan of a command. */
   static void run(SparkSession session, LogicalPlan command, String summary) throws Exception {
     Map<String, String> properties = JSON.readValue(summary, new TypeReference<>() {});
     CommitMetadata.withCommitProperties(properties, () -> Dataset.ofRows(session, command), Exception.class);

@@ -8,8 +8,7 @@ import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Spark's command that deletes rows of a table by file and position and inserts others:
- * those of any query with its columns.
+ * Spark's command that deletes rows by file and position and inserts others, from any query with its columns.
  */
 public final class DeltaCommand {
   private final SparkSession session;
@@ -20,7 +19,7 @@ public final class DeltaCommand {
     this.command = command;
   }
 
-  /** Returns the command of a MERGE with a table that deletes rows by their places. */
+  /** Returns the command of a MERGE into a table that deletes rows by position. */
   public static DeltaCommand of(SparkSession session, String merge) throws Exception {
     LogicalPlan plan = session.sessionState()
         .analyzer().execute(session.sessionState().sqlParser().parsePlan(merge));
@@ -30,22 +29,22 @@ public final class DeltaCommand {
     throw new IllegalArgumentException("Not by the places of rows: " + merge);
   }
 
-  /** Returns the columns of a query whose rows it takes; the first is the number of an operation. */
+  /** Returns the input columns of the command; the first is the operation code. */
   public StructType columns() {
     return command.query().schema();
   }
 
-  /** Returns the number of the operation that deletes a row. */
+  /** Returns the operation code of a delete. */
   public int deletes() {
     return RowDeltaUtils.DELETE_OPERATION();
   }
 
-  /** Returns the number of the operation that inserts a row. */
+  /** Returns the operation code of an insert. */
   public int inserts() {
     return RowDeltaUtils.INSERT_OPERATION();
   }
 
-  /** Runs the command for the rows of a query, otherwise as {@code Commands.sql} does. */
+  /** Runs the command with the rows of a query, like {@code Commands.sql}. */
   public void run(Dataset<?> query, String summary) throws Exception {
     Commands.run(session, (LogicalPlan) command.withNewQuery(query.queryExecution().analyzed()), summary);
   }

@@ -13,21 +13,22 @@ import org.apache.iceberg.TableScan;
 import org.apache.iceberg.relocated.com.google.common.util.concurrent.MoreExecutors;
 
 /**
- * Manifests that the calling thread reads: of few it takes less time than Iceberg's threads take to begin,
- * and a thread that waits for others sees up to 10 ms later that they are done.
+ * Reads manifests in the calling thread. For a small number this takes less time than starting Iceberg's
+ * threads, whose end a waiting thread notices up to 10 ms late.
  */
 public final class Manifests {
-  /** Manifests up to which the calling thread reads them. */
+  /** The number of manifests up to which the calling thread reads them. */
   private static final int MOST = 32;
   private static final ObjectMapper JSON = new ObjectMapper();
 
   private Manifests() {}
 
   /**
-   * Carries out a change of a table that has all its files: its snapshot is the next one of a branch,
-   * with a summary from a JSON object.
+   * Applies a change with all its files to a table, as the next snapshot of a branch with a summary from a
+   * JSON object.
    *
-   * <p>Returns the snapshot without committing it if the change is held, else null.
+   * <p>If {@code held}, returns the pending snapshot without committing it; otherwise commits and returns
+   * null.
    */
   public static Snapshot update(
       Table table, SnapshotUpdate<?> change, String branch, String summary, boolean removes, boolean holds)
@@ -54,7 +55,7 @@ public final class Manifests {
     return MoreExecutors.newDirectExecutorService();
   }
 
-  /** Returns whether the summary of a snapshot says that it has few manifests. */
+  /** Returns whether a snapshot has few enough manifests, by its summary. */
   private static boolean areFew(Snapshot snapshot) {
     Map<String, String> summary = snapshot == null ? Map.of() : snapshot.summary();
     String kept = summary.get("manifests-kept");

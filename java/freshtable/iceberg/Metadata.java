@@ -14,7 +14,7 @@ import org.apache.iceberg.SnapshotParser;
 import org.apache.iceberg.SnapshotRef;
 import org.apache.iceberg.TableMetadata;
 
-/** The metadata of a table: what it says as JSON, and a change of it that is given as JSON. */
+/** Table metadata as JSON, and changes of it given as JSON. */
 public final class Metadata {
   private static final String MAIN = "main";
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -22,8 +22,7 @@ public final class Metadata {
   private Metadata() {}
 
   /**
-   * Returns location, properties, branches but main, names of columns, and the main snapshot,
-   * null without one.
+   * Returns location, properties, branches except main, column names and the main snapshot, null without one.
    */
   public static String facts(TableMetadata metadata) throws JsonProcessingException {
     Map<String, String> branches = new HashMap<>();
@@ -45,7 +44,7 @@ public final class Metadata {
     return JSON.writeValueAsString(facts);
   }
 
-  /** Returns *base* with a change; *held* is the snapshot to publish that *base* does not have, or null. */
+  /** Returns *base* with a change; *held* is the pending snapshot to add and publish, or null. */
   public static TableMetadata changed(TableMetadata base, Snapshot held, String json)
       throws JsonProcessingException {
     JsonNode change = JSON.readTree(json);

@@ -26,7 +26,7 @@ import org.apache.iceberg.spark.source.SparkRewriteTable;
 import org.apache.spark.sql.classic.SparkSession;
 import org.apache.spark.sql.types.StructType;
 
-/** Tasks of a scan, each of which reads a data file with the delete files that apply to it. */
+/** Scan tasks, each of which reads a data file with its delete files. */
 public final class ScanTasks {
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -42,10 +42,10 @@ public final class ScanTasks {
   }
 
   /**
-   * Returns the tasks that read what a table has at a snapshot within bounds, a JSON array.
+   * Returns the tasks that read a table at a snapshot within bounds, a JSON array.
    *
-   * <p>Each bound has the name of a column, its type in Iceberg's words, and the lowest
-   * and the highest of its values, which may be NULL too; it does not count where the table has another type.
+   * <p>Each bound has a column name, its Iceberg type, and its lowest and highest value, which may be NULL
+   * too; it is ignored if the table's column has another type.
    */
   public static List<FileScanTask> within(Table table, long snapshot, String bounds) throws IOException {
     TableScan scan = Manifests.scan(table, snapshot).caseSensitive(false);
@@ -69,13 +69,13 @@ public final class ScanTasks {
     return end.isNumber() ? (Object) end.asLong() : end.asText();
   }
 
-  /** Returns some of the tasks, by their places in a JSON array. */
+  /** Returns the tasks at the positions in a JSON array. */
   public static List<FileScanTask> chosen(List<FileScanTask> tasks, String places)
       throws JsonProcessingException {
     return new ArrayList<>(Arrays.stream(JSON.readValue(places, int[].class)).mapToObj(tasks::get).toList());
   }
 
-  /** Returns the number of files that tasks read, their bytes and their rows, as a JSON array. */
+  /** Returns the number of files, bytes and rows of the tasks as a JSON array. */
   public static String extent(List<FileScanTask> tasks) throws JsonProcessingException {
     return JSON.writeValueAsString(
         new long[] {
@@ -85,7 +85,7 @@ public final class ScanTasks {
         });
   }
 
-  /** Returns for each task where its file is, with its bytes, its rows and its deletes, as JSON. */
+  /** Returns the file location, bytes, rows and deletes of each task, as JSON. */
   public static String facts(List<FileScanTask> tasks) throws JsonProcessingException {
     return JSON.writeValueAsString(
         tasks.stream()
@@ -109,14 +109,15 @@ public final class ScanTasks {
   }
 
   /**
-   * Returns the rows that tasks, of which there is at least one, read of a table:
-   * some columns, which may be metadata, null: all.
+   * Returns the rows that tasks, at least one, read from a table: the given columns, which may be metadata
+   * columns, or all for null.
    */
   public static SourceRows rows(
       SparkSession session, Table table, List<FileScanTask> tasks, StructType columns) {
     String name = staged(table, tasks);
     try {
-      // Of a table with row lineage, the readers would give its columns as well.
+      // Without explicit columns, readers of a table with row lineage would return its lineage columns as
+      // well.
       StructType read = columns == null ? SparkSchemaUtil.convert(table.schema()) : columns;
       return SourceRows.of(session, new SparkRewriteTable(table, name), read);
     } finally {
@@ -124,14 +125,14 @@ public final class ScanTasks {
     }
   }
 
-  /** Returns a name under which Spark loads what tasks read of a table, until {@code unstage}. */
+  /** Returns a name under which Spark loads the rows of the tasks, until {@code unstage}. */
   public static String stage(Table table, List<FileScanTask> tasks) {
     String name = staged(table, tasks);
     SparkTableCache.get().add(name, table);
     return name;
   }
 
-  /** Ends what {@code stage} began. */
+  /** Releases the name that {@code stage} returned. */
   public static void unstage(Table table, String name) {
     SparkTableCache.get().remove(name);
     ScanTaskSetManager.get().removeTasks(table, name);

@@ -8,41 +8,41 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructType;
 
-/** Columns in the words of Iceberg and of Spark. */
+/** Conversions between Iceberg and Spark schemas. */
 public final class Schemas {
   private Schemas() {}
 
-  /** Returns a schema as Iceberg writes it in JSON. */
+  /** Returns the Iceberg JSON of a schema. */
   public static String json(Schema schema) {
     return SchemaParser.toJson(schema);
   }
 
-  /** Returns the columns of a schema as Spark's JSON of a struct. */
+  /** Returns the Spark struct JSON of a schema. */
   public static String struct(Schema schema) {
     return SparkSchemaUtil.convert(schema).json();
   }
 
-  /** Returns the schema of Spark's columns, which are the JSON of a struct. */
+  /** Returns the Iceberg schema of a Spark struct, given as JSON. */
   public static Schema ofStruct(String struct) {
     return SparkSchemaUtil.convert((StructType) DataType.fromJson(struct));
   }
 
-  /** Returns Spark's JSON of a type in SQL. */
+  /** Returns the Spark JSON of a SQL type. */
   public static String typeJson(String text) {
     return DataType.fromDDL(text).json();
   }
 
-  /** Returns Iceberg's type for one of Spark's, which is JSON. */
+  /** Returns the Iceberg type of a Spark type, given as JSON. */
   public static Type type(String json) {
     return SparkSchemaUtil.convert(DataType.fromJson(json));
   }
 
-  /** Returns Spark's type for one of Iceberg's, as JSON. */
+  /** Returns the Spark JSON of an Iceberg type. */
   public static String stored(Type type) {
     return SparkSchemaUtil.convert(type).json();
   }
 
-  /** Returns whether Spark stores values of one type, which is JSON, as another one without a CAST. */
+  /** Returns whether Spark stores values of one type, given as JSON, in another one without a CAST. */
   public static boolean isAssignable(String from, String to) {
     DataType source = DataType.fromJson(from);
     DataType target = DataType.fromJson(to);

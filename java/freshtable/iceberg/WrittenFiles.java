@@ -34,9 +34,9 @@ import org.apache.spark.sql.classic.Dataset;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * Files of a table with Spark's rows, by Iceberg's own writers.
+ * Writes Spark's rows to table files with Iceberg's writers.
  *
- * <p>A partition is a JSON array of the values of its columns, empty for a table without partitions.
+ * <p>A partition is a JSON array of its column values, empty for a table without partitions.
  */
 public final class WrittenFiles {
   private static final List<String> FORMATS = List.of("write.format.default");
@@ -46,28 +46,23 @@ public final class WrittenFiles {
 
   private WrittenFiles() {}
 
-  /**
-   * Returns what a writer knows of a table as JSON: its schema and its partitions, as Iceberg writes both.
-   */
+  /** Returns the schema and the partition spec of a table in Iceberg's JSON. */
   public static String facts(Table table) {
     return "{\"schema\": %s, \"spec\": %s}".formatted(
         SchemaParser.toJson(table.schema()), PartitionSpecParser.toJson(table.spec()));
   }
 
-  /**
-   * Returns whether the columns of a table have the names and types of a struct,
-   * as Spark's text of it has them.
-   */
+  /** Returns whether the table's columns have the names and types of a struct, in Spark's text form. */
   public static boolean stores(Table table, String struct) {
     return SparkSchemaUtil.convert(table.schema()).catalogString().equals(struct);
   }
 
-  /** Returns the rows that a query gives; those that its plan has come without a job. */
+  /** Returns the rows of a query; those that its plan contains are returned without a job. */
   public static List<InternalRow> collected(Dataset<?> query) {
     return Arrays.asList(query.queryExecution().executedPlan().executeCollect());
   }
 
-  /** Returns the rows without those at some places, a JSON array. */
+  /** Returns the rows except those at the positions in a JSON array. */
   public static List<InternalRow> without(List<InternalRow> rows, String places)
       throws JsonProcessingException {
     List<InternalRow> stay = new ArrayList<>(rows);
@@ -78,12 +73,12 @@ public final class WrittenFiles {
     return stay;
   }
 
-  /** Writes rows to a file of a partition. */
+  /** Writes rows to a data file of a partition. */
   public static DataFile data(Table table, List<InternalRow> rows, String partition) throws IOException {
     return data(table, rows, table.schema(), MetricsConfig.forTable(table), FORMATS, partition);
   }
 
-  /** Writes the values of some columns, a JSON array, with which rows of a partition are deleted. */
+  /** Writes an equality delete file of a partition; the columns are a JSON array. */
   public static DeleteFile equalityDeletes(
       Table table, List<InternalRow> rows, String columns, String partition)
       throws IOException {
@@ -106,9 +101,9 @@ public final class WrittenFiles {
         .get(0);
   }
 
-  /** Writes places, each a file and a position in it, in their order, of a table without partitions. */
+  /** Writes a position delete file, sorted by file and position, for a table without partitions. */
   public static DeleteFile positionDeletes(Table table, List<InternalRow> places) throws IOException {
-    // The rows of such a file are those of a file of data.
+    // An equality delete file is written like a data file.
     ContentFile<?> file =
         data(table, places, DeleteSchemaUtil.pathPosSchema(),
             MetricsConfig.forPositionDelete(table), DELETE_FORMATS, "[]");
@@ -174,8 +169,7 @@ public final class WrittenFiles {
   }
 
   /**
-   * Returns Iceberg's form of the values of a partition, which is that of a file in it;
-   * null without partitions.
+   * Returns the partition values in Iceberg's form, from a file in the partition; null without partitions.
    */
   private static StructLike values(Table table, String partition) throws JsonProcessingException {
     String[] values = JSON.readValue(partition, String[].class);

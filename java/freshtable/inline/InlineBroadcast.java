@@ -18,7 +18,9 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag;
 
-/** The smaller side of a join, computed by the task that joins: Spark's own broadcast of it is a job. */
+/**
+ * The smaller side of a join, computed within the joining task; Spark's own broadcast of it would be a job.
+ */
 final class InlineBroadcast extends SparkPlan {
   private static final long serialVersionUID = 1;
   private final transient BroadcastMode mode;
@@ -75,7 +77,7 @@ final class InlineBroadcast extends SparkPlan {
     return new Value(mode, child.execute());
   }
 
-  /** The rows of each task, in the form that the join looks them up in. */
+  /** The rows of a task, in the lookup form of the join. */
   private static final class Value extends Broadcast<Object> {
     private static final long serialVersionUID = 1;
     private static final long NO_ID = -1;
@@ -89,7 +91,7 @@ final class InlineBroadcast extends SparkPlan {
       this.rows = rows;
     }
 
-    /** Returns them; a plan has one task at a time. */
+    /** Returns the rows; a plan runs one task at a time. */
     @Override
     public Object getValue() {
       if (value == null) {

@@ -22,10 +22,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.reflect.ClassTag;
 
 /**
- * A relation of one part whose rows each run of a plan is given.
+ * A single-partition relation whose rows are supplied for each run of a plan.
  *
- * <p>Spark plans it as it does any RDD: of one without rows the optimizer would leave out all that reads it.
- * As all rows are in one part, aggregates, windows and sorts over it need no exchange.
+ * <p>Spark plans it like any RDD; for a relation that is known to be empty, the optimizer would remove
+ * everything that reads it. As all rows are in one partition, aggregates, windows and sorts over it need no
+ * exchange.
  */
 public final class InlineLeaf extends RDD<InternalRow> {
   private static final long serialVersionUID = 1;
@@ -38,7 +39,7 @@ public final class InlineLeaf extends RDD<InternalRow> {
         ClassTag.apply(InternalRow.class));
   }
 
-  /** Returns a relation with some columns, over a leaf of its own. */
+  /** Returns a relation with the given columns, over a new leaf. */
   public static Dataset<Row> relation(SparkSession session, StructType columns) {
     List<Attribute> attributes =
         new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
@@ -65,7 +66,7 @@ public final class InlineLeaf extends RDD<InternalRow> {
     rows = given;
   }
 
-  /** Gives the rows of the run; a task that is interrupted takes no more. */
+  /** Returns the rows of the run; an interrupted task stops reading. */
   @Override
   public scala.collection.Iterator<InternalRow> compute(Partition part, TaskContext context) {
     return new InterruptibleIterator<>(context, CollectionConverters.asScala(rows.iterator()));

@@ -41,31 +41,32 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * A physical plan over {@link InlineLeaf leaves} that is made once and run again for each change,
+ * A physical plan over {@link InlineLeaf leaves} that is created once and run again for each change,
  * in the calling thread.
  *
- * <p>To plan a query, to make its code and to start its job takes Spark some hundred milliseconds; to run a
- * plan over a hundred rows takes it one or two. So the plan is kept. Its {@link SparkPlan#execute} gives the
- * same RDD each time, whose only part a task reads any number of times; the code of its stages is compiled
- * once. What makes that right:
+ * <p>Planning a query, compiling its code and starting its job takes Spark some hundred milliseconds;
+ * running a plan over a hundred rows takes one or two. So the plan is cached. Its {@link SparkPlan#execute} returns the
+ * same RDD each time, and tasks can read its only partition any number of times; the code of its stages is
+ * compiled once. This is correct because of three rules:
  *
  * <ul>
- *   <li><b>One part.</b> All rows of a leaf are in one part. Where several come together, Spark exchanges
- *       rows, so that those of a key are in one part; with one part, that holds by itself, and each exchange
- *       becomes a {@link CoalesceExec}.
- *   <li><b>No job.</b> A plan is refused that starts one as it runs: a subquery that is still one
- *       in the physical plan, an exchange that is not known here, a batch of Python's by Arrow.
- *   <li><b>Nothing of one run is in the plan.</b> The optimizer writes the current time into it, a random
- *       function has its seed, a scan of a table has its snapshot: such plans are refused. The code of a join
- *       with a broadcast depends on the rows of it (whether keys are unique, whether there is any), so stages
- *       with one run without code.
+ *   <li><b>One partition.</b> All rows of a leaf are in one partition. Spark exchanges rows to bring those of
+ *       a key into one partition; with a single partition that always holds, so each exchange becomes a
+ *       {@link CoalesceExec}.
+ *   <li><b>No job.</b> A plan is refused if it would start a job: if its physical plan still has a subquery,
+ *       an unknown exchange, or Python evaluation by Arrow batches.
+ *   <li><b>No data of a run in the plan.</b> The optimizer inlines the current time, a random function has a
+ *       seed, and a table scan has a snapshot: such plans are refused. The generated code of a broadcast join
+ *       depends on the broadcast rows (whether keys are unique, whether there are rows), so stages with one
+ *       run without generated code.
  * </ul>
  *
- * <p>A plan runs once at a time: its leaves have the rows of the run, and its expressions may have a state.
+ * <p>Runs of a plan exclude each other: its leaves contain the rows of the run, and its expressions may have
+ * state.
  */
 public final class InlinePlan {
   private static final Set<String> CURRENT = Set.of("CURRENT_LIKE", "EXPRESSION_WITH_RANDOM_SEED");
-  /** Why no plan runs inline with this release of Spark; null if plans do. */
+  /** Why this Spark release cannot run plans inline; null if it can. */
   private static volatile String unusable;
   private static final long BYTES_OF_OPERATOR = 20_000;
   private static final long BYTES_OF_EXPRESSION = 2_000;
@@ -75,7 +76,7 @@ public final class InlinePlan {
   private final long size;
   private final Lock lock = new ReentrantLock();
 
-  /** Why a plan takes a job. */
+  /** Why a plan needs a job. */
   public static final class Refused extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -84,7 +85,7 @@ public final class InlinePlan {
     }
   }
 
-  /** A run gives more than the thread holds: a job is to do it, and the next ones. */
+  /** The result of a run is too large: a job must compute this run and later ones. */
   public static final class TooMuch extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -93,7 +94,7 @@ public final class InlinePlan {
     }
   }
 
-  /** A run has got no turn or no memory: a job is to do this one. */
+  /** A run got no turn or no memory: a job must compute this one. */
   public static final class NotNow extends RuntimeException {
     private static final long serialVersionUID = 1;
 
@@ -112,7 +113,7 @@ public final class InlinePlan {
   /**
    * Plans a query over leaves.
    *
-   * @throws Refused if the query takes a job, or a plan of it cannot be kept
+   * @throws Refused if the query needs a job, or its plan cannot be cached
    */
   public static InlinePlan of(Dataset<Row> query) {
     if (unusable != null) {
@@ -120,12 +121,12 @@ public final class InlinePlan {
     }
     SparkSession session = query.sparkSession();
     try {
-      // A node of a plan is of the session that is active when it is made.
+      // Plan nodes belong to the session that is active at their creation.
       return session.withActive(() -> made(session, query));
     } catch (Refused refused) {
       throw refused;
     } catch (Exception | LinkageError | AssertionError | StackOverflowError cause) {
-      // Nothing has been read. If it is an error of the query, the job has it too.
+      // Nothing has been read yet. If the query is at fault, the job will fail too.
       throw new Refused(cause.toString());
     }
   }
@@ -145,21 +146,21 @@ public final class InlinePlan {
   }
 
   /**
-   * Runs a join without rows; returns why this release of Spark runs no plan, and then refuses all.
-   * Null if it does.
+   * Runs a join without rows; returns why this Spark release cannot run plans, which disables them all, or
+   * null.
    */
   public static String probe(SparkSession session) {
     try {
       StructType columns = new StructType().add("a", "int");
       Dataset<Row> some = InlineLeaf.relation(session, columns);
       Dataset<Row> others = InlineLeaf.relation(session, columns);
-      // The first code that a JVM compiles decides how much of it is kept, by the settings of the session
-      // that is active.
+      // The first compilation in a JVM fixes the size of the code cache, by the settings of the active
+      // session.
       Rows none = session.withActive(() -> new Rows(columns));
       of(some.join(functions.broadcast(others), "a"))
           .run(Map.of(InlineLeaf.of(some), none, InlineLeaf.of(others), none), 0, 0);
     } catch (NotNow busy) {
-      // Others run them.
+      // Other releases run them.
     } catch (Exception | LinkageError cause) {
       unusable = cause.toString();
     }
@@ -167,8 +168,8 @@ public final class InlinePlan {
   }
 
   /**
-   * Plans as Spark does a subquery: without adaptive execution, which runs jobs,
-   * and with no exchange used twice.
+   * Plans like a subquery of Spark's: without adaptive execution, which runs jobs, and without exchange
+   * reuse.
    */
   private static SparkPlan planned(SparkSession session, LogicalPlan analyzed) {
     QueryExecution execution =
@@ -182,7 +183,7 @@ public final class InlinePlan {
     return QueryExecution.prepareExecutedPlan(session, execution.sparkPlan());
   }
 
-  /** Returns a plan all of which is in one part. */
+  /** Returns the plan converted to a single partition. */
   private static SparkPlan single(SparkPlan made) {
     SparkPlan plan = made.transformUp(new Together());
     if (plan.exists(InlineBroadcast.class::isInstance)) {
@@ -222,21 +223,17 @@ public final class InlinePlan {
     return expression.getClass().getName().startsWith("org.apache.spark.sql.hive.");
   }
 
-  /**
-   * Refuses what exchanges rows without a node that says so: no stage has written what the task would read.
-   */
+  /** Refuses an RDD with a shuffle that is not visible as a plan node: no stage has written its input. */
   private static void checkNarrow(RDD<?> rdd) {
     for (Dependency<?> each : CollectionConverters.asJava(rdd.dependencies())) {
       if (each instanceof ShuffleDependency) {
-        throw new Refused("an operator exchanges rows by itself");
+        throw new Refused("an operator contains an exchange");
       }
       checkNarrow(each.rdd());
     }
   }
 
-  /**
-   * Returns whether a leaf has rows of its own that the next run could not have, or that nobody has counted.
-   */
+  /** Returns whether a leaf has rows of its own, which may be stale in the next run or are not counted. */
   private static boolean isForeignLeaf(SparkPlan plan) {
     boolean ours = plan instanceof RDDScanExec scan && (RDD<?>) scan.rdd() instanceof InlineLeaf;
     boolean fixed = plan instanceof LocalTableScanExec || plan instanceof OneRowRelationExec;
@@ -244,8 +241,8 @@ public final class InlinePlan {
   }
 
   /**
-   * Returns whether a plan takes a Python that is not here: Arrow's batches, and on a cluster
-   * that of the executors.
+   * Returns whether a plan needs Python that is not available here: Arrow batches or, on a cluster, the
+   * executors' Python.
    */
   private static boolean isPython(SparkPlan plan, boolean local) {
     Class<?> type = plan.getClass();
@@ -253,7 +250,7 @@ public final class InlinePlan {
     return type.getPackage().equals(BatchEvalPythonExec.class.getPackage()) && !rowByRow;
   }
 
-  /** Estimates how many bytes of the heap a plan and its code take. */
+  /** Estimates the heap size of a plan and its code, in bytes. */
   private static long size(SparkPlan plan) {
     long size = BYTES_OF_OPERATOR;
     for (Expression each : CollectionConverters.asJava(plan.expressions())) {
@@ -282,9 +279,9 @@ public final class InlinePlan {
   }
 
   /**
-   * Runs the plan over rows of its leaves, for the job that the thread works for.
+   * Runs the plan over rows of its leaves, for the job of the current thread.
    *
-   * @throws TooMuch if it gives more than {@code mostRows} rows or {@code mostBytes}
+   * @throws TooMuch if it returns more than {@code mostRows} rows or {@code mostBytes}
    * @throws NotNow if its task gets no turn or no memory
    */
   public Rows run(Map<InlineLeaf, Iterable<InternalRow>> given, int mostRows, long mostBytes)
@@ -296,7 +293,7 @@ public final class InlinePlan {
     }
   }
 
-  /** Returns the settings of the plan with what the thread says of its job. */
+  /** Returns the plan's settings with the current thread's job properties. */
   private Properties ofThread() {
     Properties properties = new Properties();
     properties.putAll(rows.sparkContext().getLocalProperties());
@@ -321,7 +318,7 @@ public final class InlinePlan {
       while (each.hasNext()) {
         result.add(each.next());
         if (result.size() > mostRows || result.bytes() > mostBytes) {
-          throw new TooMuch("It gives more than " + mostRows + " rows or " + mostBytes + " bytes.");
+          throw new TooMuch("The result has more than " + mostRows + " rows or " + mostBytes + " bytes.");
         }
       }
     }
@@ -329,8 +326,7 @@ public final class InlinePlan {
   }
 
   /**
-   * All rows are in one part: what exchanges rows only brings parts together,
-   * and a broadcast is a value of this process.
+   * Replaces exchanges, which only merge partitions here, and broadcasts, which are values of this process.
    */
   private static final class Together extends AbstractPartialFunction<SparkPlan, SparkPlan> {
     private static final long serialVersionUID = 1;
@@ -348,7 +344,7 @@ public final class InlinePlan {
     }
   }
 
-  /** Without the code of its stages. */
+  /** Disables code generation for stages. */
   private static final class Interpreted extends AbstractPartialFunction<SparkPlan, SparkPlan> {
     private static final long serialVersionUID = 1;
 

@@ -17,31 +17,28 @@ import org.apache.spark.storage.memory.MemoryStore;
 import scala.Option;
 
 /**
- * A task of Spark's in the calling thread.
+ * A Spark task in the calling thread.
  *
- * <p>A job of Spark's takes 100 to 300 ms whatever it does: its scheduler hands tasks to executors,
- * waits for them, and tells its listeners. What a task itself needs is less: a {@link TaskContext} of the
- * thread, by which operators find their settings and their memory, and a place among the owners of blocks.
- * {@link #run} gives work these, and takes them back as Spark's executor does: memory that the work holds,
- * locks on blocks, readers that are to be closed when a task ends. The work competes for memory with the
- * tasks of jobs by the same rule, and spills as they do.
+ * <p>A Spark job takes 100 to 300 ms whatever it does: its scheduler passes tasks to executors, waits for
+ * them, and notifies its listeners. A task itself needs less: a {@link TaskContext} of the thread, through
+ * which operators find their settings and memory, and a place among the owners of blocks. {@link #run}
+ * provides these, and releases them like Spark's executor: acquired memory, block locks, and readers that
+ * must be closed when a task ends. The work competes for memory with the tasks of jobs by the same rules, and
+ * spills like they do.
  *
- * <p>This is the only class that uses what Spark's core keeps to itself.
+ * <p>This is the only class that uses private parts of Spark's core.
  */
 final class InlineTask {
-  /**
-   * Far from the ids of Spark's tasks, which are positive, and from those that it gives to what is no task:
-   * -1 and -1024.
-   */
+  /** Far from Spark's task ids, which are positive, and from its ids outside tasks: -1 and -1024. */
   private static final AtomicLong LAST_ID = new AtomicLong(Long.MIN_VALUE);
-  /** Half of the cores, so that inline tasks leave jobs theirs. */
+  /** Half of the cores; the others are left to jobs. */
   private static final Semaphore TURNS =
       new Semaphore(Math.max(1, Runtime.getRuntime().availableProcessors() / 2), true);
   private static final int LONGEST_WAIT_S = 5;
   private static final int ONE_PART = 1;
   private static final int NO_STAGE = -1;
 
-  /** Work that runs as a task. */
+  /** Work to run as a task. */
   interface Work<T> {
     T in(TaskContext context) throws Exception;
   }
@@ -49,15 +46,15 @@ final class InlineTask {
   private InlineTask() {}
 
   /**
-   * Runs work as a task, under a lock; {@code settings} are those of the session,
-   * as with a task of a thread {@code SQLConf.get} reads no others.
+   * Runs work as a task under a lock; {@code settings} are those of the session, the only ones that {@code
+   * SQLConf.get} returns in a task's thread.
    *
    * @throws InlinePlan.NotNow if others have the lock, or all turns, for as long as a task waits
-   * @throws IllegalStateException in a thread that runs a task already
+   * @throws IllegalStateException in a thread that already runs a task
    */
   static <T> T run(Properties settings, Lock lock, Work<T> work) throws Exception {
     if (TaskContext.get() != null) {
-      throw new IllegalStateException("This thread runs a task of Spark's already.");
+      throw new IllegalStateException("This thread already runs a Spark task.");
     }
     long id = LAST_ID.incrementAndGet();
     TaskMemoryManager memory = new TaskMemoryManager(SparkEnv.get().memoryManager(), id);
@@ -76,7 +73,7 @@ final class InlineTask {
         lock.unlock();
       }
     } catch (Throwable cause) {
-      // What was interrupted for that fails in its own way.
+      // An operation that was interrupted for this throws its own error.
       context.killTaskIfInterrupted();
       throw cause;
     } finally {
@@ -109,7 +106,7 @@ final class InlineTask {
     }
   }
 
-  /** Tells those who listen that a task has failed; an error of theirs does not hide the cause. */
+  /** Notifies the failure listeners; their errors do not hide the cause. */
   private static void tell(Throwable cause, Runnable listeners) {
     try {
       listeners.run();
@@ -146,7 +143,7 @@ final class InlineTask {
       InputFileBlockHolder.unset();
       memory.cleanUpAllAllocatedMemory();
       synchronized (env.memoryManager()) {
-        // Tasks that wait for memory look again.
+        // Wake tasks that wait for memory.
         env.memoryManager().notifyAll();
       }
     }

@@ -8,8 +8,8 @@ import org.apache.spark.TaskContext;
 import org.apache.spark.TaskContextImpl;
 
 /**
- * The inline tasks by the tag of the job that they work for: Spark's scheduler,
- * which cancels and counts others, has none of them.
+ * The running inline tasks by job tag. Spark's scheduler, which cancels and counts other tasks, does not know
+ * them.
  */
 public final class InlineTasks {
   private static final String TAGS = "spark.job.tags";
@@ -46,13 +46,13 @@ public final class InlineTasks {
     OfJob job = of(context);
     job.running.remove(context);
     job.ended++;
-    // What a cancel left, which was for this task alone.
+    // Clear the interrupt of a cancel, which was meant only for this task.
     if (context.isInterrupted()) {
       Thread.interrupted();
     }
   }
 
-  /** Counts rows that a task has read of a table, unless it has failed: a job reads them again then. */
+  /** Counts rows that a task has read from a table, unless it failed: then a job reads them again. */
   static synchronized void read(TaskContextImpl context, long rows) {
     if (!context.isFailed()) {
       of(context).rowsRead += rows;
@@ -61,8 +61,7 @@ public final class InlineTasks {
 
   private static OfJob of(TaskContext context) {
     String tags = String.valueOf(context.getLocalProperty(TAGS));
-    // Of the tags of a thread of a stream, the others are Spark's own:
-    // that of the session, and one for each of its queries.
+    // The other tags of a stream's thread are Spark's own: of the session, and of each of its queries.
     return of(Arrays.stream(tags.split(","))
         .filter(tag -> !tag.startsWith("spark-session-")).findFirst().orElse(""));
   }
@@ -71,7 +70,7 @@ public final class InlineTasks {
     return JOBS.computeIfAbsent(tag, any -> new OfJob());
   }
 
-  /** Ends the tasks of a job that run now, whose threads are interrupted, and those that begin later. */
+  /** Cancels the tasks of a job: interrupts the running ones, and prevents later ones. */
   public static synchronized void cancel(String tag) {
     OfJob job = of(tag);
     job.cancelled = true;
@@ -83,8 +82,7 @@ public final class InlineTasks {
   }
 
   /**
-   * Returns how many tasks of a job have ended, how many it has had, and how many rows they have read
-   * of tables, as JSON.
+   * Returns the numbers of a job's completed tasks, of all its tasks, and of rows read from tables, as JSON.
    */
   public static synchronized String counts(String tag) {
     OfJob job = JOBS.getOrDefault(tag, new OfJob());

@@ -32,20 +32,20 @@ import org.apache.spark.sql.vectorized.ColumnarBatchRow;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Rows of Spark's that stay in the JVM from the plan that gives them to what reads or writes them. */
+/** Spark rows that stay in the JVM between the plan that produces them and their reader or writer. */
 public final class Rows implements Iterable<InternalRow> {
   private final StructType columns;
   private final List<InternalRow> rows = new ArrayList<>();
   private final UnsafeProjection unsafe;
   private long bytes;
 
-  /** Makes rows of some columns, of which there are none yet. */
+  /** Creates an empty list of rows with the given columns. */
   public Rows(StructType columns) {
     this.columns = columns;
     this.unsafe = UnsafeProjection.create(columns);
   }
 
-  /** Returns the rows of a stream of Arrow's. */
+  /** Returns the rows of an Arrow stream. */
   public static Rows ofArrow(StructType columns, byte[] stream) throws IOException {
     Rows given = new Rows(columns);
     try (BufferAllocator allocator = allocator("read");
@@ -87,7 +87,7 @@ public final class Rows implements Iterable<InternalRow> {
     return rows.iterator();
   }
 
-  /** Returns some columns of the rows. */
+  /** Returns the rows with only the named columns. */
   public Rows select(String[] names) {
     StructField[] fields = Arrays.stream(names).map(columns::apply).toArray(StructField[]::new);
     List<Expression> values = new ArrayList<>();
@@ -105,7 +105,7 @@ public final class Rows implements Iterable<InternalRow> {
     return Collections.unmodifiableList(rows);
   }
 
-  /** Returns the rows as a relation of Spark's. */
+  /** Returns the rows as a Spark relation. */
   public LocalRelation relation() {
     List<Attribute> attributes =
         new ArrayList<>(CollectionConverters.asJava(DataTypeUtils.toAttributes(columns)));
@@ -114,7 +114,10 @@ public final class Rows implements Iterable<InternalRow> {
         CollectionConverters.asScala(rows).toSeq(), false, Option.empty());
   }
 
-  /** Returns the rows as a stream of Arrow's in base 64: of bytes, Python decodes each by itself. */
+  /**
+   * Returns the rows as an Arrow stream in base 64; from a byte array, py4j would decode each byte
+   * separately.
+   */
   public String arrow() throws IOException {
     try (BufferAllocator allocator = allocator("written");
         VectorSchemaRoot root = VectorSchemaRoot.create(

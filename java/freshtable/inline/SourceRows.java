@@ -24,10 +24,9 @@ import org.apache.spark.sql.vectorized.ColumnarBatch;
 import org.apache.spark.util.TaskCompletionListener;
 
 /**
- * The rows that the readers of a table give, one reader after the other, in the thread that takes them.
+ * The rows of a table's readers, one reader after the other, in the consuming thread.
  *
- * <p>They are the readers that the tasks of a job have: what Spark reads of a table,
- * with its deletes and its renamed columns, is read here.
+ * <p>They are the readers of ordinary Spark tasks, so deletes and renamed columns are handled the same way.
  */
 public final class SourceRows implements Iterable<InternalRow> {
   private static final Map<String, String> WHOLE_FILES =
@@ -44,8 +43,8 @@ public final class SourceRows implements Iterable<InternalRow> {
   }
 
   /**
-   * Plans a scan of some columns of a table, which may be metadata;
-   * what the scan reads may be gone once this returns.
+   * Plans a scan of some columns of a table, which may be metadata columns; the source of the scan may be
+   * gone once this returns.
    */
   public static SourceRows of(SparkSession session, SupportsRead table, StructType columns) {
     CaseInsensitiveStringMap options = new CaseInsensitiveStringMap(WHOLE_FILES);
@@ -57,7 +56,7 @@ public final class SourceRows implements Iterable<InternalRow> {
         });
   }
 
-  /** Returns the columns in the order that the rows have them. */
+  /** Returns the columns in the order of the rows. */
   public StructType columns() {
     return columns;
   }
@@ -75,7 +74,7 @@ public final class SourceRows implements Iterable<InternalRow> {
     return read;
   }
 
-  /** One reading of all rows; each is valid until the next one is asked for. */
+  /** An iteration over all rows; each row is valid until the next one. */
   private final class Read implements Iterator<InternalRow> {
     private int next;
     private PartitionReader<?> reader;
@@ -98,7 +97,7 @@ public final class SourceRows implements Iterable<InternalRow> {
       }
     }
 
-    /** Takes the next row or batch of a reader, or the next reader; returns false if there is none. */
+    /** Advances to the next row or batch, or to the next reader; returns false at the end. */
     private boolean advance() throws IOException {
       if (reader != null && reader.next()) {
         if (columnar) {

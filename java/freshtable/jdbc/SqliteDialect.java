@@ -6,10 +6,10 @@ import org.apache.spark.sql.jdbc.JdbcDialect;
 import org.apache.spark.sql.jdbc.JdbcDialects;
 
 /**
- * Lets Spark know that a table is not there, which it has to before it creates one.
+ * Tells Spark that a table does not exist, which it must know before it creates one.
  *
- * <p>It asks for a row, and reads from the SQLSTATE of the error whether there is no table;
- * SQLite's errors have none.
+ * <p>Spark queries a row, and derives from the SQLSTATE of the error whether the table is missing; SQLite's
+ * errors do not have one.
  */
 public final class SqliteDialect extends JdbcDialect {
   private static final long serialVersionUID = 1L;
@@ -17,7 +17,7 @@ public final class SqliteDialect extends JdbcDialect {
 
   private SqliteDialect() {}
 
-  /** Registers it, once in a JVM. */
+  /** Registers the dialect, once per JVM. */
   public static void register() {
     JdbcDialects.registerDialect(DIALECT);
   }

@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.collection.Iterator;
 
-/** Top-n of rows that are only added: no row is kept but those with some of the first numbers. */
+/** Top-N of append-only rows: the state contains only the rows with the leading numbers. */
 public final class AddedRanks extends Ranks {
   private static final long serialVersionUID = 1L;
   private static final int SPARE = 64;
@@ -27,7 +27,8 @@ public final class AddedRanks extends Ranks {
   /**
    * Returns a changelog of the ranked rows of each of the {@code keys}.
    *
-   * <p>Its columns are those of {@code child}; the INT {@code number}, unless it is null; and the kind.
+   * <p>Its columns are those of {@code child}, then the INT {@code number} unless it is null, and the row
+   * kind.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, Ranking ranking, Attribute number, KeptState kept) {
@@ -69,7 +70,7 @@ public final class AddedRanks extends Ranks {
     return changes(order.ranked(before), order.ranked(after));
   }
 
-  /** Returns the rows of a batch, at least those that may have a number. */
+  /** Returns the rows of a batch that may have a number, and possibly others. */
   private List<RankedRow> read(Iterator<InternalRow> rows) {
     List<RankedRow> found = new ArrayList<>();
     long most = 2L * ranking.last() + SPARE;

@@ -23,11 +23,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction2;
 
 /**
- * The code of aggregate functions of Spark: it changes, stores and evaluates buffers,
- * a row of them for each group.
+ * The generated code of Spark's aggregate functions: it updates, stores and evaluates their buffers, one row
+ * of buffers per group.
  *
- * <p>Spark's own iterator compiles it, so that each function does what it does in a batch;
- * we only decide when.
+ * <p>Spark's own iterator compiles it, so each function behaves as in a batch; the operator only decides when
+ * it runs.
  */
 final class AggregateCode {
   private static final UnsafeRow NO_KEY = new UnsafeRow(0);
@@ -41,8 +41,8 @@ final class AggregateCode {
   private final AggregationIterator merging;
 
   /**
-   * {@code stored} are the attributes of rows that are merged, in which the buffers of these
-   * {@code functions} begin at {@code offset}; the {@code results} are computed from those of the functions.
+   * {@code stored} are the attributes of merged rows, which contain the buffers of {@code functions} from
+   * {@code offset} on; {@code results} are computed from the functions' results.
    */
   AggregateCode(
       List<Attribute> inputs, List<AggregateExpression> functions,
@@ -53,14 +53,14 @@ final class AggregateCode {
     merging = compiled(stored, in(Final$.MODULE$, functions), results, offset);
   }
 
-  /** Returns the types of the columns in which the buffers of those functions are stored. */
+  /** Returns the types of the functions' stored buffer columns. */
   static List<DataType> types(List<AggregateExpression> functions) {
     List<DataType> types = new ArrayList<>();
     stored(functions).forEach(column -> types.add(column.dataType()));
     return types;
   }
 
-  /** Returns the attributes under which those functions read what they have stored. */
+  /** Returns the attributes of the functions' stored buffer columns. */
   static List<Attribute> stored(List<AggregateExpression> functions) {
     List<Attribute> columns = new ArrayList<>();
     functions.forEach(
@@ -76,29 +76,29 @@ final class AggregateCode {
     return buffers;
   }
 
-  /** Makes those of a group into those of a new one. */
+  /** Resets the buffers to those of a new group. */
   void clear(InternalRow buffers) {
     updating.initializeBuffer(buffers);
   }
 
-  /** Adds a row of the inputs to a group. */
+  /** Adds an input row to a group. */
   void update(InternalRow buffers, InternalRow input) {
     updating.processRow().apply(buffers, input);
   }
 
-  /** Adds to a group what was stored of it. */
+  /** Merges the stored buffers of a group. */
   void merge(InternalRow buffers, InternalRow stored) {
     merging.processRow().apply(buffers, stored);
   }
 
-  /** Returns the results, in a row that the next call uses again. */
+  /** Returns the results, in a row that the next call overwrites. */
   UnsafeRow results(InternalRow buffers) {
     return merging.generateOutput().apply(NO_KEY, buffers);
   }
 
   /**
-   * Returns what is stored, in a row that the next call uses again;
-   * of the buffers nothing but clear() may follow.
+   * Returns the buffers to store, in a row that the next call overwrites. Only clear() may be called on the
+   * buffers afterwards.
    */
   UnsafeRow stored(InternalRow buffers) {
     return updating.generateOutput().apply(NO_KEY, buffers);
@@ -112,7 +112,7 @@ final class AggregateCode {
     return changed;
   }
 
-  /** Returns Spark's iterator, over no rows: only its code is used. */
+  /** Returns Spark's iterator over an empty input, which is used only for its generated code. */
   private static AggregationIterator compiled(
       List<Attribute> inputs, List<AggregateExpression> functions,
       List<NamedExpression> results, int offset) {

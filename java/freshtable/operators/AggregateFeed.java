@@ -10,16 +10,15 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.DeclarativeAggregate;
 import org.apache.spark.sql.types.DataType;
 
 /**
- * Aggregate functions that see the same rows: each row of a group, or those which a map
- * with their counts lets through.
+ * Aggregate functions with the same input: all rows of a group, or those that a map of row counts passes.
  *
- * <p>A map is kept for DISTINCT, and for functions that cannot take back a row of an updating input:
- * if one is taken out, they are computed again from the map.
+ * <p>A map is needed for DISTINCT, and for functions that cannot retract a row of an updating input: after a
+ * retraction they are recomputed from the map.
  */
 final class AggregateFeed implements Serializable {
   private static final long serialVersionUID = 1L;
 
-  /** What a row of the inputs has at the end if the input updates: whether it comes into the result. */
+  /** The last input column of an updating input: whether the row is added. */
   static final String ADDS = "adds";
 
   private final Attribute[] inputs;
@@ -29,19 +28,19 @@ final class AggregateFeed implements Serializable {
   private final Attribute filter;
   private final Counting counting;
 
-  /** Which rows of a map the functions see. */
+  /** Which rows of the map the functions see. */
   enum Counting {
-    /** There is no map: all rows. */
+    /** There is no map; the functions see all rows. */
     NONE,
-    /** Each once, when it comes first; and once more, to take it back, when the last one goes. */
+    /** Each distinct row once: added when it first appears, and retracted when its last copy goes. */
     FIRST_AND_LAST,
-    /** Each once; all that are left are seen again after one has gone. */
+    /** Each distinct row once; after a retraction all remaining ones are seen again. */
     DISTINCT_AGAIN,
-    /** As often as it came; all that are left are seen again after one has gone. */
+    /** Each row as often as it was added; after a retraction all remaining ones are seen again. */
     ALL_AGAIN
   }
 
-  /** {@code columns} are those of the map, and {@code filter} says which rows it takes; null for all. */
+  /** {@code columns} are the columns of the map; {@code filter} decides which rows enter it, null for all. */
   AggregateFeed(
       List<Attribute> inputs, List<AggregateExpression> functions,
       List<NamedExpression> results, List<Attribute> columns,
@@ -88,7 +87,7 @@ final class AggregateFeed implements Serializable {
     return types;
   }
 
-  /** Returns whether the results depend on the form of the buffers, which storing them may change. */
+  /** Returns whether results depend on the representation of the buffers, which storing may change. */
   boolean isSensitive() {
     for (AggregateExpression function : functions) {
       if (!(function.aggregateFunction() instanceof DeclarativeAggregate)) {
@@ -99,8 +98,7 @@ final class AggregateFeed implements Serializable {
   }
 
   /**
-   * Returns the code of the functions; in rows of {@code stored} columns their buffers begin
-   * at {@code offset}.
+   * Returns the functions' code; rows of {@code stored} columns contain their buffers from {@code offset} on.
    */
   AggregateCode compiled(List<Attribute> stored, int offset) {
     return new AggregateCode(List.of(inputs), functions(), results(), stored, offset);

@@ -10,11 +10,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction0;
 
 /**
- * Numbers the rows of a batch in the order in which they were read:
- * a batch that is repeated numbers them alike.
+ * Numbers the rows of a batch in the order in which they were read, the same way in each repetition of the
+ * batch.
  *
- * <p>A shuffle does not keep the order of rows of different tasks.
- * Spark refuses its own monotonically_increasing_id() in streams.
+ * <p>A shuffle does not preserve the order of rows from different tasks. Spark rejects its own
+ * monotonically_increasing_id() in streams.
  */
 final class ArrivalNumber extends AbstractFunction0<Object> implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -25,7 +25,7 @@ final class ArrivalNumber extends AbstractFunction0<Object> implements Serializa
 
   private ArrivalNumber() {}
 
-  /** Returns the expression: a LONG, of which a later row of a task has a greater one. */
+  /** Returns the expression, a LONG that increases with each row of a task. */
   static Expression expression() {
     return new ScalaUDF(
         new ArrivalNumber(), DataTypes.LongType,

@@ -15,11 +15,11 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 
 /**
- * Top-n of changes: all rows are kept that have come and were not taken back,
- * as another one may come in the place of each.
+ * Top-N of a changelog: the state contains all rows that were added and not retracted, because each may move
+ * up when another is retracted.
  *
- * <p>Rows that are equal stand together in the ranking. One that is taken back and is not there,
- * since it has expired, changes nothing.
+ * <p>Equal rows share one entry in the ranking. The retraction of a row without an entry, which has expired,
+ * has no effect.
  */
 public final class ChangedRanks extends Ranks {
   private static final long serialVersionUID = 1L;
@@ -33,8 +33,8 @@ public final class ChangedRanks extends Ranks {
   /**
    * Returns a changelog of the ranked rows of each of the {@code keys}.
    *
-   * <p>Its columns are those of {@code child}, whose last one is the kind;
-   * before the kind the INT {@code number}, unless it is null.
+   * <p>Its columns are those of {@code child}, whose last one is the row kind; the INT {@code number} comes
+   * before the kind unless it is null.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, Ranking ranking, Attribute number, KeptState kept) {
@@ -84,7 +84,7 @@ public final class ChangedRanks extends Ranks {
     return changes(before, order.ranked(order.leading(all.values())));
   }
 
-  /** Returns what a batch changes in the end, in the order of arrival. */
+  /** Returns the net changes of a batch, in order of arrival. */
   private List<RankedRow> read(Iterator<InternalRow> rows) {
     Map<UnsafeRow, RankedRow> found = new HashMap<>();
     while (rows.hasNext()) {

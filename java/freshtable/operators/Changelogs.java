@@ -18,26 +18,26 @@ import org.apache.spark.sql.types.Metadata;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** Plans whose last column is the kind of the row, through the operators that keep no state. */
+/** Plans of changelogs, whose last column is the row kind, through stateless operators. */
 public final class Changelogs {
   private static final String KIND = "__row_kind";
 
   private Changelogs() {}
 
-  /** Returns a new attribute for the kinds of the rows that an operator gives. */
+  /** Returns a new row kind attribute. */
   static Attribute kind() {
     return new AttributeReference(
         KIND, DataTypes.ByteType, false, Metadata.empty(), NamedExpression.newExprId(), seq(List.of()));
   }
 
-  /** Returns whether a row of that {@code kind} comes into the result. */
+  /** Returns the expression of whether a row of that {@code kind} is added. */
   static Expression isAdded(Attribute kind) {
     return new EqualTo(
         new BitwiseAnd(kind, new Literal((byte) 1, DataTypes.ByteType)),
         new Literal((byte) 0, DataTypes.ByteType));
   }
 
-  /** Returns the rows of {@code plan}, all of which are added. */
+  /** Returns the append-only {@code plan} as a changelog. */
   public static LogicalPlan added(LogicalPlan plan) {
     Expression kind = new Literal(RowKind.INSERT, DataTypes.ByteType);
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(plan.output()));
@@ -46,14 +46,14 @@ public final class Changelogs {
     return new Project(seq(columns), plan);
   }
 
-  /** Returns what {@code project} makes of the rows of {@code child}, of the same kind. */
+  /** Returns {@code project} over the changelog {@code child}. */
   public static LogicalPlan projected(Project project, LogicalPlan child) {
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(project.projectList()));
     columns.add(child.output().last());
     return new Project(seq(columns), child);
   }
 
-  /** Returns what {@code expand} makes of the rows of {@code child}, of the same kind. */
+  /** Returns {@code expand} over the changelog {@code child}. */
   public static LogicalPlan expanded(Expand expand, LogicalPlan child) {
     Attribute kind = child.output().last();
     List<Seq<Expression>> rows = new ArrayList<>();
@@ -67,7 +67,7 @@ public final class Changelogs {
     return new Expand(seq(rows), seq(output), child);
   }
 
-  /** Returns the rows of {@code plan} with its column {@code kind} as the last one. */
+  /** Returns {@code plan} with its column {@code kind} moved to the end. */
   public static LogicalPlan kindLast(LogicalPlan plan, Attribute kind) {
     List<NamedExpression> columns = new ArrayList<>();
     for (Attribute column : CollectionConverters.asJava(plan.output())) {

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What an operator says of a key in a batch: rows of a changelog, whose last column is their kind. */
+/** The changelog rows that an operator emits for a key in a batch. */
 final class Changes {
   private final List<InternalRow> rows = new ArrayList<>();
 
@@ -24,10 +24,10 @@ final class Changes {
   }
 
   /**
-   * Returns how {@code after}, the rows of a ranking, is made of {@code before}.
+   * Returns the changes from {@code before} to {@code after}, the rows of a ranking.
    *
-   * <p>{@code number} is that of the first row if rows have their numbers;
-   * else null, and rows are the same at each place.
+   * <p>{@code number} is the number of the first row if rows contain their numbers. If null, rows are the
+   * same at each position.
    */
   static Iterator<InternalRow> between(List<UnsafeRow> before, List<UnsafeRow> after, Integer number) {
     Changes changes = new Changes();
@@ -44,10 +44,7 @@ final class Changes {
     return changes.rows();
   }
 
-  /**
-   * Says that {@code after} stands in the place of {@code before}; null is no row.
-   * Nothing is said of equal rows.
-   */
+  /** Replaces {@code before} with {@code after}; null stands for no row. Equal rows produce no change. */
   void replace(UnsafeRow before, UnsafeRow after, Object... more) {
     if (before != null && before.equals(after)) {
       return;
@@ -64,7 +61,7 @@ final class Changes {
     return place < rows.size() ? rows.get(place) : null;
   }
 
-  /** Returns those of the rows that are left if each of the {@code others} takes one that is equal. */
+  /** Returns the multiset difference of {@code rows} and {@code others}. */
   private static List<UnsafeRow> without(List<UnsafeRow> rows, List<UnsafeRow> others) {
     Map<UnsafeRow, Integer> taken = new HashMap<>();
     for (UnsafeRow row : others) {

@@ -14,15 +14,12 @@ import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
-/**
- * Aggregates the rows of a task by group before the shuffle: of each group there is one row then,
- * with the stored buffers.
- */
+/** Aggregates the rows of a task by group before the shuffle, to one row of stored buffers per group. */
 final class CombinedRows
     extends AbstractFunction1<scala.collection.Iterator<Object>,
     scala.collection.Iterator<Object>> implements Serializable {
   private static final long serialVersionUID = 1L;
-  // Of more groups a task gives what it has, and begins again: a group may then have several rows.
+  // Beyond this number of groups a task emits its rows and starts again, so a group may have several rows.
   private static final int GROUPS = 100_000;
 
   private final AggregateFeed feed;
@@ -40,7 +37,7 @@ final class CombinedRows
     return CollectionConverters.asScala(new Groups(rows));
   }
 
-  /** The rows of a task: first the buffers, then the key. */
+  /** The combined rows of a task: the buffers, then the key. */
   private final class Groups implements Iterator<Object> {
     private final AggregateCode code = feed.compiled(AggregateCode.stored(feed.functions()), 0);
     private final UnsafeProjection key =

@@ -11,10 +11,7 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeProjection;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/**
- * The map of a feed: how often each row of a group is there, and what its functions see
- * of a batch of changes.
- */
+/** The map of a feed: the count of each row in a group, and the changes that its functions see in a batch. */
 final class CountedRows {
   private static final InternalRow ADDED = new GenericInternalRow(new Object[] {true});
   private static final InternalRow TAKEN = new GenericInternalRow(new Object[] {false});
@@ -27,7 +24,7 @@ final class CountedRows {
   private final Map<UnsafeRow, long[]> changes = new LinkedHashMap<>();
   private final JoinedRow input = new JoinedRow();
 
-  /** {@code adds} is the column of the {@code inputs} that says whether a row comes; negative if all do. */
+  /** {@code adds} is the input column that says whether a row is added; negative if all are. */
   CountedRows(AggregateFeed feed, ExpiringRows<InternalRow> counts, List<Attribute> inputs, int adds) {
     this.feed = feed;
     this.counts = counts;
@@ -37,17 +34,17 @@ final class CountedRows {
     filter = feed.filter() == null ? -1 : position(feed.filter(), inputs);
   }
 
-  /** Forgets the group of the current key. */
+  /** Removes the group of the current key. */
   void clear() {
     counts.clear();
   }
 
-  /** Removes what has expired; returns when the next row does in the time of the timers, or NEVER. */
+  /** Removes expired rows; returns the next expiry in the time domain of the timers, or NEVER. */
   long removeExpired() {
     return counts.removeExpired();
   }
 
-  /** Takes a row of the batch. */
+  /** Buffers a row of the batch. */
   void take(InternalRow row) {
     if (filter >= 0 && (row.isNullAt(filter) || !row.getBoolean(filter))) {
       return;
@@ -61,7 +58,7 @@ final class CountedRows {
     change[0] += adds < 0 || row.getBoolean(adds) ? 1 : -1;
   }
 
-  /** Counts what was taken, and shows it to the functions. */
+  /** Applies the buffered rows to the counts, and passes the changes to the functions. */
   void count(AggregateCode code, InternalRow buffers) {
     boolean gone = false;
     for (Map.Entry<UnsafeRow, long[]> each : changes.entrySet()) {
@@ -73,10 +70,10 @@ final class CountedRows {
     }
   }
 
-  /** Returns whether the functions have to see all rows again. */
+  /** Applies a change of one count; returns whether the functions must see all rows again. */
   private boolean changed(UnsafeRow row, long change, AggregateCode code, InternalRow buffers) {
     InternalRow counted = change == 0 ? null : counts.get(row);
-    // Of a row whose count has expired there is nothing to take.
+    // The count of a retracted row may have expired.
     long before = counted == null ? 0 : counted.getLong(0), after = Math.max(0, before + change);
     if (after > 0 && change != 0) {
       counts.put(row, new GenericInternalRow(new Object[] {after}),

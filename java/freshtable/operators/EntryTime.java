@@ -1,8 +1,8 @@
 package freshtable.operators;
 
 /**
- * When an entry of a state was last modified, and the instant at which it has expired.
+ * The times at which a state entry was last modified and expires.
  *
- * @param isStored whether the store has it; not if it changed its time since
+ * @param isStored whether the store has these times; false once they have changed
  */
 record EntryTime(long modified, long expires, boolean isStored) {}

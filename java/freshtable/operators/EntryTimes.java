@@ -9,21 +9,21 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.TimestampType;
 
 /**
- * When the entries of a state are modified and expire by a policy, at the key at hand.
+ * The modification and expiry times of a state's entries for the current key, under a policy.
  *
- * <p>An access comes at the time of the batch or, in event time, at that of the rows: the last one of them,
- * and the first one for a creation that no later access moves. An entry is stored with both times, so
- * that any policy can be applied to it. Which of the two times they are in is the lowest bit of the first:
- * of an entry in the other one the time begins when its key comes.
+ * <p>An access happens at the batch time or, in event time, at the time of the current rows: the latest one,
+ * or the earliest one for a creation without later accesses. An entry is stored with both times, so that any
+ * policy can be applied to it. The lowest bit of the first one is their time domain; an entry in the other
+ * domain counts as modified when its key comes.
  */
 final class EntryTimes {
-  /** The columns that are stored with an entry. */
+  /** The columns stored with an entry. */
   static final List<DataType> TYPES = List.of(DataTypes.LongType, DataTypes.LongType);
 
-  /** The event time of what has none. */
+  /** Stands for a missing event time. */
   static final long NONE = Long.MIN_VALUE;
 
-  /** What the metadata of a column have that rows are late by. */
+  /** The key in a column's metadata that marks a watermark. */
   static final String WATERMARK = "spark.watermarkDelayMs";
 
   private final TtlPolicy policy;
@@ -32,13 +32,13 @@ final class EntryTimes {
   private long first;
   private long last;
 
-  /** {@code column} is that of the rows with their event time; negative if they have none. */
+  /** {@code column} is the event time column of the rows; negative without one. */
   EntryTimes(TtlPolicy policy, int column) {
     this.policy = policy;
     this.column = policy.inEventTime() ? column : -1;
   }
 
-  /** Returns which of the columns has the event time of the rows; -1 if none has a watermark. */
+  /** Returns the position of the event time column; -1 if no column has a watermark. */
   static int column(List<Attribute> columns) {
     for (int position = 0; position < columns.size(); position++) {
       Attribute column = columns.get(position);
@@ -49,26 +49,26 @@ final class EntryTimes {
     return -1;
   }
 
-  /** Begins with a key, of which no row is at hand. */
+  /** Starts with a key, without current rows. */
   void begin(TimerValues values) {
     now = policy.inEventTime() ? values.getCurrentWatermarkInMs() : values.getCurrentProcessingTimeInMs();
     forget();
   }
 
-  /** Says that no row is at hand any more. */
+  /** Clears the current rows. */
   void forget() {
     first = TtlPolicy.NEVER;
     last = NONE;
   }
 
-  /** Says that a row is at hand, beside those that were. */
+  /** Adds a row to the current rows. */
   void came(InternalRow row) {
     if (column >= 0) {
       came(eventTime(row, column));
     }
   }
 
-  /** Says that a row with that event time is at hand, beside those that were. */
+  /** Adds a row with that event time to the current rows. */
   void came(long at) {
     if (policy.inEventTime() && at != NONE) {
       last = Math.max(last, at);
@@ -78,12 +78,12 @@ final class EntryTimes {
     }
   }
 
-  /** Returns the event time in a column of a row; NONE if the column is negative or NULL. */
+  /** Returns the event time of a row; NONE if the column is negative or NULL. */
   static long eventTime(InternalRow row, int column) {
     return column < 0 || row.isNullAt(column) ? NONE : Math.floorDiv(row.getLong(column), 1000L);
   }
 
-  /** Returns the time of an entry, which stands in a row from that column on; null if it has expired. */
+  /** Returns the times of an entry, stored in a row from {@code position} on; null if it has expired. */
   EntryTime stored(InternalRow row, int position) {
     long modified = row.getLong(position), expires = row.getLong(position + 1);
     if ((modified & 1) != mark()) {
@@ -92,14 +92,14 @@ final class EntryTimes {
     return expires <= now ? null : new EntryTime(modified >> 1, expires, true);
   }
 
-  /** Returns the time of an entry once it was read. */
+  /** Returns the times of an entry after a read. */
   EntryTime read(EntryTime time) {
     return policy.byReads() ? accessed(time) : time;
   }
 
   /**
-   * Returns the time of an entry once it was written, {@code before} null for a new one;
-   * null if it has expired already.
+   * Returns the times of an entry after a write, {@code before} null for a new one; null if it has already
+   * expired.
    */
   EntryTime written(EntryTime before) {
     if (before != null) {
@@ -108,12 +108,12 @@ final class EntryTimes {
     return created(policy.byReads() || policy.byWrites());
   }
 
-  /** Returns the time of a new entry that the rows at hand do not write again. */
+  /** Returns the times of a new entry that the current rows do not write again. */
   EntryTime writtenOnce() {
     return created(policy.byReads());
   }
 
-  /** Returns what is stored of a time. */
+  /** Returns the columns that store the times. */
   Object[] columns(EntryTime time, Object... more) {
     Object[] columns = new Object[2 + more.length];
     columns[0] = time.modified() << 1 | mark();
@@ -122,7 +122,7 @@ final class EntryTimes {
     return columns;
   }
 
-  /** Returns when an entry expires in the time of the timers; NEVER if its time is the other one. */
+  /** Returns the expiry of an entry in the time domain of the timers, or NEVER in the other domain. */
   long expires(EntryTime time, KeyTimer timer) {
     return policy.inEventTime() == timer.inEventTime() ? time.expires() : TtlPolicy.NEVER;
   }

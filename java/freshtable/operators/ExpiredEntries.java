@@ -6,21 +6,18 @@ import org.apache.spark.sql.execution.streaming.operators.stateful.transformwith
 import org.apache.spark.sql.streaming.StatefulProcessorHandle;
 
 /**
- * How many entries of a processor are gone because they had expired, which Spark reports with each batch.
+ * Counts the expired entries that a processor has removed, for Spark's progress reports.
  *
- * <p>Spark asks each of its own states with a TTL, at the end of a task, how many entries it has removed.
- * Ours have none, so a state without a store answers for them. It is a proxy: the rest of that interface
- * is about Spark's index.
+ * <p>At the end of a task Spark asks each of its own TTL states how many entries it has removed. Our states
+ * are not of that kind, so a state without a store answers for them. It is a proxy, because the rest of that
+ * interface is about Spark's index.
  */
 final class ExpiredEntries {
   private long count;
 
   private ExpiredEntries() {}
 
-  /**
-   * Returns a count that begins with a task; on the driver, where only the schemas of states are asked for,
-   * none reports it.
-   */
+  /** Returns the counter of a task. On the driver, which only asks for state schemas, it is not reported. */
   static ExpiredEntries reportedBy(StatefulProcessorHandle handle) {
     ExpiredEntries entries = new ExpiredEntries();
     if (handle instanceof StatefulProcessorHandleImpl task) {

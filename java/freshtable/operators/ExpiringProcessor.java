@@ -7,14 +7,14 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import scala.collection.Iterator;
 
-/** A processor whose states expire by policies: the timer of a key removes what has expired. */
+/** A processor whose states expire by policies; a timer per key removes expired entries. */
 abstract class ExpiringProcessor extends StatefulProcessor<InternalRow, InternalRow, InternalRow> {
   private static final long serialVersionUID = 1L;
 
-  /** Returns the time in which the timers run. */
+  /** Returns the time domain of the timers. */
   abstract TimeMode timers();
 
-  /** Removes what has expired of the key at hand, whose timer is due. */
+  /** Removes expired entries of the current key, whose timer is due. */
   abstract void expire(TimerValues now);
 
   @Override

@@ -12,11 +12,10 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 
 /**
- * A state of one row a key, which expires by a policy.
+ * A state of one row per key, which expires by a policy.
  *
- * <p>When that is stands in the row itself, so that a write is one write; Spark's own TTL moves
- * an entry in an index as well. The row also has the time of the key's timer. Nothing waits for a
- * row that is kept for ever.
+ * <p>The expiry is stored in the row itself, so a write is a single write, whereas Spark's own TTL also moves
+ * an entry in an index. The row also has the time of the key's timer. A row without expiry has no timer.
  */
 final class ExpiringRow {
   private final ValueState<InternalRow> state;
@@ -25,9 +24,9 @@ final class ExpiringRow {
   private final KeyTimer timer;
   private final JoinedRow whole = new JoinedRow();
   private boolean isStored;
-  /** Whether the row of the key at hand is stored and has expired. */
+  /** Whether the stored row of the current key has expired. */
   private boolean hasExpired;
-  /** That of the row of the key at hand; null if there is none. */
+  /** The times of the current key's row; null without a row. */
   private EntryTime time;
 
   ExpiringRow(
@@ -41,7 +40,7 @@ final class ExpiringRow {
     state = handle.getValueState(name, KeyedRows.stateEncoder(stored), TTLConfig.NONE());
   }
 
-  /** Returns the row of the key at hand, with columns of ours at its end; null if there is none. */
+  /** Returns the row of the current key, followed by bookkeeping columns; null without a row. */
   InternalRow get() {
     InternalRow row = state.get();
     isStored = row != null;
@@ -51,12 +50,12 @@ final class ExpiringRow {
     return time == null ? null : row;
   }
 
-  /** Returns whether {@code get} found a row that has expired. */
+  /** Returns whether {@code get} hid an expired row. */
   boolean hasExpired() {
     return hasExpired;
   }
 
-  /** Notes that the row was read which {@code get} gave. */
+  /** Records a read of the row that {@code get} returned. */
   void read(InternalRow row) {
     time = times.read(time);
     if (!time.isStored()) {
@@ -64,31 +63,34 @@ final class ExpiringRow {
     }
   }
 
-  /** Sets the row of the key at hand, after {@code get}. */
+  /** Sets the row of the current key, after {@code get}. */
   void update(InternalRow row) {
     time = times.written(time == null ? null : times.read(time));
     store(row);
   }
 
-  /** Sets the row of a key without one, after {@code get}; no other row at hand writes it again. */
+  /** Sets the row of a key without one, after {@code get}; no other current row writes it again. */
   void create(InternalRow row) {
     time = times.writtenOnce();
     store(row);
   }
 
-  /** Removes the row of the key at hand, after {@code get}. */
+  /** Removes the row of the current key, after {@code get}. */
   void clear() {
     timer.delete();
     countExpired();
     state.clear();
   }
 
-  /** Removes the row that {@code get} gave when the timer ran for it alone, or waits for its end again. */
+  /**
+   * Handles the key's timer if this is its only state: removes the row if it has expired, else sets the timer
+   * again.
+   */
   void ran(InternalRow row) {
     ran(row, TtlPolicy.NEVER);
   }
 
-  /** Does the same beside other states of the key, of which one expires {@code next}. */
+  /** Does the same for a key with other states, the earliest of which expires {@code next}. */
   void ran(InternalRow row, long next) {
     if (row == null) {
       countExpired();
@@ -109,7 +111,7 @@ final class ExpiringRow {
     }
   }
 
-  /** Counts the row that {@code get} hid, once, where it is overwritten or removed. */
+  /** Counts an expired row that {@code get} hid, once, when it is overwritten or removed. */
   private void countExpired() {
     if (hasExpired) {
       timer.expired(1);
@@ -121,7 +123,7 @@ final class ExpiringRow {
     return new GenericInternalRow(times.columns(time, timer.due()));
   }
 
-  /** Returns the columns of a stored row without ours. */
+  /** Returns a stored row without its bookkeeping columns. */
   private InternalRow columns(InternalRow row) {
     Object[] columns = new Object[types.length];
     for (int position = 0; position < types.length; position++) {

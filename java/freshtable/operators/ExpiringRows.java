@@ -16,10 +16,10 @@ import scala.Tuple2;
 import scala.collection.Iterator;
 
 /**
- * A state of several entries a key, each of which expires by a policy: a map.
+ * A map state per key, each entry of which expires by a policy.
  *
- * <p>When that is stands in the entry, as in an {@link ExpiringRow}, and the key has one timer
- * for all of them.
+ * <p>The expiry is stored in the entry, as in an {@link ExpiringRow}, and the key has one timer for all
+ * entries.
  */
 final class ExpiringRows<K> {
   private final MapState<K, InternalRow> state;
@@ -29,7 +29,7 @@ final class ExpiringRows<K> {
   private final KeyTimer timer;
   private final JoinedRow whole = new JoinedRow();
 
-  /** {@code copied} gives what stays of a key of an entry when the next one is read. */
+  /** {@code copied} copies an entry key, which is overwritten when the next entry is read. */
   ExpiringRows(
       StatefulProcessorHandle handle, String name,
       Encoder<K> keys, UnaryOperator<K> copied, List<DataType> types,
@@ -47,13 +47,13 @@ final class ExpiringRows<K> {
     return times;
   }
 
-  /** Returns an entry, with columns of ours at its end, and notes that it was read; null if there is none. */
+  /** Returns an entry, followed by bookkeeping columns, and records a read; null without an entry. */
   InternalRow get(K key) {
     InternalRow row = peek(key);
     return row == null ? null : keep(key, row, times.read(time(row)));
   }
 
-  /** Returns the same, which is no read; removes it if it has expired. */
+  /** Does the same without recording a read; removes an expired entry. */
   InternalRow peek(K key) {
     InternalRow row = state.getValue(key);
     if (row != null && time(row) == null) {
@@ -64,8 +64,8 @@ final class ExpiringRows<K> {
   }
 
   /**
-   * Gives each entry, with columns of ours at its end, and notes that it was read;
-   * removes those that have expired.
+   * Passes each entry, followed by bookkeeping columns, to {@code found} and records a read; removes expired
+   * entries.
    */
   void forEach(BiConsumer<K, InternalRow> found) {
     List<K> gone = new ArrayList<>();
@@ -84,12 +84,12 @@ final class ExpiringRows<K> {
     removeExpired(gone);
   }
 
-  /** Returns the time of an entry that was given. */
+  /** Returns the times of an entry that was returned. */
   EntryTime time(InternalRow row) {
     return times.stored(row, types.length);
   }
 
-  /** Sets an entry; {@code before} is its time, null for a new one. */
+  /** Sets an entry; {@code before} has its previous times, null for a new one. */
   void put(K key, InternalRow row, EntryTime before) {
     EntryTime time = times.written(before);
     if (time != null) {
@@ -106,8 +106,8 @@ final class ExpiringRows<K> {
   }
 
   /**
-   * Removes what has expired of the key at hand; returns when the next entry expires in the time
-   * of the timers, or NEVER.
+   * Removes expired entries of the current key; returns the next expiry in the time domain of the timers, or
+   * NEVER.
    */
   long removeExpired() {
     List<K> gone = new ArrayList<>();
@@ -119,7 +119,7 @@ final class ExpiringRows<K> {
       if (time == null) {
         gone.add(copied.apply(entry._1()));
       } else {
-        // The time of one that was stored by another policy begins here.
+        // An entry stored under a policy in the other time domain counts as modified now.
         keep(copied.apply(entry._1()), entry._2(), time);
         next = Math.min(next, times.expires(time, timer));
       }
@@ -133,7 +133,7 @@ final class ExpiringRows<K> {
     timer.expired(gone.size());
   }
 
-  /** Stores an entry anew if its time is another one than that in the store. */
+  /** Stores an entry again if its times differ from the stored ones. */
   private InternalRow keep(K key, InternalRow row, EntryTime time) {
     if (time.isStored()) {
       return row;

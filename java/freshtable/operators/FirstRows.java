@@ -10,8 +10,7 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Deduplication: of each key the row that comes first passes, and none after it until the state
- * of the key has expired.
+ * Deduplication: passes the first row of each key, and no later one until the state of the key has expired.
  */
 public final class FirstRows extends RowKeeper {
   private static final long serialVersionUID = 1L;

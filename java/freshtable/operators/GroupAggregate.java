@@ -17,7 +17,7 @@ import org.apache.spark.sql.types.DataTypes;
 import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** GROUP BY: the results of each group, which a batch with rows of the group changes once. */
+/** GROUP BY: updates the result of each group at most once per batch. */
 final class GroupAggregate extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
@@ -34,13 +34,13 @@ final class GroupAggregate extends ExpiringProcessor {
   private transient boolean sensitive;
 
   /**
-   * What the rows are.
+   * The form of the input and output rows.
    *
-   * @param combined whether they are stored buffers of the first feed, not rows of the inputs
-   * @param adds the column of the inputs that says whether a row comes; negative if all do, and no group ends
-   * @param eventTime the column of the inputs that has their event time; negative if none does
-   * @param keyed whether the rows that are given begin with the key
-   * @param updates whether they end with their kind
+   * @param combined whether input rows are stored buffers of the first feed instead of plain inputs
+   * @param adds the input column that says whether a row is added; negative if all are, so that no group ends
+   * @param eventTime the event time column of the inputs; negative without one
+   * @param keyed whether output rows begin with the key
+   * @param updates whether output rows end with their kind
    */
   record Form(boolean combined, int adds, int eventTime, boolean keyed, boolean updates)
       implements java.io.Serializable {}
@@ -104,7 +104,7 @@ final class GroupAggregate extends ExpiringProcessor {
         maps[each].count(codes[each], buffers[each]);
       }
     }
-    // Of an updating input the first buffer is the number of rows.
+    // With an updating input the first buffer is the row count.
     if (form.adds() >= 0 && (buffers[0].isNullAt(0) || buffers[0].getLong(0) <= 0)) {
       return ended(key, before);
     }
@@ -135,7 +135,7 @@ final class GroupAggregate extends ExpiringProcessor {
     for (int each = 0; each < feeds.length; each++) {
       codes[each].clear(buffers[each]);
       if (maps[each] != null && state.hasExpired()) {
-        // Its rows may live longer than the group.
+        // The rows of a map may outlive the group.
         maps[each].clear();
       }
     }
@@ -187,7 +187,7 @@ final class GroupAggregate extends ExpiringProcessor {
     }
     state.update(stored);
     if (sensitive) {
-      // What is given must be what the next batch finds, and takes back.
+      // The emitted row must equal what the next batch loads and retracts.
       load(stored);
       after = results();
     }

@@ -37,10 +37,10 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The plan of a GROUP BY: its arguments are computed below the operator,
- * what its SELECT makes of the results above it.
+ * The plan of a GROUP BY: a projection below the operator computes its arguments, and one above it the SELECT
+ * items.
  *
- * <p>Spark sees both, and gives them the time of the batch and the like.
+ * <p>Spark plans both projections, and evaluates expressions such as the batch time in them.
  */
 public final class GroupAggregatePlan {
   private final List<Alias> computed = new ArrayList<>();
@@ -62,9 +62,9 @@ public final class GroupAggregatePlan {
   }
 
   /**
-   * Returns the plan of an Aggregate, whose rows have their kind at the end unless they are only added.
+   * Returns the plan of an Aggregate; its last column is the row kind unless the result is append-only.
    *
-   * @param kind the column of the input with the kind of its rows; null if they are only added
+   * @param kind the row kind column of the input; null for an append-only input
    */
   public static LogicalPlan of(Aggregate aggregate, Attribute kind, KeptState kept) {
     Tuple4<Seq<NamedExpression>, Seq<AggregateExpression>, Seq<NamedExpression>, LogicalPlan> split =
@@ -227,7 +227,10 @@ public final class GroupAggregatePlan {
         new_ -> new Draft(columns, filter, counting, new ArrayList<>(), new ArrayList<>()));
   }
 
-  /** Returns an argument as the operator has it: a column, unless it is a constant at all times. */
+  /**
+   * Returns the operator's form of an argument: a column, or the argument itself if it is constant at all
+   * times.
+   */
   private Expression below(Expression argument, boolean distinct) {
     if (argument instanceof SortOrder) {
       return argument.mapChildren(Mapped.by(child -> below(child, distinct)));
@@ -239,8 +242,8 @@ public final class GroupAggregatePlan {
   }
 
   /**
-   * Returns whether values of a {@code type} can be keys: whether they have an order,
-   * or are maps of what has one.
+   * Returns whether values of a {@code type} can be keys: whether they have an order, or are maps of such
+   * values.
    */
   public static boolean isKey(DataType type) {
     if (type instanceof MapType map) {
@@ -271,12 +274,12 @@ public final class GroupAggregatePlan {
         function, Partial$.MODULE$, false, Option.<Expression>apply(filter), NamedExpression.newExprId());
   }
 
-  /** Returns the functions that the operator runs for an Aggregate. */
+  /** Returns the functions that the operator evaluates for an Aggregate. */
   public static List<AggregateExpression> functions(Aggregate aggregate) {
     return CollectionConverters.asJava(PhysicalAggregation.unapply(executable(aggregate)).get()._2());
   }
 
-  /** Returns the form of the Aggregate whose functions can be run. */
+  /** Returns the Aggregate with functions that can be evaluated. */
   private static Aggregate executable(Aggregate aggregate) {
     List<Expression> grouping = new ArrayList<>();
     CollectionConverters.asJava(aggregate.groupingExpressions())

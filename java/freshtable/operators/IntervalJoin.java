@@ -6,15 +6,15 @@ import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import scala.Some;
 
-/** Interval join: rows of two streams whose event times are equal, or near to each other. */
+/** Interval join: pairs of rows from two streams whose event times are equal or within an interval. */
 public final class IntervalJoin {
   private static final long ANY_WATERMARK = 1_000_000L;
 
   private IntervalJoin() {}
 
   /**
-   * Returns whether Spark removes the rows of both sides from its state, by the watermark,
-   * when no more can match them.
+   * Returns whether the watermark bounds Spark's state: rows of both sides are removed once they cannot match
+   * any more.
    */
   public static boolean isBounded(Join join) {
     return StreamingJoinHelper.isWatermarkInJoinKeys(join)

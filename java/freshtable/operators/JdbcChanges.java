@@ -23,17 +23,17 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.StructField;
 
 /**
- * Changes of a table of JDBC, carried out in one transaction: Spark itself only inserts,
- * in a transaction for each of its tasks.
+ * Writes changes to a JDBC table in a single transaction; Spark itself only inserts, in one transaction per
+ * task.
  */
 public final class JdbcChanges {
   private JdbcChanges() {}
 
   /**
-   * Runs each statement once for each row of its dataset, whose columns are its parameters in their order;
-   * all or nothing.
+   * Executes each statement for each row of its dataset, whose columns are its parameters in order; all or
+   * nothing.
    *
-   * <p>The options are those of the table. The rows come through the driver one partition after the other.
+   * <p>The options are those of the table. Rows pass through the driver one partition at a time.
    */
   public static void run(Map<String, String> options, List<String> statements, List<Dataset<Row>> rows)
       throws SQLException {
@@ -98,7 +98,7 @@ public final class JdbcChanges {
         statement.setObject(place, value);
       } else {
         throw new SQLException("A value of " + value.getClass().getName()
-            + " cannot be written to a table of JDBC with a key.");
+            + " cannot be written to a JDBC table with a key.");
       }
     }
   }
@@ -121,7 +121,7 @@ public final class JdbcChanges {
       statement.setTimestamp(place, time);
     } else {
       throw new SQLException("A value of " + value.getClass().getName()
-          + " cannot be written to a table of JDBC with a key.");
+          + " cannot be written to a JDBC table with a key.");
     }
   }
 

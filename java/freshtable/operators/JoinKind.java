@@ -1,6 +1,6 @@
 package freshtable.operators;
 
-/** What a join gives: pairs of rows that match, and which rows of a side by themselves. */
+/** The result rows of a join type: matching pairs, and rows of which side on their own. */
 enum JoinKind {
   INNER(true, false, false),
   LEFT_OUTER(true, true, false),
@@ -9,14 +9,14 @@ enum JoinKind {
   LEFT_SEMI(false, true, false),
   LEFT_ANTI(false, true, false);
 
-  /** Whether the join gives pairs; else it gives rows of the left side. */
+  /** Whether the result has pairs; otherwise it has rows of the left side. */
   final boolean pairs;
   /**
-   * Whether it gives rows of the left side by themselves, as long as they match none of the right one;
-   * a semi join if they match.
+   * Whether the result has left rows on their own: while they match nothing or, in a semi join, while they
+   * match something.
    */
   final boolean left;
-  /** Whether it does so with rows of the right side. */
+  /** Whether the result has right rows on their own while they match nothing. */
   final boolean right;
 
   JoinKind(boolean pairs, boolean left, boolean right) {
@@ -25,20 +25,20 @@ enum JoinKind {
     this.right = right;
   }
 
-  /** Returns that of a join type by its name in SQL, such as LEFT OUTER. */
+  /** Returns the kind of a SQL join type, such as LEFT OUTER. */
   static JoinKind of(String sql) {
     return sql.equals("CROSS") ? INNER : valueOf(sql.replace(' ', '_'));
   }
 
   /**
-   * Returns whether a row that matches {@code matches} others is given by itself,
-   * if the join gives rows of its side at all.
+   * Returns whether a row with {@code matches} matches is in the result on its own, if the join has such rows
+   * of its side.
    */
   boolean givesAlone(long matches) {
     return (matches > 0) == (this == LEFT_SEMI);
   }
 
-  /** Returns whether the result has rows that are taken back, though the inputs only add. */
+  /** Returns whether the result has retractions even if both inputs are append-only. */
   boolean takesBack() {
     return (left || right) && this != LEFT_SEMI;
   }

@@ -30,12 +30,9 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractPartialFunction;
 
-/** The plan of a regular join: both inputs as the rows of one, by the columns that must be equal. */
+/** The plan of a regular join: a union of both inputs, keyed by the equal columns. */
 final class JoinPlan {
-  /**
-   * Where the rows that the operator takes have their side, the row of the left one or of the right one,
-   * and their kind.
-   */
+  /** Columns of the operator's input rows: the side, the left row, the right row, and the row kind. */
   static final int SIDE = 0;
   static final int ROWS = 1;
   static final int KIND = 3;
@@ -56,7 +53,7 @@ final class JoinPlan {
       columns.add(output.subList(0, output.size() - (kinds.get(side) ? 1 : 0)));
     }
     var equal = ExtractEquiJoinKeys.unapply(join);
-    // Without equal columns all rows have one key.
+    // Without equal columns all rows share one key.
     List<Expression> none = List.of(Literal$.MODULE$.apply((byte) 0));
     keys =
         equal.isEmpty()
@@ -103,8 +100,8 @@ final class JoinPlan {
   }
 
   /**
-   * Returns the rows of a side in the form that both have; without those that cannot match,
-   * if the join does not give them.
+   * Returns the rows of a side in the common form, without rows that cannot match unless the join emits them
+   * on their own.
    */
   private LogicalPlan rows(int side) {
     List<NamedExpression> rows = new ArrayList<>();
@@ -127,7 +124,9 @@ final class JoinPlan {
         givesUnmatched || complete == null ? input : new Filter(complete, input));
   }
 
-  /** Returns the row of a side, its columns named by position: names are in the schema of the state. */
+  /**
+   * Returns the row of a side with columns named by position, because column names are in the state schema.
+   */
   private CreateNamedStruct struct(int side) {
     List<Expression> parts = new ArrayList<>();
     for (Attribute column : columns.get(side)) {
@@ -137,10 +136,7 @@ final class JoinPlan {
     return new CreateNamedStruct(KeyedRows.seq(parts));
   }
 
-  /**
-   * Returns the condition over a pair of rows, in the form in which it can be evaluated:
-   * no rule of Spark's sees it any more.
-   */
+  /** Returns the condition over a pair of rows in evaluable form, since no rule of Spark will rewrite it. */
   private Expression bound(Expression found) {
     List<Attribute> pair = new ArrayList<>(columns.get(0));
     pair.addAll(columns.get(1));
@@ -190,7 +186,7 @@ final class JoinPlan {
     }
   }
 
-  /** Returns a column without a watermark: rows come out of a join as late as they match. */
+  /** Returns a column without its watermark: joined rows can be arbitrarily late. */
   private static Attribute withoutWatermark(Attribute column) {
     return column.withMetadata(
         new MetadataBuilder().withMetadata(column.metadata()).remove("spark.watermarkDelayMs").build());

@@ -10,8 +10,8 @@ import org.apache.spark.sql.catalyst.expressions.JoinedRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
 /**
- * What a batch changes in the rows that a join has given of a key:
- * a row that comes and goes within the batch is none.
+ * The net changes of a batch in a key's join result: a row that is added and retracted within the batch is
+ * omitted.
  */
 final class JoinResult {
   private static final InternalRow[] KINDS = new InternalRow[4];
@@ -27,7 +27,7 @@ final class JoinResult {
   private final boolean pairs;
   private final boolean kinds;
   private final List<InternalRow> rows = new ArrayList<>();
-  /** Null if no change of the batch can undo another. */
+  /** Null if no change of the batch can cancel another one. */
   private final Map<Result, Change> changes;
 
   JoinResult(JoinRows shape, boolean combined) {
@@ -39,8 +39,8 @@ final class JoinResult {
   }
 
   /**
-   * The form of the rows: whether they have the columns of both sides, NULL for a side without a row,
-   * and whether their kind.
+   * The form of result rows: whether they have the columns of both sides (NULL for a missing row), and
+   * whether they have a kind.
    */
   record JoinRows(InternalRow noLeft, InternalRow noRight, boolean pairs, boolean kinds) {
     static JoinRows of(int left, int right, boolean pairs, boolean kinds) {
@@ -57,8 +57,8 @@ final class JoinResult {
   }
 
   /**
-   * Adds the row of {@code left} and {@code right}, of which one may be null, that many times;
-   * takes it back if negative.
+   * Adds the row of {@code left} and {@code right}, one of which may be null, {@code count} times; retracts
+   * it if negative.
    */
   void change(UnsafeRow left, UnsafeRow right, long count, boolean update) {
     if (changes == null) {
@@ -70,7 +70,7 @@ final class JoinResult {
     change.update = update;
   }
 
-  /** Returns the rows, those that are taken back first. */
+  /** Returns the changes, retractions first. */
   List<InternalRow> rows() {
     if (changes != null) {
       changes.forEach((row, change) ->

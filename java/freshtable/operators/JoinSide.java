@@ -14,11 +14,10 @@ import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
 /**
- * One input of a join: the rows of the key at hand with their number, and how many rows of the other
- * input each one matches.
+ * One input of a join: the current key's rows with their counts and numbers of matches in the other input.
  *
- * <p>Numbers of matches are kept, and not counted: a row of the other input that has expired
- * was matched all the same.
+ * <p>Numbers of matches are stored instead of counted, because matched rows of the other input may have
+ * expired.
  */
 final class JoinSide implements Serializable {
   private static final long serialVersionUID = 1L;
@@ -28,22 +27,22 @@ final class JoinSide implements Serializable {
   private final int eventTime;
   private transient ExpiringRows<InternalRow> state;
   private transient EntryTimes times;
-  /** Whether the timer of a key is in the time of the rows. */
+  /** Whether the key's timer runs in the time domain of this side's policy. */
   private transient boolean hasTimer;
   private transient Map<UnsafeRow, Entry> entries;
   private transient Map<UnsafeRow, Change> changes;
   private transient boolean loaded;
-  /** When the last row of the batch came, in event time. */
+  /** The latest event time in the batch. */
   private transient long last;
 
-  /** {@code eventTime} is the column that has the event time of the rows; negative if none does. */
+  /** {@code eventTime} is the event time column of the rows; negative without one. */
   JoinSide(KeptState kept, StructType type, int eventTime) {
     this.kept = kept;
     this.type = type;
     this.eventTime = eventTime;
   }
 
-  /** Equal rows of the input. */
+  /** A set of equal input rows. */
   static final class Entry {
     final UnsafeRow row;
     long count;
@@ -56,7 +55,7 @@ final class JoinSide implements Serializable {
       this.row = row;
     }
 
-    /** Says that the numbers are others than those stored. */
+    /** Sets new numbers, which differ from the stored ones. */
     void change(long newCount, long newMatches) {
       came |= newCount != count;
       count = newCount;
@@ -65,7 +64,7 @@ final class JoinSide implements Serializable {
     }
   }
 
-  /** How many equal rows a batch adds, or takes out if the number is negative. */
+  /** The net number of equal rows that a batch adds; negative if it retracts more. */
   static final class Change {
     final UnsafeRow row;
     long count;
@@ -93,7 +92,7 @@ final class JoinSide implements Serializable {
     hasTimer = kept.policy().inEventTime() == timer.inEventTime();
   }
 
-  /** Begins with the next key. */
+  /** Starts with the next key. */
   void begin(TimerValues now) {
     times.begin(now);
     if (!hasTimer) {
@@ -105,7 +104,7 @@ final class JoinSide implements Serializable {
     last = EntryTimes.NONE;
   }
 
-  /** Notes that a batch has a row of that kind. */
+  /** Records a row of the batch with its kind. */
   void change(UnsafeRow row, byte kind) {
     last = Math.max(last, EntryTimes.eventTime(row, eventTime));
     Change change = changes.get(row);
@@ -122,19 +121,19 @@ final class JoinSide implements Serializable {
     return changes.values();
   }
 
-  /** Reads all rows of the key: those that rows of the {@code other} side may match. */
+  /** Reads the key's rows that rows of the {@code other} side may match. */
   void load(JoinSide other) {
     times.came(other.last);
     state.forEach((row, numbers) -> put((UnsafeRow) row, numbers));
     loaded = true;
   }
 
-  /** Returns the rows that were read or added. */
+  /** Returns the rows that were loaded or added. */
   Collection<Entry> entries() {
     return entries.values();
   }
 
-  /** Returns the rows equal to {@code row}; null if the state has none. */
+  /** Returns the entry of {@code row}; null if the state has none. */
   Entry entry(UnsafeRow row) {
     Entry entry = entries.get(row);
     if (entry != null || loaded) {
@@ -144,14 +143,14 @@ final class JoinSide implements Serializable {
     return numbers == null ? null : put(row, numbers);
   }
 
-  /** Returns the rows equal to {@code row}, none of which is in the state yet. */
+  /** Returns a new entry for {@code row}, which must not be in the state yet. */
   Entry newEntry(UnsafeRow row) {
     Entry entry = new Entry(row);
     entries.put(row, entry);
     return entry;
   }
 
-  /** Writes what rows of either side have changed. */
+  /** Stores the entries that rows of either side have changed. */
   void store(JoinSide other) {
     for (Entry entry : entries.values()) {
       times.forget();
@@ -164,7 +163,7 @@ final class JoinSide implements Serializable {
     }
   }
 
-  /** Removes what has expired; returns when the next row does in the time of the timers, or NEVER. */
+  /** Removes expired rows; returns the next expiry in the time domain of the timers, or NEVER. */
   long removeExpired(TimerValues now) {
     times.begin(now);
     return state.removeExpired();

@@ -2,5 +2,5 @@ package freshtable.operators;
 
 import java.io.Serializable;
 
-/** The state of an operator: its name, and when its entries expire. */
+/** An operator state: its name, and the policy by which its entries expire. */
 public record KeptState(String name, TtlPolicy policy) implements Serializable {}

@@ -5,20 +5,20 @@ import org.apache.spark.sql.streaming.TimeMode;
 import scala.collection.Iterator;
 
 /**
- * The one timer of a key, which removes what has expired: it stands at an expiry,
- * and is registered anew when it runs.
+ * The single timer of a key, which removes expired entries. It is set to an expiry and registered again when
+ * it fires.
  *
- * <p>It runs in the time of the processor. What expires in the other time is removed
- * when its key comes again.
+ * <p>It runs in the processor's time domain. Entries that expire in the other domain are removed when their
+ * key comes again.
  */
 final class KeyTimer {
   private static final long UNKNOWN = -1;
 
   private final StatefulProcessorHandle handle;
   private final boolean inEventTime;
-  /** When the timer of the key at hand is due; NEVER without one. */
+  /** The instant of the current key's timer; NEVER without one. */
   private long due;
-  /** An expiry of the key, at which or before which the timer is due. */
+  /** An expiry of the key that the timer covers: it fires then or before. */
   private long covered;
   private final ExpiredEntries expired;
 
@@ -28,13 +28,13 @@ final class KeyTimer {
     this.expired = ExpiredEntries.reportedBy(handle);
   }
 
-  /** Begins with a key whose timer only Spark knows. */
+  /** Starts with a key whose timer is known only to Spark. */
   void begin() {
     due = UNKNOWN;
     covered = TtlPolicy.NEVER;
   }
 
-  /** Begins with a key whose timer is due at that instant; NEVER if it has none. */
+  /** Starts with a key whose timer fires {@code at} that instant; NEVER without a timer. */
   void begin(long at) {
     due = covered = at;
   }
@@ -47,14 +47,12 @@ final class KeyTimer {
     return inEventTime;
   }
 
-  /**
-   * Says that the store has an entry which expires in that time of the timers: a timer is due then or before.
-   */
+  /** Records that a stored entry expires at that instant in the timers' domain, so a timer exists for it. */
   void covers(long expires) {
     covered = Math.min(covered, expires);
   }
 
-  /** Lets the timer be due when an entry expires in that time of the timers, or before. */
+  /** Makes the timer fire when an entry expires at that instant in the timers' domain, or before. */
   void before(long expires) {
     if (expires >= covered) {
       return;
@@ -70,12 +68,12 @@ final class KeyTimer {
     covered = due;
   }
 
-  /** Says that so many entries are gone because they had expired. */
+  /** Records the removal of that many expired entries. */
   void expired(int entries) {
     expired.add(entries);
   }
 
-  /** Says that the timer ran; the key needs it again at that instant, or NEVER. */
+  /** Records that the timer fired; the key needs it again at {@code next}, or never. */
   void ran(long next) {
     due = covered = next;
     if (next != TtlPolicy.NEVER) {
@@ -83,7 +81,7 @@ final class KeyTimer {
     }
   }
 
-  /** Takes the timer back. */
+  /** Deletes the timer. */
   void delete() {
     if (due != TtlPolicy.NEVER) {
       handle.deleteTimer(due);

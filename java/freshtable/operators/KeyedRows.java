@@ -35,20 +35,19 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The rows of a plan, by key: what an operator with state of its own takes and gives.
+ * Keyed rows of a plan: the input and output of a stateful operator.
  *
  * <p>Keys and rows are Spark's internal ones. Rows of the public API would be converted column by column,
- * which costs more than the operator itself, and its classes for dates and times do not hold every value.
+ * which costs more than the operator itself, and its date and time classes cannot represent every value.
  */
 final class KeyedRows {
   private KeyedRows() {}
 
   /**
-   * Returns a plan with the columns {@code output}, by name and id, whose rows are those
-   * that the processor gives.
+   * Returns a plan with the columns {@code output}, by name and id, of rows that the processor emits.
    *
-   * <p>The processor takes rows with the columns of {@code child}, those of one key in a batch at once,
-   * in no order.
+   * <p>The processor receives all rows of a key in a batch at once, in no particular order, with the columns
+   * of {@code child}.
    */
   static LogicalPlan transformed(
       LogicalPlan child, List<Expression> keys, List<Attribute> output,
@@ -59,8 +58,8 @@ final class KeyedRows {
   }
 
   /**
-   * Returns the same for a processor that takes {@code columns} of the child alone, in an UnconvertedRow,
-   * by normalized keys.
+   * Does the same for a processor that receives only {@code columns} of the child, in an UnconvertedRow, by
+   * normalized keys.
    */
   static LogicalPlan transformedUnconverted(
       LogicalPlan child, List<Expression> keys, List<Attribute> columns, List<Attribute> output,
@@ -80,7 +79,7 @@ final class KeyedRows {
       dataColumns.add(data.toAttribute());
     }
     for (int position = 0; position < keys.size(); position++) {
-      // By position: the names of columns are in the schema of the state, and may change between two starts.
+      // Named by position: column names are in the state schema, and may change between two starts.
       Expression value = keys.get(position);
       Alias key = alias(StateType.ofKey(value.dataType()).writtenKey(value), "key" + position);
       shuffled.add(key);
@@ -107,8 +106,8 @@ final class KeyedRows {
   }
 
   /**
-   * Returns a column for a processor: Spark would leave out rows that are late by it if timers run in event
-   * time, also those that take back what was given.
+   * Returns a column without its watermark. With event-time timers Spark would drop rows that are late by it,
+   * including retractions.
    */
   private static NamedExpression withoutWatermark(NamedExpression column) {
     if (!column.metadata().contains(EntryTimes.WATERMARK)) {
@@ -121,7 +120,7 @@ final class KeyedRows {
         seq(List.of()), new Some<>(plain), seq(List.of()));
   }
 
-  /** Returns the rows of {@code child} with a further column, the last: their ArrivalNumber. */
+  /** Returns {@code child} with an ArrivalNumber as a further last column. */
   static LogicalPlan numbered(LogicalPlan child) {
     List<NamedExpression> columns = new ArrayList<>(CollectionConverters.asJava(child.output()));
     columns.add(alias(ArrivalNumber.expression(), "arrival"));
@@ -129,9 +128,8 @@ final class KeyedRows {
   }
 
   /**
-   * Returns how rows of columns with those {@code types} lie in the state: as what Spark writes and
-   * reads without a class of its own, under names that no user has given. They are PackedRows if it
-   * has no form for a type.
+   * Returns the state encoder of rows with columns of those {@code types}. Spark writes and reads the rows
+   * without a class, under generated names; they are PackedRows if the state schema does not support a type.
    */
   static Encoder<InternalRow> stateEncoder(List<DataType> types) {
     StructType type = new StructType();
@@ -142,10 +140,7 @@ final class KeyedRows {
     return kept.isPacked() ? structEncoder(kept) : internally(internalEncoder(type));
   }
 
-  /**
-   * Returns how rows of a {@code type} lie in the state, each as one column:
-   * an UnconvertedRow when it is read.
-   */
+  /** Returns the state encoder of rows of a {@code type}, each as one column, read as an UnconvertedRow. */
   static Encoder<InternalRow> structEncoder(StructType type) {
     return structEncoder(StateType.of(type));
   }
@@ -170,8 +165,8 @@ final class KeyedRows {
   }
 
   /**
-   * Returns one value for all that SQL takes as equal: 0.0 and -0.0, each NaN,
-   * and maps that differ in the order of entries.
+   * Returns one value for all values that are equal in SQL: 0.0 and -0.0, all NaNs, and maps that differ only
+   * in the order of entries.
    */
   static Expression normalized(Expression key) {
     Expression sorted =
@@ -199,7 +194,7 @@ final class KeyedRows {
     return ExpressionEncoder.apply(type);
   }
 
-  /** Returns the encoder of rows of that type that takes and gives internal rows. */
+  /** Returns the encoder of rows of that type that accepts and returns internal rows. */
   @SuppressWarnings("unchecked")
   private static ExpressionEncoder<Object> internalEncoder(StructType type) {
     List<Expression> written = new ArrayList<>(), read = new ArrayList<>();

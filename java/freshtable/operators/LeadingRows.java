@@ -14,11 +14,11 @@ import scala.jdk.javaapi.CollectionConverters;
 import scala.runtime.AbstractFunction1;
 
 /**
- * The first rows of each task, which reads the others as well and gives none of them,
- * but for the latest one in event time.
+ * The first rows of each task, plus the latest one in event time; the task reads all other rows but drops
+ * them.
  *
- * <p>Spark's own limit reads no further: an operator below it would not store its state,
- * nor would the watermark see the rows.
+ * <p>Spark's own limit stops reading: an operator below it would not store its state, and the watermark would
+ * not see the rows.
  */
 final class LeadingRows
     extends AbstractFunction1<scala.collection.Iterator<Object>,
@@ -34,8 +34,8 @@ final class LeadingRows
   }
 
   /**
-   * Returns a plan of at most as many rows of a task; {@code eventTime} is the column whose latest row
-   * passes too, or negative.
+   * Returns a plan of at most {@code most} rows per task; {@code eventTime} is the column whose latest row
+   * also passes, or negative.
    */
   static LogicalPlan of(LogicalPlan child, int most, int eventTime) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());

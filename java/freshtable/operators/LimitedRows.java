@@ -13,8 +13,7 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The rows that come first, of rows that are only added: as many pass as fit, after those that are left out,
- * and none after them.
+ * The first rows of append-only rows: a number of rows is skipped, a number of rows passes, and no later one.
  */
 public final class LimitedRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
@@ -29,14 +28,14 @@ public final class LimitedRows extends RowKeeper {
   }
 
   /**
-   * Returns a plan of the rows of each of the {@code keys} with the numbers {@code first} to {@code last},
-   * from 1 on.
+   * Returns a plan of the rows of each of the {@code keys} numbered {@code first} to {@code last}, counted
+   * from 1.
    */
   public static LogicalPlan of(
       LogicalPlan child, List<Expression> keys, int first, int last, KeptState kept) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     int eventTime = EntryTimes.column(columns);
-    // Of each task more would be sent to one in vain; what does not fit is read all the same.
+    // A task need not send more rows than the limit to the shuffle, although it must read all of them.
     boolean leads = last < Integer.MAX_VALUE && keys.stream().allMatch(Expression::foldable);
     LogicalPlan leading = leads
         ? LeadingRows.of(child, last, readsInEventTime(kept) ? eventTime : -1) : child;
@@ -61,7 +60,7 @@ public final class LimitedRows extends RowKeeper {
         passed.add(row.copy());
       }
     }
-    // Those that do not fit look the number up as well, and do not write it.
+    // Rows beyond the limit also read the counter, but do not write it.
     while (readsInEventTime(kept) && rows.hasNext()) {
       times.came(rows.next());
     }

@@ -18,17 +18,17 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Lookup join of rows that change: what a row was joined with is kept, so that just that is taken back,
- * whatever the table has then.
+ * Lookup join of rows that change: stores the result of each row, so that a retraction retracts exactly that,
+ * whatever the table contains then.
  *
- * <p>The key is a whole row of the stream. Of equal rows any one is taken back.
+ * <p>The key is a whole stream row. For equal rows any one of the stored results is retracted.
  */
 public final class LookupJoin extends RowKeeper {
   private static final long serialVersionUID = 1L;
   private static final DataType RESULTS = new ArrayType(DataTypes.BinaryType, false);
 
   private final PackedRow result;
-  /** Whether a row is given once, however many rows of the table it matches. */
+  /** Whether a row is emitted once, however many table rows it matches. */
   private final boolean once;
 
   LookupJoin(PackedRow result, boolean once, KeptState kept, int eventTime) {
@@ -37,15 +37,14 @@ public final class LookupJoin extends RowKeeper {
     this.once = once;
   }
 
-  /** A row of the stream that comes: the kind of the change, and what it is joined with. */
+  /** An added stream row: its kind, and its join results. */
   private record Added(byte kind, List<byte[]> results) {}
 
   /**
-   * Returns the plan of the join of a stream with a table: its columns, and the kind of the row
-   * as the last one.
+   * Returns the plan of the join of a stream with a table: its columns, then the row kind.
    *
-   * @param stream which of the inputs is the stream, 0 the left one and 1 the right one;
-   *     its last column is the kind of the row
+   * @param stream the input that is the stream, 0 for the left and 1 for the right one; its last column is
+   * the row kind
    */
   public static LogicalPlan of(Join join, int stream, KeptState kept) {
     return new LookupPlan(join, stream).of(kept);
@@ -84,7 +83,10 @@ public final class LookupJoin extends RowKeeper {
     }
   }
 
-  /** Returns the changes by equal rows that {@code come}, or of which that many are {@code gone}. */
+  /**
+   * Returns the changes by a batch's equal rows: those that {@code come}, and the number that are {@code
+   * gone}.
+   */
   private Iterator<InternalRow> stored(List<Added> come, int gone, byte taken) {
     InternalRow before = state.get();
     if (come.isEmpty() && gone == 0) {
@@ -98,7 +100,7 @@ public final class LookupJoin extends RowKeeper {
       copies.add(before.getArray(0).getArray(copy).copy());
     }
     List<InternalRow> changes = new ArrayList<>();
-    // What has expired is not taken back.
+    // An expired result is not retracted.
     for (int copy = 0; copy < gone && !copies.isEmpty(); copy++) {
       give((ArrayData) copies.remove(copies.size() - 1), taken, changes);
     }

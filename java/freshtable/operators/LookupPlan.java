@@ -24,16 +24,13 @@ import scala.Some;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * The plan of a lookup join: Spark joins the rows that come, and gives those that go,
- * and those that match none, by themselves.
+ * The plan of a lookup join: Spark joins the added rows, and passes retracted and unmatched rows on their
+ * own.
  *
- * <p>So the operator sees each row of the stream, whatever kind of join it is.
+ * <p>So the operator sees each stream row, whatever the join type.
  */
 final class LookupPlan {
-  /**
-   * Where the rows that the operator takes have the number and the kind of the row of the stream,
-   * and what it is joined with.
-   */
+  /** Columns of the operator's input rows: number and kind of the stream row, and its join result. */
   static final int ARRIVAL = 0;
   static final int KIND = 1;
   static final int RESULT = 2;
@@ -94,7 +91,7 @@ final class LookupPlan {
     return join.condition().isEmpty() ? adds : new And(adds, join.condition().get());
   }
 
-  /** Returns what the join gives for a row of the stream and one of the table, if any; NULL for nothing. */
+  /** Returns the join result of a stream row and its matching table row; NULL without a result. */
   private Expression given(Alias matched, Expression result) {
     Expression none = new Literal(null, DataTypes.BinaryType);
     return switch (type) {

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.Expression;
 import scala.Function1;
 import scala.runtime.AbstractFunction1;
 
-/** A change of the expressions of a tree, as Spark's trees take it. */
+/** A transformation of expressions, as a Scala function for Spark's trees. */
 final class Mapped extends AbstractFunction1<Expression, Expression> {
   private final UnaryOperator<Expression> change;
 

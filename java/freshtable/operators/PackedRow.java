@@ -13,33 +13,33 @@ import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.StructType;
 
-/** Rows of a type, each as one BINARY. Equal rows in normal form have equal bytes. */
+/** Rows of a type packed into one BINARY. Equal normalized rows have equal bytes. */
 public final class PackedRow implements Serializable {
   private static final long serialVersionUID = 1L;
   private final StructType type;
-  /** The code that writes a row has a buffer: each thread its own. */
+  /** One per thread, because the generated writer has a buffer. */
   private transient ThreadLocal<UnsafeProjection> written;
 
   PackedRow(StructType type) {
     this.type = type;
   }
 
-  /** Returns the expression of the bytes of the {@code row}, an expression of the type. */
+  /** Returns the expression that packs {@code row}, an expression of the type. */
   Expression packed(Expression row) {
     return invoke("pack", DataTypes.BinaryType, row);
   }
 
-  /** Returns the expression of the row whose {@code bytes} an expression gives. */
+  /** Returns the expression that unpacks {@code bytes}. */
   Expression unpacked(Expression bytes) {
     return invoke("unpack", type, bytes);
   }
 
-  /** Returns the bytes of a row: what the generated code calls. */
+  /** Returns the bytes of a row. Called by generated code. */
   public byte[] pack(InternalRow row) {
     return projection().apply(row).getBytes();
   }
 
-  /** Returns the row of those bytes: what the generated code calls. */
+  /** Returns the row of those bytes. Called by generated code. */
   public InternalRow unpack(byte[] bytes) {
     UnsafeRow row = new UnsafeRow(type.size());
     row.pointTo(bytes, bytes.length);

@@ -8,7 +8,7 @@ import java.util.PriorityQueue;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/** The order of a ranking: the first row is the least one. */
+/** The order of a ranking, in which the first row is the smallest. */
 final class RankOrder implements Comparator<RankedRow> {
   private final Ranking ranking;
   private final Comparator<InternalRow> byColumns;
@@ -32,7 +32,7 @@ final class RankOrder implements Comparator<RankedRow> {
         ? Long.compare(rightArrival, leftArrival) : Long.compare(leftArrival, rightArrival);
   }
 
-  /** Returns those of the rows, in order, that have the numbers from 1 to the last of the ranking. */
+  /** Returns the rows numbered from 1 to the last number of the ranking, in order. */
   List<RankedRow> leading(Collection<RankedRow> rows) {
     List<RankedRow> found = new ArrayList<>(first(rows));
     found.sort(this);
@@ -47,8 +47,7 @@ final class RankOrder implements Comparator<RankedRow> {
   }
 
   /**
-   * Returns the contents, each as often as it is there, of the {@code leading} rows
-   * that have the numbers of the ranking.
+   * Returns the contents of the {@code leading} rows within the ranking's numbers, repeated by their counts.
    */
   List<UnsafeRow> ranked(List<RankedRow> leading) {
     List<UnsafeRow> found = new ArrayList<>();
@@ -64,9 +63,7 @@ final class RankOrder implements Comparator<RankedRow> {
     return found;
   }
 
-  /**
-   * Returns as many rows as there are numbers, the first ones, in no order: each is there once or more often.
-   */
+  /** Returns the first rows, one for each number, in no particular order; each may count several times. */
   private Collection<RankedRow> first(Collection<RankedRow> rows) {
     if (rows.size() <= ranking.last()) {
       return rows;

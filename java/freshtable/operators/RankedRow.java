@@ -2,15 +2,12 @@ package freshtable.operators;
 
 import org.apache.spark.sql.catalyst.expressions.UnsafeRow;
 
-/**
- * A row that is there {@code count} times, which is negative if more are taken back than come,
- * and when it arrived.
- */
+/** A row with its arrival number and its {@code count}, negative if a batch retracts more than it adds. */
 final class RankedRow {
   final UnsafeRow row;
   long count;
   long arrival;
-  /** That of the entry in the store; null if there is none. */
+  /** The times of the stored entry; null without an entry. */
   EntryTime time;
 
   RankedRow(UnsafeRow row, long count, long arrival) {

@@ -16,16 +16,16 @@ import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Which rows of a key an operator gives: those with the numbers {@code first} to {@code last}, from 1 on,
- * in the order of the columns {@code order}.
+ * The rows of a key that an operator emits: those numbered {@code first} to {@code last}, counted from 1, in
+ * the order of the columns {@code order}.
  *
- * <p>Of rows that are equal in it, or of all rows if it has no columns, the one that arrived first comes
- * first, or, with {@code latestFirst}, the one that arrived last.
+ * <p>Ties, and all rows if {@code order} is empty, are ordered by arrival: the earliest row first or, with
+ * {@code latestFirst}, the latest.
  */
 public record Ranking(
     List<SortOrder> order, boolean latestFirst, int first, int last) implements Serializable {
 
-  /** Returns the ranking of rows that lie as those of {@code child}, of which the order has columns alone. */
+  /** Returns the ranking bound to the columns of {@code child}; its order must consist of columns. */
   Ranking bound(LogicalPlan child) {
     List<Attribute> columns = CollectionConverters.asJava(child.output());
     List<SortOrder> found = new ArrayList<>();
@@ -41,7 +41,7 @@ public record Ranking(
     return new Ranking(found, latestFirst, first, last);
   }
 
-  /** Returns how two rows stand to each other by the columns of a ranking that is bound. */
+  /** Returns the comparator by the columns of a bound ranking. */
   Comparator<InternalRow> byColumns() {
     if (order.isEmpty()) {
       return (left, right) -> 0;

@@ -9,10 +9,7 @@ import org.apache.spark.sql.streaming.TimeMode;
 import org.apache.spark.sql.streaming.TimerValues;
 import scala.collection.Iterator;
 
-/**
- * Top-n: of each key the rows with some of the first numbers in a ranking.
- * What is kept for it depends on the input.
- */
+/** Top-N: the rows of each key with the leading numbers of a ranking. Its state depends on the input. */
 abstract class Ranks extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
@@ -26,10 +23,7 @@ abstract class Ranks extends ExpiringProcessor {
   transient RankOrder order;
   private transient KeyTimer timer;
 
-  /**
-   * {@code ranking} is bound to the rows; {@code numbered} says whether those that are given
-   * have their number.
-   */
+  /** {@code ranking} is bound to the rows; {@code numbered} means that emitted rows have their number. */
   Ranks(RowShape shape, Ranking ranking, boolean numbered, KeptState kept) {
     this.shape = shape;
     this.ranking = ranking;
@@ -70,13 +64,13 @@ abstract class Ranks extends ExpiringProcessor {
   /** Opens the state. */
   abstract void open(KeyTimer keyTimer);
 
-  /** Returns what the rows of a batch change for their key. */
+  /** Returns the changes that a batch's rows make for their key. */
   abstract Iterator<InternalRow> changed(Iterator<InternalRow> rows);
 
-  /** Removes what has expired; returns when the next entry does in the time of the timers, or NEVER. */
+  /** Removes expired entries; returns the next expiry in the time domain of the timers, or NEVER. */
   abstract long removeExpired();
 
-  /** Returns what is given if {@code before} were the ranked rows and {@code after} are. */
+  /** Returns the changes from the ranked rows {@code before} to {@code after}. */
   final Iterator<InternalRow> changes(List<UnsafeRow> before, List<UnsafeRow> after) {
     return Changes.between(before, after, numbered ? ranking.first() : null);
   }

@@ -17,10 +17,10 @@ import scala.collection.Iterator;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Regular join: each row of one input with the rows of the other that it matches, whenever they come.
+ * Regular join: each row of one input with all matching rows of the other, whenever they arrive.
  *
- * <p>The rows of a batch are taken in an order of our own, in which the result does not depend on theirs:
- * first what either side takes out, then what it adds. A row that expires takes nothing back that was given.
+ * <p>A batch is applied in an order that makes the result independent of the order of its rows: first the
+ * retractions of both sides, then the additions. An expired row does not retract the results it was part of.
  */
 public final class RegularJoin extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
@@ -29,9 +29,9 @@ public final class RegularJoin extends ExpiringProcessor {
   private final JoinSide[] sides;
   private final boolean[] alone;
   private final boolean kinds;
-  /** Whether an input takes rows out. */
+  /** Whether an input has retractions. */
   private final boolean takesOut;
-  /** Over the columns of the left row and then the right one; null if all rows of a key match. */
+  /** The condition over the left row's columns, then the right one's; null if all rows of a key match. */
   private final Expression condition;
   private transient KeyTimer timer;
   private transient BasePredicate matches;
@@ -48,12 +48,10 @@ public final class RegularJoin extends ExpiringProcessor {
   }
 
   /**
-   * Returns the plan of a join of two streams: its columns, and the kind of the row as a last one
-   * if it takes rows back.
+   * Returns the plan of a join of two streams: its columns, then the row kind if the result has retractions.
    *
-   * @param kinds which of the inputs, the left one and the right one, have the kind of the row
-   *     as their last column
-   * @param policies those by which rows of the inputs expire
+   * @param kinds whether the left and the right input have the row kind as their last column
+   * @param policies the policies by which rows of the inputs expire
    */
   public static LogicalPlan of(Join join, List<Boolean> kinds, List<TtlPolicy> policies) {
     return new JoinPlan(join, kinds).of(policies);
@@ -80,7 +78,7 @@ public final class RegularJoin extends ExpiringProcessor {
 
   @Override
   TimeMode timers() {
-    // States of both times have those of processing time, which needs no watermark.
+    // If the two policies differ in time domain, timers run in processing time, which needs no watermark.
     return sides[0].policy().inEventTime() ? sides[1].policy().timeMode() : TimeMode.ProcessingTime();
   }
 
@@ -90,7 +88,7 @@ public final class RegularJoin extends ExpiringProcessor {
     timer.ran(Math.min(sides[0].removeExpired(now), sides[1].removeExpired(now)));
   }
 
-  /** Returns what the join gives of rows whose key is NULL, which is equal to none. */
+  /** Returns the result of rows whose key is NULL, which equals no other key. */
   private Iterator<InternalRow> unmatched(Iterator<InternalRow> rows) {
     if (takesOut) {
       JoinResult result = new JoinResult(shape, true);
@@ -168,7 +166,7 @@ public final class RegularJoin extends ExpiringProcessor {
     long found = 0, count = -change.count;
     for (JoinSide.Entry other : sides[1 - side].entries()) {
       if (other.count > 0 && match(side, change.row, other.row)) {
-        // A row that came after this one had expired was never paired with it.
+        // Rows that arrived after this one had expired were never paired with it.
         long paired = alone[1 - side] ? Math.min(count, other.matches) : count;
         found += other.count;
         changePairs(side, change.row, other, -paired, change.update, result);
@@ -192,7 +190,7 @@ public final class RegularJoin extends ExpiringProcessor {
   }
 
   /**
-   * Changes the number of rows that an {@code entry} of a side matches, and so whether it is given by itself.
+   * Changes the number of matches of an {@code entry}, and emits or retracts it on its own if that follows.
    */
   private void changeMatches(int side, JoinSide.Entry entry, long count, JoinResult result) {
     if (!alone[side] || count == 0) {
@@ -206,9 +204,7 @@ public final class RegularJoin extends ExpiringProcessor {
     }
   }
 
-  /**
-   * Gives a row of a side by itself that many times, if the join does so with rows that match so many others.
-   */
+  /** Emits a row on its own {@code count} times, if the join does so for rows with that many matches. */
   private void changeAlone(
       int side, UnsafeRow row, long found, long count, boolean update, JoinResult result) {
     if (alone[side] && kind.givesAlone(found)) {

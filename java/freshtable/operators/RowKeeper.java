@@ -8,7 +8,7 @@ import org.apache.spark.sql.streaming.TimerValues;
 import org.apache.spark.sql.types.DataType;
 import scala.collection.Iterator;
 
-/** A processor that keeps one row of each key. */
+/** A processor whose state is one row per key. */
 abstract class RowKeeper extends ExpiringProcessor {
   private static final long serialVersionUID = 1L;
 
@@ -17,7 +17,7 @@ abstract class RowKeeper extends ExpiringProcessor {
   transient ExpiringRow state;
   transient EntryTimes times;
 
-  /** {@code eventTime} is the column of the rows that come with their event time; negative if none does. */
+  /** {@code eventTime} is the event time column of the input rows; negative without one. */
   RowKeeper(KeptState kept, int eventTime) {
     this.kept = kept;
     this.eventTime = eventTime;
@@ -48,12 +48,12 @@ abstract class RowKeeper extends ExpiringProcessor {
     state.ran(state.get());
   }
 
-  /** Returns the types of the columns of the row that is kept. */
+  /** Returns the column types of the stored row. */
   abstract List<DataType> types();
 
-  /** Makes what the rows of all keys need. */
+  /** Creates what is shared by all keys. */
   void open() {}
 
-  /** Returns what the rows of a batch change for their key. */
+  /** Returns the changes that a batch's rows make for their key. */
   abstract Iterator<InternalRow> changed(Iterator<InternalRow> rows);
 }

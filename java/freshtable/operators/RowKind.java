@@ -1,9 +1,6 @@
 package freshtable.operators;
 
-/**
- * How a row changes the result before it: the codes are those of Flink's RowKind,
- * in the last column of the rows of a changelog.
- */
+/** The kind of a changelog row, its last column. The codes are those of Flink's RowKind. */
 final class RowKind {
   static final byte INSERT = 0;
   static final byte UPDATE_BEFORE = 1;
@@ -12,12 +9,12 @@ final class RowKind {
 
   private RowKind() {}
 
-  /** Returns whether a row of that kind comes into the result; else it is taken out. */
+  /** Returns whether a row of that kind is added; otherwise it is retracted. */
   static boolean adds(byte kind) {
     return kind == INSERT || kind == UPDATE_AFTER;
   }
 
-  /** Returns whether a row of that kind is one part of a change. */
+  /** Returns whether a row of that kind is one half of an update. */
   static boolean updates(byte kind) {
     return kind == UPDATE_BEFORE || kind == UPDATE_AFTER;
   }

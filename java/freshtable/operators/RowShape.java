@@ -12,16 +12,15 @@ import org.apache.spark.sql.types.DataType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * How numbered rows lie: the columns of their content, the kind if they are changes,
- * and the number of their arrival.
+ * The layout of numbered rows: the content columns, the row kind if they are changes, and the arrival number.
  *
- * @param eventTime the column that has their event time; negative if none does
+ * @param eventTime the event time column; negative without one
  */
 record RowShape(DataType[] columns, boolean changes, int eventTime) implements Serializable {
 
   /**
-   * Returns the shape of the rows of {@code child}, whose last column is the kind of change if they have one,
-   * once numbered.
+   * Returns the shape of the rows of {@code child} once they are numbered; with {@code changes} the last
+   * column is the row kind.
    */
   static RowShape of(LogicalPlan child, boolean changes) {
     List<Attribute> output = CollectionConverters.asJava(child.output());
@@ -47,20 +46,17 @@ record RowShape(DataType[] columns, boolean changes, int eventTime) implements S
     return output;
   }
 
-  /**
-   * Returns what gives the content of a row, without kind and number, in a form of which equal
-   * bytes are equal rows.
-   */
+  /** Returns the projection to the content of a row, without kind and number; equal rows have equal bytes. */
   UnsafeProjection content() {
     return UnsafeProjection.create(columns);
   }
 
-  /** Returns how the content lies in the state. */
+  /** Returns the state encoder of the content. */
   Encoder<InternalRow> encoder() {
     return KeyedRows.stateEncoder(List.of(columns));
   }
 
-  /** Returns whether the row comes into the result; else it is taken out. */
+  /** Returns whether the row is added; otherwise it is retracted. */
   boolean adds(InternalRow row) {
     return !changes || RowKind.adds(row.getByte(columns.length));
   }

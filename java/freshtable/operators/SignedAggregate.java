@@ -32,18 +32,18 @@ import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * COUNT, SUM and AVG over rows that come and go: sums in which a row that goes has the other sign.
+ * COUNT, SUM and AVG over a changelog, as sums in which retracted rows have the opposite sign.
  *
- * @param functions what is summed
- * @param result what the function gives, of the results of these
+ * @param functions the sums
+ * @param result the result of the function, computed from the sums
  */
 record SignedAggregate(List<AggregateExpression> functions, Expression result) {
-  /** Returns the sum of the rows, each as 1, of which one that goes is -1. */
+  /** Returns the row count: a sum of 1 for each added and -1 for each retracted row. */
   static AggregateExpression rows(Attribute adds) {
     return summed(signed(Literal$.MODULE$.apply(1L), adds), Option.empty());
   }
 
-  /** Returns the form of a function with signs; null if it is none of those. */
+  /** Returns the signed form of a function; null if it is not COUNT, SUM or AVG. */
   static SignedAggregate of(AggregateExpression function, Attribute adds) {
     Option<Expression> filter = function.filter();
     if (function.aggregateFunction() instanceof Count count) {
@@ -65,7 +65,7 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
     return null;
   }
 
-  /** How values are summed: in which type, and with which end of a sum that it cannot hold. */
+  /** How values are summed: the type, the behaviour on overflow, the sign column and the filter. */
   private record Summing(DataType type, Enumeration.Value mode, Attribute adds, Option<Expression> filter) {
     SignedAggregate of(Expression value) {
       AggregateExpression rows = counted(List.of(value), adds, filter);
@@ -92,7 +92,10 @@ record SignedAggregate(List<AggregateExpression> functions, Expression result) {
     }
   }
 
-  /** NaN and the infinities are counted: no subtraction takes one of them out of a sum. */
+  /**
+   * Returns a floating-point sum. NaN and infinities are counted, because subtraction cannot remove them from
+   * a sum.
+   */
   private static SignedAggregate floatingSum(Expression number, Attribute adds, Option<Expression> filter) {
     Expression value = cast(number, DataTypes.DoubleType);
     Literal most = Literal$.MODULE$.apply(Double.POSITIVE_INFINITY),

@@ -10,12 +10,10 @@ import org.apache.spark.sql.types.DataType;
 import scala.collection.Iterator;
 
 /**
- * The one row of each key that stands first in a ranking, of rows that are only added:
- * deduplication, and a rank of 1.
+ * The first row of each key in a ranking of append-only rows: deduplication, and a rank of 1.
  *
- * <p>Of upserts, the last row of a key says what it does to the one that is kept: it takes its place,
- * or removes it. So upserts become a changelog of whole rows; a row that removes may have values in the
- * columns of its key alone.
+ * <p>For upserts, the last row of a key replaces or deletes the stored row. So upserts become a changelog of
+ * whole rows; a deletion needs values only in its key columns.
  */
 public final class SingleRows extends RowKeeper {
   private static final long serialVersionUID = 1L;
@@ -32,14 +30,14 @@ public final class SingleRows extends RowKeeper {
     this.ranking = ranking;
   }
 
-  /** Returns a changelog of the row of each of the {@code keys} that is first in the ranking. */
+  /** Returns a changelog of the first row of each of the {@code keys} in the ranking. */
   public static LogicalPlan of(LogicalPlan child, List<Expression> keys, Ranking ranking, KeptState kept) {
     return of(child, keys, ranking, kept, RowShape.of(child, false));
   }
 
   /**
-   * Returns a changelog of rows of which each, by the kind in its last column,
-   * sets or removes the row of its key.
+   * Returns a changelog of upserts, each of which sets or deletes the row of its key, by the kind in its last
+   * column.
    */
   public static LogicalPlan normalized(LogicalPlan child, List<Expression> keys, KeptState kept) {
     return of(child, keys, new Ranking(List.of(), true, 1, 1), kept, RowShape.of(child, true));
@@ -87,12 +85,12 @@ public final class SingleRows extends RowKeeper {
   }
 
   private Iterator<InternalRow> replaced(UnsafeRow before, UnsafeRow after) {
-    // A row of this batch arrived after the one that is kept.
+    // A row of this batch arrived after the stored one.
     if (before != null && order.compare(after, 1, before, 0) > 0) {
       state.read(before);
       return Changes.none();
     }
-    // Equal rows too: the write sets the time at which the state expires.
+    // Write equal rows too: the write sets the expiry of the state.
     state.update(after);
     Changes changes = new Changes();
     changes.replace(before, after);

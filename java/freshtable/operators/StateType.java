@@ -15,14 +15,14 @@ import scala.Some;
 import scala.util.Try;
 
 /**
- * A type of rows, and how these lie in a state: as they are, or as PackedRows if the schema
- * that Spark keeps of a state has no form for the type.
+ * A row type and its representation in a state: unchanged, or as PackedRows if Spark's state schema does not
+ * support the type.
  *
- * <p>It has none for VARIANT, for intervals, and for a MAP whose keys are no texts.
+ * <p>It does not support VARIANT, intervals, and MAPs whose keys are not strings.
  */
 final class StateType {
   private final StructType type;
-  /** Null if the rows lie as they are. */
+  /** Null if rows are stored unchanged. */
   private final PackedRow packed;
 
   private StateType(StructType type) {
@@ -35,7 +35,7 @@ final class StateType {
     return new StateType(type);
   }
 
-  /** Returns that of the rows whose one column is a key of that {@code type}. */
+  /** Returns the type of rows with one column, a key of that {@code type}. */
   static StateType ofKey(DataType type) {
     return new StateType(new StructType().add("key", type));
   }
@@ -48,34 +48,32 @@ final class StateType {
     return packed != null;
   }
 
-  /** Returns the type of what lies in the state. */
+  /** Returns the stored type. */
   DataType stored() {
     return packed == null ? type : DataTypes.BinaryType;
   }
 
-  /** Returns the expression of what lies in the state for the {@code row}, an expression of the type. */
+  /** Returns the expression that converts {@code row}, an expression of the type, to its stored form. */
   Expression written(Expression row) {
     return packed == null ? row : packed.packed(row);
   }
 
-  /**
-   * Returns the expression of the InternalRow for what lies in the state, an expression of {@code stored}.
-   */
+  /** Returns the expression that converts {@code stored} to an InternalRow. */
   Expression read(Expression stored) {
     return UnconvertedRow.expression(packed == null ? stored : packed.unpacked(stored));
   }
 
-  /** Returns the expression of what lies in the state for a {@code key}. */
+  /** Returns the expression that converts {@code key} to its stored form. */
   Expression writtenKey(Expression key) {
     return packed == null ? key : packed.packed(KeyedRows.row("key", key));
   }
 
-  /** Returns the attribute of what lies in the state for a {@code key}: itself, if that is its value. */
+  /** Returns the attribute of the stored form of {@code key}: the key itself if it is stored unchanged. */
   Attribute storedKey(Attribute key) {
     return packed == null ? key : KeyedRows.alias(writtenKey(key), key.name()).toAttribute();
   }
 
-  /** Returns the {@code key} as a column of what lies in the state for it, its {@code storedKey}. */
+  /** Returns the {@code key} as a column computed from {@code stored}, its {@code storedKey}. */
   NamedExpression readKey(Attribute stored, Attribute key) {
     if (packed == null) {
       return key;

@@ -4,23 +4,23 @@ import java.io.Serializable;
 import org.apache.spark.sql.streaming.TimeMode;
 
 /**
- * When an entry of a state is gone: {@code ttlMillis} after it was created, or after the last access
- * that the policy names, in event time or in processing time.
+ * The expiry of a state's entries: {@code ttlMillis} after creation, or after the last access of a named
+ * type, in event time or processing time.
  */
 public record TtlPolicy(
     long ttlMillis, boolean byReads, boolean byWrites, boolean inEventTime) implements Serializable {
-  /** The expiry of what is kept for ever. */
+  /** The expiry of an entry that never expires. */
   static final long NEVER = Long.MAX_VALUE;
 
-  /** The milliseconds of 100 years, and more. */
+  /** A TTL of 100 years or more never expires. */
   private static final long FOR_EVER = 36_500L * 24 * 60 * 60 * 1000;
 
-  /** Returns the time of the timers of a processor that has states of this policy alone. */
+  /** Returns the time domain of timers in a processor that only has states of this policy. */
   TimeMode timeMode() {
     return inEventTime ? TimeMode.EventTime() : TimeMode.ProcessingTime();
   }
 
-  /** Returns the instant at which an entry that was last modified {@code at} has expired. */
+  /** Returns the instant at which an entry last modified {@code at} expires. */
   long expires(long at) {
     return ttlMillis < FOR_EVER ? at + ttlMillis : NEVER;
   }

@@ -9,20 +9,19 @@ import org.apache.spark.sql.types.ObjectType;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * A row that Spark gives as it lies in its buffer, structs inside it as well:
- * it holds until the next one comes.
+ * A row in Spark's binary buffer, including nested structs; it is valid until the next row.
  *
- * <p>Of any other struct Spark copies each column into an object of its own first.
+ * <p>Spark copies each column of any other struct into an object of its own first.
  */
 public final class UnconvertedRow {
   private UnconvertedRow() {}
 
-  /** Returns {@code row} itself: what the generated code calls. */
+  /** Returns {@code row} itself. Called by generated code. */
   public static InternalRow of(InternalRow row) {
     return row;
   }
 
-  /** Returns the expression of an object that is the row which {@code struct} gives. */
+  /** Returns the expression of {@code struct} as a row object. */
   static Expression expression(Expression struct) {
     return new StaticInvoke(
         UnconvertedRow.class, new ObjectType(InternalRow.class),

@@ -23,22 +23,22 @@ import org.apache.spark.sql.types.LongType;
 import scala.math.BigDecimal$;
 
 /**
- * Sums of numbers as large as their type allows, in two halves:
- * what one row adds too much another one takes out again.
+ * Sums of wide numbers in two halves, so that an overflow between two rows cancels out.
  *
- * <p>A sum in its own type fails, or stays NULL for ever, where it is too large between two rows of a batch.
+ * <p>A sum in its own type would fail, or stay NULL for ever, if it were too large between two rows of a
+ * batch.
  */
 public final class WideSum {
   private static final int LOW_BITS = 32;
   private static final long LOW = (1L << LOW_BITS) - 1;
   private static final int LOW_DIGITS = 9;
   private static final BigInteger DECIMAL_LOW = BigInteger.TEN.pow(LOW_DIGITS);
-  /** Up to this precision the type of a sum has room for ten thousand million rows. */
+  /** Up to this precision the sum type has room for 10^10 rows. */
   private static final int ROOMY_PRECISION = DecimalType.MAX_PRECISION() - 10;
 
   private WideSum() {}
 
-  /** Returns whether a sum of values of that {@code type} has to be in two halves. */
+  /** Returns whether sums of that {@code type} need two halves. */
   static boolean isNeeded(DataType type) {
     return type instanceof LongType || type instanceof DecimalType decimal
         && decimal.precision() > ROOMY_PRECISION;
@@ -61,8 +61,7 @@ public final class WideSum {
   }
 
   /**
-   * Returns the sum of that {@code type} whose halves are the sums of the halves;
-   * one that it cannot hold is as in {@code mode}.
+   * Returns the sum of that {@code type} from the sums of its halves; an overflow is handled by {@code mode}.
    */
   static Expression whole(Expression high, Expression low, DataType type, scala.Enumeration.Value mode) {
     Expression fails = Literal$.MODULE$.apply(mode.equals(EvalMode.ANSI()));
@@ -78,7 +77,7 @@ public final class WideSum {
     return call(type, "wholeOf", high, low, fails);
   }
 
-  /** Returns the higher half of a {@code value}: what the generated code calls, as the following ones. */
+  /** Returns the higher half of a {@code value}. Called by generated code, like the following methods. */
   public static Decimal highOf(Decimal value) {
     return Decimal.apply(BigDecimal$.MODULE$.javaBigDecimal2bigDecimal(new BigDecimal(halves(value)[0])));
   }
@@ -87,7 +86,7 @@ public final class WideSum {
     return halves(value)[1].longValue();
   }
 
-  /** Returns a sum of LONGs; one that is too large is an error, or loses its highest bits, as Spark's do. */
+  /** Returns a sum of LONGs; an overflow fails or wraps around, as in Spark. */
   public static long wholeOf(long high, long low, boolean fails) {
     long carried = high + (low >> LOW_BITS);
     if (fails && carried != (int) carried) {
@@ -96,7 +95,7 @@ public final class WideSum {
     return carried << LOW_BITS | low & LOW;
   }
 
-  /** Returns a sum of DECIMALs; one that is too large is an error, or NULL. */
+  /** Returns a sum of DECIMALs; an overflow fails or returns NULL. */
   public static Decimal wholeOf(Decimal high, long low, int precision, int scale, boolean fails) {
     BigInteger unscaled = high.toJavaBigDecimal()
         .unscaledValue().multiply(DECIMAL_LOW).add(BigInteger.valueOf(low));

@@ -10,10 +10,10 @@ import scala.collection.immutable.Seq;
 import scala.runtime.AbstractPartialFunction;
 
 /**
- * Writes {@code a IN (…)} with a long list as several with short ones, joined by OR, which means the same.
+ * Splits {@code a IN (…)} with a long list into an equivalent OR of short lists.
  *
- * <p>Spark's {@code toJSON()} looks up each child of an expression among all of its children:
- * of a list of 8,000 literals it takes seconds, of twice as many four times as long.
+ * <p>Spark's {@code toJSON()} searches each child of an expression among all its children: for a list of
+ * 8,000 literals it takes seconds, and four times as long for twice as many.
  */
 public final class ShortLists extends AbstractPartialFunction<Expression, Expression> {
   private static final int MOST = 64;
@@ -21,7 +21,7 @@ public final class ShortLists extends AbstractPartialFunction<Expression, Expres
 
   private ShortLists() {}
 
-  /** Returns the plan, also that of a subquery in it, without long lists. */
+  /** Returns the plan without long lists, including its subqueries. */
   public static LogicalPlan of(LogicalPlan plan) {
     return plan.containsPattern(TreePattern.IN())
         ? plan.transformAllExpressionsWithSubqueries(RULE)
@@ -45,14 +45,14 @@ public final class ShortLists extends AbstractPartialFunction<Expression, Expres
     return split;
   }
 
-  // Java does not see that a part of a Seq is one.
+  // Java cannot infer that a slice of a Seq is a Seq.
   @SuppressWarnings("unchecked")
   private static Expression split(Expression value, Seq<Expression> list) {
     int size = list.size();
     if (size <= MOST) {
       return new In(value, list);
     }
-    // Balanced: who reads the plan may go down by recursion.
+    // Balanced, because readers of the plan may recurse.
     return new Or(
         split(value, (Seq<Expression>) list.slice(0, size / 2)),
         split(value, (Seq<Expression>) list.slice(size / 2, size)));

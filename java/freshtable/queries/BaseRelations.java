@@ -29,7 +29,7 @@ import scala.Option;
 import scala.collection.immutable.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
-/** What an analysed plan reads, below views, WITH queries and subqueries. */
+/** The base relations of an analysed plan, below views, CTEs and subqueries. */
 public final class BaseRelations {
   private static final ObjectMapper JSON = new ObjectMapper();
 
@@ -38,7 +38,7 @@ public final class BaseRelations {
 
   private BaseRelations() {}
 
-  /** Returns what a plan reads. */
+  /** Returns the base relations of a plan. */
   public static BaseRelations of(LogicalPlan plan) {
     BaseRelations found = new BaseRelations();
     found.add(plan);
@@ -47,21 +47,20 @@ public final class BaseRelations {
   }
 
   /**
-   * Returns a JSON array: the {@code name} of each relation, null for one without a name;
-   * of a table of Iceberg's, the names of its {@code columns} by the ids of their attributes in the plan.
+   * Returns a JSON array with the {@code name} of each relation, null without a name; for an Iceberg table
+   * also the names of its {@code columns} by attribute id.
    */
   public String facts() {
     return facts.toString();
   }
 
-  /** Returns the tables of the relations, null for one that is not of Iceberg's. */
+  /** Returns the tables of the relations, null for one that is not an Iceberg table. */
   public List<Table> tables() {
     return tables;
   }
 
   /**
-   * Returns the names of the identifier fields of the table of Iceberg's that a query gives as it is,
-   * as a JSON array.
+   * Returns the identifier field names of the Iceberg table that a query returns unchanged, as a JSON array.
    */
   public static String identifierFields(Dataset<?> query) throws JsonProcessingException {
     LogicalPlan plan = query.queryExecution().analyzed();

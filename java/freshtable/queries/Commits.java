@@ -7,7 +7,7 @@ import org.apache.iceberg.events.CreateSnapshotEvent;
 import org.apache.iceberg.events.Listener;
 import org.apache.iceberg.events.Listeners;
 
-/** The names of the tables to which this process commits rows, as Iceberg tells its listeners. */
+/** The names of tables to which this process commits rows, from Iceberg's listeners. */
 public final class Commits implements Listener<CreateSnapshotEvent> {
   private final BlockingQueue<String> tables;
 
@@ -15,20 +15,23 @@ public final class Commits implements Listener<CreateSnapshotEvent> {
     this.tables = new LinkedBlockingQueue<>(most);
   }
 
-  /** Returns what takes the names from now on; further ones than so many that wait are left out. */
+  /**
+   * Returns a listener that queues names from now on; beyond {@code most} waiting names, further ones are
+   * dropped.
+   */
   public static Commits listening(int most) {
     Commits commits = new Commits(most);
     Listeners.register(commits, CreateSnapshotEvent.class);
     return commits;
   }
 
-  /** The thread of the commit does not wait for the one that takes the names. */
+  /** Must not block: it runs in the committing thread. */
   @Override
   public void notify(CreateSnapshotEvent event) {
     tables.offer(event.tableName());
   }
 
-  /** Waits for the next name, which has the catalog; returns null if there is none in time. */
+  /** Waits for the next name, which includes the catalog; returns null on timeout. */
   public String next(long millis) throws InterruptedException {
     return tables.poll(millis, TimeUnit.MILLISECONDS);
   }

@@ -24,17 +24,14 @@ import org.apache.spark.sql.types.StructType;
 import scala.Option;
 import scala.jdk.javaapi.CollectionConverters;
 
-/**
- * What the names of a session stand for: a name is a JSON array of its parts,
- * the first of which is a catalog.
- */
+/** Name resolution in a session: a name is a JSON array of its parts, the first of which is a catalog. */
 public final class Names {
   private static final ObjectMapper JSON = new ObjectMapper();
   private static final String SESSION_CATALOG = "spark_catalog";
 
   private Names() {}
 
-  /** Returns the view of a name as JSON, null for the name of anything else. */
+  /** Returns the view of that name as JSON, or null. */
   public static String view(SparkSession session, String name) throws Exception {
     String[] parts = JSON.readValue(name, String[].class);
     CatalogPlugin catalog = session.sessionState().catalogManager().catalog(parts[0]);
@@ -51,7 +48,7 @@ public final class Names {
     return table != null && table.tableType().equals(CatalogTableType.VIEW()) ? facts(table) : null;
   }
 
-  /** Returns a temporary view as JSON, null for the name of anything else, and for a view without a query. */
+  /** Returns the temporary view of that name as JSON; null if there is none or it has no query. */
   public static String temporaryView(SparkSession session, String name) throws JsonProcessingException {
     Option<TemporaryViewRelation> view = session.sessionState().catalog().getRawTempView(name);
     return view.isDefined() && view.get().tableMeta().viewText().isDefined()
@@ -59,8 +56,8 @@ public final class Names {
   }
 
   /**
-   * Returns the names of the tables and views of a namespace, and of the temporary views
-   * if its catalog has views, as JSON.
+   * Returns the names of a namespace's tables and views, and of temporary views if its catalog supports
+   * views, as JSON.
    */
   public static String relations(SparkSession session, String namespace) throws Exception {
     String[] parts = JSON.readValue(namespace, String[].class);
@@ -79,21 +76,21 @@ public final class Names {
     return JSON.writeValueAsString(names);
   }
 
-  /** Returns whether there is a table of a name. */
+  /** Returns whether a table of that name exists. */
   public static boolean tableExists(SparkSession session, String name) throws Exception {
     String[] parts = JSON.readValue(name, String[].class);
     CatalogPlugin catalog = session.sessionState().catalogManager().catalog(parts[0]);
     return CatalogV2Implicits.CatalogHelper(catalog).asTableCatalog().tableExists(identifier(parts));
   }
 
-  /** Returns whether a function is built in, or temporary. */
+  /** Returns whether a function is built-in or temporary. */
   public static boolean isBuiltIn(SparkSession session, String name) {
     SessionCatalog functions = session.sessionState().catalog();
     return functions.lookupBuiltinOrTempFunction(name).isDefined()
         || functions.lookupBuiltinOrTempTableFunction(name).isDefined();
   }
 
-  /** Returns what Spark's own catalog says of a function, null if it does not have the function. */
+  /** Returns the description of a function in Spark's own catalog, or null. */
   public static String function(SparkSession session, String database, String name) {
     ExternalCatalog functions = session.sessionState().catalog().externalCatalog();
     return functions.functionExists(database, name) ? functions.getFunction(database, name).toString() : null;

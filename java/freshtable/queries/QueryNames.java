@@ -28,7 +28,7 @@ import scala.jdk.javaapi.CollectionConverters;
 /**
  * The names of relations and functions in a parsed query, as JSON.
  *
- * <p>A scope has the names, in lower case, of the WITH queries that a part of the query can read.
+ * <p>A scope contains the lower-case names of the CTEs visible in a part of the query.
  */
 public final class QueryNames {
   private static final ObjectMapper JSON = new ObjectMapper();
@@ -39,7 +39,7 @@ public final class QueryNames {
   private int clauses;
   private boolean identifiers;
 
-  /** What is no query that is read at once: a command, or one with a stream. */
+  /** Thrown for statements other than batch queries: a command, or a query with a stream. */
   private static final class Refused extends RuntimeException {
     private static final long serialVersionUID = 1;
     private final transient ObjectNode reason;
@@ -51,15 +51,15 @@ public final class QueryNames {
 
   private QueryNames() {}
 
-  /** Returns the names in the text of a query, otherwise as {@code of} does. */
+  /** Does the same as {@code of} for the text of a query. */
   public static String ofText(SparkSession session, String text) throws Exception {
     return of(session.sessionState().sqlParser().parsePlan(text));
   }
 
   /**
-   * Returns {@code relations} with their positions, {@code functions}, the number of clauses {@code with},
-   * and whether IDENTIFIER() hides names; else {@code command} is true, or {@code stream} is the name of a
-   * relation that is read as a stream.
+   * Returns {@code relations} with their positions, {@code functions}, the number of WITH clauses as {@code
+   * with}, and whether IDENTIFIER() hides names; or {@code command} as true, or the name of a relation that
+   * is read as a {@code stream}.
    */
   public static String of(LogicalPlan plan) {
     QueryNames query = new QueryNames();

@@ -13,8 +13,8 @@ import org.apache.iceberg.Table;
 import org.apache.iceberg.TableUtil;
 
 /**
- * What tables have now, read of each apart from the others;
- * an answer is the JSON of what {@code LimitedReads} returns.
+ * Reads the current state of tables independently of each other; results are the JSON of {@code
+ * LimitedReads}.
  */
 public final class TableReads {
   private static final LimitedReads READS = new LimitedReads();
@@ -22,14 +22,14 @@ public final class TableReads {
 
   private TableReads() {}
 
-  /** Reads where the current metadata of tables is. */
+  /** Reads the locations of the tables' current metadata. */
   public static String locations(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(
         tables, table -> ((HasTableOperations) table).operations().refresh().metadataFileLocation(),
         waitMs, limitMs, false);
   }
 
-  /** Brings tables to their current metadata. */
+  /** Refreshes tables to their current metadata. */
   public static String refreshed(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(
         tables,
@@ -42,39 +42,34 @@ public final class TableReads {
         false);
   }
 
-  /**
-   * Brings tables to their current metadata and reads their uuid, the id of their schema and their snapshot:
-   * a fresh text.
-   */
+  /** Refreshes tables and reads their UUID, schema id and snapshot as fresh texts. */
   public static String versions(List<Table> tables, long waitMs, long limitMs) throws Exception {
     return of(tables, table -> version((Table) table), waitMs, limitMs, true);
   }
 
-  /** Reads a text of each object by a function. */
+  /** Reads a text of each object with a function. */
   public static String of(
       List<?> objects, Function<Object, Object> function, long waitMs, long limitMs, boolean fresh)
       throws InterruptedException, JsonProcessingException {
     return JSON.writeValueAsString(READS.of(objects, function, waitMs, limitMs, fresh));
   }
 
-  /** Returns the current snapshot of a table as of its last refresh, an empty text without any. */
+  /** Returns the current snapshot of a table as of its last refresh; empty without one. */
   public static String snapshot(Table table) {
     Snapshot snapshot = table.currentSnapshot();
     return snapshot == null ? "" : Long.toString(snapshot.snapshotId());
   }
 
   /**
-   * Returns the snapshot of a branch or tag, as of the last refresh of its table;
-   * without one the place of the table's metadata.
+   * Returns the snapshot of a branch or tag as of the table's last refresh; without a reference, the metadata
+   * location.
    */
   public static String moving(Table table, String reference) {
     SnapshotRef found = reference == null ? null : table.refs().get(reference);
     return found == null ? TableUtil.metadataFileLocation(table) : Long.toString(found.snapshotId());
   }
 
-  /**
-   * Returns a snapshot of a table in the form in which Iceberg stores it, null if the table does not have it.
-   */
+  /** Returns a snapshot in Iceberg's stored form; null if the table does not have it. */
   public static String stored(Table table, long id) {
     Snapshot snapshot = table.snapshot(id);
     return snapshot == null ? null : SnapshotParser.toJson(snapshot);

@@ -6,8 +6,8 @@ import org.apache.spark.api.java.JavaRDD;
 import org.apache.spark.api.java.function.Function2;
 
 /**
- * The next messages of each partition of a result, as many as have so many bytes, at least one.
- * A mark of one byte ends them: whether the partition has more. No message of Arrow's is as short.
+ * The next messages of each partition of a result, up to a number of bytes but at least one. A final mark of
+ * one byte, shorter than any Arrow message, says whether the partition has more.
  */
 public final class PartOfPartition implements Function2<Integer, Iterator<byte[]>, Iterator<byte[]>> {
   private static final long serialVersionUID = 1L;
@@ -27,8 +27,8 @@ public final class PartOfPartition implements Function2<Integer, Iterator<byte[]
   }
 
   /**
-   * Returns parts of all partitions, the first ones but of {@code begun}, of which so many messages have
-   * been received before.
+   * Returns the first parts of all partitions, except for {@code begun} ones, which continue after the number
+   * of messages received before.
    */
   public static JavaRDD<byte[]> of(
       JavaRDD<byte[]> partitions, int begun, long messages, long bytes, long most) {
@@ -57,7 +57,7 @@ public final class PartOfPartition implements Function2<Integer, Iterator<byte[]
     }
   }
 
-  /** The messages of a part, then its mark. */
+  /** The messages of a part, followed by its mark. */
   private static final class Part implements Iterator<byte[]> {
     private final Iterator<byte[]> all;
     private final long most;
@@ -78,7 +78,7 @@ public final class PartOfPartition implements Function2<Integer, Iterator<byte[]
     @Override
     public byte[] next() {
       boolean more = all.hasNext();
-      // The next message will be about as long as the last one.
+      // Assume that the next message is as long as the last one.
       if (!more || sent > 0 && sent + last > most) {
         marked = true;
         return new byte[] {more ? MORE : END};

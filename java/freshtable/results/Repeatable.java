@@ -26,17 +26,14 @@ import scala.collection.Seq;
 import scala.jdk.javaapi.CollectionConverters;
 
 /**
- * Which results may come in parts: those whose partitions give the same rows in the same order
- * when they are computed again.
+ * Decides which results may be fetched in parts: those whose partitions return the same rows in the same
+ * order when recomputed.
  */
 public final class Repeatable {
   private static final long MEBIBYTE = 1 << 20;
-  /**
-   * The JVM of a driver that is its own executor has a task's result up to five times,
-   * and needs memory for other things.
-   */
+  /** In local mode the JVM has up to five copies of a task's result, and needs memory for other purposes. */
   private static final int COPIES = 8;
-  /** Plans that give the rows of their inputs in an order that depends on these alone. */
+  /** Plan nodes whose output order depends only on their inputs. */
   private static final Set<Class<?>> STEPS =
       Set.of(
           ColumnarToRowExec.class,
@@ -55,7 +52,9 @@ public final class Repeatable {
 
   private Repeatable() {}
 
-  /** Returns how many bytes all parts of one job may have; 0 if a partition cannot be computed again. */
+  /**
+   * Returns the number of bytes that all parts of one job may have; 0 if a partition cannot be recomputed.
+   */
   public static long room(SparkContext spark, SparkPlan plan) {
     return repeats(plan) ? room(spark) : 0;
   }
@@ -68,8 +67,8 @@ public final class Repeatable {
   }
 
   /**
-   * Returns whether the expression calls code of users, which Spark takes to be deterministic
-   * unless they say otherwise.
+   * Returns whether the expression calls user code, which Spark assumes to be deterministic unless declared
+   * otherwise.
    */
   private static boolean callsUsers(Expression expression) {
     return expression instanceof UserDefinedExpression

@@ -1,1 +1,1 @@
-"""Streaming jobs on Spark: queries of Structured Streaming, their sources, operators and checkpoints."""
+"""Streaming jobs on Spark: Structured Streaming queries, their sources, operators and checkpoints."""

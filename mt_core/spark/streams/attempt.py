@@ -1,4 +1,16 @@
-"""One attempt of a stream in this process: from its session to its batches, until it is stopped or fails."""
+"""One attempt of a stream in this process, from its session to its batches, until it is stopped or fails.
+
+An attempt is one Structured Streaming query for all members of a job, with `foreachBatch` as its only sink.
+Spark repeats a batch that it has begun and not committed, with the same offsets and the same number. So each
+table stores the number of its last batch in the commit that publishes the rows, and a batch is written only
+to the tables that do not have it yet: together that is exactly once per table, without a transaction across
+tables.
+
+The invariant is that no table has a batch which the checkpoint has not begun; the start checks it
+(`check_batches`). `pause` waits for a batch that only some tables have, because a savepoint in the middle of
+a batch could not be resumed. Batch -1 has the rows of the sources' starting snapshots, written before the
+query starts and never repeated once a table has it.
+"""
 
 from __future__ import annotations
 
@@ -50,10 +62,7 @@ _LASTING = (StreamBroken, Unsupported, DefinitionInvalid, TableProtected)
 
 
 class StreamAttempt:
-    """Runs a stream; every method may be called from any thread.
-
-    *sinks* are open, one for each table written.
-    """
+    """Runs a stream; safe from any thread. *sinks* are open, one for each table written."""
 
     def __init__(
         self,
@@ -70,7 +79,7 @@ class StreamAttempt:
         self._plan = definition.planned
         self._job, self._generation, self._jobs = uuid4().hex, driver.generation, driver.jobs_at_work()
         self._session: SparkSession | None = None
-        # Spark's copy of the session, in which its batches run.
+        # Spark's clone of the session, in which the batches run.
         self._batches: SparkSession | None = None
         self._rows = MemberRows()
         self._source_columns = SourceColumns(())
@@ -78,9 +87,9 @@ class StreamAttempt:
         self._failure: MtError | None = None
         self._ending, self._pausing = threading.Event(), threading.Event()
         self._position = Position()
-        # The offset at which all sources have ended.
+        # The offset at which the last bounded source ends; None if a source is unbounded.
         self._last_offset: int | None = None
-        # Those that keep state, from the last one down, as Spark reports them.
+        # Names of the stateful operators from the sink upwards, as Spark reports them.
         self._operators: Sequence[str] = ()
         self._batch: int | None = None
         self._written = 0
@@ -89,17 +98,17 @@ class StreamAttempt:
     # --------------------------------------------------------------------------------------------------- life
 
     def start(self) -> None:
-        """Begin in a thread, which ends when Spark runs the batches."""
+        """Start in a thread, which exits once Spark runs the batches."""
         self._thread.start()
 
     def fail(self, error: MtError) -> None:
-        """End before the start, with *error*."""
+        """Mark the attempt as failed with *error* before its start."""
         self._failure = error
 
     def stop(self) -> None:
-        """Stop; when this returns no batch runs.
+        """Stop the stream; on return no batch runs.
 
-        Raises EngineUnavailable if Spark went away, and the stream with it.
+        Raises EngineUnavailable if Spark was lost, and the stream with it.
         """
         self._ending.set()
         if self._query is None:
@@ -110,24 +119,24 @@ class StreamAttempt:
             with self._driver.translating():
                 self._query.stop()
         if self._batch is None and not self._is_lost:
-            # What writes the first rows of a table that is discarded next has to be at its end.
+            # The caller may discard the table next, so no task may still write its first rows.
             self._driver.wait_tasks(self._job)
         if not self._is_lost:
             for session in filter(None, (self._session, self._batches)):
                 close_plugins(session, self._driver.session)
 
     def pause(self, *, drain: bool) -> None:
-        """Stop between two batches; with *drain* after all that the sources have now."""
+        """Stop between two batches; with *drain* after all rows that the sources have now."""
         if self._thread.is_alive():
             self._thread.join()
         query = self._query
         if query is not None and not self._is_lost:
             if drain:
-                # A stream that fails meanwhile has ended, too.
+                # A stream that fails here has ended as well.
                 with suppress(*SPARK_ERRORS):
                     query.processAllAvailable()
             self._finish_batch()
-            # The next batch, if there is one, finds this before it writes anything.
+            # A next batch checks this before it writes anything.
             self._pausing.set()
             with self._driver.translating():
                 while query.isActive and query.status["isTriggerActive"]:
@@ -135,17 +144,15 @@ class StreamAttempt:
         self.stop()
 
     def _finish_batch(self) -> None:
-        """Wait for the commit of a batch that a table has; one that only some of them have would
-        bar a savepoint.
-        """
+        """Wait for the commit of a batch that only some tables have, which would bar a savepoint."""
         has = [sink.batch for sink in self._sinks.values() if sink.batch is not None]
-        # A stream that fails meanwhile leaves the batch as it is.
+        # If the stream fails, the batch stays partial.
         with suppress(EngineError, EngineUnavailable):
             self.wait_batch(max(has, default=FIRST_ROWS))
 
     def wait_batch(self, batch: int) -> None:
-        """Wait until a batch is committed; raises the error of a stream that ends before,
-        EngineUnavailable if Spark does.
+        """Wait until *batch* is committed; raises the error of a stream that fails first, or
+        EngineUnavailable.
         """
         while self._committed < batch:
             progress = self.progress()
@@ -154,12 +161,12 @@ class StreamAttempt:
             time.sleep(_POLL_S)
 
     def follow(self, other: StreamAttempt) -> None:
-        """Count on from where an attempt ended that this one continues."""
+        """Continue the counts of *other*, the attempt that this one resumes."""
         other._advance()
         self._position.rows_read, self._written = other._position.rows_read, other._written
 
     def progress(self) -> StreamProgress:
-        """Return how far the stream is; never raises."""
+        """Return the progress of the stream; never raises."""
         if self._is_lost:
             return self._lost()
         with suppress(MtError), self._driver.translating():
@@ -186,7 +193,7 @@ class StreamAttempt:
 
     @property
     def keeps_state(self) -> bool:
-        """Whether its query holds rows, or sums of them, for later batches."""
+        """Whether the query retains rows or aggregates for later batches."""
         return any(check_streamable(member) for member in self._rows.members)
 
     @property
@@ -197,12 +204,12 @@ class StreamAttempt:
 
     @property
     def has_begun(self) -> bool:
-        """Whether each table has the first batch that is due there."""
+        """Whether each table has its first batch."""
         return all(sink.batch is not None for sink in self._sinks.values())
 
     @property
     def _is_lost(self) -> bool:
-        """Whether the JVM that ran the stream has been replaced by another one."""
+        """Whether another JVM has replaced the one that ran the stream."""
         return self._driver.generation != self._generation
 
     # -------------------------------------------------------------------------------------------------- start
@@ -212,7 +219,7 @@ class StreamAttempt:
             with self._driver.run_tagged(self._job, REFRESH_POOL, "start of a stream"):
                 self._begin()
         except FunctionUncallable as error:
-            # A module that is being loaded is there soon: the job begins again as after any other failure.
+            # A module that is being loaded will be available soon: retry as after any other failure.
             self._failure = error if error.loading else StreamFilesMissing.of(self._definition, error.message)
         except MtError as error:
             self._failure = error
@@ -257,9 +264,7 @@ class StreamAttempt:
             )
 
     def _write_first_rows(self) -> None:
-        """Write the rows that the sources have at the snapshots where the stream begins,
-        unless the tables have them.
-        """
+        """Write the rows of the sources' starting snapshots, unless the tables have them."""
         snapshots = snapshots_of(self._plan.starts)
         if not snapshots or self._plan.begun or self._batch is not None:
             return
@@ -274,7 +279,7 @@ class StreamAttempt:
     # ------------------------------------------------------------------------------------------------ batches
 
     def _take(self, rows: DataFrame, number: int) -> None:
-        """Write a batch; Spark calls this, and repeats it after a failure."""
+        """Write a batch. Spark calls this, and calls it again after a failure."""
         try:
             with self._driver.at_work(self._job), self._driver.translating():
                 self._check(BATCH)
@@ -292,7 +297,7 @@ class StreamAttempt:
             table: sink for table, sink in self._sinks.items() if sink.batch is None or sink.batch < number
         }
         if not due:
-            # A batch that was published before the stream ended; Spark fails unless its state is read.
+            # The batch was published before the stream failed. Spark requires that its state is read.
             rows.write.format("noop").mode("overwrite").save()
             return
         self._advance()
@@ -310,15 +315,13 @@ class StreamAttempt:
                 rows.unpersist()
 
     def _check(self, step: str) -> None:
-        """Raise Canceled once the stream is to end; what is published stays."""
+        """Raise Canceled once the stream must end; published rows stay."""
         self._watch(step)
         if (self._ending.is_set() and step != PUBLISHED) or (self._pausing.is_set() and step == BATCH):
             raise Canceled("The stream was stopped.")
 
     def _check_starts(self) -> None:
-        """Raise StreamBroken unless each source of which nothing was read yet can still be read
-        from its start.
-        """
+        """Raise StreamBroken if a source that was not read yet can no longer be read from its start."""
         if self._position.is_in_each_source:
             return
         for source in sources_of(self._rows.members):
@@ -328,15 +331,15 @@ class StreamAttempt:
     # ----------------------------------------------------------------------------------------------- progress
 
     def _advance(self) -> None:
-        """Count what the batches since the last call have read."""
+        """Add the counts of the batches since the last call."""
         if self._query is not None and self._batch is not None:
             self._position.advance(self._query, self._batch)
 
     def _error(self) -> MtError | None:
-        """Return why the stream ended, None if it was lost with Spark."""
+        """Return the error that ended the stream, or None if it was lost with Spark."""
         failure = self._failure
         if failure is None and self._query is not None:
-            # PySpark's own exception has no cause, and the text of the whole plan.
+            # PySpark's exception has no cause and carries the text of the whole plan.
             ended_by = self._query._jsq.exception()
             if ended_by.isDefined() and self._session is not None:
                 cause = convert_exception(ended_by.get().cause())

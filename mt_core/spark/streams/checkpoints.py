@@ -1,5 +1,14 @@
-"""Checkpoints of streams: the folders in which Spark keeps how far a stream is, and their copies,
-the savepoints.
+"""Checkpoints of streams, and savepoints, which are copies of them.
+
+A checkpoint is Spark's folder of a query: the offset log (`offsets/N`, what batch N reads), the commit log
+(`commits/N`), the sources' own logs and the state of the operators. Next to these files Freshtable stores
+`job`, which makes a lost checkpoint distinguishable from a new one, `operators` with the state layout, and
+`created`. A savepoint is a copy of a checkpoint between two batches plus `savepoint.json`. Files are written
+and copied in an order that makes a partial result recognizable: the facts come last in a savepoint, and a
+restored checkpoint is prepared under another name and moved as a whole.
+
+Three details of Spark's format need care in a copy: the id of the query (a new job needs its own), absolute
+paths of state schemas, and offsets without source names, which are matched by position only (`order`).
 """
 
 from __future__ import annotations
@@ -17,79 +26,77 @@ from mt_core.spark.streams.operators.earlier_releases import LAYOUT, UNNUMBERED
 
 SAVEPOINT_VERSION = 1
 END_OF_TIME_MS = 253402300799000
-"""The last second of the year 9999, which Spark's arithmetic on times can hold."""
+"""The last second of the year 9999, the end of the range of Spark's date arithmetic."""
 _COPY, _FACTS, _PROBE = "checkpoint", "savepoint.json", "probe"
 _CREATED = "created"
 _JOB = "job"
-# With the layout of the states of our operators.
+# The file with the state layout of our operators.
 _LAYOUT = "operators"
-# What Spark notes of an operator of ours with state.
-_NOTES, _SCHEMAS = "_metadata/v2", "/_stateSchema/"
-# Spark's file with the id of the query: a savepoint begins another one.
+# Spark's metadata of a stateful operator.
+_METADATA, _SCHEMAS = "_metadata/v2", "/_stateSchema/"
+# Spark's file with the query id, which a restored job must not share.
 _QUERY = "metadata"
 
 
 class Checkpoints:
-    """The folders, on any file system that Spark knows. Raises Spark's own errors."""
+    """Checkpoint and savepoint folders, on any file system that Spark supports. Raises Spark's errors."""
 
     def __init__(self, session: SparkSession) -> None:
         self._folders = Files(session)
 
     def exists(self, folder: str) -> bool:
-        """Return whether there is a checkpoint."""
+        """Return whether *folder* has a checkpoint."""
         return self._folders.exists(folder)
 
     def begin(self, folder: str, job_id: str) -> None:
-        """Make the checkpoint of a job that will run, so that its absence means that it was lost."""
+        """Create the checkpoint of a new job; from then on its absence means that it was lost."""
         if not self._folders.exists(f"{folder}/{_JOB}"):
             self._folders.write(f"{folder}/{_JOB}", job_id)
 
     def batches(self, folder: str) -> tuple[int | None, int | None]:
-        """Return the last batch that a stream began, and the last that it committed;
-        None before the first.
+        """Return the last batch that the stream began and the last that it committed; None before
+        the first.
         """
         return self._last(f"{folder}/offsets"), self._last(f"{folder}/commits")
 
     def offsets(self, folder: str, batch: int) -> list[Any]:
-        """Return up to where each source was read by a batch, None for one that had nothing."""
-        # The first line has the version of the file, the second one the settings of the batch.
+        """Return the end offset of each source in *batch*, None for a source without rows."""
+        # Line 1 is the file version, line 2 the settings of the batch.
         lines = self._folders.read(f"{folder}/offsets/{batch}").splitlines()[2:]
         return [None if line == "-" else json.loads(line) for line in lines]
 
     def note_created(self, folder: str) -> None:
-        """Note that the table has been created that the stream creates; harmless if that is known."""
+        """Note that the stream has created its table; may be repeated."""
         if not self.has_created(folder):
             self._folders.write(f"{folder}/{_CREATED}", "")
 
     def has_created(self, folder: str) -> bool:
-        """Return whether the stream has created its table, and has gone on."""
+        """Return whether the stream has created its table."""
         return self._folders.exists(f"{folder}/{_CREATED}")
 
     def layout(self, folder: str) -> int | None:
-        """Return the layout of the states of our operators in a checkpoint;
-        None if it has no states, and no number of them.
+        """Return the state layout of our operators in a checkpoint; None if it has neither a state nor a
+        layout number.
         """
         if self._folders.exists(f"{folder}/{_LAYOUT}"):
             return int(json.loads(self._folders.read(f"{folder}/{_LAYOUT}"))["layout"])
         states = f"{folder}/state"
         has_states = any(
-            self._folders.exists(f"{states}/{each}/{_NOTES}") for each in self._folders.names(states)
+            self._folders.exists(f"{states}/{each}/{_METADATA}") for each in self._folders.names(states)
         )
         return UNNUMBERED if has_states else None
 
     def savepoint_layout(self, savepoint: str) -> int | None:
-        """Return the same of a savepoint."""
+        """Return the same as `layout` for a savepoint."""
         return self.layout(f"{savepoint}/{_COPY}")
 
     def savepoint_offsets(self, savepoint: str) -> list[Any]:
-        """Return up to where a savepoint has read each source, empty before the first batch."""
+        """Return the end offset of each source in a savepoint; empty before the first batch."""
         _, committed = self.batches(f"{savepoint}/{_COPY}")
         return [] if committed is None else self.offsets(f"{savepoint}/{_COPY}", committed)
 
     def take_layout(self, folder: str) -> None:
-        """Note that the states will have the layout of this release;
-        raises StreamBroken if there are others.
-        """
+        """Note that the states have this release's layout; raises StreamBroken if they have another one."""
         layout = self.layout(folder)
         if layout is None:
             self._folders.write(f"{folder}/{_LAYOUT}", json.dumps({"layout": LAYOUT}))
@@ -97,15 +104,15 @@ class Checkpoints:
             raise StreamBroken(
                 f"Checkpoint {folder} has states of operators in layout {layout}, and this release "
                 f"reads layout {LAYOUT}. The release that wrote them can still drain the job: "
-                f"STOP JOB … WITH SAVEPOINT WITH DRAIN gives what they hold. {NEW_JOB}"
+                f"STOP JOB … WITH SAVEPOINT WITH DRAIN emits their contents. {NEW_JOB}"
             )
 
     def add_last_batch(self, folder: str) -> int | None:
-        """Add a batch without rows, before which all times are over, to the checkpoint of a stream
-        that does not run.
+        """Add a batch without rows, with a watermark at the end of time, to the checkpoint of a stopped
+        stream.
 
-        Spark runs it at the next start: what windows and joins still hold is given then.
-        Returns its number, None if there is no batch yet, or the last one has not been committed.
+        Spark runs it at the next start, which makes windows and joins emit their remaining rows. Returns its
+        number, or None if there is no batch yet or the last one is not committed.
         """
         began, committed = self.batches(folder)
         if committed is None or began != committed:
@@ -116,7 +123,7 @@ class Checkpoints:
         return committed + 1
 
     def take_back(self, folder: str, batch: int) -> None:
-        """Remove a batch that was added, unless it has been committed."""
+        """Remove a batch that `add_last_batch` added, unless it has been committed."""
         _, committed = self.batches(folder)
         if committed is None or committed < batch:
             self._folders.delete(f"{folder}/offsets/{batch}")
@@ -128,8 +135,8 @@ class Checkpoints:
         self._folders.delete(f"{savepoint}/{_PROBE}")
 
     def save(self, checkpoint: str, savepoint: str, facts: Mapping[str, Any]) -> None:
-        """Copy a checkpoint, which no stream uses now, to a savepoint with *facts*;
-        the facts, written last, make it whole.
+        """Copy the checkpoint of a stopped stream to a savepoint; its *facts* are written last and make it
+        complete.
         """
         if self._folders.exists(f"{savepoint}/{_FACTS}"):
             return
@@ -137,20 +144,19 @@ class Checkpoints:
         self._folders.write(f"{savepoint}/{_FACTS}", json.dumps({"version": SAVEPOINT_VERSION, **facts}))
 
     def facts(self, savepoint: str) -> dict[str, Any]:
-        """Return the facts of a savepoint; raises DefinitionInvalid if there is none in that folder."""
+        """Return the facts of a savepoint; raises DefinitionInvalid if the folder does not contain one."""
         facts = f"{savepoint.rstrip('/')}/{_FACTS}"
         if not self._folders.exists(facts):
             raise DefinitionInvalid(
-                f"There is no savepoint in {savepoint}; "
-                "give the path that STOP JOB … WITH SAVEPOINT answered."
+                f"There is no savepoint in {savepoint}; use the path that STOP JOB … WITH SAVEPOINT returned."
             )
         body: dict[str, Any] = json.loads(self._folders.read(facts))
         return body
 
     def restore(self, savepoint: str, checkpoint: str, order: Sequence[int] | None = None) -> None:
-        """Give a new job the checkpoint of a savepoint; harmless if it has one already.
+        """Copy a savepoint to the checkpoint of a new job; does nothing if the job already has a checkpoint.
 
-        Its sources are those of the savepoint in another *order*: it says of each where that has it.
+        *order* maps the position of each source of the job to its position in the savepoint.
         """
         if self._folders.exists(checkpoint):
             return
@@ -165,30 +171,30 @@ class Checkpoints:
         self._folders.move(part, checkpoint)
 
     def delete(self, folder: str) -> None:
-        """Delete a folder; harmless if there is none."""
+        """Delete a folder; harmless if it does not exist."""
         self._folders.delete(folder)
         self._folders.delete(f"{folder}.part")
 
     def _relocate(self, part: str, checkpoint: str) -> None:
-        """Let the state of operators in *part* find its schemas in *checkpoint*:
-        Spark notes their whole paths.
+        """Rewrite the absolute state schema paths in *part*, which Spark stores, to point into
+        *checkpoint*.
         """
         for operator in self._folders.names(f"{part}/state"):
-            notes = f"{part}/state/{operator}/{_NOTES}"
-            for name in filter(str.isdecimal, self._folders.names(notes)):
-                version, body = self._folders.read(f"{notes}/{name}").split("\n", 1)
+            metadata = f"{part}/state/{operator}/{_METADATA}"
+            for name in filter(str.isdecimal, self._folders.names(metadata)):
+                version, body = self._folders.read(f"{metadata}/{name}").split("\n", 1)
                 facts: dict[str, Any] = json.loads(body)
                 for store in facts["stateStoreInfo"]:
                     paths = store["stateSchemaFilePaths"]
                     tails = [path[path.rindex(_SCHEMAS) :] for path in paths]
                     store["stateSchemaFilePaths"] = [f"{checkpoint}/state/{operator}{tail}" for tail in tails]
-                self._folders.delete(f"{notes}/{name}")
+                self._folders.delete(f"{metadata}/{name}")
                 self._folders.write(
-                    f"{notes}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}"
+                    f"{metadata}/{name}", f"{version}\n{json.dumps(facts, separators=(',', ':'))}"
                 )
 
     def _reorder(self, part: str, order: Sequence[int]) -> None:
-        """Let each source of a checkpoint have the place that *order* says."""
+        """Move each source of a checkpoint to its position by *order*."""
         offsets, sources = f"{part}/offsets", f"{part}/sources"
         for name in filter(str.isdecimal, self._folders.names(offsets)):
             version, facts, *lines = self._folders.read(f"{offsets}/{name}").splitlines()
@@ -198,7 +204,7 @@ class Checkpoints:
             )
         aside = f"{part}/sources.part"
         if self._folders.exists(sources):
-            # What a source itself notes, by its place.
+            # The sources' own logs are in folders numbered by position.
             self._folders.move(sources, aside)
             self._folders.make(sources)
             for new, old in enumerate(order):
@@ -214,5 +220,5 @@ class Checkpoints:
         if self._folders.exists(source):
             self._folders.copy(source, target)
         else:
-            # The stream has not begun a batch.
+            # The stream has not started a batch.
             self._folders.make(target)

@@ -1,4 +1,16 @@
-"""The stream engine on Spark: prepares, starts, watches, stops and copies streams."""
+"""The stream engine on Spark: prepares, starts, monitors, stops and copies streams.
+
+The durable state of a stream is its definition, its checkpoint and the job's mark in each table; `_attempts`
+has only the streams of this process. Every method therefore works from the definition, uses a local attempt
+if there is one, and can be repeated by another process that took the job over.
+
+Attempts are fenced by the tables: `start` opens each table with the attempt's number before the query starts,
+and `stop` closes the tables after the query has ended. So no attempt, even one in a process without a
+connection to the registry, can publish afterwards. A savepoint is only taken between two batches that every
+table has; otherwise resuming it would lose or repeat rows, and the job must first finish the batch. One lock
+per job (`_turns`) serializes these steps, because stopping one stream may take as long as its batch and must
+not delay others.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +45,7 @@ log = logging.getLogger(__name__)
 
 
 class SparkStreams(StreamEngine):
-    """Runs streams as queries of Structured Streaming in the gateway's Spark."""
+    """Runs streams as Structured Streaming queries in the gateway's Spark."""
 
     def __init__(
         self,
@@ -48,11 +60,11 @@ class SparkStreams(StreamEngine):
         self._sessions = StreamSessions(driver=spark.driver, contexts=spark.queries, connectors=connectors)
         self._watch = watch
         self._attempts: dict[str, StreamAttempt] = {}
-        # How far the streams came that were stopped.
+        # The final progress of stopped streams.
         self._stopped: dict[str, StreamProgress] = {}
-        # The jobs whose last attempt in this process did not find all that it needs.
-        self._lacking: set[str] = set()
-        # By job: to stop one stream may take a while.
+        # Jobs whose last attempt in this process failed for a missing file.
+        self._jobs_missing_files: set[str] = set()
+        # One lock per job: stopping one stream must not delay others.
         self._turns: defaultdict[str, threading.Lock] = defaultdict(threading.Lock)
 
     def prepare(self, definition: StreamDefinition, job_id: str) -> StreamDefinition:
@@ -104,7 +116,7 @@ class SparkStreams(StreamEngine):
                 started.fail(error)
             self._attempts[job_id] = started
             self._stopped.pop(job_id, None)
-            self._lacking.discard(job_id)
+            self._jobs_missing_files.discard(job_id)
 
     def progress(self, job_id: str) -> StreamProgress:
         attempt = self._attempts.get(job_id)
@@ -115,10 +127,10 @@ class SparkStreams(StreamEngine):
             attempt = self._attempts.get(job_id)
             if attempt is not None:
                 if attempt.progress().missing:
-                    self._lacking.add(job_id)
+                    self._jobs_missing_files.add(job_id)
                 attempt.stop()
             self._close(job_id, definition)
-            self._let_go(job_id)
+            self._discard_attempt(job_id)
 
     def savepoint(
         self, job_id: str, definition: StreamDefinition, folder: str, *, drain: bool = False
@@ -137,9 +149,9 @@ class SparkStreams(StreamEngine):
                 sinks = self._sinks(job_id, definition)
                 tables = [sink.last_batch() for sink in sinks.values() if sink.keeps_batch]
                 began, committed = Checkpoints(session).batches(definition.checkpoint)
-                self._let_go(job_id)
-                # The tables of other connectors do not say what they have;
-                # the attempt does, if it was of this process.
+                self._discard_attempt(job_id)
+                # Tables of other connectors cannot report their last batch; the attempt can if it ran in this
+                # process.
                 unknown = None in tables or len(tables) < len(sinks)
                 begun = (
                     definition.planned.begun
@@ -173,8 +185,8 @@ class SparkStreams(StreamEngine):
                     with suppress(StreamBroken):
                         batches[table] = sink.last_batch()
                 check_batches(definition, checkpoints.batches(definition.checkpoint)[0], batches)
-            if job_id in self._lacking:
-                # It may have been the file of a function.
+            if job_id in self._jobs_missing_files:
+                # The missing file may be that of a function, which only an analysis detects.
                 with self._driver.translating(), self._sessions.passing(definition) as session:
                     for member in definition.members:
                         _ = self._sessions.member(session, member, definition.settings).analysed
@@ -183,7 +195,7 @@ class SparkStreams(StreamEngine):
         except FunctionUncallable as error:
             return StreamFilesMissing.of(definition, error.message).message
         except (QueryFailed, Unsupported) as error:
-            # A start says what to do about it.
+            # The error of the next start says how to fix it.
             log.info("job %s: %s", job_id, error, extra={"action": "stream_not_analysed"})
         return None
 
@@ -200,13 +212,13 @@ class SparkStreams(StreamEngine):
             Checkpoints(session).delete(definition.checkpoint)
         self._jars.forget(definition.jars, job_id)
         self._stopped.pop(job_id, None)
-        self._lacking.discard(job_id)
+        self._jobs_missing_files.discard(job_id)
 
     # ----------------------------------------------------------------------------------------------- internal
 
     def _end_time(self, job_id: str, definition: StreamDefinition, paused: StreamAttempt) -> StreamAttempt:
-        """Let a stream that was paused give what its windows and joins still hold;
-        return the attempt that did.
+        """Run a paused stream to the end of event time, so that windows and joins emit their remaining rows;
+        return the attempt.
         """
         with self._working() as session:
             last = Checkpoints(session).add_last_batch(definition.checkpoint)
@@ -229,7 +241,7 @@ class SparkStreams(StreamEngine):
         attempt.pause(drain=False)
         return attempt
 
-    def _let_go(self, job_id: str) -> None:
+    def _discard_attempt(self, job_id: str) -> None:
         attempt = self._attempts.get(job_id)
         if attempt is not None:
             self._stopped[job_id] = attempt.progress()

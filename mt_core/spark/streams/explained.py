@@ -1,5 +1,11 @@
-"""EXPLAIN of streams: where their sources begin, what they keep from batch to batch, how their rows arrive,
-and their plans.
+"""EXPLAIN of streams: the start of each source, the state of each operator, the delivery to each table, and
+the plans.
+
+EXPLAIN must say what running the statement would do, and reject what running it would reject. So it does not
+describe the text on its own: it makes the same analysis and the same checks as the preparation of a job
+(`read_query`, `start_of`, `check_changes`, `materialized_key`), and only prints the results. Nothing is
+written and no job is created. The plan at the end is Spark's, of the query after our operators were put in;
+the operators above it have the names of Flink's, which compiled plans and SHOW use too.
 """
 
 from __future__ import annotations
@@ -44,8 +50,8 @@ class _Reading:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Written:
-    """A table that an INSERT writes, with its `stored` columns, of which those of its primary
-    key are `keys`.
+    """The table that an INSERT writes: its `stored` columns, and the `keys` among them that form its primary
+    key.
     """
 
     insert: Insert
@@ -57,8 +63,8 @@ class _Written:
     def table(self) -> TableName:
         return self.insert.table
 
-    def kept(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
-        """Return the state of the rows that are kept by the key of the table, if they are."""
+    def sink_states(self, changelog: Changelog, query: StreamedQuery) -> tuple[OperatorState, ...]:
+        """Return the states of the table's upsert materialization; empty if rows are not materialized."""
         given = query.given if self.insert.by_name else self.insert.columns or self.stored
         keyed = KeyedInsert(table=self.table, columns=given, keys=self.keys)
         return states_of(materialized_key(keyed, changelog, query.settings), query)
@@ -81,10 +87,9 @@ def explained_streams(
     connectors: ConnectorSource,
     settings: Mapping[str, str],
 ) -> str:
-    """Return the explanation of queries, tables of these or INSERT statements that read streams,
-    in a *mode* of EXPLAIN or as json.
+    """Return the explanation of queries, CREATE TABLE … AS or INSERT statements that read streams, in *mode*.
 
-    *settings* are the properties of the session. Raises what running them would.
+    *settings* are the properties of the session. Raises what running the statements would raise.
     """
     with active_session(session):
         parts = []
@@ -92,10 +97,12 @@ def explained_streams(
             query = read_query(session, member, connectors, settings)
             changelog, written = query.analysed, _written(session, member, temporary, connectors)
             keys = written.keys if written is not None else ()
-            kept = written.kept(changelog, query) if written is not None else ()
-            keeps_state = check_streamable(query) or bool(kept)
+            sink_states = written.sink_states(changelog, query) if written is not None else ()
+            keeps_state = check_streamable(query) or bool(sink_states)
             operator = (
-                sink_of(written.table, changelog.operator, kept) if written and kept else changelog.operator
+                sink_of(written.table, changelog.operator, sink_states)
+                if written and sink_states
+                else changelog.operator
             )
             reading = _Reading(keeps_state=keeps_state, in_order=bool(keys))
             lines = ["== Stream ==", *_sources(session, query, changelog, connectors, reading)]
@@ -166,16 +173,16 @@ def _start(start: Start, table: object) -> str:
 def _as_they_stand(
     session: SparkSession, changelog: Changelog, names: ConnectorNames
 ) -> Iterable[tuple[str, ...]]:
-    found = (
+    tables = (
         names.public_name(base.parts)
         for base in base_relations(session, changelog.plan)
         if base.parts is not None
     )
-    return dict.fromkeys(found)
+    return dict.fromkeys(tables)
 
 
 def _creation(session: SparkSession, member: StreamMember, changelog: Changelog) -> Iterator[str]:
-    """Yield how a table is created by *member*; nothing if that creates none."""
+    """Yield the line about the table that *member* creates, if it creates one."""
     creation = creation_of(session, member.text)
     if creation is None:
         return
@@ -190,7 +197,7 @@ def _creation(session: SparkSession, member: StreamMember, changelog: Changelog)
 def _written(
     session: SparkSession, member: StreamMember, temporary: Iterable[str], connectors: ConnectorSource
 ) -> _Written | None:
-    """Return the table that *member* inserts into, None if it is no INSERT."""
+    """Return the table that *member* inserts into, or None if it is not an INSERT."""
     if creation_of(session, member.text) is not None or not is_insert(session, member.text):
         return None
     insert = read_insert(session, member.text)
@@ -201,7 +208,7 @@ def _written(
 
 
 def _plan(session: SparkSession, changelog: Changelog, mode: str) -> str:
-    # Spark plans a stream for a plan that is known to be one, and refuses any other.
+    # Spark plans a stream only for a query execution that is known to be streaming.
     execution = java_dataset(session, changelog.plan).queryExecution()
     if mode == _JSON:
         return str(execution.analyzed().prettyJson())

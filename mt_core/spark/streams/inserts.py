@@ -1,5 +1,5 @@
-"""Statements as a stream runs them, INSERT and tables of queries: the table, the columns that are named,
-and the query.
+"""The parts of a statement that runs as a stream (INSERT or CREATE TABLE … AS): table, named columns and
+query.
 """
 
 from __future__ import annotations
@@ -21,12 +21,11 @@ _BATCH = "run it in batch mode: SET 'execution.runtime-mode' = 'batch'"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Insert:
-    """`table` is its full name, or the one part of the name of a temporary table.
+    """The parsed parts of an INSERT.
 
-    `columns` are those written after the name.
-
-    `plan` is that of the query, as parsed, and `statement` that of the statement without its clause WITH.
-    A table that is *created* has the columns of the query.
+    `table` is the full table name, or the single part of a temporary table's name. `columns` are those
+    written after the name. `plan` is the parsed query, and `statement` the parsed statement without its WITH
+    clause. A table that is *created* has the columns of the query.
     """
 
     table: tuple[str, ...]
@@ -37,15 +36,15 @@ class Insert:
     statement: Any = field(repr=False)
 
     def of(self, session: SparkSession, query: Any) -> Any:
-        """Return the plan of the statement with the analysed plan *query* as its query."""
+        """Return the statement's plan with the analysed plan *query* as its query."""
         *others, _ = scala_items(self.statement.children())
         return self.statement.withNewChildren(scala_sequence(session, [*others, query]))
 
 
 def read_insert(session: SparkSession, text: str) -> Insert:
-    """Return the parts of an INSERT or a table of a query; *session* is the active one.
+    """Return the parts of an INSERT or a CREATE TABLE … AS; *session* must be active.
 
-    Raises Unsupported for what replaces rows.
+    Raises Unsupported for statements that replace rows.
     """
     plan = state_of(session).sqlParser().parsePlan(text)
     if class_name(plan) in _CREATIONS:
@@ -63,8 +62,8 @@ def read_insert(session: SparkSession, text: str) -> Insert:
         )
     if statement.partitionSpec().nonEmpty():
         raise Unsupported(
-            f"INSERT INTO {display_name(parts)} PARTITION: a stream writes the values of partition columns "
-            "that its query gives; name them in the query."
+            f"INSERT INTO {display_name(parts)} PARTITION: a stream takes the values of partition columns "
+            "from its query; select them there."
         )
     query = statement.query()
     if common is not None:
@@ -79,15 +78,13 @@ def read_insert(session: SparkSession, text: str) -> Insert:
 
 
 def is_insert(session: SparkSession, text: str) -> bool:
-    """Whether *text* is an INSERT; *session* is the active one."""
+    """Return whether *text* is an INSERT; *session* must be active."""
     plan = state_of(session).sqlParser().parsePlan(text)
     return class_name(plan.child() if class_name(plan) == _WITH else plan) == _INSERT
 
 
 def query_of(session: SparkSession, text: str) -> Any:
-    """Return the parsed plan of the query of an INSERT, or of the query that *text* is;
-    *session* is the active one.
-    """
+    """Return the parsed query of an INSERT, or of *text* if that is a query; *session* must be active."""
     plan = state_of(session).sqlParser().parsePlan(text)
     statement = plan.child() if class_name(plan) == _WITH else plan
     return read_insert(session, text).plan if class_name(statement) in {_INSERT, *_CREATIONS} else plan

@@ -1,5 +1,5 @@
-"""Upsert materialize: the rows that a stream has given for each key of a table,
-kept to give the last one that is left.
+"""Upsert materialization: retains the rows that a stream has emitted for each table key, to emit the last
+remaining one.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _NEED = "The table with a key"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeyedInsert:
-    """An INSERT of `columns` of a table with the primary key `keys`, which is empty for one without."""
+    """An INSERT into `columns` of a table with the primary key `keys`, empty for a table without one."""
 
     table: TableName
     columns: Sequence[str]
@@ -43,10 +43,10 @@ class KeyedInsert:
 
 
 def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the key for which the stream *rows* of an INSERT are kept in a session with *settings*,
-    empty if they are not.
+    """Return the key by which the rows of an INSERT are materialized in a session with *settings*; empty if
+    they are not.
 
-    Raises DefinitionInvalid if the INSERT gives no value for a column of it.
+    Raises DefinitionInvalid if the INSERT does not set a key column.
     """
     given = {name.lower() for name in insert.columns}
     missing = [key for key in insert.keys if key.lower() not in given]
@@ -57,7 +57,9 @@ def materialized_key(insert: KeyedInsert, rows: Changelog, settings: Mapping[str
 
 
 def no_value_of_key(table: str, missing: Sequence[str]) -> DefinitionInvalid:
-    """Return the refusal of an INSERT into *table* that gives no value for columns of its primary key."""
+    """Return the error for an INSERT into *table* that does not set the *missing* columns of its
+    primary key.
+    """
     return DefinitionInvalid(
         f"INSERT INTO {table} gives no value for {', '.join(missing)} of its PRIMARY KEY; "
         "name all columns of the key."
@@ -65,10 +67,10 @@ def no_value_of_key(table: str, missing: Sequence[str]) -> DefinitionInvalid:
 
 
 def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) -> bool:
-    """Return whether the rows of a key are kept.
+    """Return whether rows must be materialized.
 
-    They need not if its columns identify a row of the query: the row before is then taken back
-    with each new one.
+    They need not be if the key columns identify a row of the query: each update then retracts the previous
+    row.
     """
     if not insert.keys or choice is UpsertMaterialize.NONE:
         return False
@@ -81,34 +83,31 @@ def _is_needed(insert: KeyedInsert, rows: Changelog, choice: UpsertMaterialize) 
 
 
 def states_of(key: Sequence[str], query: StreamedQuery) -> tuple[OperatorState, ...]:
-    """Return the state in which the rows of a query are kept by *key*; none if that is empty."""
+    """Return the materialization state of a query by *key*; empty without a key."""
     return (OperatorState.of(0, STATE, policy_of(query)),) if key else ()
 
 
 def policy_of(query: StreamedQuery) -> TtlPolicy:
-    """Return how long the rows of a query, which are kept, are not forgotten:
-    that of a plan, else of the session.
-    """
+    """Return the TTL policy of a query's materialized rows: from its compiled plan, else from the session."""
     if query.ttls:
-        # It is the last operator.
+        # The sink is the last operator of a plan.
         return planned_policy(query.ttls[-1][0])
     return operator_policy(state_ttl_of(query.settings.get(STATE_TTL_KEY, "").strip()))
 
 
 def materialized(rows: DataFrame, keys: Sequence[str], policy: TtlPolicy) -> DataFrame:
-    """Return for each of the *keys* the row of the stream *rows* that came last,
-    of those that are not taken back, as a changelog.
+    """Return a changelog with the last row of each of the *keys* that *rows* have not retracted.
 
-    A row is forgotten by the *policy*.
+    Entries expire by *policy*.
     """
     session, plan = rows.sparkSession, rows._jdf.queryExecution().analyzed()
     if not is_changelog(rows):
         plan = java_operator(session, "Changelogs").added(plan)
     by_name = {str(each.name()).lower(): each for each in scala_items(plan.output())}
-    attributes, nothing = (static_member(session, "java.util.ArrayList")() for _ in range(2))
+    attributes, no_order = (static_member(session, "java.util.ArrayList")() for _ in range(2))
     for key in keys:
         attributes.add(by_name[key.lower()])
-    latest = java_operator(session, "Ranking")(nothing, True, 1, 1)
+    latest = java_operator(session, "Ranking")(no_order, True, 1, 1)
     state = java_state(session, OperatorState.of(0, STATE, policy), plan, _NEED)
-    kept = java_operator(session, "ChangedRanks").of(plan, attributes, latest, None, state)
-    return DataFrame(java_dataset(session, kept), session)
+    last_rows = java_operator(session, "ChangedRanks").of(plan, attributes, latest, None, state)
+    return DataFrame(java_dataset(session, last_rows), session)

@@ -1,5 +1,5 @@
-"""Rows of the members of a stream: in the columns that their queries gave at first,
-and in those of the tables that they write.
+"""Rows of a stream's members, in the columns of their queries at creation and of the tables that
+they write.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ _MEMBER = "member"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberRows:
-    """The rows that the queries of *members* give, each of which has one of the *plans*."""
+    """The rows of the queries of *members*, each with its plan in *plans*."""
 
     members: Sequence[MemberQuery] = ()
     plans: Sequence[MemberPlan] = ()
 
     def sinks(self, changelogs: Sequence[Changelog]) -> list[Operator]:
-        """Return for each member, of whose query *changelogs* has one, the operator that writes its rows."""
+        """Return the sink operator of each member, given the *changelogs* of the members' queries."""
         return [
             sink_of(member.insert.table, changelog.operator, states_of(plan.materialized, member))
             for member, changelog, plan in zip(self.members, changelogs, self.plans, strict=True)
         ]
 
     def streaming(self, changelogs: Sequence[Changelog]) -> list[DataFrame]:
-        """Return a stream for each member, of whose query *changelogs* has one."""
+        """Return the stream of each member, given the *changelogs* of the members' queries."""
         frames = self._named(
             [member.stream_of(changelog) for member, changelog in zip(self.members, changelogs, strict=True)]
         )
@@ -53,13 +53,13 @@ class MemberRows:
         return self._named([member.pinned(snapshots) for member in self.members])
 
     def of_batch(self, rows: DataFrame) -> list[DataFrame]:
-        """Return the rows of each member in a batch of the stream that `packed` gave."""
+        """Return the rows of each member in a batch of the `packed` stream."""
         if len(self.plans) == 1:
             return [rows]
         return [_unpacked(rows, position, plan.columns) for position, plan in enumerate(self.plans)]
 
     def of_table(self, table: TableName, frames: Sequence[DataFrame]) -> DataFrame:
-        """Return the rows of all members that write *table*, of which *frames* has one each."""
+        """Return the rows of all members that write *table*; *frames* has one frame per member."""
         mine = [
             frame for frame, member in zip(frames, self.members, strict=True) if member.insert.table == table
         ]
@@ -67,7 +67,7 @@ class MemberRows:
             added = lit(RowKind.INSERT.code).cast("tinyint")
             mine = [frame if is_changelog(frame) else frame.withColumn(ROW_KIND, added) for frame in mine]
         if any(frame.dtypes != mine[0].dtypes for frame in mine):
-            # Spark would unite a DECIMAL with a DOUBLE as DOUBLE, whatever the type in the table.
+            # UNION would widen DECIMAL and DOUBLE to DOUBLE, whatever the type in the table.
             mine = [_stored(frame, table) for frame in mine]
         rows = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), mine)
         if ROW_KIND not in rows.columns or is_changelog(rows):
@@ -75,20 +75,21 @@ class MemberRows:
         return rows.select(*(quote(name) for name in rows.columns if name != ROW_KIND), ROW_KIND)
 
     def _named(self, frames: Sequence[DataFrame]) -> list[DataFrame]:
-        """Return *frames*, one for each member, with the columns that they gave at first,
-        named as in their tables.
+        """Return *frames*, one per member, with the columns of their queries at creation, named as in their
+        tables.
         """
         return [
             _renamed(
-                _chosen(frame, _with_kind(frame, plan.given)), _with_kind(frame, plan.columns) or plan.columns
+                _selected(frame, _with_kind(frame, plan.given)),
+                _with_kind(frame, plan.columns) or plan.columns,
             )
             for frame, plan in zip(frames, self.plans, strict=True)
         ]
 
 
 def packed(frames: Sequence[DataFrame]) -> DataFrame:
-    """Return the rows of all *frames* as one stream; of several: the number of the frame,
-    and a struct of its columns there.
+    """Return the rows of all *frames* as one stream. Several frames become a frame number and one struct
+    column per frame.
     """
     if len(frames) == 1:
         return frames[0]
@@ -112,7 +113,7 @@ def packed(frames: Sequence[DataFrame]) -> DataFrame:
 
 
 def _unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame:
-    """Return the rows of one frame of those that `packed` gave, with *columns* as names."""
+    """Return the rows of one frame of a `packed` stream, with *columns* as names."""
     mine = rows.where(col(_MEMBER) == number)
     has_kind = len(mine.select(f"_{number}.*").columns) > len(columns)
     names = [*columns, ROW_KIND] if has_kind else columns
@@ -120,13 +121,13 @@ def _unpacked(rows: DataFrame, number: int, columns: Sequence[str]) -> DataFrame
 
 
 def _with_kind(frame: DataFrame, columns: Sequence[str] | None) -> Sequence[str] | None:
-    """Return *columns* and, for rows that have one, the column of their kind."""
+    """Return *columns*, followed by the row kind if *frame* has one."""
     return columns if columns is None or not is_changelog(frame) else [*columns, ROW_KIND]
 
 
-def _chosen(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
-    """Return *frame* with the columns that its query gave at first:
-    a * stands for others once its table is altered.
+def _selected(frame: DataFrame, given: Sequence[str] | None) -> DataFrame:
+    """Return *frame* with the columns that its query had at creation: a * selects others once its table is
+    altered.
     """
     if given is None or frame.columns == list(given):
         return frame
@@ -143,7 +144,7 @@ def _renamed(frame: DataFrame, columns: Sequence[str]) -> DataFrame:
 
 
 def _stored(frame: DataFrame, table: TableName) -> DataFrame:
-    """Return *frame* with the types that its columns have in *table*."""
+    """Return *frame* cast to the column types of *table*."""
     types = {
         field.name.lower(): field.dataType
         for field in frame.sparkSession.table(sql_name(table)).schema.fields
@@ -155,6 +156,6 @@ def _stored(frame: DataFrame, table: TableName) -> DataFrame:
 
 def _other_columns(now: str, then: str) -> Unsupported:
     return Unsupported(
-        f"The query gives the columns ({now}), and gave ({then}) when the job was created. "
+        f"The query returns the columns ({now}), and returned ({then}) when the job was created. "
         "Name its columns in the place of each *, and run it again."
     )

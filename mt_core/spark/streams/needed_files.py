@@ -1,5 +1,5 @@
-"""Needed files: what a stream has to find before it starts, besides its tables;
-all of them may be gone on another machine.
+"""Files that a stream needs before it starts, besides its tables; all of them may be missing on another
+machine.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from mt_core.spark.streams.position import FIRST_ROWS
 
 
 def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
-    """Raise StreamFilesMissing unless the checkpoint of a job is there, and its jars are."""
+    """Raise StreamFilesMissing unless the job's checkpoint and jars are present."""
     if definition.planned.has_checkpoint and not checkpoints.exists(definition.checkpoint):
         raise StreamFilesMissing.of(
-            definition, f"There is no checkpoint {definition.checkpoint}, where the job goes on."
+            definition, f"There is no checkpoint {definition.checkpoint}, from which the job continues."
         )
     for jar in definition.jars:
         path = local_path(jar)
@@ -29,16 +29,16 @@ def check_files(checkpoints: Checkpoints, definition: StreamDefinition) -> None:
 def check_batches(
     definition: StreamDefinition, began: int | None, batches: Mapping[TableName, int | None]
 ) -> None:
-    """Raise StreamFilesMissing if a table has a batch after the last that the checkpoint *began*:
-    others would get its number.
+    """Raise StreamFilesMissing if a table has a batch beyond the last that the checkpoint *began*: its number
+    would be reused.
 
-    *batches* are the last ones that the tables have.
+    *batches* are the last batches of the tables.
     """
     for table, batch in batches.items():
-        has = FIRST_ROWS if batch is None else batch
-        if has > (FIRST_ROWS if began is None else began):
+        last_batch = FIRST_ROWS if batch is None else batch
+        if last_batch > (FIRST_ROWS if began is None else began):
             raise StreamFilesMissing.of(
                 definition,
-                f"{display_name(table)} has batch {has}, which checkpoint {definition.checkpoint} does not "
-                "have: it was deleted or exchanged.",
+                f"{display_name(table)} has batch {last_batch}, which checkpoint {definition.checkpoint} "
+                "does not have: it was deleted or replaced.",
             )

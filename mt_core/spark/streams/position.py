@@ -1,5 +1,5 @@
-"""Position of a stream in its sources: up to where its committed batches have read each,
-and what its operators keep since.
+"""The position of a stream: the offset of each source after its committed batches, and the size of its
+states.
 """
 
 from __future__ import annotations
@@ -13,56 +13,54 @@ from pyspark.sql.streaming.query import StreamingQuery
 from mt_core.spark.streams.sources.ends import has_ended
 
 FIRST_ROWS = -1
-"""The number of the batch that has the rows of the sources' first snapshots; those of Spark begin at 0."""
+"""The batch with the rows of the sources' starting snapshots; Spark's batch numbers begin at 0."""
 _NOT_READ = -1
 _EXPIRED = "numValuesRemovedDueToTTLExpiry"
 
 
 class Position:
-    """Where one attempt is; `batch` is the last batch that Spark has reported,
-    which it does after the commit.
+    """The position of one attempt; `batch` is the last batch in Spark's progress reports, which follow the
+    commit.
     """
 
     def __init__(self) -> None:
         self.batch, self.rows_read = FIRST_ROWS, 0
-        # Of each source; empty before the first batch.
+        # One per source; empty before the first batch.
         self._offsets: Sequence[Any] = ()
         self._states: Sequence[Mapping[str, Any]] = ()
-        # Of each operator: how many rows were removed, and how many entries had expired.
-        self._gone: list[tuple[int, int]] = []
+        # Per operator: the total of removed rows and of expired entries.
+        self._removed_and_expired: list[tuple[int, int]] = []
 
     def begin(self, batch: int, offsets: Sequence[Any]) -> None:
-        """Begin after a *batch* of an earlier attempt, which has read up to *offsets*."""
+        """Start after *batch* of an earlier attempt, which has read up to *offsets*."""
         self.batch, self._offsets = batch, offsets
 
     def advance(self, query: StreamingQuery, batch: int) -> None:
-        """Count what *query* has read since the last call, up to *batch*."""
+        """Add what *query* has read since the last call, up to *batch*."""
         if batch <= self.batch:
             return
         for progress in query.recentProgress:
             body: dict[str, Any] = json.loads(progress.json)
-            # Without rows for a while Spark reports the batch to come with what it said of the last one.
+            # An idle Spark reports the next batch with the figures of the last one.
             if "addBatch" in body["durationMs"] and self.batch < body["batchId"] <= batch:
                 self.batch = body["batchId"]
                 self.rows_read += body["numInputRows"]
                 self._offsets = [source["endOffset"] for source in body["sources"]]
-                self._keep(body["stateOperators"])
+                self._record_states(body["stateOperators"])
 
     def has_ended(self, last: int | None) -> bool:
-        """Return whether the sources have given all that they will ever have,
-        which is up to the offset *last*.
-        """
+        """Return whether the sources have delivered all their rows, which end at offset *last*."""
         return has_ended(self._offsets, last)
 
     @property
     def offsets(self) -> str | None:
-        """The offset of each source as JSON, None before the first batch."""
+        """The offset of each source as JSON, or None before the first batch."""
         return json.dumps(list(self._offsets)) if self._offsets else None
 
     def states(self, names: Sequence[str]) -> str | None:
-        """Return what each operator keeps, as JSON; None without one.
+        """Return the state metrics of each operator as JSON, or None for a stateless query.
 
-        *names* are those of ours, from the last operator down.
+        *names* are the names of our operators from the sink upwards.
         """
         if len(names) != len(self._states):
             names = [each["operatorName"] for each in self._states]
@@ -74,26 +72,28 @@ class Position:
                 "removed": removed,
                 "expired": expired,
             }
-            for name, each, (removed, expired) in zip(names, self._states, self._gone, strict=True)
+            for name, each, (removed, expired) in zip(
+                names, self._states, self._removed_and_expired, strict=True
+            )
         ]
         return json.dumps(states) if states else None
 
-    def _keep(self, states: Sequence[Mapping[str, Any]]) -> None:
-        before = self._gone or [(0, 0)] * len(states)
+    def _record_states(self, states: Sequence[Mapping[str, Any]]) -> None:
+        before = self._removed_and_expired or [(0, 0)] * len(states)
         self._states = states
-        self._gone = [
+        self._removed_and_expired = [
             (removed + each["numRowsRemoved"], expired + each.get("customMetrics", {}).get(_EXPIRED, 0))
             for each, (removed, expired) in zip(states, before, strict=True)
         ]
 
     @property
     def is_in_each_source(self) -> bool:
-        """Whether something was read of each source, rather than waiting there for its first rows."""
+        """Whether rows of each source have been read."""
         return bool(self._offsets) and all(map(_is_read, self._offsets))
 
     @property
     def snapshots(self) -> list[int]:
-        """The snapshots of Iceberg's tables up to which they were read."""
+        """The snapshots of Iceberg tables up to which they were read."""
         return [
             each["snapshot_id"] for each in self._offsets if isinstance(each, dict) and "snapshot_id" in each
         ]

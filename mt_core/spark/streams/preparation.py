@@ -1,10 +1,9 @@
-"""Preparation of a stream: its statements are analysed, its tables looked up, and its plan decided;
-nothing runs.
+"""Preparation of a stream: analyses its statements, resolves its tables and decides its plan; nothing runs.
 
-Each statement is analysed once, in a session of the stream's own: its definition has to be all that it needs,
-and what the session of its user has besides would be missing at a start. The columns that its query gives,
-the operators that it needs and the sources that it reads all come from that one analysis; so does the check
-that its table takes the columns, which analyses the head of the INSERT over the analysed query.
+Each statement is analysed once, in a session of the stream's own. The definition must be sufficient for a
+later start, and an analysis in the user's session would hide missing parts. The columns of the query, its
+operators and its sources all come from that one analysis, and so does the check that the table accepts the
+columns, which analyses the INSERT above the analysed query.
 """
 
 from __future__ import annotations
@@ -46,9 +45,10 @@ from mt_core.spark.streams.sources.starts import start_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreparedStream:
-    """A `definition` with its plan, and its members, which were analysed in a session of its own.
+    """A `definition` with its plan, and its members, analysed in a session of their own.
 
-    In the savepoint that it begins with its sources have the places `order`; None if these are the same.
+    `order` has the position of each source in the savepoint that the stream starts from, or None if these
+    match.
     """
 
     definition: StreamDefinition
@@ -56,7 +56,7 @@ class PreparedStream:
     order: Sequence[int] | None = None
 
     def topology(self, session: SparkSession) -> Topology:
-        """Return the operators of each member, with the TTLs of their states."""
+        """Return the operators of each member with the TTLs of their states."""
         rows = MemberRows(members=self.members, plans=self.definition.planned.members)
         sinks = rows.sinks([member.analysed for member in self.members])
         return Topology(spark_version=str(session.version), operators=tuple(sinks))
@@ -69,9 +69,9 @@ def prepared_stream(
     catalogs: Catalogs,
     connectors: ConnectorSource,
 ) -> PreparedStream:
-    """Return a *definition*, whose *members* were read in *session*, with the plan of its job.
+    """Return *definition*, whose *members* were read in *session*, with the plan of its job.
 
-    Raises Unsupported and DefinitionInvalid with the way out, TableNotFound, and Spark's own errors.
+    Raises Unsupported and DefinitionInvalid with the way out, TableNotFound, and Spark's errors.
     """
     writes = tuple(dict.fromkeys(member.insert.table for member in members))
     creates = definition.creates is not None and members[0].insert.created
@@ -153,10 +153,10 @@ def _reads(
 
 
 def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergTarget:
-    """Return a table, which may be the materialized one of the id *keeps*.
+    """Return a target table, which may be the materialized table with the id *keeps*.
 
-    Raises TableNotFound, StorageMissing of the materialized table, and Unsupported unless each batch
-    gets into it once.
+    Raises TableNotFound, StorageMissing for the materialized table, and Unsupported unless the table can
+    receive each batch exactly once.
     """
     with suppress(CatalogUnsupported):
         if len(table) > 2 and table[0] != SESSION_CATALOG:
@@ -172,7 +172,7 @@ def _target(catalogs: Catalogs, table: TableName, keeps: str | None) -> IcebergT
 
 
 def _folded(table: TableName) -> TableName:
-    """Return a name as it is compared: that of a temporary table has no case."""
+    """Return a table name in comparable form: names of temporary tables are case-insensitive."""
     return tuple(map(str.lower, table)) if len(table) == 1 else table
 
 

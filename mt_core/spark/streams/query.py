@@ -1,5 +1,15 @@
-"""The query of a stream: the members of its definition in a session of their own,
-as batches and as streams.
+"""The query of a stream: the members of its definition in a session of their own, as batches and as streams.
+
+The same text must be read in three ways: analysed without options to check and describe it (`analysed`), as a
+stream with the readers' options that select its start (`changelog`), and as a batch at fixed snapshots of its
+sources (`pinned`) for the first rows. `StreamedText` renders the text for each of them. The analysis without
+options serves several callers, so it is made once and cached.
+
+A streaming analysis passes through our operators before Spark plans it (`with_operators`): Spark's Append
+mode rejects most queries whose results change, and the rewritten plan contains a changelog instead, with the
+row kind as its last column. Whatever remains for Spark is checked by Spark's own checker, so that a query is
+rejected when it is submitted and not when its job starts. Sessions are never shared with users: a stream must
+start the same way after its user's session is gone.
 """
 
 from __future__ import annotations
@@ -63,7 +73,7 @@ _KEEPS_STATE = frozenset(
 )
 _STREAM_IN_SUBQUERY = "INVALID_SUBQUERY_EXPRESSION.STREAMING_QUERY"
 _NO_SUBQUERY = (
-    "A subquery reads a table as a stream, which Spark cannot run; write a JOIN in its place, or let it "
+    "A subquery reads a table as a stream, which Spark cannot run; use a JOIN instead, or let it "
     "read the table as it stands at each batch: /*+ OPTIONS('streaming' = 'false') */ after the name."
 )
 _WAY_OUT = (
@@ -71,24 +81,24 @@ _WAY_OUT = (
     "or run the statement in batch mode: SET 'execution.runtime-mode' = 'batch'."
 )
 _STATELESS = (
-    "A job that keeps a table may filter, change and unite the rows of its streams and join them with "
-    "tables, and no more: no aggregate, DISTINCT, window, LIMIT, or join of two streams."
+    "A job that maintains a table may filter, project and union the rows of its streams and join them with "
+    "tables; it may not use aggregates, DISTINCT, windows, LIMIT, or joins of two streams."
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Analysis:
-    """The plan of a query as Spark has it, and its changelog."""
+    """The plan of a query as analysed by Spark, and its changelog."""
 
     plan: Any
     changelog: Changelog
 
 
-# No slots: the analysis is kept.
+# No slots: cached properties need a __dict__.
 @dataclass(frozen=True, kw_only=True)
 class StreamedQuery:
-    """A query in its session, and its sources; `settings` are the properties of the session,
-    `ttls` those of a plan.
+    """A query in its session with its sources; `settings` are session properties, `ttls` those of a compiled
+    plan.
     """
 
     text: StreamedText
@@ -98,17 +108,17 @@ class StreamedQuery:
 
     @property
     def analysed(self) -> Changelog:
-        """The `changelog` of the query, whose sources have no options of its stream; analysed once."""
+        """The `changelog` of the query without reader options; analysed once."""
         return self._without_options.changelog
 
     @property
     def plan(self) -> Any:
-        """The plan of `analysed` as Spark has it, without our operators."""
+        """Spark's plan of `analysed`, without our operators."""
         return self._without_options.plan
 
     @cached_property
     def given(self) -> tuple[str, ...]:
-        """The columns that the query gives."""
+        """The columns of the query."""
         return tuple(name for name in self.stream_of(self.analysed).columns if name != ROW_KIND)
 
     @cached_property
@@ -116,16 +126,16 @@ class StreamedQuery:
         return self._analysis({})
 
     def stream_of(self, changelog: Changelog) -> DataFrame:
-        """Return the rows of a `changelog` of the query, the last column of which is `ROW_KIND`
-        if they are not only added.
+        """Return the rows of a `changelog` of the query; the last column is `ROW_KIND` unless rows are only
+        added.
         """
         with active_session(self.session):
             return DataFrame(java_dataset(self.session, changelog.plan), self.session)
 
     def changelog(self, options: Mapping[str, Mapping[str, str]]) -> Changelog:
-        """Return the query as a stream, whose sources have the *options* under their names.
+        """Return the query as a stream; *options* has the reader options of each source, by source name.
 
-        Raises Unsupported for a subquery that reads one, and for what no operator can do.
+        Raises Unsupported for a subquery that reads a stream, and for anything that no operator supports.
         """
         return self._analysis(options).changelog
 
@@ -149,24 +159,24 @@ class StreamedQuery:
         return self._frame(self.text.pinned(self.session, snapshots))
 
     def is_stream_at(self, snapshots: Mapping[str, str]) -> bool:
-        """Return whether the rows of the query at *snapshots* of its sources are a stream.
+        """Return whether the query still reads a stream when its sources are read at *snapshots*.
 
-        Raises Unsupported for a table whose rows of then have no form in its columns of now.
+        Raises Unsupported for a table whose old rows cannot be converted to its current columns.
         """
         text = self.text.pinned(self.session, snapshots)
-        # A query whose streams are all tables with a snapshot need not be analysed.
+        # If every stream is a table with a snapshot, no analysis is needed.
         return not set(names_of([self.plan])) <= snapshots.keys() and self._frame(text).isStreaming
 
     def _analysis_of(self, text: str) -> _Analysis:
         parsed = query_of(self.session, text)
         analysed = java_dataset(self.session, parsed).queryExecution().analyzed()
         ttls = read_ttls(text, parsed, self.settings, self.ttls, hinted_views(self.session, analysed))
-        found = with_operators(self.session, analysed, ttls)
+        changelog = with_operators(self.session, analysed, ttls)
         if analysed.isStreaming():
             ttls.check()
-            if _keeps_state(found.plan):
-                found = replace(found, plan=of_all_rows(self.session, found.plan))
-        return _Analysis(plan=analysed, changelog=found)
+            if _keeps_state(changelog.plan):
+                changelog = replace(changelog, plan=of_all_rows(self.session, changelog.plan))
+        return _Analysis(plan=analysed, changelog=changelog)
 
     def _frame(self, text: str) -> DataFrame:
         with active_session(self.session):
@@ -175,13 +185,13 @@ class StreamedQuery:
 
 @dataclass(frozen=True, kw_only=True)
 class MemberQuery(StreamedQuery):
-    """One INSERT of a stream; `topic` is the table that it writes, if that is one over Kafka."""
+    """One INSERT of a stream; `topic` is the target table if that is a Kafka topic."""
 
     insert: Insert
     topic: TopicTable | None = None
 
     def columns(self) -> tuple[str, ...]:
-        """Return the columns of the table that take those of the query, in the order of the query."""
+        """Return the table columns that receive the query's columns, in the query's order."""
         if self.topic is not None:
             by_name = self.insert.by_name
             return columns_of_insert(self.topic.topic, self.insert.columns, self.given, by_name=by_name)
@@ -192,14 +202,14 @@ class MemberQuery(StreamedQuery):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSessions:
-    """Makes the sessions in which streams run, and reads their members there."""
+    """Creates the sessions in which streams run, and reads their members there."""
 
     driver: SparkDriver
     contexts: QueryContexts
     connectors: ConnectorSource = no_connectors
 
     def session(self, definition: StreamDefinition) -> SparkSession:
-        """Return a Spark session of the stream's own, with all that its definition gives it."""
+        """Return a new Spark session with everything that *definition* sets."""
         settings = {key: value for key, value in definition.settings.items() if key != LARGE_VALUES}
         query = Query(
             text="",
@@ -209,16 +219,16 @@ class StreamSessions:
             settings=settings,
         )
         session = self.contexts.new_session(query)
-        # An idle stream with state would otherwise run a batch at each trigger.
+        # A stateful stream would otherwise run an empty batch at each trigger.
         session.conf.set("spark.sql.streaming.noDataMicroBatches.enabled", "false")
-        # An attempt that ended while it noted its first batch leaves a file beside the notes,
-        # which is no other stream's.
+        # An attempt that was killed while it wrote its first offset leaves a temporary file, which is not
+        # another stream's.
         session.conf.set("spark.sql.streaming.verifyCheckpointDirectoryEmptyOnStart", "false")
         plan = definition.plan or StreamPlan()
         if not plan.own_operators:
             leave_to_spark(session)
         if not plan.streams_files:
-            # The checkpoints of earlier releases know no stream of them.
+            # Checkpoints of earlier releases do not have such sources.
             session.conf.set(READ_AS_STREAMS, "false")
         if not plan.streams_ending_rows:
             session.conf.set(ENDING_AS_STREAMS, "false")
@@ -228,13 +238,13 @@ class StreamSessions:
             for statement in definition.temporary:
                 create_temporary(self.driver, session, statement)
             if definition.temporary:
-                # They say where their own names are looked up.
+                # The statements set their own current namespace.
                 session.sql(f"USE {sql_name((definition.catalog, *definition.namespace))}")
         return session
 
     @contextmanager
     def passing(self, definition: StreamDefinition) -> Iterator[SparkSession]:
-        """Give the block a session of the stream's own, whose catalogs close after it."""
+        """Provide a session of the stream's own within the block and close its catalogs afterwards."""
         session = self.session(definition)
         try:
             yield session
@@ -242,9 +252,9 @@ class StreamSessions:
             close_plugins(session, self.driver.session)
 
     def member(self, session: SparkSession, member: StreamMember, settings: Mapping[str, str]) -> MemberQuery:
-        """Return an INSERT, of a stream with *settings*, with its sources.
+        """Return an INSERT of a stream with *settings*, and its sources.
 
-        Raises Unsupported, and Spark's own errors.
+        Raises Unsupported, and Spark's errors.
         """
         with active_session(session):
             insert = read_insert(session, member.text)
@@ -268,9 +278,9 @@ def read_query(
     connectors: ConnectorSource = no_connectors,
     settings: Mapping[str, str] = no_settings,
 ) -> StreamedQuery:
-    """Return the query of a SELECT, or of an INSERT, in a session with *settings*, with its sources.
+    """Return the query of a SELECT or INSERT in a session with *settings*, and its sources.
 
-    Raises Unsupported, and Spark's own errors.
+    Raises Unsupported, and Spark's errors.
     """
     with active_session(session):
         text = read_sources(session, member.text, query_of(session, member.text), member.hints, connectors)
@@ -278,20 +288,20 @@ def read_query(
 
 
 def sources_of(members: Sequence[MemberQuery]) -> tuple[StreamSource, ...]:
-    """Return the sources of all members, each once."""
+    """Return the distinct sources of all members."""
     return tuple({source.name: source for member in members for source in member.text.sources}.values())
 
 
 def check_stateless(member: StreamedQuery) -> None:
-    """Raise Unsupported unless each row of the stream gives rows of the query by itself."""
+    """Raise Unsupported unless each input row determines its result rows independently of other rows."""
     if member.analysed.updates or check_streamable(member, way_out=_STATELESS):
-        raise Unsupported(f"Its query needs rows of several batches together. {_STATELESS}")
+        raise Unsupported(f"Its query combines rows of several batches. {_STATELESS}")
 
 
 def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
-    """Return whether the query keeps state from batch to batch.
+    """Return whether the query is stateful.
 
-    Raises Unsupported for what neither we nor Spark can run.
+    Raises Unsupported for a query that neither our operators nor Spark can run.
     """
     plan = member.analysed.plan
     if not plan.isStreaming():
@@ -315,21 +325,20 @@ def check_streamable(member: StreamedQuery, *, way_out: str = _WAY_OUT) -> bool:
 
 
 def check_first_rows(member: StreamedQuery, starts: Mapping[str, Start]) -> None:
-    """Raise Unsupported for a query whose first rows would need rows of a stream that has no snapshots."""
+    """Raise Unsupported if reading the first rows would need rows of a stream without snapshots."""
     snapshots = snapshots_of(starts)
     if any(source.name in snapshots for source in member.text.sources) and member.is_stream_at(snapshots):
         raise Unsupported(
-            "The query reads a table and a temporary table without end, so its first rows cannot be read; "
-            "read them in an INSERT each, or the table as it stands at each batch: "
+            "The query reads a table and an unbounded temporary table, so its first rows cannot be read; "
+            "use one INSERT for each, or read the table as it stands at each batch: "
             "/*+ OPTIONS('streaming' = 'false') */ after its name."
         )
 
 
 def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -> None:
-    """Raise Spark's error unless it can write the columns of the query of *member*, which has that *text*,
-    as a batch.
+    """Raise Spark's error unless the target accepts the columns of *member*'s query, as in a batch.
 
-    A query that cannot be analysed has the position of the error in *text*.
+    *text* is the statement of *member*; errors in the query are reported with their position in it.
     """
     with active_session(member.session):
         try:
@@ -341,7 +350,7 @@ def check_columns(member: MemberQuery, text: str, connectors: ConnectorSource) -
 
 
 def _check_analysed(session: SparkSession, statement: Any, connectors: ConnectorSource) -> None:
-    """Raise Spark's error unless it can analyse a parsed *statement*; *session* is the active one."""
+    """Raise Spark's error unless the parsed *statement* can be analysed; *session* must be active."""
     skip = static_member(session, "org.apache.spark.sql.execution.CommandExecutionMode.SKIP")
     adapted = ConnectorNames(session, connectors).adapted(statement)
     state_of(session).executePlan(adapted, skip()).assertAnalyzed()

@@ -1,6 +1,4 @@
-"""Savepoints: what they say of the job that they were made of, and what a job takes over
-that begins with one.
-"""
+"""Savepoints: the facts that they store about their job, and the state that a new job inherits from one."""
 
 from __future__ import annotations
 
@@ -18,8 +16,8 @@ from mt_core.spark.streams.sources.order import SOURCES, order_of
 
 
 def savepoint_facts(plan: StreamPlan, *, begun: bool) -> dict[str, Any]:
-    """Return what a savepoint says of its job, whose rows up to its starts have been written
-    if it has *begun*.
+    """Return the facts that a savepoint stores; *begun* means that the rows up to the starts have been
+    written.
     """
     starts = {name: start.to_json() for name, start in plan.starts.items()}
     facts = {"starts": starts, "begun": begun, OPERATORS: plan.own_operators}
@@ -34,14 +32,14 @@ def restored(
     *,
     keeps_state: bool,
 ) -> tuple[StreamPlan, Sequence[int] | None]:
-    """Return the *plan* with what a savepoint decides, for a job that reads *tables*,
-    which are those of Iceberg.
+    """Return *plan* with the decisions of a savepoint, and the source order, for a job that reads the Iceberg
+    *tables*.
 
-    Beside it: the places that the sources of the job have in the savepoint, None if they are the same.
+    The order has the position of each source in the savepoint; it is None if the positions match.
     """
     checkpoints = Checkpoints(session)
     facts, layout = checkpoints.facts(savepoint), checkpoints.savepoint_layout(savepoint)
-    # A set: the registry keeps no order of names.
+    # Compare as sets: the registry does not preserve the order of names.
     if facts["starts"].keys() != plan.starts.keys():
         raise DefinitionInvalid(
             f"Savepoint {savepoint} is of a job that reads {', '.join(facts['starts'])}; "
@@ -64,5 +62,5 @@ def restored(
             )
         order = [stored.index(name) for name in names]
     starts = {name: Start.from_json(body) for name, body in facts["starts"].items()}
-    taken_over = replace(plan, starts=starts, begun=facts["begun"], own_operators=facts.get(OPERATORS, False))
-    return taken_over, order
+    inherited = replace(plan, starts=starts, begun=facts["begun"], own_operators=facts.get(OPERATORS, False))
+    return inherited, order

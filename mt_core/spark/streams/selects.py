@@ -1,5 +1,14 @@
-"""Unbounded results: the rows that a SELECT over streams finds, and goes on to find for as long
-as the result is open.
+"""Unbounded results: the rows of a SELECT over streams, read on for as long as the result is open.
+
+A result is a pull interface (fetch a page), and a Structured Streaming query pushes batches. A bounded queue
+joins the two: Spark's batch thread puts Arrow batches in, the result's thread takes them out, and a full
+queue blocks the batch, so a client that does not fetch slows the stream instead of filling memory. The query
+has a temporary checkpoint and no sink, so it starts from scratch with each statement and its rows are
+delivered at most once; a failure ends the result.
+
+Rows of the sources' current snapshots are read first by a batch job, then the stream begins after those
+snapshots. A query with updates reads everything as a stream, because its operators must see all rows. None in
+the queue marks the end of a Spark batch, after which a bounded stream may be complete.
 """
 
 from __future__ import annotations
@@ -33,16 +42,16 @@ from mt_core.spark.streams.sources.columns import SourceColumns
 from mt_core.spark.streams.sources.ends import has_ended, last_offset
 from mt_core.spark.streams.sources.starts import options_of, snapshots_of, start_of
 
-_LOOK_EVERY_S = 0.5
-# Batches that wait for the reader of the result; Spark waits for it when there are more.
-_WAITING = 16
+_POLL_S = 0.5
+# Arrow batches buffered for the reader of the result; a full queue blocks Spark's batch.
+_QUEUE_SIZE = 16
 
 
 def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spools) -> StreamedRows:
-    """Return the rows of *query*: those that its sources have, then those that are added,
-    until the rows are closed.
+    """Return the rows of *query*: the present rows of its sources, then later ones until the result is
+    closed.
 
-    Raises Unsupported for a query whose rows would change once they are given, and Spark's own errors.
+    Raises Unsupported for a query that cannot run as a stream, and Spark's errors.
     """
     frames = _Frames(query)
     form = ResultForm(frames.stream.schema, changelog=frames.updates)
@@ -53,10 +62,11 @@ def follow(driver: SparkDriver, query: StreamedQuery, job: QueryJob, spools: Spo
 
 
 def reads_stream(query: StreamedQuery, *, of_insert: bool) -> bool:
-    """Return whether *query* reads a table that is read as a stream.
+    """Return whether *query* reads a table as a stream.
 
-    Raises Spark's own errors. Those of an INSERT whose text says that it reads one come from the preparation
-    of its job, which analyses it; another query would have begun a job, or reserved a table, by then.
+    Raises Spark's errors, except for an INSERT whose text already shows that it reads a stream: the
+    preparation of its job analyses and reports it. Other statements must be analysed here, before a job or a
+    table exists.
     """
     if of_insert and query.text.is_stream:
         return True
@@ -64,9 +74,10 @@ def reads_stream(query: StreamedQuery, *, of_insert: bool) -> bool:
 
 
 class _Frames:
-    """The rows that the sources of a query have at its start, None if its stream has them, and its stream.
+    """The stream of a query, and the rows that its sources have at its start.
 
-    Those of a stream that `updates` are always None: its operators must see all rows.
+    `first` is None if the stream itself delivers these rows, as it must if it `updates`: its operators must
+    see all rows.
     """
 
     def __init__(self, query: StreamedQuery) -> None:
@@ -89,24 +100,24 @@ class _Frames:
 
 
 class _Feed:
-    """Takes the batches of a stream from Spark and hands them to the one thread that reads `batches`."""
+    """Passes the batches of a stream from Spark to the one thread that reads `batches`."""
 
     def __init__(self, driver: SparkDriver, frames: _Frames, schema: pa.Schema, job: QueryJob) -> None:
         self._driver, self._frames, self._schema, self._job = driver, frames, schema, job
-        # None stands for the end of a batch of Spark.
-        self._waiting: Queue[pa.RecordBatch | None] = Queue(_WAITING)
+        # None marks the end of a Spark batch.
+        self._queue: Queue[pa.RecordBatch | None] = Queue(_QUEUE_SIZE)
         self._ending = Event()
         self._failure: MtError | None = None
-        # Spark's copy of the session, in which its batches run.
+        # Spark's clone of the session, in which the batches run.
         self._session: SparkSession | None = None
 
     def stop(self) -> None:
-        """End the stream soon; any thread may call it."""
+        """Stop the stream without waiting; safe from any thread."""
         self._ending.set()
         self._driver.cancel(self._job.job_id)
 
     def batches(self) -> Generator[pa.RecordBatch | None]:
-        """Yield the rows until the stream fails or ends; None after each batch of Spark.
+        """Yield the rows until the stream fails or ends, with None after each Spark batch.
 
         Raises the stream's error.
         """
@@ -114,10 +125,10 @@ class _Feed:
             yield from self._first_rows(self._frames.first)
         query = self._start()
         try:
-            # A stream without rows would never notice its end otherwise.
+            # Without a timeout a stream without rows would never notice its end.
             while not self._ending.is_set():
                 try:
-                    batch = self._waiting.get(timeout=_LOOK_EVERY_S)
+                    batch = self._queue.get(timeout=_POLL_S)
                 except Empty:
                     if not self._is_active(query):
                         return
@@ -127,7 +138,7 @@ class _Feed:
                     return
         finally:
             self._ending.set()
-            # The JVM may be away, and its streams with it.
+            # The JVM may be lost, and its streams with it.
             with suppress(*SPARK_ERRORS, EngineUnavailable):
                 query.stop()
                 if self._session is not None:
@@ -157,7 +168,7 @@ class _Feed:
             return writer.start()
 
     def _take(self, rows: DataFrame, number: int) -> None:
-        """Hand the rows of a batch over; Spark calls this, and begins the next batch when it returns."""
+        """Pass the rows of a batch on. Spark calls this, and starts the next batch when it returns."""
         self._session = rows.sparkSession
         try:
             with self._driver.translating():
@@ -168,20 +179,20 @@ class _Feed:
                             self._hand_over(batch)
                 self._hand_over(None)
         except MtError as error:
-            # Of what is raised here, Spark keeps the traceback as a text.
+            # Spark stores only the traceback text of an exception raised here.
             self._failure = error
             raise
 
     def _hand_over(self, batch: pa.RecordBatch | None) -> None:
         while not self._ending.is_set():
             with suppress(Full):
-                self._waiting.put(batch, timeout=_LOOK_EVERY_S)
+                self._queue.put(batch, timeout=_POLL_S)
                 return
         raise Canceled("The result was closed.")
 
     def _has_ended(self, query: StreamingQuery) -> bool:
-        """Return whether the batches up to the one that was handed over have all rows
-        that the sources will ever have.
+        """Return whether the batches up to the one passed on contain all rows that the sources will ever
+        have.
         """
         if self._frames.last_offset is None:
             return False
@@ -189,10 +200,10 @@ class _Feed:
             progress = query.lastProgress
             sources = [] if progress is None else json.loads(progress.json)["sources"]
             offsets = [source["endOffset"] for source in sources]
-            return self._waiting.empty() and has_ended(offsets, self._frames.last_offset)
+            return self._queue.empty() and has_ended(offsets, self._frames.last_offset)
 
     def _is_active(self, query: StreamingQuery) -> bool:
-        """Return whether the stream goes on; raises the error that ended it."""
+        """Return whether the stream is active; raises the error that ended it."""
         with self._driver.translating():
             if query.isActive:
                 return True

@@ -217,7 +217,7 @@ def test_a_create_whose_process_ended_after_its_job_began_is_undone_with_the_job
 
 
 def test_a_query_that_a_stream_cannot_keep_leaves_nothing(world: StreamWorld) -> None:
-    refusal = Unsupported("Its query needs rows of several batches together.")
+    refusal = Unsupported("Its query combines rows of several batches.")
     world.streams.refusals[
         "INSERT INTO `lake`.`default`.`kept` BY NAME\nSELECT `ds`, `amount` FROM lake.default.orders"
     ] = refusal
@@ -226,7 +226,7 @@ def test_a_query_that_a_stream_cannot_keep_leaves_nothing(world: StreamWorld) ->
     text = world.refused(lambda: world.sql(KEPT), DefinitionInvalid)
 
     assert text.startswith(
-        "lake.default.kept cannot be maintained by a streaming job: Its query needs rows of several batches"
+        "lake.default.kept cannot be maintained by a streaming job: Its query combines rows of several batches"
     )
     assert text.endswith("define lake.default.kept on the table that the job writes.")
     assert (world.state(), world.store.newest(1)) == (before, [])

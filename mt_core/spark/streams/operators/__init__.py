@@ -1,3 +1,1 @@
-"""Operators of our own in the queries of streams: the statements that become them,
-and the state that they keep.
-"""
+"""Freshtable's operators in streaming queries: the plans that they replace, and their state."""

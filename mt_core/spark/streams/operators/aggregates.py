@@ -1,7 +1,8 @@
-"""Aggregates: GROUP BY, DISTINCT and aggregates of all rows, whose results change as rows come and go.
+"""Group aggregates: GROUP BY, DISTINCT and global aggregates, whose results change as rows are added and
+retracted.
 
-Windows by event time over rows that are only added are Spark's own: each gives its results once,
-and its state is cleaned up by the watermark.
+Event-time windows over append-only rows remain Spark's own: each emits its result once, and the watermark
+cleans up its state.
 """
 
 from __future__ import annotations
@@ -41,28 +42,28 @@ _BETWEEN = frozenset({"Project", "Filter", "Expand", "Aggregate", "ResolvedHint"
 
 
 def aggregated(walk: Walk, plan: Any) -> Changelog:
-    """Return the changelog of an Aggregate. Raises Unsupported for what no operator can aggregate."""
+    """Return the changelog of an Aggregate; raises Unsupported if no operator can compute it."""
     keys = list(scala_items(plan.groupingExpressions()))
-    # Spark ends a group by a column itself that has a watermark, and not by what is computed of it.
+    # Spark closes a group only if a grouping key is itself a watermarked column, not an expression over one.
     windowed = _has(filter(lambda key: class_name(key) == "AttributeReference", keys), _WATERMARK)
     rows = walk.changelog(plan.child())
     if windowed and not rows.updates:
         if not watermarks.is_reached(rows.plan):
             raise Unsupported(
                 "A window by event time over rows of an operator with a TTL of PROCESSING TIME, where "
-                "Spark has no watermark, would never end. Let the TTL of that operator be of EVENT TIME; "
-                "with '0 EVENT TIME' it keeps its rows for ever."
+                "Spark has no watermark, would never end. Give that operator a TTL of EVENT TIME; "
+                "with '0 EVENT TIME' it retains its rows for ever."
             )
         return carried(walk.session, plan, [rows])
     if windowed:
         raise Unsupported(
-            "A window by event time over rows that change: a window gives its results once, "
+            "A window by event time over rows that change: a window emits its results once, "
             "when the watermark has passed it. Group by columns of the rows without a watermark, "
             "or aggregate the windows before the rows change."
         )
     if _has(keys, _SESSION_WINDOW):
         raise Unsupported(
-            "A stream has session windows by event time alone: write the watermark, "
+            "A stream only has session windows by event time: define the watermark, "
             "WATERMARK FOR t AS t - INTERVAL …, for the column of the window."
         )
     _check(walk.session, plan, rows)
@@ -98,7 +99,7 @@ def _grouped(walk: Walk, plan: Any, rows: Changelog) -> Changelog:
 
 
 def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
-    """Raise Unsupported for functions and keys that the operator has no form for."""
+    """Raise Unsupported for functions and keys that the operator does not support."""
     if rows.updates:
         check_repeatable(session, scala_items(plan.expressions()))
     declarative, imperative = (
@@ -110,7 +111,7 @@ def _check(session: SparkSession, plan: Any, rows: Changelog) -> None:
         function = each.aggregateFunction()
         if not (declarative.isInstance(function) or imperative.isInstance(function)):
             raise Unsupported(
-                f"{each.sql()}: a stream aggregates with functions of Spark and of Java, not of Python."
+                f"{each.sql()}: a stream supports aggregate functions of Spark and Java, but not of Python."
             )
         if each.isDistinct():
             keys.extend(scala_items(function.children()))
@@ -122,8 +123,8 @@ def _check_key(session: SparkSession, key: Any) -> None:
     is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
     if not is_stable(key.dataType()):
         raise Unsupported(
-            f"{key.sql()}: a stream cannot group by texts of which several are equal; "
-            "give each column with a COLLATION one form, such as lower(c) COLLATE UTF8_BINARY."
+            f"{key.sql()}: a stream cannot group by strings that are equal under a collation; "
+            "normalize each column with a COLLATION, for example lower(c) COLLATE UTF8_BINARY."
         )
     if not java_operator(session, "GroupAggregatePlan").isKey(key.dataType()):
         raise Unsupported(
@@ -133,8 +134,8 @@ def _check_key(session: SparkSession, key: Any) -> None:
 
 
 def _positions(plan: Any) -> Iterator[int | None]:
-    """Yield the positions of the items of the SELECT; nothing if it joins:
-    its hints are those of the join.
+    """Yield the positions of the SELECT items; none for a SELECT with a join, whose hints belong to
+    the join.
     """
     below = plan.child()
     while class_name(below) in _BETWEEN:
@@ -143,22 +144,20 @@ def _positions(plan: Any) -> Iterator[int | None]:
         return
     items = [*scala_items(plan.aggregateExpressions()), *scala_items(plan.groupingExpressions())]
     if class_name(plan.child()) == "Project":
-        # A DISTINCT has those of the SELECT below it.
+        # A DISTINCT has the items of the SELECT below it.
         items.extend(scala_items(plan.child().projectList()))
     for item in items:
         yield position_of(item)
 
 
 def _has(keys: Iterable[Any], marker: str) -> bool:
-    """Return whether a column of the *keys* has *marker* among its metadata."""
+    """Return whether the metadata of a column in *keys* contain *marker*."""
     columns = (column for key in keys for column in scala_items(key.references().toSeq()))
     return any(column.metadata().contains(marker) for column in columns)
 
 
 def _unique(plan: Any) -> Unique:
-    """Return the columns of the result that are the key; nothing if one of them is not selected,
-    or computed.
-    """
+    """Return the result columns that form the key; empty if one of them is computed or not selected."""
     selected: dict[int, int] = {}
     for item in scala_items(plan.aggregateExpressions()):
         source = item.child() if class_name(item) == "Alias" else item

@@ -1,6 +1,4 @@
-"""Foreign state: a checkpoint with the state of other operators than those of a stream,
-which no restart can read.
-"""
+"""Foreign state: a checkpoint with the state of other operators, which no restart can read."""
 
 from __future__ import annotations
 
@@ -21,36 +19,36 @@ _CONDITIONS = frozenset(
         "STREAMING_STATEFUL_OPERATOR_NOT_MATCH_IN_STATE_METADATA",
     }
 )
-# The lines of Spark's messages that say what differs; the others advise to pass over it.
+# Beginnings of the lines in Spark's messages that describe the difference; other lines suggest to ignore it.
 _TELLING = ("Existing ", "Stateful operators ", "Cannot change ", "Incompatible ", "Schema evolution ")
 _ADVICE = ". Please "
 _TIMES = {"ProcessingTime": "PROCESSING TIME", "EventTime": "EVENT TIME"}
 _CHANGED_TIME = re.compile(r"Cannot change timeMode from (\w+) to (\w+) between restarts")
-_WAY_OUT = "RESET 'execution.savepoint.path' and run the statement again: its new job begins without state."
+_WAY_OUT = "RESET 'execution.savepoint.path' and run the statement again: its new job starts without state."
 
 
 def foreign_state(causes: Iterable[Thrown]) -> StreamBroken | None:
-    """Return the error of a stream that Spark ended with *causes* since the state is that of others;
-    None if that is not why.
+    """Return the error of a stream that failed with *causes* because its state belongs to other operators,
+    else None.
     """
-    found = next((each for each in causes if each.condition in _CONDITIONS), None)
-    if found is None:
+    thrown = next((each for each in causes if each.condition in _CONDITIONS), None)
+    if thrown is None:
         return None
-    change = _CHANGED_TIME.search(found.message)
+    change = _CHANGED_TIME.search(thrown.message)
     if change is not None and _TIMES.keys() >= set(change.groups()):
         before, after = (_TIMES[each] for each in change.groups())
         return StreamBroken(
             f"The time of a TTL was changed from {before} to {after}, "
-            "and the entries in the checkpoint of the job expire by the "
-            f"first. Write {before} again, in the hint STATE_TTL or as `time` in the plan, or {_WAY_OUT}"
+            "and the entries in the checkpoint of the job expire by "
+            f"{before}. Use {before} again, in the hint STATE_TTL or as `time` in the plan, or {_WAY_OUT}"
         )
-    body = found.message.removeprefix(f"[{found.condition}] ").partition(" SQLSTATE: ")[0]
+    body = thrown.message.removeprefix(f"[{thrown.condition}] ").partition(" SQLSTATE: ")[0]
     details = [
         line.partition(_ADVICE)[0] + "." * (_ADVICE in line)
         for line in body.splitlines()
         if line.startswith(_TELLING)
     ]
     return StreamBroken(
-        "The checkpoint of the job has the state of other operators, which these cannot read. "
-        f"{' '.join(details)} Begin with the savepoint of a job with the same operators, or {_WAY_OUT}"
+        "The checkpoint of the job has the state of other operators, which this query cannot read. "
+        f"{' '.join(details)} Start from a savepoint of a job with the same operators, or {_WAY_OUT}"
     )

@@ -1,4 +1,4 @@
-"""Our classes in the JVM: the operators that Spark does not have."""
+"""Access to Freshtable's operator classes in the JVM."""
 
 from __future__ import annotations
 
@@ -12,5 +12,5 @@ _PACKAGE = "freshtable.operators"
 
 
 def java_operator(session: SparkSession, name: str) -> Any:
-    """Return our class *name*."""
+    """Return the operator class *name*."""
     return own_class(session, f"{_PACKAGE}.{name}")

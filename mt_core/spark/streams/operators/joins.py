@@ -1,6 +1,6 @@
-"""Joins of two streams: each row with all that it matches, whenever they come.
+"""Joins of two streams: each row with all its matches, whenever they arrive.
 
-Interval joins over rows that are only added are Spark's own: their state is cleaned up by the watermark.
+Interval joins over append-only rows remain Spark's own: the watermark cleans up their state.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ _KINDS = _INNER | {"LEFT OUTER", "RIGHT OUTER", "FULL OUTER", "LEFT SEMI", "LEFT
 
 
 def with_conditions(session: SparkSession, plan: Any) -> Any:
-    """Return *plan* with the conditions of a WHERE at the joins below it:
-    `FROM a, b WHERE a.id = b.id` joins by the ids.
+    """Return *plan* with WHERE conditions pushed into the joins: `FROM a, b WHERE a.id = b.id` joins by id.
 
-    Texts with a collation are compared by what is equal of equal texts.
+    Strings with a collation are compared by their collation keys.
     """
     if not plan.containsPattern(static_member(session, f"{_PATTERN}.JOIN")()):
         return plan
@@ -51,7 +50,7 @@ def with_conditions(session: SparkSession, plan: Any) -> Any:
 def joined(walk: Walk, plan: Any) -> Changelog:
     """Return the changelog of a join of two streams, or of a stream with a table.
 
-    Raises Unsupported for a condition that does not hold for a pair of rows for good.
+    Raises Unsupported for a condition whose result for a pair of rows may change.
     """
     inputs = list(scala_items(plan.children()))
     if not all(each.isStreaming() for each in inputs):
@@ -68,12 +67,12 @@ def joined(walk: Walk, plan: Any) -> Changelog:
 def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
     session, kind = walk.session, str(plan.joinType().sql())
     whole = plan.withNewChildren(scala_sequence(session, [side.plan for side in sides]))
-    asked = walk.ttls.of_join(
+    join_policies = walk.ttls.of_join(
         position_of(plan), [frozenset(names_of(each)) for each in scala_items(plan.children())]
     )
     states = [
         OperatorState.of(index, name, policy)
-        for index, (name, policy) in enumerate(zip(("leftState", "rightState"), asked, strict=True))
+        for index, (name, policy) in enumerate(zip(("leftState", "rightState"), join_policies, strict=True))
     ]
     kinds, policies = (static_member(session, "java.util.ArrayList")() for _ in range(2))
     for side, state in zip(sides, states, strict=True):
@@ -100,12 +99,12 @@ def _regular(walk: Walk, plan: Any, sides: Sequence[Changelog]) -> Changelog:
 
 
 def _is_native(session: SparkSession, plan: Any, sides: Sequence[Changelog]) -> bool:
-    """Return whether Spark joins rows that are only added, and keeps no row for ever;
-    or began to in an earlier release.
+    """Return whether Spark runs the join: all rows are append-only and expire, or the job began with Spark's
+    join.
     """
     if is_left_to_spark(session):
         return True
-    # Spark has no such join of rows that match none.
+    # Spark does not support this join for two streams.
     return (
         str(plan.joinType().sql()) != "LEFT ANTI"
         and bool(java_operator(session, "IntervalJoin").isBounded(plan))
@@ -125,13 +124,13 @@ def _check(session: SparkSession, plan: Any) -> None:
     sql = str(condition.sql())
     if _contains(session, condition, "CURRENT_LIKE"):
         raise Unsupported(
-            f"ON {sql}: the condition may hold when a pair of rows is given, and not when it is taken back. "
-            "Compare columns alone; compute the time in a subquery below the join."
+            f"ON {sql}: the condition may hold when a pair of rows is emitted, and not when it is retracted. "
+            "Compare only columns; compute the time in a subquery below the join."
         )
     if any(_contains(session, condition, each) for each in ("PLAN_EXPRESSION", "PYTHON_UDF")):
         raise Unsupported(
             f"ON {sql}: a stream joins by conditions over the columns of both sides, "
-            "without subqueries and functions of Python. "
+            "without subqueries and Python functions. "
             "Compute the value in a subquery below the join, or filter the rows of an INNER JOIN above it."
         )
 
@@ -141,8 +140,8 @@ def _check_keys(session: SparkSession, keys: Iterable[Any]) -> None:
     for key in keys:
         if not is_stable(key.dataType()):
             raise Unsupported(
-                f"{key.sql()}: a stream cannot join by what is computed of texts of which several are "
-                "equal; give each one form, such as lower(c) COLLATE UTF8_BINARY."
+                f"{key.sql()}: a stream cannot join by expressions over strings that are equal under a "
+                "collation; normalize each one, for example lower(c) COLLATE UTF8_BINARY."
             )
 
 
@@ -151,9 +150,7 @@ def _contains(session: SparkSession, expression: Any, pattern: str) -> bool:
 
 
 def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
-    """Return what a join gives: rows of a pair as the input names them, and rows by themselves
-    that come and go.
-    """
+    """Return the row kinds of a join: those of the inputs for pairs, and +I and -D for unmatched rows."""
     left, right = (side.changes for side in sides)
     if kind in _INNER:
         return ADDS | left | right
@@ -163,9 +160,7 @@ def _changes(kind: str, sides: Sequence[Changelog]) -> frozenset[RowKind]:
 
 
 def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Sequence[Any]] | None:
-    """Return the expressions of the left side and those of the right one that must be equal;
-    None without any.
-    """
+    """Return the expressions of the left and the right side that must be equal, or None."""
     keys = static_member(session, f"{_CATALYST}.planning.ExtractEquiJoinKeys.unapply")(plan)
     if keys.isEmpty():
         return None
@@ -173,18 +168,18 @@ def _equal_columns(session: SparkSession, plan: Any) -> tuple[Sequence[Any], Seq
 
 
 def _unique(kind: str, sides: Sequence[Changelog], equal: tuple[Sequence[Any], Sequence[Any]]) -> Unique:
-    """Return the columns that identify a row: those of both sides, or of one if each of its rows
-    matches one at most.
+    """Return the columns that identify a row: of both sides, or of one if each of its rows has at most one
+    match.
     """
     left, right = (side.unique for side in sides)
     if kind in {"LEFT SEMI", "LEFT ANTI"}:
         return left
-    found = {one | other for one in left for other in right}
+    unique = {one | other for one in left for other in right}
     keys = [
         {expression_id(each) for each in side if class_name(each) == "AttributeReference"} for side in equal
     ]
     if kind in _INNER | {"LEFT OUTER"} and any(each <= keys[1] for each in right):
-        found |= left
+        unique |= left
     if kind in _INNER | {"RIGHT OUTER"} and any(each <= keys[0] for each in left):
-        found |= right
-    return frozenset(found)
+        unique |= right
+    return frozenset(unique)

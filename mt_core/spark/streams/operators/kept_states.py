@@ -1,4 +1,6 @@
-"""States of operators as their Java takes them, with the TTL policies of a plan, a hint or the session."""
+"""Operator states as parameters of the Java operators, with the TTL policies of a compiled plan, a hint or
+the session.
+"""
 
 from __future__ import annotations
 
@@ -19,27 +21,27 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def java_state(session: SparkSession, state: OperatorState, rows: Any, need: str) -> Any:
-    """Return the name and the policy of *state*, of an operator over the plan *rows*, which *need* would run.
+    """Return the name and policy of *state*, whose operator reads the plan *rows*.
 
-    Raises Unsupported for event time over rows that have none.
+    Raises Unsupported, naming the operator as *need*, for event time over rows without it.
     """
     return java_operator(session, "KeptState")(state.name, java_policy(session, state, rows, need))
 
 
 def java_policy(session: SparkSession, state: OperatorState, rows: Any, need: str) -> Any:
-    """Return the policy of *state*, as `java_state`."""
+    """Return the policy of *state*; see `java_state`."""
     policy, in_event_time = state.policy, state.time is TtlTimeCharacteristic.EVENT_TIME
     if in_event_time and not any(map(_has_watermark, scala_items(rows.output()))):
         raise Unsupported(
-            f"EVENT TIME for the TTL of {state.name}: {need} reads rows of which no column has a watermark. "
-            "Write one for the table, WATERMARK FOR t AS t - INTERVAL …, and select its column, "
-            "or let the TTL be of PROCESSING TIME."
+            f"EVENT TIME for the TTL of {state.name}: {need} reads rows without a watermark column. "
+            "Define one for the table, WATERMARK FOR t AS t - INTERVAL …, and select its column, "
+            "or use a TTL of PROCESSING TIME."
         )
     if in_event_time and not watermarks.is_reached(rows):
         raise Unsupported(
             f"EVENT TIME for the TTL of {state.name}: {need} reads the rows of an operator with a TTL "
-            "of PROCESSING TIME, above which Spark has no watermark. Let that one be of EVENT TIME too "
-            "('0 EVENT TIME' keeps its rows for ever), or this one of PROCESSING TIME."
+            "of PROCESSING TIME, above which Spark has no watermark. Use EVENT TIME there too "
+            "('0 EVENT TIME' retains its rows for ever), or PROCESSING TIME here."
         )
     return java_operator(session, "TtlPolicy")(
         policy.ttl // _MILLISECOND,

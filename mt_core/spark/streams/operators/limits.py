@@ -1,6 +1,4 @@
-"""Limits: LIMIT and OFFSET over a stream, the first rows that come or, with ORDER BY,
-the first ones in its order.
-"""
+"""LIMIT and OFFSET over a stream: the first rows by arrival or, with ORDER BY, by that order."""
 
 from __future__ import annotations
 
@@ -31,7 +29,7 @@ _NEED = "LIMIT over a stream"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Limit:
-    """The rows `first` to `last` of those that `rows` gives, the node below."""
+    """The rows numbered `first` to `last` of the node `rows` below."""
 
     node: Any = field(repr=False)
     rows: Any = field(repr=False)
@@ -40,12 +38,12 @@ class _Limit:
 
 
 def limited(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of a LIMIT, an OFFSET, or both; None for one of no rows, or of Spark.
+    """Return the changelog of a LIMIT, an OFFSET, or both; None if it selects no rows or Spark runs it.
 
     Raises Unsupported.
     """
     limit = _limit(plan)
-    # A checkpoint of an earlier release has the state of Spark's own LIMIT.
+    # A checkpoint of an earlier release has the state of Spark's LIMIT.
     if limit.first > limit.last or is_left_to_spark(walk.session):
         return None
     projections, sort = _sort_below(limit.rows)
@@ -53,28 +51,26 @@ def limited(walk: Walk, plan: Any) -> Changelog | None:
         return _first_that_come(walk, limit)
     if limit.last == MOST:
         raise Unsupported(
-            "ORDER BY with OFFSET alone: the rows of a stream have no end, "
-            "so all that come in it would have to be kept in order; add a LIMIT."
+            "ORDER BY with OFFSET and without LIMIT: a stream is unbounded, "
+            "so all its rows would have to be retained in order; add a LIMIT."
         )
-    found = _first_in_order(walk, limit, sort)
+    changelog = _first_in_order(walk, limit, sort)
     for projection in reversed(projections):
-        found = carried(walk.session, projection, [found])
-    return found
+        changelog = carried(walk.session, projection, [changelog])
+    return changelog
 
 
 def sorted_without_limit(walk: Walk, plan: Any) -> Changelog | None:
-    """Raise Unsupported for ORDER BY without LIMIT: a row that comes later may belong before one
-    that was given.
-    """
+    """Raise Unsupported for ORDER BY without LIMIT: a later row may belong before an emitted one."""
     raise Unsupported(
-        "ORDER BY without LIMIT: the rows of a stream have no end, and one that comes later may belong "
-        "before those that were given; add a LIMIT, order the rows of the result where it is read, "
+        "ORDER BY without LIMIT: a stream is unbounded, and a later row may belong "
+        "before rows that were emitted; add a LIMIT, sort the result where it is read, "
         "or run the statement in batch mode: SET 'execution.runtime-mode' = 'batch'."
     )
 
 
 def _limit(plan: Any) -> _Limit:
-    """Return what the nodes of a LIMIT and an OFFSET, which Spark has in this order, let pass."""
+    """Return the bounds of a LIMIT and an OFFSET; Spark puts the LIMIT above the OFFSET."""
     rows, most, left_out = plan, None, 0
     if class_name(rows) == "GlobalLimit":
         most, rows = _number(rows.limitExpr()), rows.child()
@@ -91,7 +87,7 @@ def _number(expression: Any) -> int:
 
 
 def _sort_below(plan: Any) -> tuple[list[Any], Any]:
-    """Return the sort whose rows *plan* gives, if there is one, and the projections above it."""
+    """Return the projections above the sort in *plan*, and that sort; None without one."""
     projections, below = [], plan
     while class_name(below) == "Project":
         projections.append(below)
@@ -127,17 +123,17 @@ def _first_in_order(walk: Walk, limit: _Limit, sort: Any) -> Changelog:
     ranking = Ranking(keys=(), order=orders, first=limit.first, last=limit.last, state=state)
     changes = ranking.changes_of(ordered)
     operator = operator_of(limit.node, "sort-limit", [rows.operator], changes=changes, states=[state])
-    found = Changelog(plan=ranking.plan_of(session, ordered), operator=operator, unique=rows.unique)
+    changelog = Changelog(plan=ranking.plan_of(session, ordered), operator=operator, unique=rows.unique)
     if projection is None:
-        return found
+        return changelog
     columns = scala_sequence(session, list(scala_items(sort.child().output())))
     without = static_member(session, f"{_LOGICAL}.Project")(columns, projection)
-    return carried(session, without, [found])
+    return carried(session, without, [changelog])
 
 
 def _as_columns(session: SparkSession, sort: Any) -> tuple[Sequence[Any], Any]:
-    """Return the order of *sort* by columns, and the projection that computes those which its child does
-    not have, or None.
+    """Return the order of *sort* by columns, and the projection that computes missing order
+    columns, or None.
     """
     orders, computed = [], []
     for position, order in enumerate(scala_items(sort.order())):

@@ -1,7 +1,7 @@
-"""Lookup joins: rows of a stream with what a table has at the batch in which they come.
+"""Lookup joins: rows of a stream with the rows of a table as of the batch in which they arrive.
 
-Rows that are only added are joined without state. What each row was joined with is kept where rows change:
-the table may be another one when the row is taken back.
+Append-only rows are joined without state. For rows that change, the operator retains the matches of each row,
+because the table may have changed when the row is retracted.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from mt_core.spark.streams.operators.stateless import carried
 from mt_core.spark.streams.operators.walk import Walk
 
 _NEED = "A lookup join of rows that change"
-_KEPT = frozenset({"INNER", "CROSS"})
+_BOTH_SIDES = frozenset({"INNER", "CROSS"})
 _OUTER = (frozenset({"LEFT OUTER", "LEFT SEMI", "LEFT ANTI"}), frozenset({"RIGHT OUTER"}))
-"""By the place of the stream: the joins beside these that Spark has of a stream and a table."""
+"""Further join types that Spark supports between a stream and a table, by the position of the stream."""
 
 
 def looked_up(walk: Walk, plan: Any) -> Changelog:
@@ -31,7 +31,7 @@ def looked_up(walk: Walk, plan: Any) -> Changelog:
     sides = [walk.changelog(each) for each in inputs]
     stream = next(place for place, each in enumerate(inputs) if each.isStreaming())
     rows = sides[stream]
-    if not rows.updates or kind not in _KEPT | _OUTER[stream]:
+    if not rows.updates or kind not in _BOTH_SIDES | _OUTER[stream]:
         return carried(session, plan, sides)
     [policy] = walk.ttls.of_join(position_of(plan), [frozenset(names_of(inputs[stream]))])
     state = OperatorState.of(0, "lookupJoinState", policy)

@@ -1,4 +1,4 @@
-"""The nodes of Spark's plans as operators under Flink's names."""
+"""Spark's plan nodes as operators with Flink's names."""
 
 from __future__ import annotations
 
@@ -22,28 +22,28 @@ _TYPES = {
     "Generate": "correlate",
     "Expand": "expand",
     "EventTimeWatermark": "watermark-assigner",
-    # Others are operators of ours.
+    # Other aggregates are our operators.
     "Aggregate": "group-window-aggregate",
-    # Each row of the stream looks up those of a table.
+    # Joins of a stream with a table; other joins are our operators.
     "Join": "lookup-join",
 }
-_UNSEEN = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})
+_TRANSPARENT = frozenset({"SubqueryAlias", "View", "ResolvedHint", "Repartition", "RepartitionByExpression"})
 """Nodes that change neither rows nor columns."""
 _MOST_FIELDS = 25
-# Spark numbers the columns of each plan anew, marks the nodes of streams,
-# and shows the addresses of some objects.
-_PASSING = re.compile(r"^~|#\d+L?|(?<=[a-z])@[0-9a-f]{1,8}\b")
+# Volatile parts of Spark's text: column numbers of the analysis, marks of streaming nodes, and object
+# addresses.
+_VOLATILE = re.compile(r"^~|#\d+L?|(?<=[a-z])@[0-9a-f]{1,8}\b")
 
 
 def scan_of(plan: Any) -> Operator:
-    """Return the operator that reads the rows of *plan*, a source of a stream or a query of tables."""
+    """Return the operator that reads *plan*, a stream source or a query of tables."""
     return Operator(
         type="stream-exec-table-source-scan_2", description=_description(plan), output=_output(plan)
     )
 
 
 def sink_of(table: Sequence[str], rows: Operator, states: Sequence[OperatorState] = ()) -> Operator:
-    """Return the operator that writes *rows* into a table, with the *states* of what it keeps of them."""
+    """Return the operator that writes *rows* to a table; *states* are those of its upsert materialization."""
     fields = ", ".join(name for name, _type in rows.output)
     description = f"Sink(table=[{display_name(table)}], fields=[{fields}])"
     return Operator(
@@ -57,7 +57,7 @@ def sink_of(table: Sequence[str], rows: Operator, states: Sequence[OperatorState
 
 
 def batch_operators(plan: Any) -> Operator:
-    """Return the operators of an analysed *plan* that runs as batch."""
+    """Return the operators of an analysed *plan* that runs as a batch."""
     inputs = [batch_operators(child) for child in scala_items(plan.children())]
     operator = stateless_operator(plan, inputs, ADDS) if inputs else scan_of(plan)
     if operator in inputs:
@@ -66,9 +66,9 @@ def batch_operators(plan: Any) -> Operator:
 
 
 def stateless_operator(plan: Any, inputs: Sequence[Operator], changes: frozenset[RowKind]) -> Operator:
-    """Return the operator of a node that keeps no state of ours."""
+    """Return the operator of a node for which Freshtable retains no state."""
     kind = class_name(plan)
-    if kind in _UNSEEN and len(inputs) == 1:
+    if kind in _TRANSPARENT and len(inputs) == 1:
         return inputs[0]
     return operator_of(plan, _TYPES.get(kind) or _dashed(kind), inputs, changes=changes)
 
@@ -81,7 +81,7 @@ def operator_of(
     changes: frozenset[RowKind] = ADDS,
     states: Sequence[OperatorState] = (),
 ) -> Operator:
-    """Return the operator *name* of Flink, in its first version, that stands for the node *plan* of Spark."""
+    """Return Flink's operator *name*, version 1, for Spark's node *plan*."""
     return Operator(
         type=f"stream-exec-{name}_1",
         description=_description(plan),
@@ -93,7 +93,7 @@ def operator_of(
 
 
 def _description(plan: Any) -> str:
-    return _PASSING.sub("", str(plan.simpleString(_MOST_FIELDS))).strip()
+    return _VOLATILE.sub("", str(plan.simpleString(_MOST_FIELDS))).strip()
 
 
 def _output(plan: Any) -> tuple[tuple[str, str], ...]:

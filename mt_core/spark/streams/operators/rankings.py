@@ -1,4 +1,4 @@
-"""The operators that rank rows: which of them suits the rows that come, and what it gives."""
+"""The ranking operators: which one suits the input, and its row kinds."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ from mt_core.spark.streams.operators.kept_states import java_state
 from mt_core.spark.streams.operators.stateless import expression_id
 
 REPLACES = ADDS | {RowKind.UPDATE_BEFORE, RowKind.UPDATE_AFTER}
-"""The changes of an operator whose rows are added, or take the place of others."""
+"""The row kinds of an operator whose rows are added or replaced, but not deleted."""
 _CATALYST = "org.apache.spark.sql.catalyst"
 _NEED = "A query that ranks the rows of a stream"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ranking:
-    """The rows with the numbers `first` to `last` of each of the `keys`, expressions over the rows,
-    or of all rows without any.
+    """The rows numbered `first` to `last` for each value of `keys`, expressions over the rows; for all rows
+    without keys.
 
-    They are numbered by `order`, attributes with a direction each;
-    rows that are equal in it by their arrival, the first one first or, with `latest`, the last one.
+    The rows are numbered by `order`, attributes with a direction each. Ties are broken by arrival: the
+    earliest row is first or, with `latest`, the last one.
     """
 
     keys: Sequence[Any] = field(repr=False)
@@ -39,25 +39,25 @@ class Ranking:
     state: OperatorState
 
     def changes_of(self, rows: Changelog) -> frozenset[RowKind]:
-        """Return the changes of the ranked *rows*."""
+        """Return the row kinds of the ranked *rows*."""
         return ALL if rows.updates else REPLACES
 
     def plan_of(self, session: SparkSession, rows: Changelog, number: Any = None) -> Any:
-        """Return the plan of the ranked *rows*, with their numbers in the attribute *number*
-        unless it is None.
+        """Return the plan of the ranked *rows*; their numbers are in the attribute *number* unless that is
+        None.
         """
         orders = as_java_list(session, self.order)
         ranking = java_operator(session, "Ranking")(orders, self.latest, self.first, self.last)
-        keys, kept = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
+        keys, state = java_keys(session, self.keys), java_state(session, self.state, rows.plan, _NEED)
         if rows.updates:
-            return java_operator(session, "ChangedRanks").of(rows.plan, keys, ranking, number, kept)
+            return java_operator(session, "ChangedRanks").of(rows.plan, keys, ranking, number, state)
         if self.last == 1:
-            return java_operator(session, "SingleRows").of(rows.plan, keys, ranking, kept)
-        return java_operator(session, "AddedRanks").of(rows.plan, keys, ranking, number, kept)
+            return java_operator(session, "SingleRows").of(rows.plan, keys, ranking, state)
+        return java_operator(session, "AddedRanks").of(rows.plan, keys, ranking, number, state)
 
 
 def java_keys(session: SparkSession, keys: Sequence[Any]) -> Any:
-    """Return *keys* as a Java list; without any all rows have one key."""
+    """Return *keys* as a Java list; without keys, a constant that all rows share."""
     one = literal(session, 0)
     return as_java_list(session, keys or [one])
 
@@ -74,9 +74,7 @@ def as_java_list(session: SparkSession, items: Sequence[Any]) -> Any:
 
 
 def with_column(session: SparkSession, plan: Any, column: Any, *, updates: bool) -> Any:
-    """Return *plan* with a further named expression as the last column, before the kind
-    if its rows have one.
-    """
+    """Return *plan* with a further column at the end, before the row kind if its rows have one."""
     columns = list(scala_items(plan.output()))
     columns.insert(len(columns) - (1 if updates else 0), column)
     return static_member(session, f"{_CATALYST}.plans.logical.Project")(
@@ -85,9 +83,7 @@ def with_column(session: SparkSession, plan: Any, column: Any, *, updates: bool)
 
 
 def column_set(expressions: Iterable[Any]) -> frozenset[frozenset[int]]:
-    """Return the columns by which rows are told apart; nothing if they are told apart by what
-    is computed of columns.
-    """
+    """Return the columns that identify a row; empty if one of the expressions is not a column."""
     columns = list(expressions)
     if any(class_name(each) != "AttributeReference" for each in columns):
         return frozenset()
@@ -95,10 +91,12 @@ def column_set(expressions: Iterable[Any]) -> frozenset[frozenset[int]]:
 
 
 def check_keys(session: SparkSession, keys: Sequence[Any], what: str) -> None:
-    """Raise Unsupported, saying *what* has them, for keys of which several values are equal."""
+    """Raise Unsupported for keys with values that are equal but not identical; *what* names them in the
+    message.
+    """
     is_stable = static_member(session, f"{_CATALYST}.util.UnsafeRowUtils.isBinaryStable")
     if not all(is_stable(key.dataType()) for key in keys):
         raise Unsupported(
-            f"{what}: a stream cannot keep keys of which several texts are equal; "
-            "give each column with a COLLATION one form, such as lower(c) COLLATE UTF8_BINARY."
+            f"{what}: a stream cannot have keys that are equal under a collation; "
+            "normalize each column with a COLLATION, for example lower(c) COLLATE UTF8_BINARY."
         )

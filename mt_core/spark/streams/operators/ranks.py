@@ -1,8 +1,7 @@
-"""Ranks: of each key the rows with some of the first numbers, in the place of a ROW_NUMBER
-that is filtered by them.
+"""Top-N and deduplication: a ROW_NUMBER that is filtered by an upper bound, replaced by a ranking operator.
 
-The statements are Flink's top-n, `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`,
-and its deduplication, with `rn = 1` and an order by processing time.
+The statements are Flink's top-N, `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`, and
+its deduplication, with `rn = 1` and an order by processing time.
 """
 
 from __future__ import annotations
@@ -30,20 +29,18 @@ from mt_core.spark.streams.operators.walk import Walk
 
 
 def ranked(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the filter *plan* if it lets the rows with some of the first numbers pass;
-    else None.
+    """Return the changelog of the filter *plan* if it bounds a row number, else None.
 
-    Raises Unsupported for numbers that are not those of ROW_NUMBER.
+    Raises Unsupported for numbers other than ROW_NUMBER.
     """
     numbered = numbered_rows(plan)
     return None if numbered is None else _ranked(walk, numbered, is_read=True)
 
 
 def ranked_without_number(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the projection *plan* if it is over such a filter, and leaves the number out;
-    else None.
+    """Return the changelog of the projection *plan* if it drops the number of such a filter, else None.
 
-    Rows that only get another number do not change then.
+    Rows whose number changes are not updated then.
     """
     path, below = [plan], plan.child()
     while class_name(below) == "SubqueryAlias":
@@ -52,18 +49,18 @@ def ranked_without_number(walk: Walk, plan: Any) -> Changelog | None:
     numbered = numbered_rows(below) if class_name(below) == "Filter" and below.isStreaming() else None
     if numbered is None or numbered.is_read_by(scala_items(plan.projectList())):
         return None
-    found = _ranked(walk, numbered, is_read=False)
+    changelog = _ranked(walk, numbered, is_read=False)
     for node in reversed(path):
-        found = carried(walk.session, node, [found])
-    return found
+        changelog = carried(walk.session, node, [changelog])
+    return changelog
 
 
 def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
     window, name = numbered.window, str(numbered.number.name())
     if numbered.function != "RowNumber":
         raise Unsupported(
-            f"{name} <= {numbered.last}: a stream numbers rows by ROW_NUMBER() alone, "
-            "not by RANK() or DENSE_RANK(), which give one number to several rows."
+            f"{name} <= {numbered.last}: a stream only numbers rows by ROW_NUMBER(), "
+            "not by RANK() or DENSE_RANK(), which assign one number to several rows."
         )
     keys, orders = list(scala_items(window.partitionSpec())), list(scala_items(window.orderSpec()))
     check_keys(walk.session, keys, f"PARTITION BY of {name}")
@@ -78,15 +75,13 @@ def _ranked(walk: Walk, numbered: NumberedRows, *, is_read: bool) -> Changelog:
         last=numbered.last,
         state=OperatorState.of(0, state, policy),
     )
-    return numbered.over(walk.session, _operated(walk, numbered, rows, ranking, is_read=is_read))
+    return numbered.over(walk.session, _ranked_rows(walk, numbered, rows, ranking, is_read=is_read))
 
 
-def _operated(
+def _ranked_rows(
     walk: Walk, numbered: NumberedRows, rows: Changelog, ranking: Ranking, *, is_read: bool
 ) -> Changelog:
-    """Return the ranked *rows*, numbered, in the place of the window;
-    the number means nothing unless it *is_read*.
-    """
+    """Return the ranked *rows* in place of the window; the number is meaningless unless it *is_read*."""
     session, number = walk.session, numbered.number
     single = ranking.first == ranking.last
     only_first = ranking.state.name == "deduplicateState" and not ranking.latest and not rows.updates
@@ -98,20 +93,20 @@ def _operated(
         plan = with_column(session, plan, constant, updates=changes != ADDS)
     else:
         plan = ranking.plan_of(session, rows, number.toAttribute())
-    told_apart = column_set(ranking.keys if single else [*ranking.keys, number.toAttribute()])
+    identity = column_set(ranking.keys if single else [*ranking.keys, number.toAttribute()])
     kind = "deduplicate" if ranking.state.name == "deduplicateState" else "rank"
     return Changelog(
         plan=plan,
         operator=operator_of(numbered.window, kind, [rows.operator], changes=changes, states=[ranking.state]),
-        unique=rows.unique | (told_apart if single or is_read else frozenset()),
+        unique=rows.unique | (identity if single or is_read else frozenset()),
     )
 
 
 def _first_rows(walk: Walk, rows: Changelog, ranking: Ranking) -> Any:
     """Return the first of *rows* by key, which no later row replaces."""
     session, need = walk.session, "The first row of each key"
-    keys, kept = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
-    return java_operator(session, "FirstRows").of(rows.plan, keys, kept)
+    keys, state = java_keys(session, ranking.keys), java_state(session, ranking.state, rows.plan, need)
+    return java_operator(session, "FirstRows").of(rows.plan, keys, state)
 
 
 _NOW = frozenset({"CurrentTimestamp", "Now", "LocalTimestamp"})
@@ -128,8 +123,8 @@ def is_processing_time(expression: Any, plan: Any) -> bool:
         return False
     match class_name(plan):
         case "Project":
-            found = definition(plan.projectList(), expression)
-            return found is not None and is_processing_time(found, plan.child())
+            column = definition(plan.projectList(), expression)
+            return column is not None and is_processing_time(column, plan.child())
         case "SubqueryAlias" | "Filter" | "View" | "EventTimeWatermark":
             return is_processing_time(expression, plan.child())
         case _:

@@ -1,6 +1,4 @@
-"""The walk over the analysed plan of a stream that puts our operators into it,
-and says what its rows change.
-"""
+"""The rewrite of a stream's analysed plan: puts our operators into it and derives its row kinds."""
 
 from __future__ import annotations
 
@@ -26,10 +24,9 @@ _CATALYST = "org.apache.spark.sql.catalyst"
 
 
 def with_operators(session: SparkSession, analysed: Any, ttls: StateTtls) -> Changelog:
-    """Return the changelog of the stream *analysed*, whose plan is *analysed* itself
-    if it has no operator of ours.
+    """Return the changelog of the stream *analysed*; its plan is *analysed* itself without operators of ours.
 
-    Raises Unsupported for a statement that would need one that there is not.
+    Raises Unsupported for a statement that no operator supports.
     """
     has_common = bool(
         analysed.containsPattern(static_member(session, f"{_CATALYST}.trees.TreePattern.CTE")())
@@ -51,8 +48,8 @@ def _changelog(walk: Walk, plan: Any) -> Changelog:
     if not plan.isStreaming() or not (children := list(scala_items(plan.children()))):
         return Changelog(plan=plan, operator=scan_of(plan))
     operator = _OPERATORS.get(class_name(plan))
-    found = None if operator is None else operator(walk, plan)
-    return found or carried(walk.session, plan, [walk.changelog(child) for child in children])
+    changelog = None if operator is None else operator(walk, plan)
+    return changelog or carried(walk.session, plan, [walk.changelog(child) for child in children])
 
 
 def _projected(walk: Walk, plan: Any) -> Changelog | None:
@@ -69,4 +66,4 @@ _OPERATORS: Mapping[str, Callable[[Walk, Any], Changelog | None]] = {
     "Project": _projected,
     "Sort": sorted_without_limit,
 }
-"""By the class of a node of Spark's plan: what puts an operator of ours in its place, or gives None."""
+"""By node class: the function that replaces the node with one of our operators, or returns None."""

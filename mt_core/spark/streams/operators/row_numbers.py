@@ -1,6 +1,4 @@
-"""Row numbers that a query bounds: `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`,
-as a plan has them.
-"""
+"""Bounded row numbers in plans: `rn <= n` over `ROW_NUMBER() OVER (PARTITION BY … ORDER BY …) AS rn`."""
 
 from __future__ import annotations
 
@@ -16,7 +14,7 @@ from mt_core.spark.streams.operators.state_ttls import position_of
 from mt_core.spark.streams.operators.stateless import carried, expression_id
 
 MOST = 2**31 - 1
-"""The last number of all: that of a Java int."""
+"""The highest row number, a Java int."""
 _CATALYST = "org.apache.spark.sql.catalyst"
 _MIRRORED = {
     "LessThan": "GreaterThan",
@@ -30,10 +28,9 @@ _FUNCTIONS = frozenset({"RowNumber", "Rank", "DenseRank"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NumberedRows:
-    """A filter that lets the numbers of *window* from *first* to *last* pass,
-    besides the conditions *others*.
+    """A filter on the numbers of *window* from *first* to *last*, with further conditions in *others*.
 
-    `as_filtered` is the attribute that has the number below the filter.
+    `as_filtered` is the attribute of the number below the filter.
     """
 
     filter: Any = field(repr=False)
@@ -50,17 +47,17 @@ class NumberedRows:
 
     @property
     def function(self) -> str:
-        """The class of the function that gives the number."""
+        """The class name of the window function that assigns the number."""
         return class_name(self.number.child().windowFunction())
 
     @property
     def position(self) -> int | None:
-        """The position of the number in the text of the query, or of a view, if that is known."""
+        """The position of the number in the text of the query or view, or None if unknown."""
         return position_of(self.number)
 
     def is_read_by(self, expressions: Iterable[Any]) -> bool:
-        """Return whether one of *expressions* above the filter, or another condition of the filter,
-        has the number.
+        """Return whether one of *expressions* above the filter, or another condition of the filter, uses the
+        number.
         """
         wanted = expression_id(self.as_filtered)
         references = (each.references().toSeq() for each in (*expressions, *self.others))
@@ -69,8 +66,8 @@ class NumberedRows:
         )
 
     def over(self, session: SparkSession, numbered: Changelog) -> Changelog:
-        """Return the changelog of the filter with *numbered*, whose rows are those within the bounds,
-        in the window's place.
+        """Return the changelog of the filter with *numbered*, the rows within the bounds, in place of the
+        window.
         """
         found = _above(session, self.filter.child(), numbered)
         if not self.others:
@@ -81,7 +78,7 @@ class NumberedRows:
 
 
 def numbered_rows(plan: Any) -> NumberedRows | None:
-    """Return what the filter *plan* says of a number; None if it does not say up to which one rows pass."""
+    """Return the bounds of the filter *plan* on a row number, or None without an upper bound."""
     conditions = [(condition, _bounds(condition)) for condition in _conjuncts(plan.condition())]
     for number in (bounds[0] for _, bounds in conditions if bounds is not None):
         mine = [
@@ -100,7 +97,7 @@ def numbered_rows(plan: Any) -> NumberedRows | None:
 
 
 def definition(items: Any, attribute: Any) -> Any:
-    """Return the one of the named expressions *items* that gives *attribute*; None without one."""
+    """Return the expression among *items* that defines *attribute*, or None."""
     found = (item for item in scala_items(items) if item.exprId().equals(attribute.exprId()))
     return next(found, None)
 
@@ -113,13 +110,13 @@ def _above(session: SparkSession, plan: Any, numbered: Changelog) -> Changelog:
 
 
 def _window(plan: Any, number: Any) -> Any:
-    """Return the node that computes the attribute *number* below, if that is a number of rows; else None."""
+    """Return the node below that computes the row number *number*, or None."""
     match class_name(plan):
         case "SubqueryAlias" | "View":
             return _window(plan.child(), number)
         case "Project":
             found = definition(plan.projectList(), number)
-            # A view casts each column to the type that it had at its creation.
+            # A view casts each column to its type at the creation of the view.
             column = (
                 None if found is None else _uncast(found.child() if class_name(found) == "Alias" else found)
             )
@@ -134,9 +131,7 @@ def _window(plan: Any, number: Any) -> Any:
 
 
 def _bounds(condition: Any) -> tuple[Any, int, int] | None:
-    """Return an attribute, and the numbers from which and up to which *condition* lets it be,
-    if that is what it says.
-    """
+    """Return an attribute and its lower and upper bound if *condition* has that form, else None."""
     kind = class_name(condition)
     if kind == "Between":
         lower, upper = _value(condition.lower()), _value(condition.upper())

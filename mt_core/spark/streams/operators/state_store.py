@@ -1,4 +1,4 @@
-"""The store in which our operators keep state: RocksDB, the one of Spark's that can."""
+"""The state store of our operators: RocksDB, the only one of Spark's that supports them."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ _NO_DATA_BATCHES = "spark.sql.streaming.noDataMicroBatches.enabled"
 
 @contextmanager
 def state_store_for(rows: DataFrame) -> Iterator[None]:
-    """Let the stream *rows*, if it has an operator of ours, be started in the block
-    with what the operator needs.
+    """Provide the settings that the operators of *rows* need for a start of the stream within the block.
 
-    Spark takes its settings from the session at the start, and from the checkpoint at each further one.
+    Spark reads them from the session at the first start, and from the checkpoint at later ones.
     """
     if not _has_operator(rows):
         yield
         return
-    # Expired state is hidden at each access: a stream without new rows needs no batch for it.
-    # A batch stores what it has changed, and not all that the store has.
-    wanted = {_NO_DATA_BATCHES: "false", _CHANGELOG: "true"}
+    # Expired state is hidden on access, so an idle stream needs no batch for it. With changelog checkpoints a
+    # batch stores only its changes instead of the whole store.
+    settings = {_NO_DATA_BATCHES: "false", _CHANGELOG: "true"}
     conf = rows.sparkSession.conf
     if "RocksDB" not in str(conf.get(_PROVIDER)):
-        wanted[_PROVIDER] = _ROCKSDB
-    before = {key: conf.get(key, None) for key in wanted}
-    for key, value in wanted.items():
+        settings[_PROVIDER] = _ROCKSDB
+    before = {key: conf.get(key, None) for key in settings}
+    for key, value in settings.items():
         conf.set(key, value)
     try:
         yield

@@ -1,5 +1,15 @@
-"""How long the operators of a query keep their states, and what lets that time begin again:
-by hints, else by the session.
+"""TTL policies of a query's operator states: from a compiled plan, else from STATE_TTL hints, else from the
+session.
+
+Policies are assigned in two ways. A compiled plan lists them in the order of its operators, so operators must
+ask for them in that order (`of_plan`). A hint belongs to one SELECT, but analysed plans no longer have hints
+or SELECTs. So hints are read from the parsed query, each with the text positions of its SELECT's items and
+joins; an operator later finds its hint by the position that Spark's nodes carry (`position_of`). Views have
+texts of their own, so their positions are offset by a hash of the view's name.
+
+A hint that names a table must be used by some operator; otherwise it is an error (`check`), because a TTL
+that has no effect lets state grow without bound. Hints inside views are exempt, since a view may also be read
+as a batch.
 """
 
 from __future__ import annotations
@@ -22,16 +32,15 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items, state_of
 
 _HINT = "STATE_TTL"
 _ABOVE_ITEMS = frozenset({"Distinct", "UnresolvedHaving", "WithWindowDefinition"})
-"""What Spark's parser puts above the items of a SELECT."""
+"""Nodes that Spark's parser puts above the items of a SELECT."""
 _BESIDE_ALIASES = frozenset({"Filter", "ResolvedHint"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Block:
-    """The hints of one SELECT: the positions of its items and its joins, what it reads,
-    and the policies by name.
+    """The hints of one SELECT: positions of its items and joins, names of its tables, and policies by name.
 
-    That of a view also runs where the view is read as it stands, and without an operator.
+    A hint in a view may have no effect, since the view can also be read as a batch.
     """
 
     starts: frozenset[int]
@@ -43,10 +52,10 @@ class _Block:
 
 @dataclass(frozen=True, slots=True)
 class StateTtls:
-    """The policies of a query; those that are `planned`, in a compiled plan,
-    are asked for in the order of its operators.
+    """The TTL policies of a query.
 
-    An operator asks after those below it, the left input before the right one, as `Operator.all` yields them.
+    `planned` policies, from a compiled plan, are requested in the order of its operators: an operator asks
+    after those below it, the left input before the right one, in the order of `Operator.all`.
     """
 
     default: TtlPolicy
@@ -55,8 +64,8 @@ class StateTtls:
     _used: set[tuple[int, str]] = field(init=False, default_factory=set, repr=False)
 
     def of_plan(self, count: int) -> tuple[TtlPolicy, ...] | None:
-        """Return those of the next operator, which has *count* states, in a compiled plan;
-        None without one.
+        """Return the policies of the next operator, which has *count* states, in a compiled plan; None
+        without a plan.
         """
         if self.planned is None:
             return None
@@ -68,7 +77,7 @@ class StateTtls:
         return ttls
 
     def of(self, *starts: int | None) -> TtlPolicy:
-        """Return that of the operator which the items at *starts* of the text ask for."""
+        """Return the policy of the operator whose SELECT items are at *starts*."""
         if (planned := self.of_plan(1)) is not None:
             return planned[0]
         for number, block in enumerate(self.blocks):
@@ -78,9 +87,7 @@ class StateTtls:
         return self.default
 
     def of_join(self, start: int | None, inputs: Sequence[frozenset[str]]) -> tuple[TtlPolicy, ...]:
-        """Return that of each input of the join at *start* of the text;
-        the names of an input are in lower case.
-        """
+        """Return the policy of each input of the join at *start*; *inputs* has their lower-case names."""
         if (planned := self.of_plan(len(inputs))) is not None:
             return planned
         for number, block in enumerate(self.blocks):
@@ -96,12 +103,12 @@ class StateTtls:
         return self.default
 
     def check(self) -> None:
-        """Raise Unsupported for a hint that none of our operators takes."""
+        """Raise Unsupported for a hint that no operator uses."""
         for number, block in enumerate(self.blocks if self.planned is None else ()):
             for name in block.ttls:
                 if (number, name) not in self._used and not block.of_view:
                     raise Unsupported(
-                        f"{_HINT}('{name}'): that SELECT keeps no state with a TTL for it; "
+                        f"{_HINT}('{name}'): that SELECT has no state with a TTL for it; "
                         "write the hint into the one that has ROW_NUMBER() or "
                         "GROUP BY, or joins it with another stream, or leave it out."
                     )
@@ -114,11 +121,10 @@ def read_ttls(
     planned_ttls: Sequence[Sequence[str]] | None = None,
     views: Mapping[str, Any] = MappingProxyType({}),
 ) -> StateTtls:
-    """Return the policies of the query *parsed* from *text*, in a session with *settings*,
-    or the *planned_ttls* of a plan.
+    """Return the policies of the query *parsed* from *text* in a session with *settings*, or *planned_ttls*.
 
-    It reads the *views* that `hinted_views` gives. Raises DefinitionInvalid for a hint about a table
-    that its SELECT does not read.
+    *views* are those of `hinted_views`. Raises DefinitionInvalid for a hint about a table that its SELECT
+    does not read.
     """
     hinted = {0: parsed} if _HINT in text.upper() else {}
     hinted |= {_base(name): view for name, view in views.items()}
@@ -137,18 +143,16 @@ def read_ttls(
 
 
 def hinted_views(session: SparkSession, analysed: Any) -> Mapping[str, Any]:
-    """Return the parsed texts that have hints of the views which an *analysed* query reads,
-    by their names.
-    """
-    found: dict[str, Any] = {}
+    """Return the parsed texts of the views with hints that an *analysed* query reads, by view name."""
+    hinted: dict[str, Any] = {}
     plans = [analysed] if "View (" in str(analysed.toString()) else []
     while plans:
         plan = plans.pop()
         text = _text_of(plan) if class_name(plan) == "View" else ""
         if _HINT in text.upper():
-            found[str(plan.desc().qualifiedName())] = state_of(session).sqlParser().parsePlan(text)
+            hinted[str(plan.desc().qualifiedName())] = state_of(session).sqlParser().parsePlan(text)
         plans.extend(scala_items(plan.children()))
-    return found
+    return hinted
 
 
 def _text_of(view: Any) -> str:
@@ -165,7 +169,7 @@ def _blocks(plan: Any, base: int = 0) -> Iterator[_Block]:
         ttls: dict[str, TtlPolicy] = {}
         while kind == "UnresolvedHint":
             if str(plan.name()).upper() == _HINT:
-                # Of several hints about a table the first one counts, within one the last.
+                # Of several hints about a table the first one applies, within one hint the last.
                 ttls = dict(_ttls(plan)) | ttls
             plan = plan.child()
             kind = class_name(plan)
@@ -208,7 +212,7 @@ def _text(parameter: Any) -> str:
 
 
 def _joins(plans: Any, base: int) -> Iterator[int]:
-    """Yield the positions of the joins of a SELECT, and of its WHERE, which Spark may merge into one."""
+    """Yield the positions of the joins of a SELECT and of its WHERE, which Spark may merge into one."""
     for plan in scala_items(plans):
         if class_name(plan) not in {"SubqueryAlias", "UnresolvedRelation"}:
             position = position_of(plan)
@@ -217,8 +221,8 @@ def _joins(plans: Any, base: int) -> Iterator[int]:
 
 
 def position_of(node: Any) -> int | None:
-    """Return where *node* begins in the text of the query, None if Spark does not say;
-    in that of a view, a number beyond these.
+    """Return the position of *node* in the text of the query, offset for a view; None if Spark does not
+    record it.
     """
     origin = node.origin()
     if not origin.startIndex().isDefined():
@@ -228,8 +232,8 @@ def position_of(node: Any) -> int | None:
 
 
 def names_of(plan: Any) -> Iterator[str]:
-    """Yield by which names, in lower case, a hint may call the input *plan* of a join:
-    its alias, else those of its table.
+    """Yield the lower-case names of the join input *plan* in a hint: its alias, else the forms of its table
+    name.
     """
     while class_name(plan) in _BESIDE_ALIASES:
         plan = plan.child()
@@ -245,8 +249,8 @@ def _base(view: str) -> int:
 
 
 def _reads(plans: Any) -> Iterator[str]:
-    """Yield the names of what a SELECT reads, in lower case: its aliases, else tables,
-    as written and by the last part.
+    """Yield the lower-case names that a SELECT reads: aliases, else table names as written and their last
+    parts.
     """
     for plan in scala_items(plans):
         match class_name(plan):

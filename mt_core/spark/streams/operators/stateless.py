@@ -1,4 +1,4 @@
-"""Operators that keep no state: they give rows of the kinds that they get."""
+"""Stateless operators, which pass row kinds through."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ _OTHER_COLUMNS = frozenset({"Project", "Union", "Generate", "Expand"})
 
 
 def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Changelog:
-    """Return the changelog of the node *plan*, with *children* in the places of its own.
+    """Return the changelog of the node *plan* with *children* as its inputs.
 
-    Raises Unsupported for a node that can only take rows that are added, and gets others.
+    Raises Unsupported for a node that only accepts inserts and has another input.
     """
     changes = frozenset[RowKind]().union(*(child.changes for child in children))
     if not any(child.updates for child in children):
@@ -45,7 +45,7 @@ def carried(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> 
 
 
 def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog]) -> Any:
-    """Return the node *plan* above changelogs, with the kind of each row in its last column."""
+    """Return the node *plan* above changelogs, with the row kind in its last column."""
     changelogs = java_operator(session, "Changelogs")
     [first, *_] = children
     match class_name(plan):
@@ -57,7 +57,8 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
             parts = [child.plan if child.updates else changelogs.added(child.plan) for child in children]
             return with_children(session, plan, parts)
         case "View":
-            # One of an analysed plan takes no other, and an operator is to be analysed again.
+            # The View node of an analysed plan must not get another child, and our operators must be analysed
+            # again.
             return first.plan
         case "Generate":
             return changelogs.kindLast(with_children(session, plan, [first.plan]), first.kind)
@@ -66,40 +67,38 @@ def _of_changes(session: SparkSession, plan: Any, children: Sequence[Changelog])
 
 
 def _check(session: SparkSession, plan: Any) -> None:
-    """Raise Unsupported unless the node gives, for the row that is taken back, the row that it gave."""
+    """Raise Unsupported unless the node produces the same row for a retraction as for the insert."""
     kind = class_name(plan)
     if kind not in _SAME_COLUMNS | _OTHER_COLUMNS:
         raise Unsupported(
-            f"{kind} over rows that change: a stream can do that with rows that are only added. "
+            f"{kind} over rows that change: a stream can only do that with append-only rows. "
             "Keep the rows in a table with a PRIMARY KEY, or the result as a materialized table over it."
         )
     check_repeatable(session, scala_items(plan.expressions()))
 
 
 def check_repeatable(session: SparkSession, expressions: Iterable[Any]) -> None:
-    """Raise Unsupported for one of the *expressions* that does not give for the same row
-    what it gave before.
-    """
+    """Raise Unsupported for an expression that may return another value for the same row later."""
     current, subquery = (
         static_member(session, f"{_PATTERN}.{each}")() for each in ("CURRENT_LIKE", "PLAN_EXPRESSION")
     )
     for expression in expressions:
         if expression.containsPattern(subquery):
             raise Unsupported(
-                f"{expression.sql()}: the subquery may give another value when a row is taken "
-                "back than when it was given. Join the rows with its table instead (LEFT SEMI "
+                f"{expression.sql()}: the subquery may return another value when a row is "
+                "retracted than when it was emitted. Join the rows with its table instead (LEFT SEMI "
                 "JOIN for IN and EXISTS, LEFT ANTI JOIN for NOT EXISTS, CROSS JOIN for a single value), "
                 "or move it below the aggregation, join or deduplication whose rows change."
             )
         if not expression.deterministic() or expression.containsPattern(current):
             raise Unsupported(
-                f"{expression.sql()} has another value when a row is taken back than when it was given; "
+                f"{expression.sql()} has another value when a row is retracted than when it was emitted; "
                 "compute it below the aggregation, join or deduplication whose rows change."
             )
 
 
 def with_children(session: SparkSession, plan: Any, children: Sequence[Any]) -> Any:
-    """Return *plan* with those children; *plan* itself if it has them."""
+    """Return *plan* with *children*, or *plan* itself if it has them."""
     before = list(scala_items(plan.children()))
     if all(new.equals(old) for new, old in zip(children, before, strict=True)):
         return plan
@@ -107,7 +106,7 @@ def with_children(session: SparkSession, plan: Any, children: Sequence[Any]) -> 
 
 
 def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
-    """Return the sets of columns that identify a row still."""
+    """Return the column sets that still identify a row."""
     [first, *_] = children
     if not first.unique or len(children) > 1:
         return frozenset()
@@ -120,7 +119,7 @@ def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
     for column in scala_items(plan.projectList()):
         source = column.child() if class_name(column) == "Alias" else column
         if class_name(source) == "Cast" and source.dataType().equals(source.child().dataType()):
-            # A view casts each column to the type that it had at its creation.
+            # A view casts each column to its type at the creation of the view.
             source = source.child()
         if class_name(source) == "AttributeReference":
             renamed.setdefault(expression_id(source), expression_id(column))
@@ -130,5 +129,5 @@ def _unique(plan: Any, children: Sequence[Changelog]) -> Unique:
 
 
 def expression_id(attribute: Any) -> int:
-    """Return the number by which Spark tells a column from all others."""
+    """Return the number that identifies a column in Spark's plans."""
     return int(attribute.exprId().id())

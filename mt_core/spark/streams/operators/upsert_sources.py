@@ -1,4 +1,4 @@
-"""Upserts: rows that set or remove what a key names, as a changelog of whole rows."""
+"""Upsert sources: rows that set or delete the row of a key, converted to a changelog of whole rows."""
 
 from __future__ import annotations
 
@@ -29,9 +29,7 @@ _UPSERTS = frozenset({RowKind.INSERT, RowKind.UPDATE_AFTER, RowKind.DELETE})
 
 
 def upserted(walk: Walk, plan: Any) -> Changelog | None:
-    """Return the changelog of the projection *plan* if its rows set and remove what the columns of a key
-    name; else None.
-    """
+    """Return the keyed changelog of the projection *plan*, or None if it is not an upsert projection."""
     last = plan.output().lastOption()
     if not last.isDefined() or not last.get().metadata().contains(UPSERT_KEYS):
         return None
@@ -43,11 +41,11 @@ def upserted(walk: Walk, plan: Any) -> Changelog | None:
 
 
 def normalized(session: SparkSession, upserts: Changelog, key: Sequence[int], policy: TtlPolicy) -> Changelog:
-    """Return the changes of whole rows that *upserts* make, whose rows set or remove what the columns
-    at places *key* name.
+    """Return the changelog of whole rows for *upserts*, keyed by the columns at positions *key*.
 
-    The plan of *upserts* has the kind of each row as its last column: +I and +U set the row, -D removes
-    it and may have values in the columns of the key alone. Raises Unsupported for a key that cannot be kept.
+    The last column of the plan of *upserts* is the row kind: +I and +U set the row of a key, and -D deletes
+    it and may have values only in the key columns. Raises Unsupported for a key that cannot be compared by
+    its bytes.
     """
     columns = list(scala_items(upserts.plan.output()))
     keys = [columns[place] for place in key]

@@ -1,4 +1,4 @@
-"""A walk over the plan of a query, as the operators see it that are found on the way."""
+"""The state of one walk over a query plan, shared by the operators on its path."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from mt_core.spark.streams.operators.state_ttls import StateTtls
 
 @dataclass(frozen=True, slots=True)
 class Walk:
-    """One walk, in a session, with the durations of the states of the query.
+    """One walk over a plan, with the TTLs of the query's states.
 
-    `changelog` gives that of a plan below, whose operators are in their places, and raises Unsupported.
+    `changelog` returns the changelog of a plan below with its operators in place; raises Unsupported.
     """
 
     session: SparkSession

@@ -1,4 +1,4 @@
-"""Watermarks: whether that of a source reaches the rows of a plan, and which rows bring it forward."""
+"""Watermarks: whether a source's watermark reaches the rows of a plan, and which rows advance it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _names = (f"freshtable.watermark{number}" for number in count())
 
 
 def is_reached(plan: Any) -> bool:
-    """Return whether the rows of *plan* come with a watermark.
+    """Return whether the rows of *plan* have a watermark.
 
-    Spark passes none through an operator whose timers run in processing time:
-    what is above it has that of 1970 for ever, whatever the metadata of its columns say.
+    Spark does not propagate watermarks through an operator with processing-time timers: above it the
+    watermark stays at 1970, whatever the column metadata say.
     """
     match class_name(plan):
         case "EventTimeWatermark":
@@ -30,10 +30,10 @@ def is_reached(plan: Any) -> bool:
 
 
 def of_all_rows(session: SparkSession, plan: Any) -> Any:
-    """Return the analysed *plan* with each watermark brought forward by all rows of its source.
+    """Return the analysed *plan* with each watermark advanced by all rows of its source.
 
-    Spark would move a filter below the watermark, which then waited for the next row that passes:
-    it moves none below an observed metric.
+    Spark would push a filter below the watermark, which would then only advance with rows that pass the
+    filter. It does not push filters below an observed metric.
     """
     if not plan.isStreaming():
         return plan
@@ -44,6 +44,6 @@ def of_all_rows(session: SparkSession, plan: Any) -> Any:
         return rows._jdf.queryExecution().analyzed()
     after = [of_all_rows(session, child) for child in scala_items(plan.children())]
     if class_name(plan) == "View":
-        # One of an analysed plan takes no other child.
+        # The View node of an analysed plan must not get another child.
         return plan if after[0].equals(plan.child()) else after[0]
     return with_children(session, plan, after)

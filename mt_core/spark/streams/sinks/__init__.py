@@ -1,3 +1,3 @@
-"""Tables of Iceberg that streams write; `kinds` says which table is written by which sink,
-of which the others are in `spark/connectors`.
+"""Sinks for Iceberg tables; `kinds` chooses the sink of each table. Sinks of other connectors are in
+`spark/connectors`.
 """

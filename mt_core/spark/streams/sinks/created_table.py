@@ -1,5 +1,5 @@
-"""The table that a stream creates: its first batch with rows creates or replaces it, as one commit;
-later ones add rows.
+"""The table that a stream creates: its first batch with rows creates or replaces it in one commit; later
+batches append.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from mt_core.spark.streams.sinks.iceberg import IcebergSink, target_of
 class CreatedTable(IcebergSink):
     """One attempt of a job on the table that it creates.
 
-    The job has published it if the table says so: the record of the job is in the same commit
-    as the rows of its first batch.
+    The table itself says whether the job has published it: the job's record is in the same commit as the rows
+    of its first batch.
     """
 
     def __init__(self, reservation: Reservation, attempt: SinkAttempt) -> None:
@@ -36,13 +36,13 @@ class CreatedTable(IcebergSink):
         self._definition, self._reservation = attempt.definition, reservation
 
     def open(self) -> None:
-        """Take the table over, or remove what an earlier attempt left of it;
-        raises StreamBroken if it cannot be created.
+        """Take the table over, or remove the leftovers of an earlier attempt; raises StreamBroken if it
+        cannot be created.
         """
         if self.rows() is not None:
             super().open()
-            # Before Spark commits the batch: one that was created and not noted is made of the same
-            # batch again.
+            # Write the note before Spark commits the batch. A table without the note is recreated by the same
+            # batch.
             Checkpoints(self._session).note_created(self._definition.checkpoint)
             return
         name = display_name(self._reservation.table)
@@ -59,7 +59,7 @@ class CreatedTable(IcebergSink):
             return super().publish(rows, batch, check)
         check("write")
         if rows.isEmpty():
-            # Spark fails unless its state is read.
+            # Spark requires that the state of a batch is read.
             rows.write.format("noop").mode("overwrite").save()
             return 0
         mark = Mark(number=self._writer.number, published=batch)
@@ -70,20 +70,21 @@ class CreatedTable(IcebergSink):
         with active_session(rows.sparkSession):
             filled(rows.sparkSession, member.text, self._reservation, rows, facts)
         check(PUBLISHED)
-        # IF NOT EXISTS does nothing if another statement was first.
+        # IF NOT EXISTS has no effect if another statement was first; open() detects that.
         self.open()
         return self.rows() or 0
 
     def discard(self, *, drop: bool) -> bool:
-        """Delete what the job wrote, and with *drop* the table that it has published; may be repeated.
+        """Delete the files that the job wrote and, with *drop*, the table that it has published; may be
+        repeated.
 
-        Returns whether nothing is left of it: a table that was published stays as it is without *drop*.
+        Returns whether everything was removed: without *drop* a published table stays unchanged.
         """
         if self.rows() is not None:
             if not drop:
                 return False
             catalog = self._catalogs.iceberg_catalog(self.table.catalog)
-            # Files in a folder of others are deleted one by one.
+            # Purge file by file in a folder that the job does not own.
             catalog.dropTable(self._catalogs.iceberg_identifier(self.table), self._reservation.folder is None)
         settle(self._session, self._reservation)
         return True
@@ -94,10 +95,10 @@ class CreatedTable(IcebergSink):
 
 
 def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: TableName) -> bool:
-    """Return whether *table*, which a stream is to create, replaces one.
+    """Return whether *table*, which a stream will create, replaces an existing one.
 
-    Raises Unsupported for one that cannot appear with its first batch,
-    TableProtected for a materialized table.
+    Raises Unsupported for a table that cannot be created by its first batch, and TableProtected for a
+    materialized table.
     """
     name = display_name(table)
     if definition.restored_from is not None:
@@ -121,15 +122,13 @@ def check_creation(catalogs: Catalogs, definition: StreamDefinition, table: Tabl
 
 
 def _has_own_folder(definition: StreamDefinition) -> bool:
-    """Return whether all files in the folder of the table are the job's:
-    what others put there meanwhile would be removed.
-    """
+    """Return whether the table's folder belongs to the job: files of other writers in it would be removed."""
     reservation = definition.creates
     return reservation is None or (reservation.folder or "").endswith(reservation.job_id)
 
 
 def not_created(name: str) -> Unsupported:
-    """Return the refusal of a table that cannot appear with the first batch of a stream."""
+    """Return the error for a table that the first batch of a stream cannot create."""
     return Unsupported(
         f"A stream cannot create {name}: only an Iceberg table of a catalog of type jdbc, such as lake, "
         "appears with its first batch. Name one of these, or CREATE TABLE first and INSERT INTO it."

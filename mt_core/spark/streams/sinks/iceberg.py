@@ -1,5 +1,17 @@
-"""Tables of Iceberg as sinks of a stream: each batch once, as one commit, by the attempt
-that has opened the table last.
+"""Iceberg tables as sinks of a stream: each batch exactly once, as one commit, by the attempt that opened the
+table last.
+
+The problem is the same as in a refresh: a writer may be replaced while it works, and commits of other writers
+may come between. The fence is the same too (`mt_core.model.fence`): the table's properties have one mark per
+job, with the attempt that has it open and the last published batch. A batch is staged on a branch of the
+attempt, then one metadata swap checks the mark, makes the snapshot current and raises the batch number. So a
+batch is published exactly once, and an attempt that was replaced can stage but not publish.
+
+Other writers may commit to main in between. Added rows do not depend on them: the staged files are appended
+on top of the new main without being rewritten. A batch that replaces rows by key was computed against one
+version of the table, so it must be computed again (`_Overtaken`), at most MAX_CONFLICTS times. Its first try
+is a pending snapshot that the swap adds itself, which saves a commit; the later ones are on the branch, where
+they survive the commits of others.
 """
 
 from __future__ import annotations
@@ -30,19 +42,18 @@ from mt_core.spark.iceberg.replacement import Replacement
 from mt_core.spark.iceberg.temporary_views import temporary_view
 from mt_core.spark.streams.sources.starts import uuid_of
 
-# Iceberg's own key: the cleaning of expired snapshots keeps the files that the later snapshot shares
-# with the earlier one.
+# Iceberg's own summary key: snapshot expiration retains files that a later snapshot shares with this one.
 _SAME_FILES_AS = "source-snapshot-id"
 _ADDED_ROWS = "added-records"
 _Change = Callable[[StorageMetadata], MetadataChange | None]
 
 
 class IcebergSink(Sink):
-    """One attempt of one job on a table, the one with that *uuid* if there is one.
+    """One attempt of one job on a table, which must have *uuid* unless that is None.
 
-    It opens, publishes and closes the table as `mt_core.model.fence` says. With *keys*, columns of the
-    table, a row replaces the one with the same key. Raises errors of Spark as they are, and StreamBroken
-    if the table is gone.
+    It opens, publishes and closes the table as described in `mt_core.model.fence`. With *keys*, columns of
+    the table, a row replaces the row with the same key. Raises Spark's errors, and StreamBroken if the table
+    is gone.
     """
 
     guarantee = "each batch once, as one commit"
@@ -59,11 +70,11 @@ class IcebergSink(Sink):
     def open(self) -> None:
         """Take the table over: no earlier attempt can publish from then on.
 
-        Raises CommitConflict if a later one has.
+        Raises CommitConflict if a later attempt has opened it.
         """
         table = self._load()
         if table.currentSnapshot() is None:
-            # A branch needs a snapshot to begin at.
+            # A branch needs a snapshot to start from.
             table.newAppend().set(JOB_ID, self._job_id).commit()
 
         def opened(metadata: StorageMetadata) -> MetadataChange:
@@ -73,7 +84,7 @@ class IcebergSink(Sink):
         self._carry_out("open", opened)
 
     def close(self) -> None:
-        """Let no attempt publish any more; harmless if the table is gone."""
+        """Prevent every attempt from publishing; harmless if the table is gone."""
 
         def closed(metadata: StorageMetadata) -> MetadataChange | None:
             is_open = self._writer.mark_of(metadata.properties).number is not None
@@ -83,7 +94,7 @@ class IcebergSink(Sink):
             self._carry_out("close", closed)
 
     def forget(self) -> None:
-        """Remove all that the table says of the job; harmless if it says nothing, or is gone."""
+        """Remove the job's mark from the table; harmless if the mark or the table does not exist."""
 
         def forgotten(metadata: StorageMetadata) -> MetadataChange | None:
             return self._writer.forget(metadata) if self._writer.is_known(metadata) else None
@@ -94,11 +105,11 @@ class IcebergSink(Sink):
     # ------------------------------------------------------------------------------------------------ batches
 
     def last_batch(self) -> int | None:
-        """Return the last batch of the job that the table has, None before the first."""
+        """Return the last batch of the job in the table, or None before the first."""
         return self._writer.mark_of(self._read().properties).published
 
     def rows(self) -> int | None:
-        """Return how many rows the table has, None if there is none that has the job's first batch."""
+        """Return the row count of the table, or None unless a table with the job's first batch exists."""
         try:
             metadata = self._read()
         except StreamBroken:
@@ -109,7 +120,7 @@ class IcebergSink(Sink):
         return 0 if newest is None else int(newest.total_rows)
 
     def publish(self, rows: DataFrame, batch: int, check: Check) -> int:
-        """Write *rows* to the attempt's branch, make it main, and return how many rows that were."""
+        """Write *rows* to the attempt's branch, make it main, and return the number of rows."""
         check("write")
         summary = {JOB_ID: self._job_id, BATCH: str(batch)}
         if self._keys:
@@ -126,8 +137,8 @@ class IcebergSink(Sink):
         return count
 
     def _publish_changes(self, rows: DataFrame, batch: int, summary: Mapping[str, str], check: Check) -> int:
-        """Replace the rows of the keys that *rows* change; all of it again if others have committed
-        in the meantime.
+        """Replace the rows of the keys in *rows*; starts over if another writer has committed in the
+        meantime.
         """
         with computed_changes(stored(rows, self.table.sql), self._keys, str(self.table)) as changes:
             if changes is None:
@@ -135,9 +146,9 @@ class IcebergSink(Sink):
                 return 0
             keys, session = changes.all_keys(), rows.sparkSession
             for number in range(MAX_CONFLICTS):
-                begun = self._begun_at_main()
-                # A table that others commit to all the time has no snapshot held twice:
-                # one on the branch outlasts their commits.
+                begun = self._branch_at_main()
+                # Leave only the first try pending: a snapshot on the branch survives the commits of other
+                # writers.
                 table, holds = begun.base.table, not number
                 staging = self._branch_commit(session, table, summary, base=begun.main, holds=holds)
                 with active_session(session), temporary_view(keys.frame) as gone:
@@ -163,8 +174,8 @@ class IcebergSink(Sink):
             **options,
         )
 
-    def _begun_at_main(self) -> StorageMetadata:
-        """Let the attempt's branch begin at the main snapshot; return the metadata since."""
+    def _branch_at_main(self) -> StorageMetadata:
+        """Move the attempt's branch to the main snapshot and return the resulting metadata."""
         begun: StorageMetadata | None = None
 
         def moved(metadata: StorageMetadata) -> MetadataChange | None:
@@ -180,12 +191,12 @@ class IcebergSink(Sink):
         raise self._crowded()
 
     def _staged(self, staging: BranchCommit) -> _Staged | None:
-        """Return what was staged; None if nothing was written:
-        the table may not have any of the keys of a change.
+        """Return the staged snapshot, or None if nothing was written, as when no key of a change is in the
+        table.
         """
         if staging.held is not None:
             metadata = metadata_of(self._session, staging.table)
-            return _Staged(snapshot=staging.held, metadata=metadata, held_on=staging.base)
+            return _Staged(snapshot=staging.held, metadata=metadata, pending_on=staging.base)
         metadata = self._read()
         head = metadata.branches.get(self._writer.branch)
         if head is not None and head == staging.base:
@@ -197,7 +208,7 @@ class IcebergSink(Sink):
         return _Staged(snapshot=snapshot, metadata=metadata, facts=facts)
 
     def _publish(self, staged: _Staged | None, batch: int, summary: Mapping[str, str], check: Check) -> None:
-        """Make main the *staged* snapshot, if there is one, and note the batch in the same commit."""
+        """Make the *staged* snapshot main, if there is one, and record the batch in the same commit."""
 
         def published(metadata: StorageMetadata) -> MetadataChange | None:
             check("publish")
@@ -207,28 +218,31 @@ class IcebergSink(Sink):
             self._writer.check_open(metadata)
             if staged is None:
                 return self._writer.publish(metadata, batch, None, goes_on=True)
-            held = self._held(metadata, staged, summary)
-            snapshot = staged.snapshot if held is None else held
-            return self._writer.publish(metadata, batch, str(snapshot.snapshotId()), held=held, goes_on=True)
+            added = self._snapshot_to_add(metadata, staged, summary)
+            snapshot = staged.snapshot if added is None else added
+            return self._writer.publish(metadata, batch, str(snapshot.snapshotId()), held=added, goes_on=True)
 
         self._carry_out("publish", published, None if staged is None else staged.metadata)
 
-    def _held(self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]) -> Any | None:
-        """Return the snapshot that a publish has to add: *staged* itself, or its files on top of what
-        others have committed.
+    def _snapshot_to_add(
+        self, metadata: StorageMetadata, staged: _Staged, summary: Mapping[str, str]
+    ) -> Any | None:
+        """Return the snapshot that a publish must add: *staged*, or its files on top of other writers'
+        commits.
 
-        None if the branch has it, and it follows main. Raises _Overtaken if it has to be written again.
+        Returns None if the branch has a snapshot that follows main. Raises _Overtaken if the batch must be
+        computed again.
         """
-        if staged.held_on is not None:
-            # Others may have committed before it was made on this metadata, and after the rows
-            # that it deletes were found.
-            if metadata is not staged.metadata or metadata.main != staged.held_on:
+        if staged.pending_on is not None:
+            # Another writer may have committed before the snapshot was based on this metadata, or after the
+            # deleted rows were located.
+            if metadata is not staged.metadata or metadata.main != staged.pending_on:
                 raise _Overtaken
             return staged.snapshot
         if metadata.main == str(staged.snapshot.parentId()):
             return None
         if self._keys:
-            # The rows that it deletes are those of the version that it read.
+            # The deleted rows are positions in the version that the batch read.
             raise _Overtaken
         base: Base = metadata.base
         append = base.table.newAppend().set(_SAME_FILES_AS, str(staged.snapshot.snapshotId()))
@@ -238,7 +252,7 @@ class IcebergSink(Sink):
             append = append.appendFile(file)
         snapshot = append.apply()
         if not base.is_current:
-            raise CommitConflict(f"{self.table} was changed while a batch was put on top of main.")
+            raise CommitConflict(f"{self.table} was changed while a batch was appended to main.")
         return snapshot
 
     # ----------------------------------------------------------------------------------------------- metadata
@@ -262,7 +276,9 @@ class IcebergSink(Sink):
         return metadata_of(self._session, self._load())
 
     def _carry_out(self, step: str, change: _Change, known: StorageMetadata | None = None) -> None:
-        """Commit what *change* makes of the current metadata, until no other commit comes between."""
+        """Commit the *change* of the current metadata, and retry it on new metadata after each conflicting
+        commit.
+        """
         swap = partial(commit, self._session, str(self.table))
         try:
             for _ in carried_out(str(self.table), step, self._read, change, swap, known=known):
@@ -272,7 +288,7 @@ class IcebergSink(Sink):
 
     def _crowded(self) -> CommitConflict:
         return CommitConflict(
-            f"{self.table} is changed by other commits all the time; the batch is written again."
+            f"{self.table} is changed by other commits all the time; the batch will be written again."
         )
 
     def _fenced(self) -> CommitConflict:
@@ -281,27 +297,28 @@ class IcebergSink(Sink):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Staged:
-    """A snapshot to publish, and the metadata as it was read after that.
+    """A snapshot to publish, and the metadata that was read after it was written.
 
-    It is on the attempt's branch, and `facts` are its summary;
-    or it is held, to be added to exactly this metadata while main is the snapshot `held_on`.
+    It is either on the attempt's branch, with `facts` as its summary, or pending: it can only be added to
+    exactly this metadata, while main is the snapshot `pending_on`.
     """
 
     snapshot: Any
     metadata: StorageMetadata
-    held_on: str | None = None
+    pending_on: str | None = None
     facts: Mapping[str, str] = field(default_factory=dict)
 
 
 class _Overtaken(Exception):
-    """Others have committed since the rows that a batch deletes were found."""
+    """Another writer committed after the rows that a batch deletes were located."""
 
 
 def target_of(catalogs: Catalogs, table: TableIdentifier, keeps: str | None = None) -> IcebergTarget | None:
-    """Return a table that a stream may write, also the materialized table with the id *keeps*;
-    None if there is no table.
+    """Return a table that a stream may write, including the materialized table with the id *keeps*, or None
+    without a table.
 
-    Raises TableProtected for a materialized table, CatalogUnsupported for a catalog without compare-and-set.
+    Raises TableProtected for any other materialized table, and CatalogUnsupported for a catalog without
+    compare-and-set.
     """
     try:
         loaded = catalogs.load_table(table)

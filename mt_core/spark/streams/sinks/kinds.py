@@ -1,4 +1,4 @@
-"""Kinds of sinks: which tables take the batches of a stream, by their connectors, and the sinks of a job."""
+"""The sink kind of each table, chosen by connector, and the sinks of a job."""
 
 from __future__ import annotations
 
@@ -39,21 +39,19 @@ KINDS: Mapping[str, type[FileSink | RepeatingSink]] = {
     "print": PrintSink,
     "blackhole": BlackholeSink,
 }
-"""The kind of the tables of each connector that takes the batches of a stream;
-a table of Iceberg has none.
-"""
+"""The sink class of each connector that accepts streams; Iceberg tables have no connector."""
 KEYED_KINDS: Mapping[str, type[RepeatingSink]] = {JDBC: KeyedJdbcSink}
-"""The kind of those that have a primary key, where it is another one."""
+"""Sink classes for tables with a primary key, where they differ."""
 
 
 def kind_of(target: SinkTarget | None) -> type[Sink]:
-    """Return the kind of a target, or of a table without a connector."""
+    """Return the sink class of a target, or of a table without a connector for None."""
     return IcebergSink if target is None else _kind_with_connector(target)
 
 
 def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str, ...]:
-    """Return the columns by which rows of a target, or of a table of Iceberg, replace others;
-    none of any other table.
+    """Return the columns by which rows of *target*, or of the Iceberg *table*, replace others; empty for an
+    append-only table.
     """
     if target is None:
         return () if table is None else table.keys
@@ -61,9 +59,9 @@ def keys_of(target: SinkTarget | None, table: IcebergTarget | None) -> tuple[str
 
 
 def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], rows: Changelog) -> None:
-    """Raise Unsupported if *rows* change and delete others, and *table* takes rows that are added only.
+    """Raise Unsupported if *rows* contain updates or deletes and *table* is append-only.
 
-    It is *target*, or a table without a connector that has the primary key *keys*.
+    The table is *target*, or a table without a connector with the primary key *keys*.
     """
     takes_changes = bool(keys) if target is None else _kind_with_connector(target).takes_changes
     if takes_changes or not rows.updates:
@@ -71,8 +69,8 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
     operator = next(each for each in rows.operator.all() if each.changes != ADDS)
     kinds = ", ".join(kind.value for kind in RowKind if kind in operator.changes)
     raise Unsupported(
-        f"Table {table} takes rows that are added, and the query also changes and deletes rows: "
-        f"{operator.type} gives {kinds} ({operator.description}). "
+        f"Table {table} only accepts new rows, and the query also updates and deletes rows: "
+        f"{operator.type} produces {kinds} ({operator.description}). "
         "Create the table with a PRIMARY KEY (…) NOT ENFORCED, in an Iceberg catalog such as lake or "
         "with the connector 'jdbc' or 'upsert-kafka'; keep the result as a materialized table; "
         "or run the statement in batch mode: SET 'execution.runtime-mode' = 'batch'."
@@ -82,41 +80,44 @@ def check_changes(table: str, target: SinkTarget | None, keys: Sequence[str], ro
 def targets_with_connector(
     session: SparkSession, source: ConnectorSource, temporary: Iterable[str], tables: Iterable[TableName]
 ) -> dict[TableName, SinkTarget]:
-    """Return those of *tables* that have a connector which takes rows of streams;
-    *temporary* creates those of one part.
+    """Return the *tables* that have a connector which accepts streams, with their targets.
+
+    The statements *temporary* create the tables with one-part names.
     """
     temporary = tuple(temporary)
-    of_session, found = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
+    of_session, targets = _temporary_connectors(temporary), dict[TableName, SinkTarget]()
     keys = {name: table.all_keys for name, table in temporary_tables(temporary).items()}
     with active_session(session):
         names = ConnectorNames(session, source)
         for table in tables:
-            kept = names.named(table) if len(table) > 1 else None
+            named_table = names.named(table) if len(table) > 1 else None
             if len(table) == 1:
                 connector = of_session.get(table[0].lower(), "")
             else:
                 connector = (
-                    kept.connector if kept is not None and kept.connector else _provider(session, table)
+                    named_table.connector
+                    if named_table is not None and named_table.connector
+                    else _provider(session, table)
                 )
             if connector in KINDS:
-                found[table] = SinkTarget(
+                targets[table] = SinkTarget(
                     table=table,
                     connector=connector,
-                    stored_name=sql_name(table) if kept is None else kept.stored_name,
-                    keys=kept.keys
-                    if kept is not None
+                    stored_name=sql_name(table) if named_table is None else named_table.stored_name,
+                    keys=named_table.keys
+                    if named_table is not None
                     else keys.get(table[0].lower(), ())
                     if len(table) == 1
                     else (),
                 )
-    return found
+    return targets
 
 
 def planned_targets(definition: StreamDefinition) -> dict[TableName, SinkTarget]:
-    """Return what `targets_with_connector` found when the job was created.
+    """Return the result of `targets_with_connector` at the creation of the job.
 
-    Jobs of earlier releases have planned nothing: theirs have a name of one part,
-    or are tables of JDBC in Spark's own catalog.
+    Jobs of earlier releases did not store it: their targets are tables with one-part names, or JDBC tables in
+    Spark's own catalog.
     """
     planned = definition.planned.sinks
     if planned is not None:
@@ -146,14 +147,14 @@ def sinks_of(attempt: SinkAttempt) -> dict[TableName, Sink]:
         else:
             identifier = TableIdentifier(table[0], table[1:-1], table[-1])
             planned = tables.get(display_name(table))
-            # Jobs of earlier releases have planned no table, and add rows to tables with a key as well.
+            # Jobs of earlier releases did not store their tables, and append to tables with a key as well.
             known = (None, ()) if planned is None else (planned.uuid, planned.keys)
             sinks[table] = IcebergSink(identifier, attempt, *known)
     return sinks
 
 
 def created_by(attempt: SinkAttempt) -> CreatedTable | None:
-    """Return the sink of the table that a job creates, None if it creates none."""
+    """Return the sink of the table that a job creates, or None."""
     reservation = attempt.definition.creates
     return None if reservation is None else CreatedTable(reservation, attempt)
 
@@ -164,9 +165,9 @@ def _kind_with_connector(target: SinkTarget) -> type[FileSink | RepeatingSink]:
 
 
 def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
-    """Return the connector of each table that the statements *temporary* create, by its name in lower case.
+    """Return the connector of each table that the statements *temporary* create, by lower-case name.
 
-    Tables of files without a folder are left out.
+    Tables of files without a folder are omitted.
     """
     temporary = tuple(temporary)
     tables, folders = temporary_tables(temporary), temporary_folders(temporary)
@@ -178,7 +179,7 @@ def _temporary_connectors(temporary: Iterable[str]) -> dict[str, str]:
 
 
 def _provider(session: SparkSession, table: TableName) -> str:
-    """Return the data source of a table of Spark's own catalog, empty for any other."""
+    """Return the data source of a table in Spark's own catalog; empty for any other table."""
     if table[0] != SESSION_CATALOG or len(table) < 3:
         return ""
     plugin = state_of(session).catalogManager().catalog(SESSION_CATALOG)

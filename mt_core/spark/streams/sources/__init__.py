@@ -1,3 +1,3 @@
-"""Sources of streams: how a query reads its tables as streams, from where on,
-and what becomes of a table meanwhile.
+"""Sources of streams: how a query reads its tables as streams, where it starts, and how later changes of a
+table affect it.
 """

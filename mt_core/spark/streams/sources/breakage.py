@@ -1,4 +1,4 @@
-"""Breakage of a stream by its sources: what became of the table or the topic that it can no longer read."""
+"""Source failures: the reason why a stream can no longer read a table or a topic."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 _REWRITTEN = re.compile(r"Cannot process (overwrite|delete) snapshot: (\d+)")
 _EXPIRED = re.compile(r"snapshot (\d+), the snapshot was expired or removed")
-_IGNORE = f"{NEW_JOB} SET 'streaming.on-source-rewrite' = 'ignore' before makes it pass over such changes."
+_IGNORE = f"{NEW_JOB} To skip such changes, first SET 'streaming.on-source-rewrite' = 'ignore'."
 
 
 def breakage(
     session: SparkSession, sources: Iterable[StreamSource], starts: Mapping[str, Start], error: BaseException
 ) -> StreamBroken | None:
-    """Return what became of a source if that is why a stream failed with *error*, None if it is not."""
+    """Return what happened to a source if that is why a stream failed with *error*, else None."""
     sources = tuple(sources)
     for source in sources:
         if (
@@ -46,8 +46,8 @@ def breakage(
 
 
 def loss(sources: Iterable[StreamSource], error: BaseException) -> StreamBroken | None:
-    """Return what became of the records of a topic if that is why a stream failed with *error*,
-    None if it is not.
+    """Return what happened to the records of a topic if that is why a stream failed with *error*,
+    else None.
     """
     tables = [source.topic for source in sources if source.topic is not None]
     text = loss_of(tables, (*(thrown.message for thrown in thrown_by(error)), str(error)))
@@ -67,7 +67,9 @@ def _disappearance(session: SparkSession, source: StreamSource, start: Start) ->
 
 
 def _owner(sources: tuple[StreamSource, ...], snapshot_id: str) -> str:
-    """Return the name of the source that has the snapshot, the names of all if none has it any more."""
+    """Return the name of the source that has the snapshot; the names of all sources if none has it
+    any more.
+    """
     tables = [source for source in sources if source.table is not None]
     for source in tables:
         try:
@@ -75,6 +77,6 @@ def _owner(sources: tuple[StreamSource, ...], snapshot_id: str) -> str:
             if source.table.snapshot(int(snapshot_id)) is not None:
                 return source.name
         except SPARK_ERRORS:
-            # The table was dropped since.
+            # The table has been dropped.
             continue
     return " or ".join(source.name for source in tables)

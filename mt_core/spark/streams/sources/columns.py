@@ -1,4 +1,4 @@
-"""Columns of sources: those that a running stream reads, and whether its sources still have them."""
+"""The columns that a running stream reads, and whether its sources still have them."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from mt_core.spark.streams.sources.streamed_text import StreamSource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Columns:
-    """The columns of one version of a table's schema, by name;
-    a column that was exchanged has another id in its text.
+    """The columns of one schema version by name; the text of a column includes its id, so a replaced column
+    differs.
     """
 
     schema_id: int
@@ -26,10 +26,9 @@ class _Columns:
 
 @dataclass(frozen=True, slots=True)
 class SourceColumns:
-    """The columns of *sources* at the moment at which this is created:
-    before Spark plans the stream that reads them.
+    """The columns of *sources* when this is created, which must be before Spark plans the stream.
 
-    Spark goes on to read these, by the ids that Iceberg gave them, whatever has their names later.
+    Spark reads these columns by Iceberg's field ids, whatever columns have their names later.
     """
 
     sources: Iterable[StreamSource]
@@ -42,12 +41,12 @@ class SourceColumns:
                 self._read.append((source, _columns(source.table.schema())))
 
     def check(self) -> None:
-        """Raise SourcesChanged if a source has lost one of these columns,
-        or has another one under its name.
+        """Raise SourcesChanged if a source has dropped one of these columns or has another one under its
+        name.
         """
         for source, read in self._read:
             with suppress(*SPARK_ERRORS):
-                # Of a table that was dropped, the stream itself reports it.
+                # The stream itself reports a table that was dropped.
                 source.table.refresh()
             schema = source.table.schema()
             if int(schema.schemaId()) == read.schema_id:

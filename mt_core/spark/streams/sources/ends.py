@@ -1,4 +1,4 @@
-"""Ends of sources: where a stream whose sources all end has read what they will ever have."""
+"""Ends of bounded sources: the offset at which a stream has read all rows that its sources will ever have."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 
 def last_offset(rows: DataFrame) -> int | None:
-    """Return the offset up to which each source of the stream *rows* has to be read;
-    None if one of them goes on for ever.
+    """Return the offset up to which each source of the stream *rows* must be read, or None if a source is
+    unbounded.
     """
     plan = rows._jdf.queryExecution().analyzed()
     ends = [_end(leaf) for leaf in scala_items(plan.collectLeaves()) if leaf.isStreaming()]
-    found = [end for end in ends if end is not None]
-    return max(found) if found and len(found) == len(ends) else None
+    bounds = [end for end in ends if end is not None]
+    return max(bounds) if bounds and len(bounds) == len(ends) else None
 
 
 def has_ended(offsets: Sequence[Any], last: int | None) -> bool:
-    """Return whether sources at *offsets* have given all that they will ever have, which is up to *last*."""
+    """Return whether sources at *offsets* have delivered all their rows, which end at offset *last*."""
     return (
         last is not None and bool(offsets) and all(isinstance(each, int) and each >= last for each in offsets)
     )

@@ -1,4 +1,4 @@
-"""Order of the sources of a stream: that of the lines in Spark's offset log, which have no names."""
+"""The order of a stream's sources, which identifies the unnamed lines of Spark's offset log."""
 
 from __future__ import annotations
 
@@ -9,34 +9,33 @@ from mt_core.base.identifiers import display_name
 from mt_core.spark.driver.jvm_objects import class_name, scala_items
 
 SOURCES = "sources"
-"""What a savepoint says of that order; those of earlier releases do not."""
+"""The savepoint fact with that order, absent in savepoints of earlier releases."""
 _CATALOG_RELATION, _RELATION = "StreamingRelationV2", "StreamingRelation"
-# What tells two sources of one format apart.
+# Options that distinguish two sources of one format.
 _PLACES = ("subscribe", "subscribepattern", "assign", "path")
 
 
 def names_of(plans: Sequence[Any]) -> tuple[str, ...]:
-    """Return the sources that the analysed *plans* of the members of a stream read,
-    in the order of Spark's offset log.
+    """Return the sources of the members' analysed *plans*, in the order of Spark's offset log.
 
-    A table in a catalog has its name, any other source its format and its place.
+    A catalog table is identified by its name, any other source by its format and its location.
     """
     leaves = [leaf for plan in plans for leaf in scala_items(plan.collectLeaves())]
     return tuple(_name(leaf) for leaf in leaves if class_name(leaf) in {_CATALOG_RELATION, _RELATION})
 
 
 def order_of(offsets: Sequence[Any], names: Sequence[str], tables: Mapping[str, Any]) -> list[str]:
-    """Return the order in which a checkpoint without names has the sources *names*, as its *offsets* tell.
+    """Return the order of the sources *names* in a checkpoint without names, derived from its *offsets*.
 
-    *tables* are those of Iceberg by their names: an offset has the id of a snapshot, which one of them has.
+    *tables* are Iceberg tables by name: an offset contains a snapshot id, which only one of the tables has.
     """
     order, rest = list[str | None](), list(names)
     for offset in offsets:
         snapshot = offset.get("snapshot_id", -1) if isinstance(offset, dict) else -1
-        found = next((name for name in rest if _has(tables.get(name), snapshot)), None)
-        order.append(found)
-        if found is not None:
-            rest.remove(found)
+        owner = next((name for name in rest if _has(tables.get(name), snapshot)), None)
+        order.append(owner)
+        if owner is not None:
+            rest.remove(owner)
     if len(order) != len(names):
         return list(names)
     return [rest.pop(0) if name is None else name for name in order]

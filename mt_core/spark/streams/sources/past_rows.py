@@ -1,4 +1,4 @@
-"""Past rows: those of an earlier snapshot of a table, in the columns that the table has now."""
+"""Rows of an earlier snapshot of a table, in the table's current columns."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from mt_core.spark.driver.jvm_objects import java_items
 
 
 def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapshot_id: str) -> str | None:
-    """Return a query for the rows of Iceberg's *table* at a snapshot;
-    None if reading that version gives the same.
+    """Return a query for the rows of the Iceberg *table* at a snapshot, or None if VERSION AS OF returns the
+    same.
 
-    Spark reads a version with the columns that it had then, and a stream reads those of now.
-    Raises Unsupported for a column whose values of then no expression gives.
+    Spark reads a version with its old columns, while a stream reads the current ones. Raises Unsupported for
+    a column whose old values cannot be cast to its current type.
     """
     table.refresh()
     snapshot, schema = table.snapshot(int(snapshot_id)), table.schema()
@@ -33,8 +33,8 @@ def past_rows(session: SparkSession, parts: tuple[str, ...], table: Any, snapsho
 
 
 def _value(parts: tuple[str, ...], field: Any, before: Any, column_type: str) -> str:
-    """Return what gives the value of a column: NULL if it came later,
-    else that of then in the type of now.
+    """Return the expression of a column: NULL if it was added later, else its old value in its
+    current type.
     """
     if before is None and field.initialDefault() is None:
         return f"CAST(NULL AS {column_type})"

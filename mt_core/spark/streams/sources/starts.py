@@ -1,4 +1,4 @@
-"""Starts of a stream: the snapshot of each source that its job begins at."""
+"""Starts of a stream: the snapshot at which a job starts to read each source."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _SKIPS = {"streaming-skip-overwrite-snapshots": "true", "streaming-skip-delete-s
 
 
 def options_of(starts: Mapping[str, Start], on_rewrite: OnSourceRewrite) -> dict[str, dict[str, str]]:
-    """Return the options of Iceberg's reader for each source that has one of *starts*, by its name."""
+    """Return the options of Iceberg's reader for each source in *starts*, by source name."""
     skips = _SKIPS if on_rewrite is OnSourceRewrite.IGNORE else {}
-    # It begins with the first commit at that time or later.
+    # The reader starts with the first commit at or after that time.
     return {
         name: ({} if start.snapshot is None else {"stream-from-timestamp": str(start.millis + 1)}) | skips
         for name, start in starts.items()
@@ -27,17 +27,17 @@ def options_of(starts: Mapping[str, Start], on_rewrite: OnSourceRewrite) -> dict
 
 
 def snapshots_of(starts: Mapping[str, Start]) -> dict[str, str]:
-    """Return the snapshots whose rows are read before the stream, by the names of their sources."""
+    """Return the snapshots whose rows are read before the stream, by source name."""
     return {name: start.snapshot for name, start in starts.items() if start.snapshot is not None}
 
 
 def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False) -> Start:
-    """Return where a new stream begins to read *source*: after its current snapshot,
-    whose rows are read before.
+    """Return where a new stream starts to read *source*: after its current snapshot, which is read as a batch
+    before.
 
-    A query that *keeps_state* has to see all rows itself, and begins with the first snapshot. One of which
-    later rows replace earlier ones, *in_order*, does so if it can. Raises Unsupported if a query has to,
-    and the table no longer has each of its rows in a snapshot that adds it.
+    A query that *keeps_state* must see all rows as a stream and starts with the first snapshot. So does, if
+    it can, a query whose later rows replace earlier ones (*in_order*). Raises Unsupported if a stateful query
+    needs rows that no longer have the snapshot which added them.
     """
     table = source.table
     table.refresh()
@@ -61,27 +61,25 @@ def start_of(source: StreamSource, *, keeps_state: bool, in_order: bool = False)
         return Start(uuid=uuid)
     raise Unsupported(
         f"The query joins or aggregates rows of several batches, and {what}: "
-        "a stream cannot read the rows that are there. "
-        "Keep the result as a materialized table, or stream from a table that rows are only added to."
+        "a stream cannot read the existing rows. "
+        "Keep the result as a materialized table, or stream from an append-only table."
     )
 
 
 def uuid_of(table: Any) -> str:
-    """Return what makes a table of Iceberg another one than the next of its name."""
+    """Return the UUID that distinguishes an Iceberg table from a later table of the same name."""
     return str(table.uuid().toString())
 
 
 def rows_at(table: Any, snapshot_id: str) -> int:
-    """Return how many rows a table of Iceberg had at a snapshot;
-    deleted ones count until their files are rewritten.
+    """Return the row count of an Iceberg table at a snapshot; deleted rows count until their files are
+    rewritten.
     """
     return int(table.snapshot(int(snapshot_id)).summary().get("total-records") or 0)
 
 
 def check_start(source: StreamSource, start: Start, read: Iterable[int] = ()) -> None:
-    """Raise StreamBroken unless *source*, if none of its snapshots is among those *read*,
-    can still be read from its start.
-    """
+    """Raise StreamBroken unless *source* has a snapshot in *read*, or can still be read from its *start*."""
     table = source.table
     table.refresh()
     if uuid_of(table) != start.uuid:

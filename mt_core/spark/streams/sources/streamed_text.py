@@ -1,5 +1,14 @@
-"""Sources of a stream: the relations of a query that are read as streams, and the forms of its text
-that read them.
+"""Sources of a stream: the relations of a query that are read as streams, and the texts that read them.
+
+Whether a relation is a stream cannot be left to Spark: users would have to write its STREAM keyword, and the
+same query must also be readable as a batch at fixed snapshots. So the text of the query is cut at each
+relation that is read as a stream (`Reading`), with views expanded in place, and rendered again for each
+purpose: with STREAM and the reader's options, or with VERSION AS OF. The rest of the text stays exactly as
+the user wrote it.
+
+A relation stays unchanged if it is a CTE, selects a version, has the hint 'streaming' = 'false', or is
+neither an Iceberg table nor a table with a streaming connector. View expansion is limited in depth and
+rejects cycles.
 """
 
 from __future__ import annotations
@@ -35,10 +44,11 @@ _PLAIN_TABLE = "org.apache.iceberg.BaseTable"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamSource:
-    """A table that a query reads as a stream. `table` is Iceberg's, None for any other;
-    `topic` is one over Kafka, `files` is a temporary one over files, `generated` one whose rows end.
+    """A table that a query reads as a stream.
 
-    `reading` is the relation that reads it in place of its name; empty: its name does.
+    `table` is Iceberg's, `topic` a Kafka table, `files` a temporary table over files, and `generated` a
+    temporary table whose generated rows end. `reading` is the relation that replaces the table's name, empty
+    if the name itself is read.
     """
 
     parts: tuple[str, ...]
@@ -54,7 +64,7 @@ class StreamSource:
 
     @property
     def view(self) -> str:
-        """The name of the view that has its stream while a query is analysed, empty if there is none."""
+        """The temporary view that stands for the stream during analysis; empty without one."""
         if self.topic is not None:
             return stream_name(self.topic)
         view = self.files or self.generated
@@ -63,7 +73,7 @@ class StreamSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
-    """A place in a text that reads a source as a stream. `aliased`: an alias follows in the text."""
+    """A place in a text that reads a source as a stream. `aliased`: the text continues with an alias."""
 
     source: StreamSource
     aliased: bool
@@ -74,10 +84,10 @@ Piece = str | Reading
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StreamedText:
-    """A text, cut where it reads streams, with views in place of their names.
+    """A text, cut where it reads streams, with views expanded in place of their names.
 
-    With `reads_endless` a temporary table without end is among its relations,
-    which is a stream under its own name.
+    With `reads_endless`, its relations include an unbounded temporary table, which is a stream under its own
+    name.
     """
 
     pieces: tuple[Piece, ...]
@@ -90,31 +100,33 @@ class StreamedText:
 
     @property
     def sources(self) -> tuple[StreamSource, ...]:
-        """The sources in the order of the text, each once."""
+        """The distinct sources in the order of the text."""
         sources = [piece.source for piece in self.pieces if isinstance(piece, Reading)]
         return tuple({source.name: source for source in sources}.values())
 
     @property
     def topics(self) -> tuple[TopicTable, ...]:
-        """The sources over Kafka."""
+        """The Kafka sources."""
         return tuple(source.topic for source in self.sources if source.topic is not None)
 
     @property
     def files(self) -> tuple[FileView, ...]:
-        """The sources that are temporary tables of files."""
+        """The sources that are temporary tables over files."""
         return tuple(source.files for source in self.sources if source.files is not None)
 
     @property
     def generated(self) -> tuple[GeneratedTable, ...]:
-        """The sources that are temporary tables whose rows end."""
+        """The sources that are temporary tables with a last row."""
         return tuple(source.generated for source in self.sources if source.generated is not None)
 
     def streaming(self, options: Mapping[str, Mapping[str, str]]) -> str:
-        """Return the text that reads its sources as streams, each with the *options* under its name."""
+        """Return the text that reads its sources as streams; *options* has the reader options by
+        source name.
+        """
         return "".join(_streaming(piece, options) for piece in self.pieces)
 
     def pinned(self, session: SparkSession, snapshots: Mapping[str, str]) -> str:
-        """Return the text that reads its sources at *snapshots*; one without a snapshot gives no rows."""
+        """Return the text that reads its sources at *snapshots*; a source without a snapshot is empty."""
         return "".join(_pinned(session, piece, snapshots) for piece in self.pieces)
 
 
@@ -127,13 +139,11 @@ def read_sources(
     *,
     endless_only: bool = False,
 ) -> StreamedText:
-    """Return *text*, whose query has the parsed *plan*, with its sources; *session* is the active one.
+    """Return *text*, whose parsed query is *plan*, with its sources; *session* must be active.
 
-    With *endless_only* a relation is a stream if it has rows without end and keeps none of them. Without,
-    it is one if it is a table of Iceberg, of files or without end, at no version of its own, and has no
-    hint that says otherwise.
-
-    Raises Unsupported for a hint that is no option of a source.
+    A relation is read as a stream if it is an Iceberg table, a table over files or an unbounded table, unless
+    the text selects a version or has a hint against it. With *endless_only* only unbounded tables that do not
+    retain their rows are. Raises Unsupported for a hint with an unknown option.
     """
     reader = _Reader(session, {hint.start: hint for hint in hints}, connectors, endless_only)
     pieces = tuple(reader.pieces(parse(session, text, plan)))
@@ -164,27 +174,25 @@ class _Reader:
             static = relation.cte or relation.travel is not None
             if not path and relation.start in self._hints:
                 static = static or not _is_stream(relation, self._hints[relation.start])
-            found = None if static else self._relation(relation.parts, catalog, namespace)
-            if found is None:
+            source = None if static else self._relation(relation.parts, catalog, namespace)
+            if source is None:
                 continue
             yield parsed.text[position : relation.begin]
-            # Neither options nor an alias can follow `TABLE t`.
+            # `TABLE t` does not accept options or an alias.
             yield "SELECT * FROM " if relation.table_word is not None else ""
-            # The alias comes after WATERMARK; there is none to give in its place.
+            # An alias follows WATERMARK, so none must be added before it.
             aliased = relation.aliased or _WATERMARK.match(parsed.text, relation.stop) is not None
-            if isinstance(found, View):
-                yield from self._expanded(found, path, aliased=aliased)
+            if isinstance(source, View):
+                yield from self._expanded(source, path, aliased=aliased)
             else:
-                yield Reading(source=found, aliased=aliased)
+                yield Reading(source=source, aliased=aliased)
             position = relation.stop
         yield parsed.text[position:]
 
     def _relation(
         self, parts: tuple[str, ...], catalog: str, namespace: tuple[str, ...]
     ) -> StreamSource | View | None:
-        """Return the source or the view of that name; None for what is not read as a stream,
-        or is one already.
-        """
+        """Return the source or view of that name, or None if it is not read as a stream or already is one."""
         raw = state_of(self._session).catalog().getRawTempView(parts[0]) if len(parts) == 1 else None
         if raw is not None and raw.isDefined():
             self.reads_endless |= _is_endless(raw.get())
@@ -202,7 +210,7 @@ class _Reader:
         return view if view is not None or self._endless_only else self._table(full)
 
     def _temporary(self, parts: tuple[str, ...]) -> StreamSource | None:
-        """Return the source that a temporary table is: its files, its generated rows, or its topic."""
+        """Return the source of a temporary table: its files, its generated rows, or its topic."""
         files = file_view(self._session, parts[0])
         generated = None if files is not None else generated_table(self._session, parts[0])
         if files is None and generated is None:
@@ -216,7 +224,7 @@ class _Reader:
             return None
         table = plugin.loadTable(identifier)
         if str(table.getClass().getName()).startswith("org.apache.iceberg."):
-            # What is not plain is a table of metadata.
+            # Any other class is a metadata table.
             is_plain = str(table.table().getClass().getName()) == _PLAIN_TABLE
             return StreamSource(parts=full, table=table.table()) if is_plain else None
         provider = table.properties().get("provider") if full[0] == SESSION_CATALOG else None
@@ -234,7 +242,7 @@ class _Reader:
             ]
             yield f"(SELECT {', '.join(columns)} FROM ("
             yield from body
-            # On a line of its own: the view's text may end with a comment.
+            # On a new line: the view's text may end with a comment.
             yield "\n) AS `_v`)"
         else:
             yield "(SELECT * FROM ("
@@ -245,12 +253,12 @@ class _Reader:
 
 
 def _is_endless(view: Any) -> bool:
-    """Return whether a temporary view stands for rows without end, rather than for a text."""
+    """Return whether a temporary view is an unbounded stream rather than a text."""
     return view.plan().isDefined() and bool(view.plan().get().isStreaming())
 
 
 def _topic(parts: tuple[str, ...], table: TopicTable | None) -> StreamSource | None:
-    """Return a topic that is read as a stream: one without a last record."""
+    """Return the source of a topic, or None for a bounded topic, which is read as a batch."""
     return None if table is None or table.topic.is_bounded else StreamSource(parts=parts, topic=table)
 
 
@@ -258,8 +266,8 @@ def _is_stream(relation: RelationName, hint: SourceHint) -> bool:
     others = hint.options.keys() - {STREAMING}
     if others:
         raise Unsupported(
-            f"OPTIONS of {display_name(relation.parts)}: {', '.join(sorted(others))} is no option of a "
-            f"stream; its option is '{STREAMING}'."
+            f"OPTIONS of {display_name(relation.parts)}: {', '.join(sorted(others))} is not an option of a "
+            f"stream; the only option is '{STREAMING}'."
         )
     return hint.options.get(STREAMING, "true").lower() != "false"
 

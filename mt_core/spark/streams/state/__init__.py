@@ -1,3 +1,1 @@
-"""State of users' own processors, with the TTL policies of FLIP-24, around that of Spark's
-transformWithState.
-"""
+"""State of users' own processors with FLIP-24 TTL policies, on top of Spark's transformWithState."""

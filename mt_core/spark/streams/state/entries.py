@@ -1,4 +1,4 @@
-"""Entries of states, stored with the time at which they were last modified."""
+"""State entries, stored with the time of their last modification."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ _LAST, _EVENT = "__last_modified", "__in_event_time"
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A value, when it was last modified, and whether that is not in the store:
-    the policy had another time then.
+    """A value with the time of its last modification; `is_moved` means that the store has another time
+    domain.
     """
 
     value: Value
@@ -27,8 +27,8 @@ class Entry:
 
 
 def stored_type(schema: StructType | str) -> StructType | str:
-    """Return the type under which entries of *schema* are stored: the same one for all policies,
-    so that they may change.
+    """Return the stored type of entries with *schema*. It is the same for all policies, so a policy may
+    change.
     """
     if isinstance(schema, str):
         return f"{schema}, {_LAST} BIGINT, {_EVENT} BOOLEAN"
@@ -36,10 +36,10 @@ def stored_type(schema: StructType | str) -> StructType | str:
 
 
 class EntryTimes:
-    """When the entries of a state are modified and expire by a policy, at the key at hand.
+    """The modification and expiry times of a state's entries for the current key, under a policy.
 
-    `by_timer` says whether the timers run in the time of the policy.
-    Else what has expired is removed when its key comes again.
+    With `by_timer` the timers run in the policy's time domain and remove expired entries. Otherwise expired
+    entries are removed when their key comes again.
     """
 
     def __init__(self, policy: TtlPolicy, times: KeyTimes, timers: OwnedTimers, *, by_timer: bool) -> None:
@@ -47,9 +47,9 @@ class EntryTimes:
         self._in_event_time = policy.time is TtlTimeCharacteristic.EVENT_TIME
 
     def loaded(self, stored: Value) -> Entry | None:
-        """Return the entry as it was *stored*; None if it has expired.
+        """Return the entry in *stored*, or None if it has expired.
 
-        One that was stored under a policy of the other time has its time from now on.
+        An entry that was stored under a policy in the other time domain counts as modified now.
         """
         *value, last, in_event_time = stored
         if in_event_time != self._in_event_time:
@@ -57,19 +57,19 @@ class EntryTimes:
         return self._living(Entry(tuple(value), last))
 
     def read(self, entry: Entry) -> Entry:
-        """Return *entry* once it was read."""
+        """Return *entry* after a read."""
         return self._accessed(entry, StateAccess.READ, entry.value)
 
     def written(self, value: Value, before: Entry | None) -> Entry | None:
-        """Return the entry of *value* in the place of *before*;
-        None if one at so early a time has expired already.
+        """Return the entry of *value* that replaces *before*, or None if it has already expired at its event
+        time.
         """
         if before is None:
             return self._living(Entry(tuple(value), self._times.at(self._policy.time)))
         return self._accessed(before, StateAccess.WRITE, tuple(value))
 
     def stored(self, entry: Entry) -> Value:
-        """Return what is stored of *entry*, and see to it that it is removed when it expires."""
+        """Return the columns stored for *entry*, and register the timer that removes it when it expires."""
         if self._by_timer:
             self._timers.register_before(STATES, self.expires(entry))
         return (*entry.value, entry.last_modified, self._in_event_time)

@@ -13,9 +13,7 @@ _EVENT = TtlTimeCharacteristic.EVENT_TIME
 
 
 class KeyTimes:
-    """In milliseconds since 1970: the time of the batch, the watermark,
-    and the event time of the row at hand.
-    """
+    """The batch time, the watermark and the current row's event time, in milliseconds since 1970."""
 
     def __init__(self, event_time: str | None) -> None:
         self.processing_time = self.watermark = -1
@@ -28,27 +26,27 @@ class KeyTimes:
         return self._event_time is not None
 
     def begin(self, processing_time: int, watermark: int) -> None:
-        """Begin with a key: no row of it is at hand."""
+        """Start with a key, before its first row."""
         self.processing_time, self.watermark, self.row_time = processing_time, watermark, None
 
     def of_each(self, rows: Iterable[Row]) -> Iterator[Row]:
-        """Yield *rows*; while one is at hand, its event time is that of what is done with a state."""
+        """Yield *rows*; the event time of the current row is the time of state accesses during its
+        processing.
+        """
         for row in rows:
             if self._event_time is not None:
                 self.row_time = _milliseconds(row[self._event_time])
             yield row
 
     def now(self, time: TtlTimeCharacteristic) -> int:
-        """Return the instant by which an entry has expired or not."""
+        """Return the instant that decides whether an entry has expired."""
         return self.watermark if time is _EVENT else self.processing_time
 
     def at(self, time: TtlTimeCharacteristic) -> int:
-        """Return when an access comes: in event time with the row at hand, and with the watermark
-        if there is none.
-        """
+        """Return the time of an access: the current row's event time in event time, else `now`."""
         return self.row_time if time is _EVENT and self.row_time is not None else self.now(time)
 
 
 def _milliseconds(value: datetime | int | None) -> int | None:
-    # By way of microseconds, which a float holds exactly.
+    # Via microseconds, which a float represents exactly.
     return round(value.timestamp() * 1_000_000) // 1000 if isinstance(value, datetime) else value

@@ -1,4 +1,4 @@
-"""A state of a list for each key, whose elements expire each by itself under a TTL policy."""
+"""A list state per key, whose elements expire individually under a TTL policy."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from mt_core.spark.streams.state.entries import Entry, EntryTimes, Value
 
 
 class PolicyListState:
-    """The list of the key at hand. `get` reads all elements; whoever puts a list creates all of them."""
+    """The list of the current key. `get` reads all elements, and `put` creates all of them."""
 
     def __init__(self, state: ListState, entries: EntryTimes) -> None:
         self._state, self._entries = state, entries
 
     def exists(self) -> bool:
-        """Say whether there is an element that has not expired."""
+        """Return whether the list has an element that has not expired."""
         return bool(self._live())
 
     def get(self) -> Sequence[Value]:
@@ -28,7 +28,7 @@ class PolicyListState:
         return [entry.value for entry in after]
 
     def put(self, values: Iterable[Value]) -> None:
-        """Let the list be *values*."""
+        """Replace the list with *values*."""
         self._store(self._created(values))
 
     def append_value(self, value: Value) -> None:
@@ -46,7 +46,7 @@ class PolicyListState:
         self._state.clear()
 
     def next_expiry(self) -> int | None:
-        """Remove the elements that have expired; return when the next one does, None if there is none."""
+        """Remove expired elements; return the next expiry, or None if the list is empty."""
         return min((self._entries.expires(entry) for entry in self._live()), default=None)
 
     def _created(self, values: Iterable[Value]) -> Sequence[Entry]:

@@ -1,4 +1,4 @@
-"""A state of a map for each key, whose entries expire each by itself under a TTL policy."""
+"""A map state per key, whose entries expire individually under a TTL policy."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from mt_core.spark.streams.state.entries import Entry, EntryTimes, Value
 
 
 class PolicyMapState:
-    """The map of the key at hand. `get_value` and `items` count as reads, of one entry and of all."""
+    """The map of the current key. `get_value` reads one entry, and `items` reads all."""
 
     def __init__(self, state: MapState, entries: EntryTimes) -> None:
         self._state, self._entries = state, entries
 
     def exists(self) -> bool:
-        """Say whether there is an entry that has not expired."""
+        """Return whether the map has an entry that has not expired."""
         return bool(self._all())
 
     def contains_key(self, key: Value) -> bool:
-        """Say whether *key* has a value that has not expired."""
+        """Return whether *key* has a value that has not expired."""
         return self._live(key) is not None
 
     def get_value(self, key: Value) -> Value | None:
-        """Return the value of *key*; None if there is none, or it has expired."""
+        """Return the value of *key*, or None if it is absent or has expired."""
         entry = self._live(key)
         return None if entry is None else self._read(key, entry)
 
@@ -41,7 +41,7 @@ class PolicyMapState:
         return list(self._all())
 
     def items(self) -> Mapping[Value, Value]:
-        """Return all that has not expired."""
+        """Return all entries that have not expired."""
         return {key: self._read(key, entry) for key, entry in self._all().items()}
 
     def remove_key(self, key: Value) -> None:
@@ -53,7 +53,7 @@ class PolicyMapState:
         self._state.clear()
 
     def next_expiry(self) -> int | None:
-        """Remove the entries that have expired; return when the next one does, None if there is none."""
+        """Remove expired entries; return the next expiry, or None if the map is empty."""
         return min((self._entries.expires(entry) for entry in self._all().values()), default=None)
 
     def _read(self, key: Value, entry: Entry) -> Value:
@@ -63,15 +63,17 @@ class PolicyMapState:
         return after.value
 
     def _all(self) -> Mapping[Value, Entry]:
-        # The whole map before the first change of it.
-        found = [(tuple(key), self._kept(tuple(key), stored)) for key, stored in list(self._state.iterator())]
-        return {key: entry for key, entry in found if entry is not None}
+        # Read the whole map before changing it.
+        entries = [
+            (tuple(key), self._unexpired(tuple(key), stored)) for key, stored in list(self._state.iterator())
+        ]
+        return {key: entry for key, entry in entries if entry is not None}
 
     def _live(self, key: Value) -> Entry | None:
         stored = self._state.getValue(key)
-        return None if stored is None else self._kept(key, stored)
+        return None if stored is None else self._unexpired(key, stored)
 
-    def _kept(self, key: Value, stored: Value) -> Entry | None:
+    def _unexpired(self, key: Value, stored: Value) -> Entry | None:
         entry = self._entries.loaded(stored)
         if entry is None:
             self._state.removeKey(key)

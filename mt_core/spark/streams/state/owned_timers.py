@@ -1,6 +1,4 @@
-"""The timers of a key, each with its owner: the states, whose entries expire,
-or a name that the processor has given.
-"""
+"""The timers of a key and their owners: the states, whose entries expire, or a name from the processor."""
 
 from __future__ import annotations
 
@@ -9,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from pyspark.sql.streaming.stateful_processor import StatefulProcessorHandle
 
 STATES = ""
-"""The owner of the timer by which entries are removed. It sorts before all names:
-it runs first at one instant.
-"""
+"""The owner of the timer that removes expired entries. It sorts before all names, so it fires first."""
 _NAME = "freshtable_timers"
 
 
 class OwnedTimers:
-    """The timers of the key at hand.
+    """The timers of the current key.
 
-    Spark knows instants alone, one timer for each; a map state has whose they are.
+    Spark stores only instants, one timer for each; a map state records the owner of each timer.
     """
 
     def __init__(self, handle: StatefulProcessorHandle) -> None:
@@ -28,14 +24,13 @@ class OwnedTimers:
         self._firing: int | None = None
 
     def begin(self) -> None:
-        """Begin with a key."""
+        """Start with a key: drop the previous key's timers."""
         self._known = self._firing = None
 
     def register(self, owner: str, at: int) -> None:
-        """Let the timer of *owner* run at the instant *at*, in milliseconds, and no more at the one before.
+        """Set the timer of *owner* to the instant *at*, in milliseconds, replacing its earlier instant.
 
-        Raises ValueError in a timer, for an instant that is not after that of the timer:
-        Spark would not come to it.
+        While a timer fires, raises ValueError for an instant that is not later: Spark would not fire it.
         """
         if self._firing is not None and at <= self._firing:
             raise ValueError(
@@ -51,20 +46,20 @@ class OwnedTimers:
         self._stored.updateValue((owner,), (at,))
 
     def register_before(self, owner: str, at: int) -> None:
-        """Let the timer of *owner* run at *at*, unless it runs before that:
-        then it will be registered anew.
+        """Set the timer of *owner* to *at* unless it fires earlier; when it does, it will be registered
+        again.
         """
         if self._all().get(owner, at + 1) > at:
             self.register(owner, at)
 
     def delete(self, owner: str) -> None:
-        """Let *owner* have no timer."""
+        """Delete the timer of *owner*."""
         known = self._all()
         at = known.pop(owner, None)
         if at is None:
             return
         self._stored.removeKey((owner,))
-        # Spark itself takes away the one that runs.
+        # Spark itself removes the timer that fires.
         if at not in known.values() and at != self._firing:
             self._handle.deleteTimer(at)
 
@@ -73,9 +68,7 @@ class OwnedTimers:
         return dict(self._all())
 
     def fired(self, at: int) -> Iterator[str]:
-        """Yield the owners whose timer runs at *at*, the states first;
-        one that another has deleted does not.
-        """
+        """Yield the owners whose timer fires at *at*, the states first, unless an earlier one deleted it."""
         self._firing = at
         for owner in sorted(name for name, instant in self._all().items() if instant <= at):
             if self._all().get(owner, at + 1) <= at:

@@ -1,4 +1,4 @@
-"""Processors of users, run by Spark's transformWithState."""
+"""Users' processors, run by Spark's transformWithState."""
 
 from __future__ import annotations
 
@@ -21,23 +21,23 @@ from mt_core.spark.streams.state.states import KeptStates, States
 
 
 class KeyedProcessor(ABC):
-    """What is done with the rows of each key, and what is kept of them."""
+    """Handles the rows of each key, with state per key."""
 
     @abstractmethod
     def open(self, states: States) -> None:
-        """Open the states, and keep them as attributes. It is called before the first key of each batch."""
+        """Open the states and store them as attributes; called before the first key of each batch."""
 
     @abstractmethod
     def rows(self, key: tuple[Any, ...], rows: Iterator[Row], times: KeyTimes) -> Iterator[Row]:
-        """Handle the *rows* of *key* in one batch, which come in no order; yield those of the result."""
+        """Handle the *rows* of *key* in one batch, in no particular order; yield result rows."""
 
     def timer(self, key: tuple[Any, ...], name: str, times: KeyTimes) -> Iterator[Row]:
-        """Handle that the timer *name* runs for *key*; yield rows of the result."""
+        """Handle the timer *name* of *key*; yield result rows."""
         return iter(())
 
 
 class PolicyProcessor(StatefulProcessor):
-    """A processor as Spark runs it."""
+    """The Spark processor that runs a `KeyedProcessor`."""
 
     def __init__(
         self, processor: KeyedProcessor, time: TtlTimeCharacteristic, event_time: str | None
@@ -56,7 +56,7 @@ class PolicyProcessor(StatefulProcessor):
         rows: Any,
         timerValues: TimerValues,  # noqa: N803
     ) -> Iterator[Row]:
-        """Give the rows of a key to the processor."""
+        """Pass the rows of a key to the processor."""
         self._begin(timerValues)
         yield from self._processor.rows(key, self._times.of_each(rows), self._times)
 
@@ -66,13 +66,13 @@ class PolicyProcessor(StatefulProcessor):
         timerValues: TimerValues,  # noqa: N803
         expiredTimerInfo: ExpiredTimerInfo,  # noqa: N803
     ) -> Iterator[Row]:
-        """Remove what has expired, then give the timers of an instant to the processor."""
+        """Remove expired entries, then pass the timers of an instant to the processor."""
         self._begin(timerValues)
         for name in self._states.fired(expiredTimerInfo.getExpiryTimeInMs()):
             yield from self._processor.timer(key, name, self._times)
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no resource is open."""
 
     def _begin(self, times: TimerValues) -> None:
         self._times.begin(times.getCurrentProcessingTimeInMs(), times.getCurrentWatermarkInMs())
@@ -88,10 +88,10 @@ def transform_with_state(
     event_time: str | None = None,
     output_mode: str = "Append",
 ) -> DataFrame:
-    """Return what *processor* gives for *rows*, with the schema *output*; its timers run in *time*.
+    """Return the results of *processor* for *rows*, with the schema *output*; its timers run in *time*.
 
-    *event_time* is the column with the event time of each row, a timestamp or milliseconds.
-    A state with a policy in event time needs it, and the stream a watermark.
+    *event_time* is the column with each row's event time, a timestamp or milliseconds. A state with an
+    event-time policy requires it, and also a watermark on the stream.
     """
     given = PolicyProcessor(processor, time, event_time)
     return rows.transformWithState(

@@ -1,4 +1,4 @@
-"""The states of a processor, which it opens before the first key, and its timers."""
+"""The states and timers of a processor, which opens them before the first key."""
 
 from __future__ import annotations
 
@@ -21,29 +21,29 @@ _S = TypeVar("_S", PolicyValueState, PolicyListState, PolicyMapState)
 
 
 class Timers:
-    """The timers that a processor has at the key at hand, by name, in the time of the processor."""
+    """The named timers of a processor for the current key, in the processor's time domain."""
 
     def __init__(self, owned: OwnedTimers) -> None:
         self._owned = owned
 
     def register(self, name: str, at: int) -> None:
-        """Let the timer *name* run at *at*, in milliseconds, and no more at the instant before.
+        """Set the timer *name* to *at*, in milliseconds, replacing its earlier instant.
 
-        Raises ValueError for no name, and in a timer for an instant that is not after its own.
+        Raises ValueError for an empty name, and while a timer fires for an instant that is not later.
         """
         self._owned.register(_named(name), at)
 
     def delete(self, name: str) -> None:
-        """Let there be no timer *name*."""
+        """Delete the timer *name*."""
         self._owned.delete(_named(name))
 
     def times(self) -> Mapping[str, int]:
-        """Return the instant of each name."""
+        """Return the instant of each timer."""
         return {name: at for name, at in self._owned.times().items() if name != STATES}
 
 
 class KeptStates:
-    """All that a processor keeps of the key at hand: its states, and whose timers run when."""
+    """All states of a processor for the current key, and the owners of its timers."""
 
     def __init__(self, handle: StatefulProcessorHandle, times: KeyTimes, time: TtlTimeCharacteristic) -> None:
         self.handle, self.owned = handle, OwnedTimers(handle)
@@ -52,13 +52,13 @@ class KeptStates:
         self._by_touch: list[_State] = []
 
     def begin(self) -> None:
-        """Begin with a key: what has expired in the time that no timer runs in is removed."""
+        """Start with a key: remove expired entries of states whose time domain has no timers."""
         self.owned.begin()
         for state in self._by_touch:
             state.next_expiry()
 
     def fired(self, at: int) -> Iterator[str]:
-        """Yield the names whose timer runs at *at*, once the entries that have expired are removed."""
+        """Yield the timer names that fire at *at*, after removing expired entries."""
         for owner in self.owned.fired(at):
             if owner == STATES:
                 self._remove_expired()
@@ -66,8 +66,8 @@ class KeptStates:
                 yield owner
 
     def entries(self, name: str, policy: TtlPolicy) -> EntryTimes:
-        """Return when the entries of the state *name* expire; raises ValueError for event time
-        that the rows do not have.
+        """Return the entry times of the state *name*; raises ValueError for event time if the rows do not
+        have any.
         """
         if policy.time is TtlTimeCharacteristic.EVENT_TIME and not self._times.has_event_time:
             raise ValueError(
@@ -77,7 +77,7 @@ class KeptStates:
         return EntryTimes(policy, self._times, self.owned, by_timer=policy.time is self._time)
 
     def add(self, state: _S, policy: TtlPolicy) -> _S:
-        """Return *state*, whose expired entries are removed from now on."""
+        """Return *state* after registering it for the removal of expired entries."""
         (self._by_timer if policy.time is self._time else self._by_touch).append(state)
         return state
 
@@ -88,15 +88,15 @@ class KeptStates:
 
 
 class States:
-    """What a processor opens its states with: any number of them, each with a policy of its own."""
+    """Opens the states of a processor, each with its own policy."""
 
     def __init__(self, kept: KeptStates) -> None:
         self._kept, self._handle = kept, kept.handle
         self.timers = Timers(kept.owned)
 
     def value(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyValueState:
-        """Open the state *name* of one value; *schema* is that of its columns, also as text,
-        `n BIGINT, city STRING`.
+        """Open the value state *name*; *schema* has its columns, as a type or as text such as `n BIGINT, city
+        STRING`.
         """
         entries = self._kept.entries(name, policy)
         return self._kept.add(
@@ -104,7 +104,7 @@ class States:
         )
 
     def list(self, name: str, schema: StructType | str, policy: TtlPolicy) -> PolicyListState:
-        """Open the state *name* of a list; *schema* is that of an element."""
+        """Open the list state *name*; *schema* is that of an element."""
         entries = self._kept.entries(name, policy)
         return self._kept.add(
             PolicyListState(self._handle.getListState(name, stored_type(schema)), entries), policy
@@ -113,7 +113,7 @@ class States:
     def map(
         self, name: str, key: StructType | str, schema: StructType | str, policy: TtlPolicy
     ) -> PolicyMapState:
-        """Open the state *name* of a map; *key* is the schema of its keys, *schema* that of its values."""
+        """Open the map state *name*; *key* is the schema of its keys, *schema* that of its values."""
         entries = self._kept.entries(name, policy)
         return self._kept.add(
             PolicyMapState(self._handle.getMapState(name, key, stored_type(schema)), entries), policy

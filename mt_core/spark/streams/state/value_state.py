@@ -1,4 +1,4 @@
-"""A state of one value for each key, with a TTL policy."""
+"""A value state per key, with a TTL policy."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from mt_core.spark.streams.state.entries import Entry, EntryTimes, Value
 
 
 class PolicyValueState:
-    """The value of the key at hand. Only `get` counts as a read."""
+    """The value of the current key. Only `get` counts as a read."""
 
     def __init__(self, state: ValueState, entries: EntryTimes) -> None:
         self._state, self._entries = state, entries
 
     def exists(self) -> bool:
-        """Say whether there is a value that has not expired."""
+        """Return whether a value exists that has not expired."""
         return self._live() is not None
 
     def get(self) -> Value | None:
-        """Return the value; None if there is none, or it has expired."""
+        """Return the value, or None if it is absent or has expired."""
         entry = self._live()
         if entry is None:
             return None
@@ -40,7 +40,7 @@ class PolicyValueState:
         self._state.clear()
 
     def next_expiry(self) -> int | None:
-        """Remove the value if it has expired; else return when it does, None if there is none."""
+        """Remove the value if it has expired; return its expiry, or None if it is absent."""
         entry = self._live()
         return None if entry is None else self._entries.expires(entry)
 
